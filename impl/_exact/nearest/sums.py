@@ -58,14 +58,14 @@ from impl._exact.nearest.exact_sum import to_odd, two_sum
 #: A function of one array.
 _Function = Callable[[jax.Array], jax.Array]
 #: The bits that a float64 has for a sum of parts, less two for ``low``.
-_BITS = 51
+BITS = 51
 
 
 def _same(value: jax.Array) -> jax.Array:
     return value
 
 
-def _greatest_of_all(value: jax.Array) -> jax.Array:
+def greatest_of_all(value: jax.Array) -> jax.Array:
     return lax.reduce_max(value, tuple(range(value.ndim)))
 
 
@@ -87,7 +87,7 @@ class Sums:
     greatest: _Function
     least: _Function
     to_sums: _Function = _same
-    over_all: _Function = _greatest_of_all
+    over_all: _Function = greatest_of_all
 
 
 def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> jax.Array:
@@ -98,13 +98,13 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
         dtype: The dtype of the result: float16, bfloat16 or float32.
         sums: How they are added.
     """
-    more = _log2_above(sums.count)
+    more = log2_above(sums.count)
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
     value = sums.add(arithmetic.widen(terms))
     # Without the fences, XLA would merge the reductions with ``over_all``, and store magnitudes.
     greatest = fence(sums.greatest(lax.abs(terms)))
-    least = fence(sums.least(_or_huge(terms)))
+    least = fence(sums.least(or_huge(terms)))
     above, grid = _power_above(greatest, more), _grid(least, precision)
     bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**more))
     is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
@@ -133,18 +133,18 @@ def _exact(
         zero: Zeros of the shape of the sums, float64.
         sums: How the terms are added.
     """
-    finer = 2.0 ** (_BITS - _log2_above(sums.count))
+    finer = 2.0 ** (BITS - log2_above(sums.count))
 
     def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         unit, pairs = state
         # Without the fence, XLA would widen the terms before the loop.
         scaled, before = fence((terms, arithmetic.reciprocal(unit)))
-        scaled = lax.mul(arithmetic.widen(scaled), _full(before, scaled))
+        scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
         coarse = arithmetic.nearest_integer(scaled)
         fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
         parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
         unit = lax.mul(unit, lax.full_like(unit, 1 / finer))
-        total = lax.mul(arithmetic.seal(sums.add(parts)), _full(unit, zero))
+        total = lax.mul(arithmetic.seal(sums.add(parts)), full(unit, zero))
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
         return unit, lax.complex(*two_sum(high, lax.add(low, total)))
@@ -154,15 +154,15 @@ def _exact(
     return to_odd(lax.real(pairs), lax.imag(pairs))
 
 
-def _or_huge(terms: jax.Array) -> jax.Array:
+def or_huge(terms: jax.Array) -> jax.Array:
     """Returns magnitudes, with a huge one for each 0."""
     sign = lax.sign(terms)
     is_zero = lax.sub(lax.full_like(sign, 1), lax.mul(sign, sign))
-    huge = lax.full_like(sign, np.finfo(np.float32).max)
+    huge = lax.full_like(sign, float(np.finfo(terms.dtype).max))
     return lax.add(lax.mul(sign, terms), lax.mul(is_zero, huge))
 
 
-def _full(value: jax.Array, like: jax.Array) -> jax.Array:
+def full(value: jax.Array, like: jax.Array) -> jax.Array:
     """Returns a scalar, broadcast to the shape of an array."""
     return lax.broadcast_in_dim(value, like.shape, ())
 
@@ -185,7 +185,7 @@ def _grid(least: jax.Array, precision: int) -> jax.Array:
     return _power_above(lax.select(is_number, least, lax.full_like(least, 0)), -precision)
 
 
-def _log2_above(count: Any) -> int:
+def log2_above(count: Any) -> int:
     """Returns the binary logarithm of a power of two that is not below a number of terms."""
     if isinstance(count, int):
         return math.ceil(math.log2(max(count, 1)))

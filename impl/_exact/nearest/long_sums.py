@@ -119,17 +119,14 @@ class _Words:
         unit = lax.select(is_deep, self.unit, finer)
         grown = lax.select(is_deep, lax.full_like(unit, 2.0**width), lax.full_like(unit, 1))
         zero = lax.full_like(unit, 0)
-        # A sum that is closed stays as it is.
-        added = lax.select(self.is_open, lax.mul(parts, unit), zero)
-        tail = lax.mul(self.c, lax.select(self.is_open, grown, lax.full_like(unit, 1)))
-        b, c = two_sum(self.b, lax.add(tail, added))
+        b, c = two_sum(self.b, lax.add(lax.mul(self.c, grown), lax.mul(parts, unit)))
         a, b = two_sum(self.a, b)
         b, c = two_sum(b, c)
         is_tail = lax.lt(lax.abs(b), lax.full_like(b, _TAIL))
         b, c = lax.select(is_tail, zero, b), lax.select(is_tail, b, c)
         reach = lax.mul(unit, lax.full_like(unit, 2.0**more))
         is_open = lax.bitwise_and(self.is_open, lax.le(lax.abs(c), reach))
-        # A sum that is closed may have a tail of any size, which must not be added again.
+        # A sum that is closed stays as it is.
         a, b, c = (
             lax.select(self.is_open, new, old)
             for new, old in ((a, self.a), (b, self.b), (c, self.c))

@@ -39,9 +39,7 @@ def test_the_page_shows_launches_and_bytes(page_html: Callable[[str], str]) -> N
 
 
 def test_the_page_shows_the_trial_of_every_argument(page_html: Callable[[str], str]) -> None:
-    text = page_html("the-same-bits-everywhere")
+    rows = re.findall("<tr.*?</tr>", page_html("the-same-bits-everywhere"), re.DOTALL)
     for name, each in findings.read().items():
         tried = f"{each['dtypes']['float32']['tried']:,}"
-        cells = re.search(rf"<tr.*?>{name}</span>.*?</tr>", text, re.DOTALL)
-        assert cells is not None
-        assert tried in cells[0]
+        assert any(f">{name}</span>" in row and tried in row for row in rows)

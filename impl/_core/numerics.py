@@ -34,8 +34,8 @@ from impl._core.lax_functions import filled
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
-#: The scope of operations that add floats in any order, and of the bounds of their errors. The sums
-#: are exact, or a bound decides how a result is rounded. Readers of lowered programs know the scope.
+#: The scope of operations that add floats in any order, and of the bounds of their errors. The
+#: sums are exact, or a bound decides how a result is rounded. Readers of programs know the scope.
 ANY_ORDER = "samebits_any_order"
 
 

@@ -6,8 +6,8 @@
   exponents of the base, and with random pairs.
 - ``atan2`` and ``div`` are tried with random pairs.
 
-Random pairs come from a counter, so that a run can be repeated. Of 2**28 pairs, the hardest value is
-within about 2**-53 of the middle of two floats.
+Random pairs come from a counter, so that a run can be repeated. Of 2**28 pairs, the hardest value
+is within about 2**-53 of the middle of two floats.
 """
 
 from __future__ import annotations

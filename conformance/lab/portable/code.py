@@ -1,11 +1,12 @@
 """Reads a lowered program for what may have other bits elsewhere: it needs no device.
 
 A portable program adds numbers whose sums are exact: integers, or floats that are whole numbers.
-Other sums are float64, stand in the scope ``ANY_ORDER`` with a bound of their errors, and a rounding
-test decides whether the bound suffices (``impl._exact.nearest``). The program calls no library for
-a function of floats, and rounds each product before another operation uses it. To prove that floats are whole numbers, the reader follows each value back to its
-source, through calls and loops: an abstract interpretation with two values, whole and unknown
-(Cousot and Cousot, POPL 1977). Of the plain step ``recurrent`` it lists, among other lines,
+Other sums stand in the scope ``ANY_ORDER``, with a bound of their errors, and a rounding test
+decides whether the bound suffices (``impl._exact.nearest``). The program calls no library for a
+function of floats, and rounds each product before another operation uses it. To prove that floats
+are whole numbers, the reader follows each value back to its source, through calls and loops: an
+abstract interpretation with two values, whole and unknown (Cousot and Cousot, POPL 1977). Of the
+plain step ``recurrent`` it lists, among other lines,
 
     stablehlo.reduce to tensor<f32>: sums are rounded in an order of the platform
     stablehlo.multiply to tensor<8x16xf32>: a product that something else may be fused with
@@ -105,7 +106,7 @@ class _Reader:
             if dialect not in {"stablehlo", "chlo"}:
                 continue
             floats = [value for value in op.operands if _is_float(value)]
-            if _is_bounded(op, floats):
+            if ANY_ORDER in str(op.location):
                 continue
             if name in _OF_LIBRARIES and floats:
                 yield _line(op, "a function of the platform")
@@ -130,7 +131,6 @@ class _Reader:
                 yield _line(op, "a product that something else may be fused with")
 
     def _of_fold(self, op: Any, floats: Sequence[Any]) -> Iterator[str]:
-        name = op.operation.name.partition(".")[2]
         if "multiply" in _combines(op):
             yield _line(op, "products are rounded in an order of the platform")
         elif not all(self.is_whole(value) for value in floats):
@@ -261,11 +261,6 @@ def _whole_constant(attribute: Any) -> bool:
     values = [attribute.get_splat_value()] if attribute.is_splat else attribute
     numbers = [float(getattr(value, "value", value)) for value in values]
     return all(not math.isfinite(number) or number == math.floor(number) for number in numbers)
-
-
-def _is_bounded(op: Any, floats: Sequence[Any]) -> bool:
-    """Returns whether an operation on float64 may round as it likes, since its error is bounded."""
-    return ANY_ORDER in str(op.location) and all(_bits(value) == 64 for value in floats)
 
 
 def _line(op: Any, why: str) -> str:

@@ -17,8 +17,8 @@ A row ends when nothing of its terms remains, or when the remainders cannot chan
 
 *Exactness.* Let K be the number of terms, S the sum of slices, u their unit, and M the greatest
 remainder so far. A slice is at most 2**s units, and s is at most 51 - log2(K), so S is at most
-2**51 units. A row that goes on has abs(low) <= 2 * K * M < 2 * K * 2**s * u <= 2**52 * u. ``low`` is
-a multiple of u, so ``low + S`` is an exact float64. The sum of ``high`` and ``low`` is exact by
+2**51 units. A row that goes on has abs(low) <= 2 * K * M < 2 * K * 2**s * u <= 2**52 * u. ``low``
+is a multiple of u, so ``low + S`` is an exact float64. The sum of ``high`` and ``low`` is exact by
 TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
 """
 

@@ -1,4 +1,4 @@
-"""Sums of many terms in the spec's order ``nearest``: along axes, running, over windows and devices.
+"""Sums of many terms in the order ``nearest``: along axes, running, over windows and devices.
 
 A *line* is a set of terms that have a unit in common, such as the terms of one sum. First, the
 terms are added in float64, in any order. Of each line, the greatest and the least magnitude say
@@ -49,7 +49,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import fence
+from impl._core.numerics import ANY_ORDER, fence
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
@@ -101,7 +101,8 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     more = log2_above(sums.count)
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
-    value = sums.add(arithmetic.widen(terms))
+    with jax.named_scope(ANY_ORDER):
+        value = sums.add(arithmetic.widen(terms))
     # Without the fences, XLA would merge the reductions with ``over_all``, and store magnitudes.
     greatest = fence(sums.greatest(lax.abs(terms)))
     least = fence(sums.least(or_huge(terms)))
@@ -110,7 +111,7 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
     error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
     coded = interval.rounded(value, error, dtype)
-    is_doubt = lax.eq(coded, lax.full_like(coded, interval.in_doubt(coded.dtype)))
+    is_doubt = interval.is_doubt(coded)
     # Without doubt, the first unit is 0, and the loop takes no step.
     has_doubt = sums.over_all(lax.convert_element_type(is_doubt, np.float32))
     first = _power_above(sums.over_all(greatest), more + 1)

@@ -4,7 +4,8 @@ A library multiplies the operands in float64, where each product of two float32 
 the products in any order. With K terms, the error of a sum is at most (K - 1) u sum(abs(a b)) for
 u = 2**-53, and with the higher powers of u at most K u / (1 - K u) of that sum, whatever the order
 is, also with fused multiply-adds (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002,
-section 4.2). By Cauchy and Schwarz the sum is at most norm(a) norm(b), which needs no second product.
+section 4.2). By Cauchy and Schwarz the sum is at most norm(a) norm(b), which needs no second
+product.
 
 ``nearest.interval`` tests whether this bound decides the rounding. The elements in doubt, about one
 in a thousand, are added again exactly (``nearest.repair``)::
@@ -55,7 +56,7 @@ def dot_general(
         lhs: Any shape: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
         rhs: As ``lhs``, with batch and contracted dimensions of the same sizes.
         dimension_numbers: As in ``jax.lax``.
-        precision: As in ``jax.lax``, for products of integers. The bits of floats do not depend on it.
+        precision: As in ``jax.lax``. The bits of floats do not depend on it.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are sharded.
             The result is the product of the whole operands.

@@ -172,9 +172,7 @@ def _exact(
     def goes_on(state: tuple[jax.Array, _Words]) -> jax.Array:
         coarse, words = state
         is_open = sums.over_all(lax.convert_element_type(words.is_open, np.float32))
-        return lax.bitwise_and(
-            lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0))
-        )
+        return lax.bitwise_and(lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0)))
 
     _, words = lax.while_loop(goes_on, step, (above, _Words.zeros(like, above)))
     return words

@@ -1,4 +1,4 @@
-"""Sums of many terms in the spec's order ``nearest``: along axes, running, over windows and devices.
+"""Sums of many terms in the order ``nearest``: along axes, running, over windows and devices.
 
 A *line* is a set of terms that have a unit in common, such as the terms of one sum. First, the
 terms are added in float64, in any order. Of each line, the greatest and the least magnitude say

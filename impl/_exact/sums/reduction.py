@@ -1,7 +1,7 @@
 """Sums over axes, over devices, and along an axis, in the spec's order ``nearest``.
 
-``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and by
-a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition all of them.
+``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and
+by a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition them.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
 
 
 def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
-    """Returns sums over axes, of each part in the order ``exact``."""
+    """Returns sums over axes, of each part in the order ``nearest``."""
     return lax.complex(
         *(reduction.reduce_sum(part(a), tuple(axes)) for part in (lax.real, lax.imag))
     )

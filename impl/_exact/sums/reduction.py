@@ -1,7 +1,7 @@
-"""Exact sums over axes, over devices, and along an axis, in the spec's order ``exact``.
+"""Sums over axes, over devices, and along an axis, in the spec's order ``nearest``.
 
-``impl._exact.sums.grid`` explains the technique. Each function takes two reductions: the maximum of
-the magnitudes, and the sum of the digits. Neither depends on an order, so XLA may partition both.
+``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and
+by a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition them.
 """
 
 from __future__ import annotations

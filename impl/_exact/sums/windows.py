@@ -1,8 +1,8 @@
-"""Exact sums over windows, and the gradient of a max pool, in the spec's order ``exact``.
+"""Sums over windows, and the gradient of a max pool, in the spec's order ``nearest``.
 
-Each result has a grid of its own (``impl._exact.sums.grid``). A *tap* is an offset in a window. The
-sums take the first tap of all windows, then the second, and so on: first for the largest magnitude,
-then for the sum of digits. Each step is elementwise, so XLA may partition every axis::
+``impl._exact.nearest.sums`` adds the terms of each window, of which it asks for sums, maxima and
+minima. A *tap* is an offset in a window. Each of the three takes the first tap of all windows, then
+the second, and so on. Each step is elementwise, so XLA may partition every axis::
 
     x = a b c d e, windows of 3 with stride 1       results   a+b+c   b+c+d   c+d+e
     tap 0: a b c                                    added     a       b       c

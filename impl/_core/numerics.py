@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ from jax import lax
 
 from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import filled
+
+_Arrays = TypeVar("_Arrays")
 
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
@@ -95,9 +97,9 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
     return np.dtype(np.int64) if dtype == np.uint64 else dtype
 
 
-def fence(value: jax.Array) -> jax.Array:
-    """Returns ``value``. XLA rewrites nothing across this point."""
-    fenced: jax.Array = lax.optimization_barrier(value)
+def fence(value: _Arrays) -> _Arrays:
+    """Returns an array, or a tree of arrays. XLA rewrites nothing across this point."""
+    fenced: _Arrays = lax.optimization_barrier(value)
     return fenced
 
 

@@ -56,7 +56,7 @@ def entry(kind: str, outcomes: Mapping[str, Outcome], seconds: float) -> dict[st
     """Returns the entry of a function in a report.
 
     Args:
-        kind: The arguments that were tried: ``every``, ``significands`` or ``random``.
+        kind: The arguments that were tried: ``every``, ``some``, ``significands`` or ``random``.
         outcomes: The findings of each dtype.
         seconds: The time that they took.
     """
@@ -96,6 +96,7 @@ def read(path: Path = REPORT) -> dict[str, Any]:
 
 _KINDS = {
     "every": "every argument",
+    "some": "one argument in 16; it divides two results of `log`",
     "significands": "every significand, exponents -64 to 64",
     "random": "random pairs",
 }

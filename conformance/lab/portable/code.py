@@ -1,7 +1,7 @@
 """Reads a lowered program for what may have other bits elsewhere: it needs no device.
 
 A portable program adds numbers whose sums are exact: integers, or floats that are whole numbers.
-Other sums stand in the scope ``ANY_ORDER``, with a bound of their errors, and a rounding test
+Other sums stand in the scope ``in_any_order``, with a bound of their errors, and a rounding test
 decides whether the bound suffices (``impl._exact.nearest``). The program calls no library for a
 function of floats, and rounds each product before another operation uses it. To prove that floats
 are whole numbers, the reader follows each value back to its source, through calls and loops: an
@@ -29,7 +29,6 @@ import jax
 import impl
 from conformance.lab.portable import programs
 from conformance.lab.readers import stablehlo
-from impl._core.numerics import ANY_ORDER
 
 PLATFORMS = ("cpu", "cuda")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
@@ -106,7 +105,7 @@ class _Reader:
             if dialect not in {"stablehlo", "chlo"}:
                 continue
             floats = [value for value in op.operands if _is_float(value)]
-            if ANY_ORDER in str(op.location):
+            if stablehlo.is_in_any_order(op):
                 continue
             if name in _OF_LIBRARIES and floats:
                 yield _line(op, "a function of the platform")

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
@@ -174,7 +175,8 @@ def _exact(
         is_open = sums.over_all(lax.convert_element_type(words.is_open, np.float32))
         return lax.bitwise_and(lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0)))
 
-    _, words = lax.while_loop(goes_on, step, (above, _Words.zeros(like, above)))
+    with in_any_order():
+        _, words = lax.while_loop(goes_on, step, (above, _Words.zeros(like, above)))
     return words
 
 

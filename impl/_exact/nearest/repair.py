@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact.nearest.interval import is_doubt, word_of
 
@@ -64,7 +65,8 @@ def repaired(
 
     flat = lax.reshape(coded, (size,))
     start = flat, vary_like(lax.full((), True), flat)
-    out, _ = lax.while_loop(lambda state: state[1], trip, start)
+    with in_any_order():
+        out, _ = lax.while_loop(lambda state: state[1], trip, start)
     return lax.bitcast_convert_type(lax.reshape(out, coded.shape), dtype)
 
 

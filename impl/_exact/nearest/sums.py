@@ -49,7 +49,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import ANY_ORDER, fence
+from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
@@ -101,11 +101,11 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     more = log2_above(sums.count)
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
-    with jax.named_scope(ANY_ORDER):
+    with in_any_order():
         value = sums.add(arithmetic.widen(terms))
-    # Without the fences, XLA would merge the reductions with ``over_all``, and store magnitudes.
-    greatest = fence(sums.greatest(lax.abs(terms)))
-    least = fence(sums.least(or_huge(terms)))
+        # Without the fences, XLA would merge them with ``over_all``, and store magnitudes.
+        greatest = fence(sums.greatest(lax.abs(terms)))
+        least = fence(sums.least(or_huge(terms)))
     above, grid = _power_above(greatest, more), _grid(least, precision)
     bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**more))
     is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
@@ -151,7 +151,8 @@ def _exact(
         return unit, lax.complex(*two_sum(high, lax.add(low, total)))
 
     start = (first, lax.complex(zero, zero))
-    _, pairs = lax.while_loop(lambda state: lax.gt(state[0], last), step, start)
+    with in_any_order():
+        _, pairs = lax.while_loop(lambda state: lax.gt(state[0], last), step, start)
     return to_odd(lax.real(pairs), lax.imag(pairs))
 
 

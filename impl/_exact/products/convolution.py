@@ -36,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import ANY_ORDER
+from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair
 from impl._exact.nearest.exact_sum import exact_sum
@@ -134,7 +134,7 @@ def _rounded(
     kernel = arithmetic.finite_or_zero(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
-    with jax.named_scope(ANY_ORDER):
+    with in_any_order():
         total, depth = _approximate(lhs, kernel, call, by_products=by_products)
         total = call.cuts.sum(total)
         of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))

@@ -29,7 +29,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import cut_as_the_operands
-from impl._core.numerics import ANY_ORDER
+from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair
 from impl._exact.nearest.exact_sum import exact_sum
@@ -81,7 +81,7 @@ def dot_general(
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
-    with jax.named_scope(ANY_ORDER):
+    with in_any_order():
         total = cuts.sum(plain_product(left, right, dimension_numbers))
         error = _error(left, right, layout)
     coded = interval.rounded(total, error, dtype)

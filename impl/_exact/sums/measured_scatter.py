@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact.nearest import digits, interval
 from impl._exact.nearest.digits import digit
@@ -105,15 +106,12 @@ def if_in_doubt(
 ) -> Any:
     """Returns ``resolve(state)`` if ``has_doubt(state)``, and ``state`` otherwise.
 
-    The loop takes one step or none. Without it, XLA would compute the state again for
-    ``has_doubt``, and copy a state that has no doubt. Without the branch, XLA would move what does
-    not depend on the state out of the loop.
+    A loop of one step or none would save XLA a copy of the state, but XLA crashes where it partitions
+    a branch in a loop (jax 0.10 to 0.12).
     """
-    return lax.while_loop(
-        has_doubt,
-        lambda state: lax.cond(has_doubt(state), resolve, lambda state: state, state),
-        state,
-    )
+    state = fence(state)
+    with in_any_order():
+        return lax.cond(has_doubt(state), resolve, lambda state: state, state)
 
 
 def _has_doubt(coded: jax.Array) -> jax.Array:

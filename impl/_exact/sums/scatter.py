@@ -31,7 +31,7 @@ from jax import lax
 from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
-from impl._core.numerics import ANY_ORDER
+from impl._core.numerics import in_any_order
 from impl._core.shard_axes import aligned
 from impl._exact.products.shards import Cuts
 from impl._exact.sums import grid, measured_scatter, scatter_rows, scatter_sorted
@@ -160,12 +160,12 @@ class _Scatter:
         sizes = enumerate(indices.shape[:-1])
         return math.prod(size for axis, size in sizes if axis not in self.batch)
 
-    @jax.named_scope(ANY_ORDER)
     def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
         def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
             return lax.scatter_add(operand, indices, updates, self.numbers, **self.options)
 
-        result: jax.Array = natively(scatter, operand, indices, updates)
+        with in_any_order():
+            result: jax.Array = natively(scatter, operand, indices, updates)
         return result
 
     def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:

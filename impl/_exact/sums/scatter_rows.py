@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.numerics import ANY_ORDER
+from impl._core.numerics import in_any_order
 from impl._exact.products.shards import Cuts
 from impl._families.replicas import Operation, Replicas, scatter
 
@@ -59,10 +59,10 @@ class Rows:
         of_keys = Replicas.of(keys, size, width=width, unique=unique) if replicas else None
         return cls(size, of_keys)
 
-    @jax.named_scope(ANY_ORDER)
     def add(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns rows with updates added to them, in any order."""
-        return self._scatter(operand, keys, updates, "add")
+        with in_any_order():
+            return self._scatter(operand, keys, updates, "add")
 
     def max(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns the maximum of rows and updates."""

@@ -26,7 +26,7 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.native_scatter import natively
-from impl._core.numerics import ANY_ORDER, accumulator, convert, product
+from impl._core.numerics import accumulator, convert, in_any_order, product
 from impl._exact.nearest import interval
 from impl._exact.sums import grid, measured_scatter, scatter_rows
 from impl._exact.sums.measures import Measures, fraction_of
@@ -199,7 +199,7 @@ def _with_parts(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: st
     def combine(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
         return getattr(initial.at[slots], name)(parts, mode="drop")  # type: ignore[no-any-return]
 
-    with jax.named_scope(ANY_ORDER):
+    with in_any_order():
         result: jax.Array = natively(combine, initial, slots, parts)
     return result
 

@@ -1,6 +1,7 @@
 """Sums over axes and running ones, against the oracle in integers.
 
-Tests: impl._exact.sums.grid.
+Tests: impl._exact.sums.grid, impl._exact.nearest.sums, impl._exact.nearest.any_sums,
+impl._exact.nearest.long_sums.
 """
 
 import jax

@@ -6,6 +6,7 @@ import pytest
 from impl._exact.nearest.exact_sum import exact_sum, to_odd, two_sum
 from impl._exact.products.shards import Cuts
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._terms import outweighed_terms
 from spec import oracles
 
 COUNT = 13
@@ -28,9 +29,7 @@ def rows(rng, bits):
         [-1, -2 * half, -half, least],
         [2.0**200, 1, half, least, -(2.0**200)],
         [2.0**200, 2.0**100, -(2.0**200), least, -(2.0**100)],
-        # The rests of the first slice cancel, and a far smaller term decides.
         [1, half, 2.0**-90, -(2.0**-90), least],
-        [1, half, *[2.0**-150] * 4, *[-(2.0**-152)] * 4, *[-(2.0**-151)] * 3],
         [3 * least, *[-least] * 3],
         np.full(COUNT, -0.0),
         rng.standard_normal(COUNT).astype(np.float32),
@@ -47,6 +46,14 @@ def rows(rng, bits):
 def test_rows_are_rounded_once(rng, dtype, bits):
     terms = rows(rng, bits)
     want = oracles.nearest(terms.T, DTYPES[dtype])
+    assert_same(run(lambda terms: exact_sum(terms, DTYPES[dtype], Cuts()), terms), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rests_outweigh_the_sum_of_slices(dtype):
+    terms = outweighed_terms(2.0 ** (-24 if dtype == "float32" else -53)).T
+    want = oracles.nearest(terms.T, DTYPES[dtype])
+    assert_same(want, np.ones_like(want))
     assert_same(run(lambda terms: exact_sum(terms, DTYPES[dtype], Cuts()), terms), want)
 
 

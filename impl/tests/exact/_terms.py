@@ -81,17 +81,17 @@ def serial_terms():
 
 
 def outweighed_terms(half):
-    """Returns columns of terms around a tie, which the lowest term breaks.
+    """Returns columns of terms whose sum is 1 + 3 * half, a tie, less a far smaller term.
 
-    Float64 holds no column. In one of them, wherever a sum of parts cuts the terms, a first term is
-    above the cut, and three terms below the cut outweigh it.
+    Wherever a sum of parts cuts the terms, a column has one term above the cut, and terms below the
+    cut that outweigh it.
 
     Args:
-        half: The terms are halfway between 1 and 1 + 2 * half, but for the lowest term.
+        half: Half of the last place of the result near 1, whose nearest one is 1 + 2 * half.
     """
     units = 2.0 ** -np.arange(60, 120)
     parts = [0.75 * units, *[-0.25 * units] * 3]
-    rest = [1, half, 2.0**-60, -(2.0**-60), -(2.0**-126)]
+    rest = [1 + 2 * half, half, 2.0**-60, -(2.0**-60), -(2.0**-126)]
     return np.stack([*(np.full(60, each) for each in rest), *parts])
 
 

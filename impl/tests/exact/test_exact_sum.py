@@ -51,9 +51,10 @@ def test_rows_are_rounded_once(rng, dtype, bits):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rests_outweigh_the_sum_of_slices(dtype):
-    terms = outweighed_terms(2.0 ** (-24 if dtype == "float32" else -53)).T
-    want = oracles.nearest(terms.T, DTYPES[dtype])
-    assert_same(want, np.ones_like(want))
+    half = 2.0 ** (-24 if dtype == "float32" else -53)
+    terms = outweighed_terms(half).T
+    want = np.full(len(terms), 1 + 2 * half, DTYPES[dtype])
+    assert_same(oracles.nearest(terms.T, DTYPES[dtype]), want)
     assert_same(run(lambda terms: exact_sum(terms, DTYPES[dtype], Cuts()), terms), want)
 
 

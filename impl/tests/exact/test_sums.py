@@ -43,7 +43,8 @@ def test_the_order_of_terms_may_be_the_worst_one(name):
 def test_parts_outweigh_higher_parts(dtype):
     half = 2.0 ** (-24 if dtype == "float32" else -8)
     x = outweighed_terms(half).astype(DTYPES[dtype])
-    assert_same(rounded(x, DTYPES[dtype]), np.ones(x.shape[1], DTYPES[dtype]))
+    want = np.full(x.shape[1], 1 + 2 * half, DTYPES[dtype])
+    assert_same(rounded(x, DTYPES[dtype]), want)
 
 
 @pytest.mark.parametrize("to", ["float32", "bfloat16", "float16"])

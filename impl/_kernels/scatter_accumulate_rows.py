@@ -55,7 +55,7 @@ class Arithmetic:
     negates: bool = False
 
     def combined(self, a: Sequence[jax.Array], b: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-        """Returns the measures of two sums as those of one."""
+        """Returns the measures of the sum of two sums."""
         triples = zip(self.combinations, a, b, strict=True)
         return tuple(x + y if name == "add" else jnp.maximum(x, y) for name, x, y in triples)
 

@@ -6,7 +6,14 @@ elementary functions use, applied to sums:
 1. An operation adds its terms in float64, in any order, by any library, and bounds its error.
 2. ``interval`` rounds both ends of the interval that the bound gives. If both ends round alike, the
    exact sum rounds so too. About one element in a thousand is in doubt.
-3. ``repair`` computes the elements in doubt again, some at a time, by ``exact_sum``.
+3. The elements in doubt are computed again, without error.
 
 Neither the order in step 1 nor the bound shows in the result, so a device may add as it likes.
+
+- ``interval`` tests whether a bound decides a rounding. ``repair`` finds the elements in doubt of a
+  product, and ``exact_sum`` adds their terms.
+- ``any_sums`` adds along axes, over windows and devices: by ``sums``, or by ``long_sums`` if the
+  terms or the results are float64. ``sums`` adds all terms again if an element is in doubt.
+- ``digits`` adds terms of any range and layout, such as the updates of a scatter, until each sum is
+  decided.
 """

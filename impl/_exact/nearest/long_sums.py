@@ -70,7 +70,7 @@ class _Words:
     Attributes:
         a: The nearest float64.
         b: Of the rest, the nearest float64.
-        c: What is left. If ``b`` is 0, it may be of another scale, but has the right sign.
+        c: The rest after both. If ``b`` is 0, it may be of another scale, but has the right sign.
         frame: int32.
         unit: The unit of the last step.
         is_open: Whether the rests of the terms may change the rounded sum.

@@ -376,7 +376,7 @@ def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> 
 def _window(
     lhs: jax.Array, call: _Call, start: Mapping[int, jax.Array], at: Sequence[jax.Array]
 ) -> jax.Array:
-    """Returns what the taps of a kernel read for elements of the result; zeros beside the image.
+    """Returns what the taps of a kernel read for elements of the result; zeros outside of it.
 
     Args:
         lhs: The images, float32.

@@ -168,7 +168,7 @@ class Measures:
             if self.is_long:
                 magnitude = lax.add(magnitude, lax.full_like(magnitude, _LEAST))
             return lax.mul(magnitude, lax.full_like(magnitude, _WIDER))
-        # The exponent field of a float32 is that of its power of two below, plus 127.
+        # The exponent field of a float32 is the exponent of the power of two below, plus 127.
         field = lax.convert_element_type(magnitude, np.int32)
         power = arithmetic.power_of_two(lax.sub(field, lax.full_like(field, 126)))
         return lax.mul(power, self._counts(power))

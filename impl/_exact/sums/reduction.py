@@ -2,6 +2,12 @@
 
 ``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and
 by a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition them.
+
+For an array of float32 with two rows::
+
+    x                      [[1, 2**-24, 2**-60], [3, 4, 5]]
+    reduce_sum(x, (1,))    [1 + 2**-23, 12]
+    cumsum(x, 1)           [[1, 1, 1 + 2**-23], [3, 7, 12]]
 """
 
 from __future__ import annotations

@@ -68,6 +68,33 @@ def hard_matrix(rng, count, dtype="float32"):
     return np.stack(list(hard_terms(rng, count, dtype).values()), 1)
 
 
+def serial_terms():
+    """Returns float32 whose sums a float64 gets wrong, if it adds them one after another."""
+    # Each small term is half of the last place of a float64 near 32, so each is rounded away.
+    errors = [*[1] * 32, 2.0**-19 - 2.0**-43, *[2.0**-48] * 40]
+    # Near 9, the last place of a float64 is 2**-49, and here a bit of 2**-50 breaks a tie.
+    bits = [*[1.5] * 5, 1.5 + 2.0**-21, 2.0**-27 + 2.0**-50, -(2.0**-27)]
+    return {
+        "errors of one sign": np.array(errors, np.float32),
+        "a sum of 54 bits": np.array(bits, np.float32),
+    }
+
+
+def outweighed_terms(half):
+    """Returns columns of terms whose sum is 1 + 3 * half, a tie, less a far smaller term.
+
+    Wherever a sum of parts cuts the terms, a column has one term above the cut, and terms below the
+    cut that outweigh it.
+
+    Args:
+        half: Half of the last place of the result near 1, whose nearest one is 1 + 2 * half.
+    """
+    units = 2.0 ** -np.arange(60, 120)
+    parts = [0.75 * units, *[-0.25 * units] * 3]
+    rest = [1 + 2 * half, half, 2.0**-60, -(2.0**-60), -(2.0**-126)]
+    return np.stack([*(np.full(60, each) for each in rest), *parts])
+
+
 def _shuffled(rng, values, count, dtype):
     """Returns values in random positions, among zeros of both signs."""
     out = np.where(rng.random(count) < 0.5, -0.0, 0.0)

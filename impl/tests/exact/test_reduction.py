@@ -1,6 +1,6 @@
 """Sums over axes and running ones, against the oracle in integers.
 
-Tests: impl._exact.sums.grid.
+Tests: impl._exact.sums.grid, impl._exact.nearest.any_sums, impl._exact.nearest.long_sums.
 """
 
 import jax
@@ -64,6 +64,17 @@ def test_overflow_and_underflow():
     assert [float(part) for part in parts] == [2048, 2050, 2048]
 
 
+def test_float64_of_any_exponent(rng):
+    x = rng.standard_normal((40, 8)) * 2.0 ** rng.integers(-1000, 1000, (40, 8))
+    x[:20] = -x[20:]
+    x[3], x[23] = 2.0**1023, 2.0**-1022
+    x[:, :3] = 0
+    x[:3, 0] = 1 + 2.0**-52, 2.0**-53, -(2.0**-1022)
+    x[:3, 1] = 2.0**1000, -(2.0**946), 2.0**-1022
+    x[:5, 2] = 2.0**1000, -(2.0**-1000), 2.0**-1010, 2.0**-1021, -(2.0**1000)
+    assert_same(run(lambda x: reduction.reduce_sum(x, (0,)), x), oracles.nearest(x))
+
+
 def test_a_running_sum_is_rounded_once():
     # The sum is above the middle of two float32 by less than a float64 of its size holds.
     x = np.array([1, 2.0**-24, 2.0**-56, -(2.0**-24)], np.float32)
@@ -71,11 +82,12 @@ def test_a_running_sum_is_rounded_once():
     assert_same(run(lambda x: reduction.cumsum(x, 0), x), want)
 
 
+@pytest.mark.parametrize("special", [np.inf, np.nan])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_end_of_an_axis_changes_no_running_sum_before_it(rng, reverse):
+def test_the_end_of_an_axis_changes_no_running_sum_before_it(rng, reverse, special):
     x = rough(rng, (50,), spread=12)
     x[40:] *= np.float32(1e25)
-    x[45] = np.inf
+    x[:3], x[45] = [1, 2.0**-24, 2.0**-80], special
     x = x[::-1] if reverse else x
     whole = run(lambda x: reduction.cumsum(x, 0, reverse=reverse), x)
     part = run(lambda x: reduction.cumsum(x, 0, reverse=reverse), x[10:] if reverse else x[:40])

@@ -19,7 +19,7 @@ from impl._exact.sums import scatter
 from impl._exact.sums.measures import Measures
 from impl._families import replicas
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
@@ -103,6 +103,29 @@ def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
             assert_same(result, want, target)
 
 
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("name", serial_terms())
+def test_the_order_of_a_cpu_may_be_the_worst_one(name, width):
+    values = np.repeat(serial_terms()[name][:, None], width, 1)
+    index = np.zeros((len(values), 1), np.int32)
+    operand = np.zeros((1, width), np.float32)
+    want = oracles.nearest_scatter(operand, index[:, 0], values)
+    program = functools.partial(all_places, dimension_numbers=ROWS)
+    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
+        assert_same(result, want, target)
+
+
+def test_lower_digits_may_outweigh_higher_ones():
+    values = outweighed_terms(2.0**-24).astype(np.float32)
+    index, operand = (
+        np.zeros((len(values), 1), np.int32),
+        np.zeros((1, values.shape[1]), np.float32),
+    )
+    program = functools.partial(all_places, dimension_numbers=ROWS)
+    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
+        assert_same(result, np.full_like(operand, 1 + 2.0**-23), target)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_destination_may_be_in_doubt(rng, dtype, monkeypatch):
     monkeypatch.setattr(Measures, "coded", _all_in_doubt)
@@ -141,7 +164,7 @@ def test_float64_of_any_exponent(rng):
 @pytest.mark.parametrize("width", [1, 8])
 def test_counted_terms_and_scatters_of_whole_rows(rng, width):
     updates, operand = rough(rng, (200, width), spread=40), rough(rng, (5, width), spread=40)
-    # The magnitudes of the second half decide, and those of the first half do not.
+    # The magnitudes of the second half decide, and the first half is in doubt.
     updates[100:] = np.round(updates[100:])
     index = rng.integers(-1, 6, (200, 1)).astype(np.int32)
     for unique in (False, True):

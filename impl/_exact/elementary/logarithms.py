@@ -51,7 +51,7 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     x = lax.convert_element_type(x, np.float32)
     k, m = parts(x)
     f = lax.convert_element_type(plus(m, -1.0), np.float64)
-    y = _ofparts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
+    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
     if dtype != np.float32:
         return _with_special_values(narrow(y, dtype), x, _TINY)
     y = mended("log", lax.convert_element_type(y, dtype), x)
@@ -78,7 +78,7 @@ def parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return k, m
 
 
-def _ofparts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Array:
+def _of_parts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns log(2**k * (1 + f)) for f from sqrt(1/2) - 1 to sqrt(2) - 1."""
     square = product(f, f)
     y = lax.sub(f, lax.mul(square, constant(f, 0.5)))
@@ -91,7 +91,7 @@ def _ofparts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Arra
 def wide_log(x: jax.Array) -> jax.Array:
     """Returns the logarithm of a positive, finite float64."""
     k, m = parts(x)
-    return _ofparts(plus(m, -1.0), lax.convert_element_type(k, np.float64))
+    return _of_parts(plus(m, -1.0), lax.convert_element_type(k, np.float64))
 
 
 def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
@@ -99,7 +99,7 @@ def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
     k, m = parts(plus(x, 1.0))
     # For small x, 1 + x is rounded. Then k is 0, and f is x itself.
     f = lax.select(lax.eq(k, lax.full_like(k, 0)), x, plus(m, -1.0))
-    y = _ofparts(f, lax.convert_element_type(k, np.float64), product=product)
+    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=product)
     y = lax.select(is_below(x, np.inf), y, x)
     y = lax.select(lax.eq(x, constant(x, -1)), constant(y, -np.inf), y)
     y = lax.select(is_below(x, -1), constant(y, np.nan), y)

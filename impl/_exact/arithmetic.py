@@ -188,16 +188,23 @@ def add_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
         a: float64.
         b: float64, of its shape.
     """
-    near, error = two_sum(a, b)
+    return to_odd(*two_sum(a, b))
+
+
+def to_odd(near: jax.Array, error: jax.Array) -> jax.Array:
+    """Returns ``near + error`` rounded to odd.
+
+    Args:
+        near: The nearest float64 to the sum.
+        error: The rest, float64. If it is 0 or not finite, the result is ``near``.
+    """
     zero = lax.full_like(error, 0)
     raw = lax.bitcast_convert_type(near, np.int64)
     none, one = lax.full_like(raw, 0), lax.full_like(raw, 1)
-    grows = lax.eq(lax.gt(error, zero), lax.gt(near, zero))
-    is_even = lax.eq(lax.bitwise_and(raw, one), none)
-    is_inexact = lax.bitwise_and(lax.ne(error, zero), lax.is_finite(near))
-    step = lax.select(grows, one, lax.neg(one))
-    odd = lax.add(raw, lax.select(lax.bitwise_and(is_even, is_inexact), step, none))
-    return lax.bitcast_convert_type(odd, np.float64)
+    grows = lax.eq(lax.lt(near, zero), lax.lt(error, zero))
+    odd = lax.bitwise_or(lax.add(raw, lax.select(grows, none, lax.neg(one))), one)
+    is_inexact = lax.bitwise_and(lax.ne(error, zero), lax.is_finite(error))
+    return lax.bitcast_convert_type(lax.select(is_inexact, odd, raw), np.float64)
 
 
 def power_of_two(exponent: jax.Array) -> jax.Array:

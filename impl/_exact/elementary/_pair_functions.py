@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import jax
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, product, seal
+from impl._exact.arithmetic import nearest_integer, product, seal, two_sum
 from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._pairs import (
     Pair,
@@ -25,7 +25,6 @@ from impl._exact.elementary._pairs import (
     short,
     times_pair,
     two_product,
-    two_sum,
 )
 from impl._exact.elementary._words import constant, plus, polynomial, times, wide_quotient
 

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import product, seal
+from impl._exact.arithmetic import product, seal, to_odd, two_sum
 from impl._exact.elementary._words import constant
 
 #: A high part, and a low part of at most half a unit in the last place of the high one.
@@ -45,14 +45,6 @@ def short(value: jax.Array, bits: int) -> jax.Array:
     return lax.bitcast_convert_type(
         lax.bitwise_and(raw, lax.full_like(raw, -1 << lost)), np.float64
     )
-
-
-def two_sum(a: jax.Array, b: jax.Array) -> Pair:
-    """Returns ``a + b`` as a pair, exactly."""
-    total = seal(lax.add(a, b))
-    of_b = seal(lax.sub(total, a))
-    rest_of_a = lax.sub(a, seal(lax.sub(total, of_b)))
-    return total, lax.add(rest_of_a, lax.sub(b, of_b))
 
 
 def fast_two_sum(a: jax.Array, b: jax.Array) -> Pair:
@@ -105,11 +97,4 @@ def rounded_to_odd(value: Pair) -> jax.Array:
         value: A normalized pair, whose high part is no zero. If its low part is not finite, the
             result is the high part.
     """
-    high, low = value
-    raw = lax.bitcast_convert_type(high, np.int64)
-    zero = lax.full_like(raw, 0)
-    away = lax.eq(lax.lt(high, constant(high, 0)), lax.lt(low, constant(high, 0)))
-    step = lax.select(away, zero, lax.full_like(raw, -1))
-    odd = lax.bitwise_or(lax.add(raw, step), lax.full_like(raw, 1))
-    is_inexact = lax.bitwise_and(lax.ne(low, constant(low, 0)), lax.is_finite(low))
-    return lax.bitcast_convert_type(lax.select(is_inexact, odd, raw), np.float64)
+    return to_odd(*value)

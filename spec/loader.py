@@ -9,7 +9,7 @@ condition. For example, ``rows/index_add.toml`` has this row::
     op = "index_add"
     device = "cpu"
     guarantee = "portable"
-    order = "exact"
+    order = "nearest"
     serial_order = "source"
     behaviour = { complete = "deterministic" }
 

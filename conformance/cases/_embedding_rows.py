@@ -28,7 +28,7 @@ def bounded_in_order(rows: Array, max_norm: float) -> Array:
     number = rows.dtype.type
     destination = np.zeros(rows.shape[1], np.int64)
     zero = np.zeros((1, len(rows)), rows.dtype)
-    norm = np.sqrt(oracles.exact_scatter(zero, destination, (rows * rows).T)[0])[:, None]
+    norm = np.sqrt(oracles.nearest_scatter(zero, destination, (rows * rows).T)[0])[:, None]
     return np.where(
         norm > number(max_norm), rows * (number(max_norm) / (norm + number(1e-7))), rows
     )

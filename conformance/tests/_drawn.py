@@ -57,7 +57,7 @@ def _lane(initial, index, updates, combine):
     if combine == "assign":
         return oracles.last_write(initial, index, updates)
     if combine == "add":
-        return oracles.exact_scatter(initial, index, updates)
+        return oracles.nearest_scatter(initial, index, updates)
     if combine == "mul":
         return oracles.panel(initial, index, updates, np.multiply)
     out = initial.copy()

@@ -306,11 +306,11 @@ def _sparse_in_numpy(data, row, column, dense, ct, of):
     """Returns the product, or its gradient by ``data`` or ``dense``, added exactly."""
     factors = data.reshape(-1, *(1,) * (dense.ndim - 1))
     if of == "value":
-        return oracles.exact_scatter(np.zeros_like(ct), row, factors * dense[column])
+        return oracles.nearest_scatter(np.zeros_like(ct), row, factors * dense[column])
     if of == "dense":
-        return oracles.exact_scatter(np.zeros_like(dense), column, factors * ct[row])
+        return oracles.nearest_scatter(np.zeros_like(dense), column, factors * ct[row])
     terms = (ct[row] * dense[column]).reshape(len(data), math.prod(ct.shape[1:])).T
-    return oracles.exact_scatter(
+    return oracles.nearest_scatter(
         np.zeros((1, len(data)), np.float32), np.zeros(len(terms), int), terms
     )[0]
 

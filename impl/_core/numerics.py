@@ -18,22 +18,28 @@ second pair for the inside of exact sums and functions, and says why.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import filled
 
+_Arrays = TypeVar("_Arrays")
+
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
+#: The attribute of operations that ``in_any_order`` marks.
+ANY_ORDER = "samebits_any_order"
 
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:
@@ -92,9 +98,19 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
     return np.dtype(np.int64) if dtype == np.uint64 else dtype
 
 
-def fence(value: jax.Array) -> jax.Array:
-    """Returns ``value``. XLA rewrites nothing across this point."""
-    fenced: jax.Array = lax.optimization_barrier(value)
+def in_any_order() -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope of operations that may add floats in any order, and round as they like.
+
+    Their sums are exact, or a bound of the errors decides how a result is rounded. The scope marks
+    the operations of a lowered program, so that its readers report no race.
+    """
+    scope: contextlib.AbstractContextManager[Any] = set_xla_metadata(**{ANY_ORDER: "bounded"})
+    return scope
+
+
+def fence(value: _Arrays) -> _Arrays:
+    """Returns an array, or a tree of arrays. XLA rewrites nothing across this point."""
+    fenced: _Arrays = lax.optimization_barrier(value)
     return fenced
 
 

@@ -1,10 +1,11 @@
 """Arithmetic whose results do not depend on an order: the same bits on every device.
 
-Terms of sums and factors of products are rounded to a grid, on which additions are exact, and the
-result is rounded once. Elementary functions are computed in float64 and rounded once. The
-functions of this package take and return arrays of ``jax.lax``. Call them inside
-``arithmetic.wide()``, since they use 64 bits whatever ``jax_enable_x64`` is.
+A sum, or a sum of products, is the exact one, rounded once: float64 approximates it, and where the
+error may change the rounding, it is added without error. Elementary functions are computed in
+float64 and rounded once. The functions of this package take and return arrays of ``jax.lax``. Call
+them inside ``arithmetic.wide()``, since they use 64 bits whatever ``jax_enable_x64`` is.
 
+- ``nearest``: the rounding of sums, and their addition without error.
 - ``sums`` of axes, of scatters and of windows; ``products`` of matrices, and convolutions;
   ``running`` products and logarithms of sums of exponentials.
 - ``linear_algebra``: solutions, decompositions and Fourier transforms.

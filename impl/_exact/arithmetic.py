@@ -115,6 +115,18 @@ def widen(value: jax.Array) -> jax.Array:
     return _flushed_float32(result)
 
 
+def is_long(dtype: jax.typing.DTypeLike) -> bool:
+    """Returns whether a dtype is float64."""
+    return jnp.dtype(dtype) == np.float64
+
+
+def at_least_float32(value: jax.Array) -> jax.Array:
+    """Returns a float of 16 bits as float32, and a wider float as it is."""
+    if value.dtype.itemsize >= 4:
+        return value
+    return lax.convert_element_type(value, np.float32)
+
+
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns a float64 as ``dtype``, rounded once: to the nearest, ties to even.
 
@@ -212,6 +224,13 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
     raw = lax.convert_element_type(exponent, np.int64)
     raw = lax.add(raw, lax.full_like(raw, 1023))
     return lax.bitcast_convert_type(lax.shift_left(raw, lax.full_like(raw, 52)), np.float64)
+
+
+def reciprocal(power: jax.Array) -> jax.Array:
+    """Returns 1 / power of powers of two, float64, where that is a normal number."""
+    raw = lax.bitcast_convert_type(power, np.int64)
+    one = lax.full_like(raw, (2 * 1023) << 52)
+    return lax.bitcast_convert_type(lax.sub(one, raw), np.float64)
 
 
 def exponent_above(magnitude: jax.Array) -> jax.Array:

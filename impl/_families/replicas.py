@@ -111,19 +111,19 @@ class Replicas:
         Args:
             initial: Shape [size, ...].
             updates: Shape [n, ...], of one of the dtypes that XLA's atomics take: integers, or
-                float64 to be added.
+                floats to be added.
             operation: How they are combined. No order of it may change the result.
 
         Returns:
             The shape of ``initial``.
         """
         if self.copies == 1:
-            return fence(_scatter(initial, self.rows, updates, operation))
+            return fence(scatter(initial, self.rows, updates, operation))
         if self.hot is None:
             return self._of_all(initial, updates, operation)
         width = initial.shape[1:]
         spare = _identities((_SLOTS * self.copies, *width), initial, operation)
-        sums = _scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
+        sums = scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
         # Without the fence, XLA would move the computation that reads the sums into the operand of
         # a scatter.
         sums = fence(sums)
@@ -143,7 +143,7 @@ class Replicas:
     def _of_all(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
         width = initial.shape[1:]
         sums = _identities((self.size * self.copies, *width), initial, operation)
-        sums = _scatter(sums, self.rows, updates, operation)
+        sums = scatter(sums, self.rows, updates, operation)
         folded = _folded(sums.reshape(self.size, self.copies, *width), operation)
         return _combined(initial, folded, operation)
 
@@ -214,7 +214,7 @@ def _folded(replicas: jax.Array, operation: Operation) -> jax.Array:
     return lax.reduce_sum(replicas, (1,))
 
 
-def _scatter(
+def scatter(
     operand: jax.Array, rows: jax.Array, updates: jax.Array, operation: Operation
 ) -> jax.Array:
     """Scatters rows by XLA's own scatter, whatever the mode is."""

@@ -106,9 +106,6 @@ class Rule:
         over_devices: ``compute`` for operands of which the devices of a ``shard_map`` hold parts,
             as the additional keywords say. Only an operation that adds elements has it: a sum over
             devices ends there.
-        rhs_batch: Takes the parameters of a product, and returns the batch dimensions of its right
-            operand. Devices with different columns have to agree on the scales, so ``over_devices``
-            of a product also takes the mesh axes that shard columns.
         sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
             returns the shardings of its results: a function of ``device_sums.sharding_rules``. None
             stands for an unknown operation.
@@ -130,7 +127,6 @@ class Rule:
     moves: Compute | None = None
     linear: Positions | Literal["each", "either"] = ()
     over_devices: Compute | None = None
-    rhs_batch: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
     sharding: Callable[[Any, Sequence[Sharding]], list[Sharding]] | None = None
 
     @property

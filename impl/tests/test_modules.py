@@ -4,7 +4,7 @@ The test of ``impl/_core/axes.py`` is ``impl/tests/core/test_axes.py``: ``test_`
 the module, in the folder of its room. The three layers of a primitive, ``_primitives``,
 ``_lowerings`` and ``_kernels``, share the tests of its name. A test file of other modules names
 them in the last paragraph of its docstring:
-``Tests: impl._exact.sums.grid, impl._exact.sums.scatter_rows.``
+``Tests: impl._exact.sums.measures, impl._exact.sums.scatter_rows.``
 """
 
 import ast

@@ -1,20 +1,21 @@
 """The orders as a few lines of NumPy each, so that tests can compare bits.
 
 An oracle has the name of its order in ``orders.toml`` and reads the numbers of the statement from
-there. It is written to be read, not to be fast. float16 and bfloat16 are computed in float32 and
-rounded once, at the end.
+there. It is written to be read, not to be fast. In an order of additions, float16 and bfloat16 are
+computed in float32 and rounded once, at the end.
 """
 
-from spec.oracles.exact import doubling as doubling
-from spec.oracles.exact import exact as exact
-from spec.oracles.exact import exact_running as exact_running
-from spec.oracles.exact_products import exact_convolution as exact_convolution
-from spec.oracles.exact_products import exact_product as exact_product
+from spec.oracles.nearest import nearest as nearest
+from spec.oracles.nearest import nearest_convolution as nearest_convolution
+from spec.oracles.nearest import nearest_product as nearest_product
+from spec.oracles.nearest import nearest_running as nearest_running
+from spec.oracles.nearest import nearest_scatter as nearest_scatter
+from spec.oracles.nearest import rounded_once as rounded_once
 from spec.oracles.rotations import rotations as rotations
 from spec.oracles.scans import affine as affine
 from spec.oracles.scans import blocked_scan as blocked_scan
 from spec.oracles.scans import complex_product as complex_product
-from spec.oracles.scatters import exact_scatter as exact_scatter
+from spec.oracles.scans import doubling as doubling
 from spec.oracles.scatters import last_write as last_write
 from spec.oracles.scatters import panel as panel
 from spec.oracles.scatters import scattered as scattered

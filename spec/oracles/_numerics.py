@@ -22,12 +22,3 @@ def identity(shape: tuple[int, ...], dtype: np.dtype[Any], combine: np.ufunc = n
     wide = accumulator(dtype)
     zero = -0.0 if wide.kind in "fc" else 0
     return np.full(shape, zero if combine is np.add else 1, wide)
-
-
-def nearest_even(value: int, exponent: int) -> int:
-    """Returns the nearest multiple of ``2**exponent`` as a count; of two counts, the even one."""
-    if exponent <= 0:
-        return value << -exponent
-    down, rest = divmod(value, 1 << exponent)
-    half = 1 << (exponent - 1)
-    return down + (rest > half or (rest == half and down % 2 == 1))

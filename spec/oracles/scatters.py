@@ -6,7 +6,7 @@ import numpy as np
 
 from spec.loader import load
 from spec.oracles._numerics import Array, accumulator, identity
-from spec.oracles.exact import exact
+from spec.oracles.nearest import nearest_scatter
 
 
 def panel(initial: Array, index: Array, source: Array, combine: np.ufunc = np.add) -> Array:
@@ -53,34 +53,6 @@ def source(initial: Array, index: Array, source: Array, combine: np.ufunc = np.a
     return np.asarray(out.astype(initial.dtype))
 
 
-def exact_scatter(initial: Array, index: Array, source: Array) -> Array:
-    """Adds ``source[i]`` to row ``index[i]`` of ``initial``, in the order ``exact``.
-
-    Args:
-        initial: Shape [destinations, ...]: integers, floats or complex numbers.
-        index: Shape [n]. Indices outside [0, destinations) are dropped.
-        source: Shape [n, ...].
-
-    Returns:
-        Shape and dtype of ``initial``.
-    """
-    if initial.dtype.kind in "iub":
-        out = initial.copy()
-        inside = (index >= 0) & (index < len(out))
-        np.add.at(out, index[inside], source[inside])
-        return out
-    if initial.dtype.kind == "c":
-        out = initial.copy()
-        out.real = exact_scatter(initial.real, index, source.real)
-        out.imag = exact_scatter(initial.imag, index, source.imag)
-        return out
-    rows = [
-        exact(np.concatenate([initial[row : row + 1], source[index == row].astype(initial.dtype)]))
-        for row in range(len(initial))
-    ]
-    return np.stack(rows) if rows else initial.copy()
-
-
 def scattered(
     initial: Array,
     index: Array,
@@ -104,7 +76,7 @@ def scattered(
     if serial:
         return source(initial, index, source_rows, combine)
     if combine is np.add:
-        return exact_scatter(initial, index, source_rows)
+        return nearest_scatter(initial, index, source_rows)
     return panel(initial, index, source_rows, combine)
 
 

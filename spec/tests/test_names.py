@@ -13,12 +13,12 @@ HISTC = "rows/histc.toml"
 MUTATIONS = {
     "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
     "an unknown profile": (INDEX_ADD, "complete =", "total =", "R0001: the profile 'total'"),
-    "an unknown order": (INDEX_ADD, '"exact"', '"plane"', "R0001: the order 'plane'"),
+    "an unknown order": (INDEX_ADD, '"nearest"', '"plane"', "R0001: the order 'plane'"),
     "an unknown serial order": (INDEX_ADD, '"source"', '"plane"', "R0002: the order 'plane'"),
     "a serial order where threads race": (
         INDEX_ADD,
-        'order = "exact"\nmode_off',
-        'order = "exact"\nserial_order = "source"\nmode_off',
+        'order = "nearest"\nmode_off',
+        'order = "nearest"\nserial_order = "source"\nmode_off',
         "R0001: must not have serial_order",
     ),
     "an unknown document": (INDEX_ADD, '"list"', '"rumour"', "R0001: the document 'rumour'"),

@@ -29,12 +29,17 @@ MUTATIONS = {
     "a raise without a caller": (BINCOUNT, 'caller = "_bincount_cuda"', "", "caller"),
     "a caller without a raise": (
         INDEX_ADD,
-        'order = "exact"',
-        'order = "exact"\ncaller = "x"',
+        'order = "nearest"',
+        'order = "nearest"\ncaller = "x"',
         "R0001: must not have .*caller",
     ),
     "no guarantee": (INDEX_ADD, 'guarantee = "portable"\n', "", "R0001: 'guarantee' is a required"),
-    "portable without order": (INDEX_ADD, 'order = "exact"\n', "", "R0001: 'order' is a required"),
+    "portable without order": (
+        INDEX_ADD,
+        'order = "nearest"\n',
+        "",
+        "R0001: 'order' is a required",
+    ),
     "a note that behaves": (
         "rows/notes.toml",
         'kind = "note"',

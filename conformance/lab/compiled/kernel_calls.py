@@ -150,13 +150,6 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             _cuts,
             (Shape((500,), jnp.uint16 if width == 5 else jnp.int32),),
         )
-        yield KernelCall(
-            "scatter_accumulate_rows.add_cut_runs",
-            label,
-            True,
-            _cut_runs,
-            (*runs, updates, ints((parts, width))),
-        )
 
 
 def _cuts(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -174,7 +167,7 @@ def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, ...]:
             _arithmetic(operand.dtype),
             launch=_LAUNCH,
         )
-    return whole.out, whole.most, whole.exponents, *whole.digits
+    return whole.out, whole.doubts, *whole.parts
 
 
 def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, ...]:
@@ -187,26 +180,14 @@ def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, ...]:
             _arithmetic(updates.dtype),
             launch=_LAUNCH,
         )
-    return whole.out, whole.most, whole.exponents, *whole.digits
-
-
-def _cut_runs(*arrays: jax.Array) -> list[jax.Array]:
-    *runs, updates, exponents = arrays
-    with arithmetic.wide():
-        return scatter_accumulate_rows.add_cut_runs(
-            _sorted_rows.Runs(*runs),
-            updates,
-            exponents,
-            _arithmetic(updates.dtype),
-            launch=_LAUNCH,
-        )
+    return whole.out, whole.doubts, *whole.parts
 
 
 def _arithmetic(dtype: DTypeLike) -> scatter_accumulate_rows.Arithmetic:
     return scatter_accumulate_rows.Arithmetic(
-        lambda values: values.astype(jnp.int32),
-        lambda values, exponents: [(values + exponents).astype(jnp.int64)],
-        lambda sums, exponents: (sums[0] - exponents).astype(dtype),
+        lambda values: [values.astype(jnp.float32), values.astype(jnp.int32)],
+        ("add", "max"),
+        lambda sums, count: ((sums[0] + count).astype(dtype), sums[1] > count),
     )
 
 

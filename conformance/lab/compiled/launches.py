@@ -9,6 +9,8 @@ scatter reads and writes the sectors that it updates.
 
 - XLA says how often a loop runs (``known_trip_count``). A loop without that is an error.
 - Of the branches of a conditional, the one with the most launches counts.
+- Loops and branches that compute elements in doubt again are marked (``in_any_order``). They count
+  as if no element is in doubt: a loop asks its condition once, and the shorter branch runs.
 - A kernel of Pallas reads each operand once, as far as the program tells.
 - A sort is one launch. On a device it takes several: CUB's radix sort takes 12 for keys of 32 bits.
 
@@ -28,6 +30,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from impl._core.numerics import ANY_ORDER
 from impl._reading import hlo
 from impl._reading.hlo import Instruction, Program
 
@@ -139,6 +144,11 @@ def _launches(program: Program, name: str, times: int, unlikely: str | None) -> 
     """Yields the launches of a computation that runs ``times`` times."""
     for each in program.computations[name].values():
         if each.opcode == "while":
+            if ANY_ORDER in each.rest and not _ROUNDS.search(each.rest):
+                yield from _launches(program, each.attribute("condition"), times, unlikely)
+                moved = np.dtype(bool).itemsize
+                yield Launch(each.name, "copy of a predicate", moved, times, each.scope)
+                continue
             rounds = times * _rounds(each)
             for called in _called(each):
                 yield from _launches(program, called, rounds, unlikely)
@@ -146,7 +156,10 @@ def _launches(program: Program, name: str, times: int, unlikely: str | None) -> 
             predicate = program.computations[name][each.operands[0]]
             yield Launch(each.name, "copy of a predicate", predicate.bytes, times, each.scope)
             branches = [[*_launches(program, x, times, unlikely)] for x in _called(each)]
-            yield from _counted(branches, unlikely)
+            if ANY_ORDER in each.rest:
+                yield from min(branches, key=lambda branch: _total(branch).launches)
+            else:
+                yield from _counted(branches, unlikely)
         elif each.opcode == "call":
             for called in _called(each):
                 yield from _launches(program, called, times, unlikely)

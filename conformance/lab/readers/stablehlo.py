@@ -20,8 +20,8 @@ from typing import Any
 _KERNEL = "__gpu$xla.gpu.triton"
 _CODE = re.compile(r' ir = "[^"]*"')
 _INEXACT = re.compile(r"\b(?:\d+x)*(?:complex<)?b?f\d+")
-#: Makes whole numbers, as the terms of an exact sum are. Sums of them have no order.
-_ROUNDS = "stablehlo.round_nearest_afz"
+#: ``impl._core.numerics.ANY_ORDER``. A program of a library without JAX is read without JAX.
+_ANY_ORDER = "samebits_any_order"
 #: The number of steps of the longest search: one for each bit of a number. Samples have hundreds of
 #: updates.
 _BITS = 64
@@ -115,8 +115,8 @@ def races(text: str) -> list[str]:
     """Returns the operations of a program lowered for CUDA whose results may depend on timing.
 
     These are kernels that update floats atomically, and XLA scatters whose indices may repeat, if
-    they overwrite or combine floats. A sum of whole numbers, which are the terms of an exact sum,
-    does not count.
+    they overwrite or combine floats. A sum whose error has a bound does not count
+    (``impl._core.numerics.in_any_order``).
     """
     if not has_schedule(text):
         return []
@@ -124,6 +124,12 @@ def races(text: str) -> list[str]:
     racing = [config["name"].value for op, config in _kernels(module) if _is_racing(op, config)]
     scatters = _named(module, "stablehlo.scatter")
     return racing + ["stablehlo.scatter" for op in scatters if _may_collide(op)]
+
+
+def is_in_any_order(op: Any) -> bool:
+    """Returns whether an operation is marked by ``impl._core.numerics.in_any_order``."""
+    marks = "mhlo.frontend_attributes"
+    return marks in op.attributes and _ANY_ORDER in str(op.attributes[marks])
 
 
 def _is_racing(kernel: Any, config: Any) -> bool:
@@ -134,15 +140,15 @@ def _may_collide(scatter: Any) -> bool:
     attributes = scatter.attributes
     if "unique_indices" in attributes and str(attributes["unique_indices"]) == "true":
         return False
+    if is_in_any_order(scatter):
+        return False
     results = list(scatter.results)
-    updates = list(scatter.operands)[len(results) + 1 :]
     body = scatter.regions[0].blocks[0]
     # The first arguments of a body are elements, and the rest are updates.
     overwrites = set(list(body.arguments)[len(results) :])
     return any(
-        returned(body, number) in overwrites
-        or (is_inexact(result) and getattr(update.owner, "name", "") != _ROUNDS)
-        for number, (result, update) in enumerate(zip(results, updates, strict=True))
+        returned(body, number) in overwrites or is_inexact(result)
+        for number, result in enumerate(results)
     )
 
 
@@ -151,12 +157,15 @@ def long_loops(text: str) -> list[str]:
 
     A serial scatter has such a loop. These are loops with an unknown number of steps, or with more
     steps than a search. Loops inside a kernel do not count, because many instances of a kernel run
-    at a time.
+    at a time. Loops that ``impl._core.numerics.in_any_order`` marks end as soon as the rounding of
+    all results is decided, so they do not count either.
     """
     if "stablehlo.while" not in text:
         return []
     loops = []
     for op in _named(parse(text), "stablehlo.while"):
+        if is_in_any_order(op):
+            continue
         steps = _steps(op.regions[0].blocks[0])
         if steps is None:
             loops.append("a loop of an unknown number of steps")

@@ -10,6 +10,7 @@ mode of a scope) needs caches of its own. A context with other caches makes them
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import types
@@ -46,6 +47,22 @@ def natively(context: Any) -> Any:
     if is_native(context):
         return context
     return _with_caches(context, _CACHES, {_NATIVE: None})
+
+
+@contextlib.contextmanager
+def without_varying_types(context: Any) -> Iterator[Any]:
+    """Yields the context of a lowering rule whose types do not say over which axes values vary.
+
+    With ``check_vma``, types say so inside a ``shard_map``, and a loop that starts with a constant
+    needs a cast of the constant. The types were checked before the program was lowered.
+    """
+
+    def plain(aval: Any) -> Any:
+        return jaxprs.invariant(aval, tuple(jaxprs.varying(aval)))
+
+    avals = {name: [*map(plain, getattr(context, name))] for name in ("avals_in", "avals_out")}
+    with config._check_vma(False):  # noqa: SLF001  # no other
+        yield context.replace(**avals)
 
 
 def with_own_sizes(context: Any) -> Any:

@@ -7,7 +7,7 @@ nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -137,7 +137,7 @@ def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
 
 
 def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
-    """Returns sums over axes, of each part in the order ``exact``."""
+    """Returns sums over axes, of each part in the order ``nearest``."""
     return lax.complex(
         *(reduction.reduce_sum(part(a), tuple(axes)) for part in (lax.real, lax.imag))
     )
@@ -146,18 +146,25 @@ def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
 def dot_general(
     a: jax.Array, b: jax.Array, *, dimension_numbers: Any, precision: Any, **_: Any
 ) -> jax.Array:
-    """Returns a product of matrices, one of which may be real, by four products of their parts."""
+    """Returns a product of matrices, one of which may be real; each part is one sum, rounded once.
+
+    A real part is a sum of twice as many terms: ``a.real * b.real`` and ``-a.imag * b.imag``.
+    """
+    (sum_of_a, sum_of_b), batch = dimension_numbers
+    if not sum_of_a:
+        sum_of_a, sum_of_b = (a.ndim,), (b.ndim,)
+        a, b = lax.expand_dims(a, sum_of_a), lax.expand_dims(b, sum_of_b)
     a, b = (lax.convert_element_type(each, np.complex64) for each in (a, b))
 
-    def multiply(left: Callable[..., Any], right: Callable[..., Any]) -> jax.Array:
+    def part(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> jax.Array:
         return products.dot_general(
-            left(a),
-            right(b),
-            dimension_numbers=dimension_numbers,
+            lax.concatenate(left, sum_of_a[0]),
+            lax.concatenate(right, sum_of_b[0]),
+            dimension_numbers=((sum_of_a, sum_of_b), batch),
             precision=precision,
-            preferred_element_type=np.float64,
+            preferred_element_type=np.float32,
         )
 
-    real = lax.sub(multiply(lax.real, lax.real), multiply(lax.imag, lax.imag))
-    imaginary = lax.add(multiply(lax.real, lax.imag), multiply(lax.imag, lax.real))
-    return _as_complex64((real, imaginary))
+    of_a, of_b = lax.imag(a), [lax.real(b), lax.imag(b)]
+    real = part([lax.real(a), lax.neg(of_a)], of_b)
+    return lax.complex(real, part([lax.real(a), of_a], of_b[::-1]))

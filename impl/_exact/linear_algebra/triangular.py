@@ -25,7 +25,7 @@ from jax import lax
 
 from impl._core import numerics
 from impl._exact import arithmetic
-from impl._exact.sums.grid import at_least_float32
+from impl._exact.arithmetic import at_least_float32
 
 #: A matrix, its pivots and its permutation.
 _Triangles: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]

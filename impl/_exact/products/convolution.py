@@ -1,28 +1,34 @@
-"""Convolutions in the spec's order ``exact_product``, exact in every order of additions.
+"""Convolutions in the spec's order ``nearest``: exact real sums, rounded once.
 
-As in ``dot_general``, images and kernel become integers on grids (``levels``: Ozaki splitting). An
-input channel has the scale of a contracted index, and an image, or a group of its channels, has the
-unit of a row. S of a row is the greatest sum over the window of one result. For one channel::
+As in ``dot_general``, a library adds exact products in float64, in any order, and a bound tells
+whether the exact sum may be rounded otherwise. If no term goes through more than n roundings, the
+error of a sum is at most n u / (1 - n u) sum(abs(a b)) with u = 2**-53 (Higham, *Accuracy and
+Stability of Numerical Algorithms*, 2002, section 4.2). By Cauchy and Schwarz, sum(abs(a b)) is at
+most the norm of the part of the image under the kernel, its *window*, times the norm of the kernel
+of the feature. The squares of an image are added over its channels once, and these sums serve the
+windows of all features. For one channel::
 
-    image, kernel      [2**25, 1, -2**25, 1], [1, 1, 1]
-    integers           [2**28, 8, -2**28, 8], [2**22, 2**22, 2**22]        in units of 2**-25
-    result             [1, -2**25 + 2]            float32 from left to right gives [0, -2**25]
+    image, kernel         [2**30, 1, -2**30, 1], [1, 1, 1]
+    sums of squares       [2**61 + 1, 2**61 + 2] of windows, 3 of the kernel
+    bounds                2**-20, about
+    float64               [1, -2**30 + 2]
+    float32               in doubt, since its neighbours are 2**-23 apart; -2**30
 
-Three convolutions of the same integers give the same bits, and ``conv_general_dilated`` chooses:
+Two convolutions give the approximation, and ``_approximate`` chooses:
 
-- ``plain``: XLA's own convolution, with channels last, which is fast on a CPU;
-- ``products``: products of matrices (``convolution_by_dots``), for libraries that transform
-  convolutions, and for groups, where XLA would multiply NaNs by zeros of other groups;
-- ``specials``: the one of the two that adds signs, infinities and NaNs. If it is not ``plain``, the
-  finite part is computed from operands without special numbers, and repaired afterwards.
+- ``_by_library``: XLA's own convolution, with channels last, which is fast on a CPU;
+- ``convolution_by_dots``: products of matrices, for libraries that transform convolutions, and for
+  groups, where XLA would multiply NaNs by zeros of other groups.
+
+Both add long sums in parts, as the gradient for a kernel has them: one chain of n additions puts
+about n**1.5 times as many elements in doubt as a chain of one, and each of them has n terms.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,16 +36,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
+from impl._exact.nearest import interval, repair
+from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.products import convolution_by_dots as taps
-from impl._exact.products import engines
-from impl._exact.products import levels as grids
-from impl._exact.products.convolution_by_dots import spread_with_zeros
-from impl._exact.products.dot_general import result_dtype, unless_finite
+from impl._exact.products import dot_general
 from impl._exact.products.shards import Cuts
 
-#: Maps the operands and the dtype of the result to the convolution.
-Convolve = Callable[[jax.Array, jax.Array, Any], jax.Array]
+#: The greatest number of terms that are added in one chain, if a channel has no more.
+_BLOCK = 1024
 
 
 def conv_general_dilated(
@@ -55,12 +61,10 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
-    engine: str = "float64",
     axis_names: Sequence[Any] = (),
-    free_names: Sequence[Any] = (),
     by_products: bool = False,
 ) -> jax.Array:
-    """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
+    """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``nearest``.
 
     If the kernel of an output has a NaN or an infinity, the output is NaN. Convolutions of integers
     are left to ``jax.lax``. Call this inside ``arithmetic.wide()``.
@@ -77,310 +81,343 @@ def conv_general_dilated(
             has them.
         feature_group_count: As in ``jax.lax``.
         batch_group_count: As in ``jax.lax``.
-        precision: As in ``jax.lax``. The highest gives the finer grid.
+        precision: As in ``jax.lax``. The bits do not depend on it.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
-        engine: A name of ``engines.ENGINES``. Engines of digits give way to float64 where a sum
-            has more terms than they hold.
         axis_names: The mesh axes of a ``shard_map`` over which the features that are added are
             sharded. The result is the convolution of the whole operands.
-        free_names: The mesh axes over which the features of the result are sharded. The result has
-            the bits that the whole kernel gives.
         by_products: Whether to compute products of matrices, for devices whose library may
             transform a convolution. The bits are the same.
 
     Raises:
         TypeError: A dtype has no exact product.
-        NotImplementedError: A sum has more than 2**22 terms.
     """
-
-    def plain(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
-        lhs, rhs, numbers, back = _channels_last(lhs, rhs, dimension_numbers)
-        result = lax.conv_general_dilated(
-            lhs,
-            rhs,
-            window_strides,
-            tuple(padding),
-            lhs_dilation,
-            rhs_dilation,
-            numbers,
-            feature_group_count,
-            batch_group_count,
-            lax.Precision.HIGHEST,
-            dtype,
+    del precision
+    if lhs.ndim == 2:  # A convolution without positions is one with a single position.
+        result = conv_general_dilated(
+            lax.expand_dims(lhs, (2,)),
+            lax.expand_dims(rhs, (2,)),
+            window_strides=(1,),
+            padding=((0, 0),),
+            dimension_numbers=lax.ConvDimensionNumbers(*((*s, 2) for s in dimension_numbers)),
+            feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count,
+            preferred_element_type=preferred_element_type,
+            axis_names=axis_names,
+            by_products=by_products,
         )
-        return lax.transpose(result, back)
-
-    if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
-        return plain(lhs, rhs, preferred_element_type)
-    groups = (feature_group_count, batch_group_count)
+        return lax.squeeze(result, (2,))
     spatial = (1,) * (lhs.ndim - 2)
-    moves = taps.Window(
-        window_strides, tuple(padding), lhs_dilation or spatial, rhs_dilation or spatial
+    call = _Call(
+        dimension_numbers,
+        (feature_group_count, batch_group_count),
+        taps.Window(
+            window_strides, tuple(padding), lhs_dilation or spatial, rhs_dilation or spatial
+        ),
+        lhs.shape,
+        rhs.shape,
+        Cuts(tuple(axis_names)),
     )
-
-    def products(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
-        return taps.convolve(lhs, rhs, moves, dimension_numbers, groups, dtype)
-
-    window = functools.partial(
-        _window_sums,
-        strides=window_strides,
-        padding=padding,
-        lhs_dilation=lhs_dilation,
-        rhs_dilation=rhs_dilation,
-    )
-    dtype = result_dtype(lhs, rhs, preferred_element_type)
-    factors = grids.factor(lhs), grids.factor(rhs)
-    shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
-    cuts = Cuts(tuple(axis_names), tuple(free_names))
-    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape, cuts)
-    if layout.terms == 0 or 0 in shape:
-        return lax.full(shape, 0, dtype)
-    level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
-    # For groups of one feature, XLA makes a kernel with zeros for the features of other groups, and
-    # multiplies these zeros by NaNs and infinities. Products of matrices have no such zeros.
-    by_group = products if max(groups) > 1 else plain
-    adds = products if by_products else by_group if layout.terms == 1 else plain
-    specials = products if by_products else by_group
-    result = _sums(*factors, level, layout, adds, specials, window, dtype, engine)
-    return _without_special_kernels(result, factors[1], layout)
+    if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
+        return call.in_order(_by_library(lhs, rhs, call, preferred_element_type))
+    dtype = dot_general.result_dtype(lhs, rhs, preferred_element_type)
+    lhs, rhs = dot_general.factor(lhs), dot_general.factor(rhs)
+    if call.terms == 0 or 0 in call.shape:
+        return call.in_order(lax.full(call.shape, 0, dtype))
+    return call.in_order(_rounded(lhs, rhs, call, dtype, by_products=by_products))
 
 
-def _channels_last(
-    lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
-) -> tuple[jax.Array, jax.Array, lax.ConvDimensionNumbers, tuple[int, ...]]:
-    """Returns operands in the one layout for which XLA has a fast convolution on a CPU.
-
-    XLA brings other layouts to this one, but not inside a loop or a called function.
-
-    Returns:
-        The images, the kernel, their dimensions, and the order of the result's dimensions.
-    """
-    last = lhs.ndim - 1
-    of_images = (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1])
-    of_kernel = (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0])
-    of_result = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
-    images = (0, last, *range(1, last))
-    kernel = (last, last - 1, *range(last - 1))
-    return (
-        lax.transpose(lhs, of_images),
-        lax.transpose(rhs, of_kernel),
-        lax.ConvDimensionNumbers(images, kernel, images),
-        tuple(of_result.index(dimension) for dimension in range(lhs.ndim)),
-    )
-
-
-def _sums(
-    lhs: jax.Array,
-    rhs: jax.Array,
-    level: grids.Level,
-    layout: _Layout,
-    plain: Convolve,
-    specials: Convolve,
-    window: Callable[..., jax.Array],
-    dtype: Any,
-    engine: str,
+def _rounded(
+    lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any, *, by_products: bool
 ) -> jax.Array:
-    """Convolves float32. If a kernel has a NaN or an infinity, its results are undefined."""
-    if layout.terms == 1:
-        left, right = arithmetic.widen(lhs), arithmetic.finite_or_zero(arithmetic.widen(rhs))
-        return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
-    left, right, unit = _on_grid(lhs, rhs, level, layout, window)
-    right = arithmetic.finite_or_zero(right)
-    spread, repairs = left, specials is not plain
-    left = arithmetic.finite_or_zero(left) if repairs else left
-    total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain, layout.cuts))
-    result = engines.rounded(total, unit, dtype)
-    if total.high.dtype == np.float64 and not repairs:
-        return result
-    repair = functools.partial(_repaired, layout.cuts, specials)
-    if layout.cuts.summed:  # Devices that share a sum have to take the same branch.
-        return repair(result, spread, right)
-    return unless_finite(repair, result, spread, right)
+    """Convolves float32, and rounds once."""
+    # Some libraries multiply a kernel by the zeros of a padding, and others do not.
+    kernel = arithmetic.finite_or_zero(rhs)
+    left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
+    axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
+    with in_any_order():
+        total, depth = _approximate(lhs, kernel, call, by_products=by_products)
+        total = call.cuts.sum(total)
+        of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))
+        error = _error(left, of_kernels, call, depth + call.cuts.parts)
+    is_number = call.of_features(lax.is_finite(of_kernels))
+    total = lax.select(is_number, total, lax.full_like(total, np.nan))
+    if call.terms == 1:
+        return interval.positive_zero(arithmetic.narrow(total, dtype))
+    coded = interval.rounded(total, error, dtype)
+
+    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
+        terms = _terms(lhs, kernel, call, position)
+        keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
+        return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, call.cuts)
+
+    return repair.repaired(coded, dtype, call.local_terms, exact)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Whole:
-    """A convolution, whose sums cannot be computed in blocks."""
-
-    terms: int
-    plain: Convolve
-    cuts: Cuts
-
-    can_cut = False
-
-    def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
-        del limit
-        return self.cuts.sum(self.plain(lhs, rhs, dtype))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Layout:
-    """The dimensions of a convolution. A group's dimension stands before the grouped dimension.
+class _Call:
+    """A convolution. Its result has the images first, and the features last.
 
     Attributes:
         numbers: The dimension numbers.
         groups: The number of feature groups, and of batch groups; one of the two is 1.
+        window: The movement of the kernel.
         lhs_shape: The shape of the images.
         rhs_shape: The shape of the kernel.
-        out_shape: The shape of the result.
         cuts: The mesh axes over which the operands are sharded.
     """
 
     numbers: lax.ConvDimensionNumbers
     groups: tuple[int, int]
+    window: taps.Window
     lhs_shape: tuple[int, ...]
     rhs_shape: tuple[int, ...]
-    out_shape: tuple[int, ...]
     cuts: Cuts
 
     @property
-    def terms(self) -> int:
-        """The number of terms of a sum whose window has no padding."""
-        terms = math.prod(self.rhs_shape[d] for d in self.numbers.rhs_spec[1:])
-        return terms * self.cuts.parts
-
-    def split(self, value: jax.Array, dimension: int) -> jax.Array:
-        """Splits a dimension into one of groups and one within a group."""
-        groups = max(self.groups)
-        shape = value.shape
-        sizes = (groups, shape[dimension] // groups)
-        return lax.reshape(value, (*shape[:dimension], *sizes, *shape[dimension + 1 :]))
+    def taps(self) -> tuple[int, ...]:
+        """The spatial shape of the kernel."""
+        return tuple(self.rhs_shape[d] for d in self.numbers.rhs_spec[2:])
 
     @property
-    def grouped_lhs(self) -> int:
-        """The dimension of the images that is split: the features, or the batch."""
-        return self.numbers.lhs_spec[0 if self.groups[1] > 1 else 1]
+    def channels(self) -> int:
+        """The number of channels of a group, on a device."""
+        return self.rhs_shape[self.numbers.rhs_spec[1]]
+
+    @property
+    def local_terms(self) -> int:
+        """The number of terms on a device of a sum whose window has no padding."""
+        return self.channels * math.prod(self.taps)
+
+    @property
+    def terms(self) -> int:
+        """The number of terms of such a sum on all devices that share it."""
+        return self.local_terms * self.cuts.parts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        spread = self.window.spread(self.lhs_shape[d] for d in self.numbers.lhs_spec[2:])
+        images = self.lhs_shape[self.numbers.lhs_spec[0]] // self.groups[1]
+        features = self.rhs_shape[self.numbers.rhs_spec[0]]
+        return (images, *self.window.positions(spread, self.taps), features)
+
+    def in_order(self, result: jax.Array) -> jax.Array:
+        """Returns a result with the dimensions that the caller wants."""
+        last = result.ndim - 1
+        order = self.numbers.out_spec
+        here = {order[0]: 0, order[1]: last}
+        here.update({dimension: 1 + i for i, dimension in enumerate(order[2:])})
+        return lax.transpose(result, tuple(here[d] for d in range(result.ndim)))
+
+    def of_features(self, value: jax.Array) -> jax.Array:
+        """Broadcasts a value of each feature to the shape of the result."""
+        return lax.broadcast_in_dim(value, self.shape, (len(self.shape) - 1,))
 
 
-def _on_grid(
-    lhs: jax.Array,
-    rhs: jax.Array,
-    level: grids.Level,
-    layout: _Layout,
-    window: Callable[..., jax.Array],
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and the unit of each element of the result."""
-    numbers = layout.numbers
-    of_rhs = _Split(numbers.rhs_spec, numbers.rhs_spec[0])
-    of_lhs = _Split(numbers.lhs_spec, layout.grouped_lhs)
-    of_out = _Split(numbers.out_spec, numbers.out_spec[1])
-    wide_rhs = layout.split(rhs, of_rhs.dimension)
-    wide_lhs = layout.split(lhs, of_lhs.dimension)
+def _by_library(lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any) -> jax.Array:
+    """Returns XLA's own convolution.
 
-    column_at = sorted((of_rhs.group, of_rhs.place(1)))
-    column_power = layout.cuts.max_of_free(
-        grids.power_below(wide_rhs, _others(wide_rhs, column_at))
-    )
-    to_lhs = {of_rhs.group: of_lhs.group, of_rhs.place(1): of_lhs.place(1)}
-    where = {i: to_lhs[d] for i, d in enumerate(column_at)}
-    moved = grids.spread(column_power, wide_lhs.shape, where)
-
-    row_at = sorted((of_lhs.group, of_lhs.place(0)))
-    in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    row_power = layout.cuts.max(grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved))
-
-    def sums() -> jax.Array:
-        channel = of_lhs.place(1)
-        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, in_lhs(row_power)), (channel,))
-        kept = [d for d in range(wide_lhs.ndim) if d != channel]
-        spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
-        taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
-        whole = layout.cuts.sum(window(added, spatial, taps))
-        return lax.reduce_max(whole, tuple(spatial))
-
-    row_unit = grids.row_unit(row_power, sums, level)
-    by_column = grids.spread(
-        grids.column_unit(column_power, level), wide_rhs.shape, dict(enumerate(column_at))
-    )
-    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(row_unit)), lhs.shape)
-    right = lax.reshape(grids.integers(wide_rhs, by_column), rhs.shape)
-
-    to_out = {of_lhs.group: of_out.group, of_lhs.place(0): of_out.place(0)}
-    shape = list(layout.out_shape)
-    shape[of_out.dimension] //= max(layout.groups)
-    shape.insert(of_out.dimension, max(layout.groups))
-    unit = grids.spread(
-        grids.product_unit(row_unit, level), shape, {i: to_out[d] for i, d in enumerate(row_at)}
-    )
-    return left, right, lax.reshape(unit, layout.out_shape)
-
-
-def _window_sums(
-    value: jax.Array,
-    spatial: Sequence[int],
-    taps: Sequence[int],
-    *,
-    strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int] | None,
-    rhs_dilation: Sequence[int] | None,
-) -> jax.Array:
-    """Adds float64 integers over the windows of a convolution.
-
-    Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
+    The channels are last, the one layout for which XLA has a fast convolution on a CPU. XLA brings
+    other layouts to this one, but not inside a loop or a called function.
     """
-
-    def all_dimensions(values: Sequence[Any] | None, default: Any) -> tuple[Any, ...]:
-        known = dict(zip(spatial, values, strict=True)) if values is not None else {}
-        return tuple(known.get(d, default) for d in range(value.ndim))
-
-    spread = spread_with_zeros(
-        value, all_dimensions(padding, (0, 0)), all_dimensions(lhs_dilation, 1)
+    numbers, last = call.numbers, lhs.ndim - 1
+    images = (0, last, *range(1, last))
+    kernel = (last, last - 1, *range(last - 1))
+    result: jax.Array = lax.conv_general_dilated(
+        lax.transpose(lhs, (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1])),
+        lax.transpose(rhs, (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0])),
+        call.window.strides,
+        tuple(call.window.padding),
+        call.window.lhs_dilation,
+        call.window.rhs_dilation,
+        lax.ConvDimensionNumbers(images, kernel, images),
+        *call.groups,
+        lax.Precision.HIGHEST,
+        dtype,
     )
-    sums: jax.Array = lax.reduce_window(
+    return result
+
+
+def _approximate(
+    lhs: jax.Array, rhs: jax.Array, call: _Call, *, by_products: bool
+) -> tuple[jax.Array, int]:
+    """Returns the sums of a device as float64 adds them, and the length of the longest chain.
+
+    Args:
+        lhs: The images, float32.
+        rhs: The kernel, float32.
+        call: The convolution.
+        by_products: Whether XLA's own convolution must not be used.
+    """
+    parts = _parts(call.channels, call.local_terms)
+    # For groups of one feature, XLA makes a kernel with zeros for the features of other groups, and
+    # multiplies these zeros by NaNs and infinities. Products of matrices have no such zeros.
+    if by_products or max(call.groups) > 1:
+        left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
+        result, depth = taps.convolve(left, right, call.window, call.numbers, call.groups, parts)
+        return lax.transpose(result, (0, *range(2, result.ndim), 1)), depth
+    size = call.channels // parts
+
+    def part(index: Any) -> jax.Array:
+        at = lax.mul(lax.convert_element_type(index, np.int32), np.int32(size))
+        left = lax.dynamic_slice_in_dim(lhs, at, size, call.numbers.lhs_spec[1])
+        right = lax.dynamic_slice_in_dim(rhs, at, size, call.numbers.rhs_spec[1])
+        return _by_library(arithmetic.widen(left), arithmetic.widen(right), call, np.float64)
+
+    if parts == 1:
+        whole = _by_library(arithmetic.widen(lhs), arithmetic.widen(rhs), call, np.float64)
+        return whole, call.local_terms
+    result = lax.fori_loop(
+        0,
+        parts,
+        lambda index, total: lax.add(total, part(index)),
+        lax.full(call.shape, 0, np.float64),
+    )
+    return result, call.local_terms // parts + parts
+
+
+def _parts(channels: int, terms: int) -> int:
+    """Returns the least number of equal parts of channels with at most ``_BLOCK`` terms.
+
+    A part has at least one channel.
+    """
+    divisors = [parts for parts in range(1, channels + 1) if channels % parts == 0]
+    return next((parts for parts in divisors if terms <= _BLOCK * parts), channels)
+
+
+def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
+    """Returns the sums of squares of windows, or greater ones, on all devices that share them.
+
+    A sum over a window with a NaN or an infinity is not in doubt, so its squares may be missing.
+
+    Returns:
+        Shape [images, *positions, groups]; the positions have the length 1 if they share a sum.
+    """
+    number, spec = max(call.groups), call.numbers.lhs_spec
+    split = spec[0] if call.groups[1] > 1 else spec[1]
+    shape = list(left.shape)
+    shape[split : split + 1] = number, shape[split] // number
+    # The dimension of the groups stands at ``split`` now.
+    batch, channel, *spatial = (d + (d >= split) for d in spec)
+    squares = lax.reshape(lax.mul(left, left), shape)
+    kept = [d for d in range(len(shape)) if d != channel]
+    order = [kept.index(d) for d in (batch, *spatial, split)]
+    sums = lax.transpose(lax.reduce_sum(squares, (channel,)), order)
+    sums = arithmetic.finite_or_zero(call.cuts.sum(sums))
+    axes = tuple(range(1, 1 + len(spatial)))
+    if 2 * math.prod(call.taps) >= math.prod(sums.shape[i] for i in axes):
+        # In the gradient for a kernel, the window is most of the image.
+        return lax.expand_dims(lax.reduce_sum(sums, axes), axes)
+    # Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
+    window = call.window
+    spread = taps.spread_with_zeros(
+        sums, [(0, 0), *window.padding, (0, 0)], [1, *window.lhs_dilation, 1]
+    )
+    found: jax.Array = lax.reduce_window(
         spread,
         np.float64(0),
         lax.add,
-        all_dimensions(taps, 1),
-        all_dimensions(strides, 1),
-        all_dimensions(None, (0, 0)),
-        all_dimensions(None, 1),
-        all_dimensions(rhs_dilation, 1),
+        (1, *call.taps, 1),
+        (1, *window.strides, 1),
+        [(0, 0)] * spread.ndim,
+        None,
+        (1, *window.rhs_dilation, 1),
     )
-    return sums
+    return found
 
 
-@dataclasses.dataclass(frozen=True)
-class _Split:
-    """The dimensions of an array after one of them is split into groups.
+def _error(left: jax.Array, of_kernels: jax.Array, call: _Call, depth: int) -> jax.Array:
+    """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
-    Attributes:
-        spec: The dimensions before, as in ``ConvDimensionNumbers``.
-        dimension: The dimension that is split.
+    Args:
+        left: The images, float64.
+        of_kernels: The sum of squares of the kernel of each feature.
+        call: The convolution.
+        depth: The greatest number n of additions and products that a term goes through.
     """
-
-    spec: Sequence[int]
-    dimension: int
-
-    @property
-    def group(self) -> int:
-        """The dimension of the groups."""
-        return self.dimension
-
-    def place(self, index: int) -> int:
-        """The dimension that was ``spec[index]``; of a split one, the dimension within a group."""
-        return self.spec[index] + (self.spec[index] >= self.dimension)
+    relative = depth * interval.ROUNDING
+    relative /= 1 - relative
+    norm = lax.sqrt(of_kernels)
+    norm = call.of_features(lax.mul(norm, lax.full_like(norm, relative)))
+    each = lax.sqrt(_squares_of_windows(left, call))
+    groups, features = each.shape[-1], call.shape[-1]
+    each = lax.broadcast_in_dim(each, (*each.shape, features // groups), tuple(range(each.ndim)))
+    each = lax.reshape(each, (*each.shape[:-2], features))
+    return lax.mul(jnp.broadcast_to(each, call.shape), norm)
 
 
-def _others(value: jax.Array, dimensions: Sequence[int]) -> tuple[int, ...]:
-    return tuple(d for d in range(value.ndim) if d not in dimensions)
+def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> jax.Array:
+    """Returns the terms of elements of the result, float64, shape [elements, terms].
+
+    Args:
+        lhs: The images, float32.
+        rhs: The kernel, float32.
+        call: The convolution.
+        position: The positions of the elements in the flat result, int32.
+    """
+    numbers = call.numbers
+    image, *at, feature = dot_general.unravelled(position, call.shape)
+    start: dict[int, jax.Array] = {numbers.lhs_spec[0]: image}
+    if max(call.groups) > 1:
+        group = lax.div(feature, lax.full_like(feature, call.shape[-1] // max(call.groups)))
+        if call.groups[1] > 1:
+            first = lax.mul(group, lax.full_like(group, call.shape[0]))
+            start[numbers.lhs_spec[0]] = lax.add(image, first)
+        else:
+            first = lax.mul(group, lax.full_like(group, call.channels))
+            start[numbers.lhs_spec[1]] = first
+    met = _window(lhs, call, start, at)
+    kernel = dot_general.rows(
+        rhs, [numbers.rhs_spec[0]], [feature], [*numbers.rhs_spec[2:], numbers.rhs_spec[1]]
+    )
+    return dot_general.products(lax.reshape(met, kernel.shape), kernel)
 
 
-def _repaired(
-    cuts: Cuts, plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
+def _window(
+    lhs: jax.Array, call: _Call, start: Mapping[int, jax.Array], at: Sequence[jax.Array]
 ) -> jax.Array:
-    """Puts the NaNs and infinities of the images into a result."""
-    factors = grids.special_factor(left), grids.special_factor(right)
-    return grids.with_specials(result, cuts.sum(plain(*factors, np.float32)))
+    """Returns what the taps of a kernel read for elements of the result; zeros outside of it.
 
+    Args:
+        lhs: The images, float32.
+        call: The convolution.
+        start: The image of each element, and the first channel if it is not 0, by their dimension.
+        at: The spatial indices of each element.
 
-def _without_special_kernels(result: jax.Array, rhs: jax.Array, layout: _Layout) -> jax.Array:
-    """Returns NaN for the outputs whose kernel has a NaN or an infinity.
-
-    Some libraries multiply such a kernel by the zeros of a padding, and others do not.
+    Returns:
+        Shape [elements, taps, channels].
     """
-    numbers = layout.numbers
-    axes = tuple(d for d in range(rhs.ndim) if d != numbers.rhs_spec[0])
-    special = layout.cuts.any(grids.special_along(rhs, axes))
-    special = grids.spread(special, result.shape, {0: numbers.out_spec[1]})
-    return lax.select(special, lax.full_like(result, np.nan), result)
+    channel, *spatial = call.numbers.lhs_spec[1:]
+    count = math.prod(call.taps)
+    shape = (next(iter(start.values())).size, count, len(at))
+    tap = dot_general.unravelled(lax.iota(np.int32, count), call.taps)
+    window = call.window
+
+    def along(values: Sequence[Any], dimension: int) -> jax.Array:
+        """Returns values of the spatial dimensions for each element, or for each tap."""
+        stacked = jnp.stack([jnp.asarray(value, np.int32) for value in values], -1)
+        kept = (dimension, 2) if stacked.ndim == 2 else (2,)
+        return lax.broadcast_in_dim(stacked, shape, kept)
+
+    lows = along([low for low, _ in window.padding], 1)
+    places = lax.mul(along(tap, 1), along(window.rhs_dilation, 1))
+    places = lax.add(lax.mul(along(at, 0), along(window.strides, 0)), lax.sub(places, lows))
+    # Between the elements of a dilated image are zeros, as around it.
+    apart = along(window.lhs_dilation, 1)
+    last = along([call.lhs_shape[d] - 1 for d in spatial], 1)
+    element = lax.clamp(lax.full_like(places, 0), lax.div(places, apart), last)
+    is_inside = lax.reduce_and(lax.eq(lax.mul(element, apart), places), (2,))
+    others = [lax.broadcast_in_dim(value, (*shape[:2], 1), (0,)) for value in start.values()]
+    met = lax.gather(
+        lhs,
+        lax.concatenate([*others, element], 2),
+        lax.GatherDimensionNumbers(
+            offset_dims=(2,),
+            collapsed_slice_dims=tuple(d for d in range(lhs.ndim) if d != channel),
+            start_index_map=(*start, *spatial),
+        ),
+        [call.channels if d == channel else 1 for d in range(lhs.ndim)],
+        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+    is_inside = lax.broadcast_in_dim(is_inside, met.shape, (0, 1))
+    return lax.select(is_inside, met, lax.full_like(met, 0))

@@ -1,7 +1,7 @@
 """Convolutions as sums of products of matrices, for devices whose library may transform them.
 
-A library may compute a convolution by a Fourier transform or by Winograd's algorithm, which round
-even where the sums of products would be exact. cuDNN has such an algorithm for float64 and kernels
+A library may compute a convolution by a Fourier transform or by Winograd's algorithm, whose errors
+exceed the bound of sums of products. cuDNN has such an algorithm for float64 and kernels
 of one dimension, and XLA has no option against it. No library transforms a product of matrices.
 
 A *tap* is an element of the kernel's window. There is a product for each tap, or for each result
@@ -20,14 +20,15 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.products import engines
+from impl._exact import arithmetic
+from impl._exact.products.dot_general import plain_product
 
 #: The greatest number of products that are written one after another; more are a loop.
 _UNROLLED = 32
@@ -39,33 +40,36 @@ def convolve(
     window: Window,
     numbers: lax.ConvDimensionNumbers,
     groups: tuple[int, int],
-    dtype: Any,
-) -> jax.Array:
-    """Returns what ``lax.conv_general_dilated`` does, for operands whose sums are exact.
+    parts: int,
+) -> tuple[jax.Array, int]:
+    """Returns a convolution, added in float64, and the length of the longest chain of additions.
 
     Args:
-        lhs: The images.
-        rhs: The kernel, of the same dtype.
+        lhs: The images, float64.
+        rhs: The kernel, float64.
         window: The movement of the kernel.
         numbers: The dimension numbers.
         groups: The number of feature groups, and of batch groups; one of the two is 1.
-        dtype: The dtype in which products are added.
+        parts: The number of equal parts of the channels of a group that products by positions add
+            separately.
+
+    Returns:
+        The images, the features, and the spatial dimensions of the result.
     """
-    images, kernel = _grouped(lhs, rhs, numbers, groups)
+    images, kernel = grouped(lhs, rhs, numbers, groups)
     images = window.prepared(images)
     taps = kernel.shape[3:]
     positions = window.positions(images.shape[3:], taps)
-    call = _Call(window, positions, taps, dtype)
+    call = _Call(window, positions, taps, parts)
     if math.prod(taps) <= math.prod(positions):
         result = call.by_taps(images, kernel)
+        depth = images.shape[2] + math.prod(taps)
     else:
         result = call.by_positions(images, kernel)
-    # From groups, outputs and images to the dimensions of the result.
+        depth = images.shape[2] // parts * math.prod(taps) + parts
     result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
     batch, number, outputs, *_ = result.shape
-    result = lax.reshape(result, (batch, number * outputs, *positions))
-    order = numbers.out_spec
-    return lax.transpose(result, tuple(order.index(d) for d in range(len(order))))
+    return lax.reshape(result, (batch, number * outputs, *positions)), depth
 
 
 def spread_with_zeros(
@@ -111,10 +115,17 @@ class Window:
     rhs_dilation: Sequence[int]
 
     def prepared(self, images: jax.Array) -> jax.Array:
-        """Returns images dilated and padded, except for their first three dimensions."""
-        others = [(0, 0)] * 3
+        """Returns images dilated and padded, along their last dimensions, which are spatial."""
+        others = images.ndim - len(self.padding)
         return spread_with_zeros(
-            images, [*others, *self.padding], [1] * len(others) + [*self.lhs_dilation]
+            images, [(0, 0)] * others + [*self.padding], [1] * others + [*self.lhs_dilation]
+        )
+
+    def spread(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Returns the spatial shape of images that are dilated and padded."""
+        return tuple(
+            max((size - 1) * apart + 1, 0) + low + high
+            for size, apart, (low, high) in zip(sizes, self.lhs_dilation, self.padding, strict=True)
         )
 
     def positions(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
@@ -126,7 +137,7 @@ class Window:
         )
 
 
-def _grouped(
+def grouped(
     lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers, groups: tuple[int, int]
 ) -> tuple[jax.Array, jax.Array]:
     """Returns both operands as they are multiplied: with the groups as their first dimension.
@@ -154,13 +165,13 @@ class _Call:
         window: The movement of the kernel.
         positions: The spatial shape of the result.
         taps: The spatial shape of the kernel.
-        dtype: The dtype in which products are added.
+        parts: The number of parts of the channels that ``by_positions`` adds separately.
     """
 
     window: Window
     positions: tuple[int, ...]
     taps: tuple[int, ...]
-    dtype: Any
+    parts: int
 
     def by_taps(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
         """Adds the products of each element of the kernel with all the images that it meets."""
@@ -171,7 +182,8 @@ class _Call:
             element = lax.reshape(
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
-            return self._product(element, met, 1)
+            result = plain_product(element, met, (((2,), (2,)), ((0,), (0,))))
+            return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
 
         if math.prod(self.taps) <= _UNROLLED:
             return functools.reduce(lax.add, itertools.starmap(term, np.ndindex(self.taps)))
@@ -190,7 +202,7 @@ class _Call:
         def place(*at: Any) -> jax.Array:
             starts = [i * by for i, by in zip(at, self.window.strides, strict=True)]
             met = _part(images, starts, self.taps, self.window.rhs_dilation)
-            return self._product(kernel, met, 1 + len(self.taps))
+            return _product(kernel, met, self.parts)
 
         count = math.prod(self.positions)
         if count <= _UNROLLED:
@@ -202,16 +214,31 @@ class _Call:
         last = lax.transpose(stacked, (1, 2, 3, 0))
         return lax.reshape(last, (*last.shape[:3], *self.positions))
 
-    def _product(self, kernel: jax.Array, images: jax.Array, summed: int) -> jax.Array:
-        """Contracts the features, and the spatial dimensions if there are more than one.
 
-        Returns:
-            The groups, the batch, the outputs, and the spatial dimensions that remain.
-        """
-        contracted = tuple(range(2, 2 + summed))
-        numbers = (contracted, contracted), ((0,), (0,))
-        result = engines.plain_product(kernel, images, numbers, self.dtype)
-        return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
+def _product(kernel: jax.Array, images: jax.Array, parts: int) -> jax.Array:
+    """Contracts the channels and the spatial dimensions, parts of the channels separately.
+
+    Args:
+        kernel: The groups, the outputs, the channels and spatial dimensions.
+        images: The groups, the batch, the channels and spatial dimensions.
+        parts: The number of parts of the channels.
+
+    Returns:
+        The groups, the batch and the outputs.
+    """
+    if parts > 1:
+        kernel, images = (
+            lax.reshape(each, (*each.shape[:2], parts, each.shape[2] // parts, *each.shape[3:]))
+            for each in (kernel, images)
+        )
+        contracted = tuple(range(3, kernel.ndim))
+        result = plain_product(kernel, images, ((contracted, contracted), ((0, 2), (0, 2))))
+        # The seal keeps XLA from adding all parts in one product.
+        result = lax.reduce_sum(arithmetic.seal(result), (1,))
+    else:
+        contracted = tuple(range(2, kernel.ndim))
+        result = plain_product(kernel, images, ((contracted, contracted), ((0,), (0,))))
+    return lax.transpose(result, (0, 2, 1))
 
 
 def _part(

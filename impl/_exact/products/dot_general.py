@@ -1,20 +1,26 @@
-"""Products of matrices in the spec's order ``exact_product``, exact in every order of additions.
+"""Products of matrices in the spec's order ``nearest``: exact real sums, rounded once.
 
-The function rounds both operands to integers (``levels``: Ozaki splitting), adds the products of
-the integers without error (``engines``), and rounds once. NaNs and infinities have no integers.
-They come from a second product, of signs, infinities and NaNs, which a CPU computes if it must::
+A library multiplies the operands in float64, where each product of two float32 is exact, and adds
+the products in any order. If no term goes through more than n roundings, the error of a sum is at
+most n u / (1 - n u) sum(abs(a b)) for u = 2**-53, also with fused multiply-adds (Higham, *Accuracy
+and Stability of Numerical Algorithms*, 2002, section 4.2). In any order, K terms go through K - 1
+additions at most, and long sums in two ``stages`` through fewer. By Cauchy and Schwarz the sum of
+magnitudes is at most norm(a) norm(b), which needs no second product.
 
-    operands        1.5 inf, 2.0 -1.0
-    finite part     1.5 * 2.0                      the exact sum of integers
-    special part    1 * 1 + inf * -1 = -inf        not finite, so it is the result
+``nearest.interval`` tests whether this bound decides the rounding. The elements in doubt, about one
+in a thousand, are added again exactly (``nearest.repair``)::
+
+    operands        2**30 + 1, 1 and 2**-30, -1        terms 1 + 2**-30 and -1
+    float64         2**-30, bound 2 * 2**-53 * norms   decided
+    operands        2**20, 1, 1 and 2**20, 2**16, 2**-60    terms 2**40, 2**16, 2**-60
+    float64         2**40 + 2**16, a tie of float32    in doubt; 2**-60 decides
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,13 +28,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import cut_as_the_operands
+from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
-from impl._exact.products import engines
-from impl._exact.products import levels as grids
+from impl._exact.nearest import interval, repair, stages
+from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.products.shards import Cuts
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+#: The least number of terms that are added in two stages.
+_LONG = 8192
 
 
 def dot_general(
@@ -38,12 +49,9 @@ def dot_general(
     dimension_numbers: DimensionNumbers,
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
-    engine: str | None = None,
     axis_names: Sequence[Any] = (),
-    free_names: Sequence[Any] = (),
-    platforms: Sequence[str] | None = None,
 ) -> jax.Array:
-    """Returns what ``jax.lax.dot_general`` does, in the order ``exact_product``.
+    """Returns what ``jax.lax.dot_general`` does, in the order ``nearest``.
 
     Products of integers are left to ``jax.lax``. Call this inside ``arithmetic.wide()``.
 
@@ -51,14 +59,10 @@ def dot_general(
         lhs: Any shape: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
         rhs: As ``lhs``, with batch and contracted dimensions of the same sizes.
         dimension_numbers: As in ``jax.lax``.
-        precision: As in ``jax.lax``. The highest gives the finer grid.
+        precision: As in ``jax.lax``. The bits of floats do not depend on it.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
-        engine: A name of ``engines.ENGINES``; by default the one of the platform.
         axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are sharded.
             The result is the product of the whole operands.
-        free_names: The mesh axes over which free dimensions of ``rhs`` are sharded. The result has
-            the bits that the whole ``rhs`` gives.
-        platforms: The platforms that the program is for; None for any.
 
     Returns:
         The batch dimensions, then the free dimensions of ``lhs``, then the free ones of ``rhs``.
@@ -66,25 +70,64 @@ def dot_general(
     Raises:
         TypeError: A dtype has no exact product.
     """
-    plain = functools.partial(
-        lax.dot_general, dimension_numbers=dimension_numbers, precision=precision
-    )
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
-        of_integers: jax.Array = plain(lhs, rhs, preferred_element_type=preferred_element_type)
+        of_integers: jax.Array = lax.dot_general(
+            lhs, rhs, dimension_numbers, precision, preferred_element_type
+        )
         return of_integers
     dtype = result_dtype(lhs, rhs, preferred_element_type)
-    cuts = Cuts(tuple(axis_names), tuple(free_names))
+    cuts = Cuts(tuple(axis_names))
     layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, cuts)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
-    lhs, rhs = _of_one_kind(lhs, rhs)
-    dtypes = (lhs.dtype, rhs.dtype, dtype)
-    lhs, rhs = grids.factor(lhs), grids.factor(rhs)
+    lhs, rhs = (factor(value) for value in _of_one_kind(lhs, rhs))
+    left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
-        return _single(lhs, rhs, layout, dtype)
-    level = grids.level_of(layout.terms, dtypes, precision)
-    left, right, unit = _on_grid(lhs, rhs, level, layout)
-    return _sums(left, right, unit, level, layout, dtypes, engine, platforms)
+        return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
+    with in_any_order():
+        total, depth = _approximate(left, right, layout)
+        error = _error(left, right, layout, depth + cuts.parts - 1)
+    coded = interval.rounded(total, error, dtype)
+
+    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
+        terms = _terms(lhs, rhs, layout, position)
+        keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
+        return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, cuts)
+
+    return repair.repaired(coded, dtype, layout.local_terms, exact)
+
+
+def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[jax.Array, Any]:
+    """Returns the sums as float64 adds them, and the greatest number of roundings on a device.
+
+    Long sums are added in two stages: of K terms, a library that may add them in one chain leaves
+    about K**1.5 times as many elements in doubt as for one term, and each of them has K terms.
+    """
+    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
+    sizes = [layout.lhs_shape[d] for d in lhs_sum]
+    is_long = layout.local_terms >= _LONG
+    two = stages.Stages.of(sizes, layout.most_parts) if is_long else None
+    if two is None:
+        return layout.cuts.sum(plain_product(left, right, layout.numbers)), layout.local_terms
+    lhs_first, lhs_second = two.axes(lhs_sum)
+    rhs_first, rhs_second = two.axes(rhs_sum)
+    lhs_batch = [*lhs_second, *(two.after_split(d, lhs_sum) for d in lhs_batch)]
+    rhs_batch = [*rhs_second, *(two.after_split(d, rhs_sum) for d in rhs_batch)]
+    sums = plain_product(
+        two.split(left, lhs_sum),
+        two.split(right, rhs_sum),
+        ((lhs_first, rhs_first), (lhs_batch, rhs_batch)),
+    )
+    # XLA would make one sum of both stages.
+    total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(len(lhs_second))))
+    return layout.cuts.sum(total), two.depth
+
+
+def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:
+    """Returns a library's product of float64."""
+    return cut_as_the_operands(
+        lax.dot_general(lhs, rhs, numbers, lax.Precision.HIGHEST, np.dtype(np.float64))
+    )
 
 
 def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
@@ -100,14 +143,23 @@ def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
     ]
 
 
-def unless_finite(
-    repair: Callable[..., jax.Array], result: jax.Array, lhs: jax.Array, rhs: jax.Array
-) -> jax.Array:
-    """Returns ``result``, or ``repair`` of it if an operand has an infinity or a NaN."""
-    repaired: jax.Array = lax.cond(
-        grids.has_special(lhs, rhs), repair, lambda result, *_: result, result, lhs, rhs
-    )
-    return repaired
+def factor(value: jax.Array) -> jax.Array:
+    """Returns a factor as float32, without a change of its value.
+
+    Args:
+        value: Any shape: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
+
+    Raises:
+        TypeError: float32 does not hold every value of the dtype.
+    """
+    dtype = value.dtype
+    if dtype == np.float32:
+        return value
+    is_float = jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4
+    is_integer = jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize < 4
+    if not is_float and not is_integer and dtype != np.bool_:
+        raise TypeError(f"an exact product takes floats of 32 bits or fewer, not {dtype}")
+    return lax.convert_element_type(value, np.float32)
 
 
 def result_dtype(lhs: jax.Array, rhs: jax.Array, preferred: Any) -> np.dtype[Any]:
@@ -153,9 +205,14 @@ class _Layout:
         return cls(numbers, tuple(lhs), tuple(rhs), lhs_free, rhs_free, cuts)
 
     @property
+    def local_terms(self) -> int:
+        """The number of terms of each sum on a device."""
+        return math.prod(self.lhs_shape[d] for d in self.numbers[0][0])
+
+    @property
     def terms(self) -> int:
         """The number of terms of each sum, on all devices that share it."""
-        return math.prod(self.lhs_shape[d] for d in self.numbers[0][0]) * self.cuts.parts
+        return self.local_terms * self.cuts.parts
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -165,171 +222,118 @@ class _Layout:
         return (*lhs, *(self.rhs_shape[d] for d in self.rhs_free))
 
     @property
-    def from_rhs(self) -> dict[int, int]:
-        """The dimension of ``lhs`` for each of ``kept_rhs``, by its position there."""
-        (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = self.numbers
-        where = dict(zip((*rhs_sum, *rhs_batch), (*lhs_sum, *lhs_batch), strict=True))
-        return {i: where[d] for i, d in enumerate(sorted(where))}
+    def most_parts(self) -> int:
+        """The number of results whose sizes add up to a quarter of the operands."""
+        operands = math.prod(self.lhs_shape) + math.prod(self.rhs_shape)
+        return max(1, operands // (4 * math.prod(self.shape)))
 
-    @property
-    def kept_lhs(self) -> list[int]:
-        """The dimensions of ``lhs`` that are not contracted."""
-        return [d for d in range(len(self.lhs_shape)) if d not in self.numbers[0][0]]
-
-    @property
-    def kept_rhs(self) -> list[int]:
-        """The dimensions of ``rhs`` that are not free."""
-        return [d for d in range(len(self.rhs_shape)) if d not in self.rhs_free]
-
-    def in_result(self, lhs: jax.Array) -> jax.Array:
-        """Broadcasts an array with the dimensions ``kept_lhs`` to the shape of the result."""
+    def lhs_in_result(self, lhs: jax.Array) -> jax.Array:
+        """Broadcasts a value of each row of ``lhs`` to the shape of the result."""
         order = [*self.numbers[1][0], *self.lhs_free]
-        where = {i: order.index(d) for i, d in enumerate(self.kept_lhs)}
-        return grids.spread(lhs, self.shape, where)
+        where = {i: order.index(d) for i, d in enumerate(sorted(order))}
+        return spread(lhs, self.shape, where)
+
+    def rhs_in_result(self, rhs: jax.Array) -> jax.Array:
+        """Broadcasts a value of each column of ``rhs`` to the shape of the result."""
+        batch = self.numbers[1][1]
+        order = [*batch, *self.rhs_free]
+        first_free = len(self.shape) - len(self.rhs_free)
+        places = [*range(len(batch)), *range(first_free, len(self.shape))]
+        where = {i: places[order.index(d)] for i, d in enumerate(sorted(order))}
+        return spread(rhs, self.shape, where)
 
 
-def _on_grid(
-    lhs: jax.Array, rhs: jax.Array, level: grids.Level, layout: _Layout
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and the unit of each element of their product."""
-    summed, in_rhs = layout.numbers[0][0], dict(enumerate(layout.kept_rhs))
-    in_lhs = functools.partial(
-        grids.spread, shape=lhs.shape, where=dict(enumerate(layout.kept_lhs))
+def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
+    """Broadcasts an array to ``shape``, dimension d of it becoming dimension ``where[d]``."""
+    order = sorted(range(value.ndim), key=lambda d: where[d])
+    moved = lax.transpose(value, order)
+    return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
+
+
+def _error(left: jax.Array, right: jax.Array, layout: _Layout, depth: Any) -> jax.Array:
+    """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
+
+    Args:
+        left: The left operand, float64.
+        right: The right operand, float64.
+        layout: Their dimensions.
+        depth: The greatest number n of roundings that a term goes through.
+    """
+    (lhs_sum, rhs_sum), _ = layout.numbers
+
+    def norm(value: jax.Array, axes: Sequence[int]) -> jax.Array:
+        squares = layout.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes)))
+        return lax.sqrt(squares)
+
+    relative = depth * interval.ROUNDING
+    relative /= 1 - relative
+    of_left = norm(left, lhs_sum)
+    of_left = lax.mul(of_left, lax.full_like(of_left, relative))
+    return lax.mul(layout.lhs_in_result(of_left), layout.rhs_in_result(norm(right, rhs_sum)))
+
+
+def _single(left: jax.Array, right: jax.Array, layout: _Layout) -> jax.Array:
+    """Returns sums of one term each: float64 products, which are exact."""
+    (lhs_sum, rhs_sum), _ = layout.numbers
+    of_left = layout.lhs_in_result(lax.squeeze(left, tuple(lhs_sum)))
+    return lax.mul(of_left, layout.rhs_in_result(lax.squeeze(right, tuple(rhs_sum))))
+
+
+def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array) -> jax.Array:
+    """Returns the terms of elements of the result, float64, shape [elements, terms].
+
+    Args:
+        lhs: The left operand, float32.
+        rhs: The right operand, float32.
+        layout: Their dimensions.
+        position: The positions of the elements in the flat result, int32.
+    """
+    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
+    index = unravelled(position, layout.shape)
+    batch = index[: len(lhs_batch)]
+    of_lhs = index[: len(lhs_batch) + len(layout.lhs_free)]
+    of_rhs = [*batch, *index[len(of_lhs) :]]
+    left = rows(lhs, [*lhs_batch, *layout.lhs_free], of_lhs, lhs_sum)
+    return products(left, rows(rhs, [*rhs_batch, *layout.rhs_free], of_rhs, rhs_sum))
+
+
+def products(left: jax.Array, right: jax.Array) -> jax.Array:
+    """Returns the products of float32, float64, shape [rows, terms], with zeros after them.
+
+    Equal shapes are compiled once, so the number of terms is a power of two.
+    """
+    terms = left.shape[1]
+    missing = (1 << (terms - 1).bit_length()) - terms
+    if missing:
+        padding = [(0, 0, 0), (0, missing, 0)]
+        left, right = (lax.pad(part, np.float32(0), padding) for part in (left, right))
+    return lax.mul(arithmetic.widen(left), arithmetic.widen(right))
+
+
+def unravelled(position: jax.Array, shape: Sequence[int]) -> list[jax.Array]:
+    """Returns the index along each axis of positions in a flat array."""
+    index = []
+    for size in reversed(shape):
+        is_known = isinstance(size, int)  # A symbolic size (jax.export) becomes an array.
+        along = lax.full_like(position, size if is_known else jnp.asarray(size, position.dtype))
+        index.append(lax.rem(position, along))
+        position = lax.div(position, along)
+    return index[::-1]
+
+
+def rows(
+    operand: jax.Array, kept: Sequence[int], index: Sequence[jax.Array], summed: Sequence[int]
+) -> jax.Array:
+    """Returns the elements along ``summed`` at indices of the dimensions ``kept``, as rows."""
+    count = index[0].shape[0] if index else 1
+    at = jnp.stack(index, 1) if index else jnp.zeros((count, 0), np.int32)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(1, 1 + len(summed))),
+        collapsed_slice_dims=tuple(sorted(kept)),
+        start_index_map=tuple(kept),
     )
-    column_power = layout.cuts.max_of_free(grids.power_below(rhs, layout.rhs_free))
-    moved = grids.spread(column_power, lhs.shape, layout.from_rhs)
-    row_power = layout.cuts.max(grids.power_below(lhs, summed, moved))
-
-    def sums() -> jax.Array:
-        magnitudes = grids.magnitudes(lhs, moved, in_lhs(row_power))
-        return layout.cuts.sum(lax.reduce_sum(magnitudes, tuple(summed)))
-
-    row_unit = grids.row_unit(row_power, sums, level)
-    left = grids.integers(lhs, moved, in_lhs(row_unit))
-    right = grids.integers(
-        rhs, grids.spread(grids.column_unit(column_power, level), rhs.shape, in_rhs)
-    )
-    return left, right, layout.in_result(grids.product_unit(row_unit, level))
-
-
-def _sums(
-    left: jax.Array,
-    right: jax.Array,
-    unit: jax.Array,
-    level: grids.Level,
-    layout: _Layout,
-    dtypes: Sequence[Any],
-    engine: str | None,
-    platforms: Sequence[str] | None,
-) -> jax.Array:
-    """Adds the products of integers by an engine; None takes the platform's engine."""
-    by_engine = {
-        name: functools.partial(_sums_by, name, level, layout, dtypes[-1])
-        for name in engines.ENGINES
-    }
-    if engine is not None:
-        return by_engine[engine](left, right, unit)
-    is_wide = any(jnp.dtype(dtype).itemsize > 2 for dtype in dtypes)
-    default = by_engine["float64"]
-    others = {
-        platform: by_engine[choice[is_wide]]
-        for platform, choice in engines.CHOICE.items()
-        if choice[is_wide] != "float64" and (platforms is None or platform in platforms)
-    }
-    if not others:
-        return default(left, right, unit)
-    result: jax.Array = lax.platform_dependent(left, right, unit, default=default, **others)
-    return result
-
-
-def _sums_by(
-    name: str,
-    level: grids.Level,
-    layout: _Layout,
-    dtype: Any,
-    left: jax.Array,
-    right: jax.Array,
-    unit: jax.Array,
-) -> jax.Array:
-    total = engines.ENGINES[name](left, right, level, _Blocks(layout))
-    result = engines.rounded(total, unit, dtype)
-    if total.high.dtype == np.float64:
-        return result
-    # A device with units for digits adds signs faster than it branches. Devices that share a sum
-    # have to take the same branch, so they do not branch.
-    has_digits = name != "float64"
-    # XLA for a CPU does not compile some products of bfloat16 (UNIMPLEMENTED: DotThunk).
-    signs = jnp.bfloat16 if has_digits else jnp.float32
-    repair = functools.partial(_repaired, layout, signs)
-    if has_digits or layout.cuts.summed:
-        return repair(result, left, right)
-    return unless_finite(repair, result, left, right)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Blocks:
-    """A product of matrices whose sums are computed in blocks if they are too long."""
-
-    layout: _Layout
-
-    can_cut = True
-
-    @property
-    def terms(self) -> int:
-        return self.layout.terms
-
-    def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
-        return self.layout.cuts.sum(self._local(lhs, rhs, dtype, limit))
-
-    def _local(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
-        layout = self.layout
-        if layout.terms <= limit:
-            return engines.plain_product(lhs, rhs, layout.numbers, dtype)
-        (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
-        lhs = _in_blocks(lhs, [*lhs_batch, *layout.lhs_free], lhs_sum, limit)
-        rhs = _in_blocks(rhs, [*rhs_batch, *layout.rhs_free], rhs_sum, limit)
-        batch = tuple(range(len(lhs_batch)))
-        both = (*batch, lhs.ndim - 2), (*batch, rhs.ndim - 2)
-        numbers = (((lhs.ndim - 1,), (rhs.ndim - 1,)), both)
-        sums = engines.plain_product(lhs, rhs, numbers, dtype)
-        return lax.reduce_sum(lax.convert_element_type(sums, np.int64), (len(batch),))
-
-
-def _in_blocks(
-    value: jax.Array, kept: Sequence[int], summed: Sequence[int], limit: int
-) -> jax.Array:
-    """Returns an array of kept dimensions, blocks, and the terms of a block, padded with zeros."""
-    value = lax.transpose(value, (*kept, *summed))
-    shape = value.shape[: len(kept)]
-    terms = math.prod(value.shape[len(kept) :])
-    blocks = -(-terms // limit)
-    length = -(-terms // blocks)
-    value = lax.reshape(value, (*shape, terms))
-    padding = [(0, 0, 0)] * len(kept) + [(0, blocks * length - terms, 0)]
-    value = lax.pad(value, lax.full((), 0, value.dtype), padding)
-    return lax.reshape(value, (*shape, blocks, length))
-
-
-def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.Array:
-    """Returns sums of one term each: the product, rounded once."""
-    batch, shape = len(layout.numbers[1][0]), layout.shape
-    left = layout.in_result(lax.squeeze(arithmetic.widen(lhs), layout.numbers[0][0]))
-    right = lax.squeeze(arithmetic.widen(rhs), layout.numbers[0][1])
-    order = [*layout.numbers[1][1], *layout.rhs_free]
-    kept = [d for d in range(rhs.ndim) if d in order]
-    first_free = len(shape) - len(layout.rhs_free)
-    places = [*range(batch), *range(first_free, len(shape))]
-    where = {i: places[order.index(d)] for i, d in enumerate(kept)}
-    value = lax.mul(left, grids.spread(right, shape, where))
-    return engines.rounded(engines.Total(value), None, dtype)
-
-
-def _repaired(
-    layout: _Layout, dtype: Any, result: jax.Array, lhs: jax.Array, rhs: jax.Array
-) -> jax.Array:
-    """Returns a result with the NaNs and infinities of its sums; any ``dtype`` has signs."""
-    left, right = (
-        lax.convert_element_type(grids.special_factor(value), dtype) for value in (lhs, rhs)
-    )
-    signs = layout.cuts.sum(engines.plain_product(left, right, layout.numbers, np.float32))
-    return grids.with_specials(result, signs)
+    sizes = [1 if d in kept else size for d, size in enumerate(operand.shape)]
+    found = lax.gather(operand, at, numbers, sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+    order = sorted(summed)
+    found = lax.transpose(found, (0, *(1 + order.index(d) for d in summed)))
+    return lax.reshape(found, (count, math.prod(found.shape[1:])))

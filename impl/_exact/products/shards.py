@@ -17,11 +17,9 @@ class Cuts:
 
     Attributes:
         summed: The axes over which contracted dimensions are sharded.
-        free: The axes over which free dimensions of the right operand are sharded.
     """
 
     summed: tuple[Any, ...] = ()
-    free: tuple[Any, ...] = ()
 
     @property
     def parts(self) -> int:
@@ -32,17 +30,13 @@ class Cuts:
         """Returns the sum over the devices that share contracted dimensions."""
         return lax.psum(value, self.summed) if self.summed else value
 
+    def on_one(self, value: jax.Array) -> jax.Array:
+        """Returns a value on one of these devices, and zeros on the other ones."""
+        if not self.summed:
+            return value
+        is_first = lax.eq(lax.axis_index(self.summed), np.int32(0))
+        return lax.select(is_first, value, lax.full_like(value, 0))
+
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share contracted dimensions."""
         return lax.pmax(value, self.summed) if self.summed else value
-
-    def any(self, value: jax.Array) -> jax.Array:
-        """Returns whether a bool is true on any of these devices."""
-        if not self.summed:
-            return value
-        found = self.max(lax.convert_element_type(value, np.int32))
-        return lax.ne(found, lax.full_like(found, 0))
-
-    def max_of_free(self, value: jax.Array) -> jax.Array:
-        """Returns the maximum over the devices that share free dimensions of the right operand."""
-        return lax.pmax(value, self.free) if self.free else value

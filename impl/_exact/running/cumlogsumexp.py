@@ -11,10 +11,10 @@ import jax
 from jax import lax
 
 from impl._exact import arithmetic
+from impl._exact.arithmetic import at_least_float32, is_long
 from impl._exact.elementary.exponentials import exp
 from impl._exact.elementary.logarithms import log
 from impl._exact.running.cumprod import Pair, axis_back, axis_first, doubled
-from impl._exact.sums.grid import at_least_float32, is_long
 
 
 def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:

@@ -24,7 +24,7 @@ from jax import lax
 
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._exact.sums.grid import at_least_float32, is_long
+from impl._exact.arithmetic import at_least_float32, is_long
 
 #: Two arrays of one shape. A factor is such a pair: its significand, which may also be a zero, an
 #: infinity or a NaN, and its exponent. The significand is held as the bit pattern of a float64,

@@ -1,9 +1,9 @@
 """Sums that no order changes: of axes, of scatters, and of windows.
 
-- ``grid`` rounds terms to the multiples of one step, and adds their digits.
 - ``reduction`` adds along axes and over devices.
-- ``scatter`` adds by index, in any form; ``scatter_rows`` is its form for one GPU, and
-  ``scatter_sorted`` its form for wide rows.
+- ``scatter`` adds by index, in any form; ``scatter_rows`` is its form for one device, and
+  ``scatter_sorted`` its form for wide rows. ``measures`` are sums and maxima that bound the error
+  of a sum, and ``measured_scatter`` scatters them, and digits where they leave a doubt.
 - ``terms`` adds a few arrays, element by element.
 - ``windows`` adds over windows, and ``pool_choices`` sends the gradient of a max pool to its
   elements.

@@ -1,27 +1,68 @@
-"""Exact sums over axes, over devices, and along an axis, in the spec's order ``exact``.
+"""Sums over axes, over devices, and along an axis, in the spec's order ``nearest``.
 
-``impl._exact.sums.grid`` explains the technique. Each function takes two reductions: the maximum of
-the magnitudes, and the sum of the digits. Neither depends on an order, so XLA may partition both.
+``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and
+by a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition them.
+
+For an array of float32 with two rows::
+
+    x                      [[1, 2**-24, 2**-60], [3, 4, 5]]
+    reduce_sum(x, (1,))    [1 + 2**-23, 12]
+    cumsum(x, 1)           [[1, 1, 1 + 2**-23], [3, 7, 12]]
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import fence
-from impl._exact.arithmetic import finite_or_zero
-from impl._exact.sums.grid import Digits, at_least_float32, exponents
+from impl._exact.nearest import stages
+from impl._exact.nearest.any_sums import rounded_sums
+from impl._exact.nearest.sums import Sums, greatest_of_all
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
 #: Groups of indices along a named axis; each group has a sum of its own.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Devices:
+    """The devices of a ``shard_map`` that share sums.
+
+    Attributes:
+        names: The mesh axes to sum over.
+        groups: As ``lax.psum`` takes them.
+        number: The number of devices that share a sum.
+    """
+
+    names: tuple[Any, ...]
+    groups: Groups
+    number: int
+
+    @classmethod
+    def of(cls, names: Names, groups: Groups) -> _Devices:
+        return cls(tuple(names), groups, _members(names, groups) if names else 1)
+
+    def sum(self, value: jax.Array) -> jax.Array:
+        return self._reduced(lax.psum, value)
+
+    def max(self, value: jax.Array) -> jax.Array:
+        return self._reduced(lax.pmax, value)
+
+    def min(self, value: jax.Array) -> jax.Array:
+        return self._reduced(lax.pmin, value)
+
+    def _reduced(self, over: Callable[..., jax.Array], value: jax.Array) -> jax.Array:
+        return over(value, self.names, axis_index_groups=self.groups) if self.names else value
+
+
 #: The least length of a partitioned axis whose running sums are computed by blocks.
 _LONG = 1024
 
@@ -54,20 +95,18 @@ def reduce_sum(
     count = math.prod(x.shape[axis] for axis in axes)
     if x.size == 0:
         return lax.full(shape, 0, dtype)
-    groups = axis_index_groups
-    magnitude = lax.reduce_max(lax.abs(at_least_float32(x)), axes)
-    if axis_names:
-        count *= _members(axis_names, groups)
-        magnitude = lax.pmax(magnitude, tuple(axis_names), axis_index_groups=groups)
-    exponent = exponents(magnitude)
-    digits = Digits.of(x.dtype, count)
-    sums = [
-        fence(lax.reduce_sum(digit, axes))
-        for digit in digits.split(x, along(exponent, x.shape, without=axes))
-    ]
-    if axis_names:
-        sums = [lax.psum(part, tuple(axis_names), axis_index_groups=groups) for part in sums]
-    return digits.value_of_sums(sums, exponent, dtype)
+    devices = _Devices.of(axis_names, axis_index_groups)
+    is_worth = stages.may_be_in_doubt(math.prod(shape), count, dtype)
+    two = stages.Stages.of([x.shape[axis] for axis in axes]) if is_worth else None
+    add = stages.reduce_sum(axes, two)
+    how = Sums(
+        count * devices.number,
+        add=lambda terms: devices.sum(add(terms)),
+        depth=None if two is None else two.depth + devices.number,
+        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, axes)),
+        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, axes)),
+    )
+    return rounded_sums(x, dtype, how)
 
 
 def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
@@ -117,15 +156,23 @@ def reduce_scatter(
         )
         return part
 
-    count = _members(names, groups)
-    magnitude = lax.pmax(lax.abs(at_least_float32(x)), names, axis_index_groups=groups)
-    exponent = exponents(magnitude)
-    digits = Digits.of(x.dtype, count)
-    sums = [scattered(digit) for digit in digits.split(x, exponent)]
-    # All devices have the same exponents, so their sum over the devices is ``count`` times each.
-    exponent_sums = scattered(exponent)
-    exponent = lax.div(exponent_sums, lax.full_like(exponent_sums, count))
-    return digits.value_of_sums(sums, exponent, x.dtype)
+    devices = _Devices.of(names, groups)
+
+    def own_part(value: jax.Array) -> jax.Array:
+        # All devices have the same value, so a sum over the devices is ``number`` times it.
+        times = scattered(value)
+        return lax.div(times, lax.full_like(times, devices.number))
+
+    how = Sums(
+        devices.number,
+        add=scattered,
+        greatest=devices.max,
+        least=devices.min,
+        to_sums=own_part,
+        # Each device has other sums, and all of them go on together.
+        over_all=lambda value: devices.max(greatest_of_all(value)),
+    )
+    return rounded_sums(x, x.dtype, how)
 
 
 def cumsum(
@@ -145,15 +192,17 @@ def cumsum(
     if x.size == 0:
         return x
     axis %= x.ndim
-    # A sum that ends before an infinity is finite, so an infinity must not move the grid.
-    magnitude = finite_or_zero(lax.abs(at_least_float32(x)))
-    exponent = along(exponents(lax.reduce_max(magnitude, (axis,))), x.shape, without=(axis,))
-    digits = Digits.of(x.dtype, x.shape[axis], running=True)
     # A symbolic size (jax.export) is not an int.
     is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
     add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
-    sums = [add(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]
-    return digits.value_of_sums(sums, exponent, x.dtype)
+    how = Sums(
+        x.shape[axis],
+        add=lambda terms: add(terms, axis, reverse=reverse),
+        greatest=lambda magnitudes: lax.reduce_max(magnitudes, (axis,)),
+        least=lambda magnitudes: lax.reduce_min(magnitudes, (axis,)),
+        to_sums=functools.partial(along, shape=x.shape, without=(axis,)),
+    )
+    return rounded_sums(x, x.dtype, how)
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:

@@ -1,23 +1,11 @@
-"""A scatter of any form as a scatter of rows, with sums in int64: the exact scatter of one GPU.
+"""A scatter of any form as a scatter of rows: the scatter of one device.
 
-**Rows.** The last axes that each window covers whole form a row, and the other axes have one
-coordinate for each update. A row of the operand then has one number, and no array is transposed.
-For an operand of shape [5, 4, 8] and windows of shape [1, 1, 8], a row has 8 elements, and the
-update at (i, j) goes to row 4 * i + j. The number 20 stands for an update that is dropped.
+The last axes that each window covers whole form a row, and the other axes have one coordinate for
+each update. A row of the operand then has one number, and no array is transposed. For an operand of
+shape [5, 4, 8] and windows of shape [1, 1, 8], a row has 8 elements, and the update at (i, j) goes
+to row 4 * i + j. The number 20 stands for an update that is dropped.
 
-**Integers.** Digits (``impl._exact.sums.grid``) are added as int64. XLA's scatter adds an int64 to
-memory by one instruction, as it does a float64, and an int64 holds the sum of 2**33 digits of 30
-bits. So a float32 has one digit, however many terms there are.
-
-**Infinities and NaNs** have no digit. A destination with such a term has the exponent 129, or 1025
-in float64. The int64 of this destination then counts infinities instead of adding digits: positive
-ones in the low 32 bits, negative ones in the high 32 bits. A NaN counts as one of each::
-
-    terms of a destination      int64                  result
-    1.5, inf, inf               0x00000000_00000002    inf
-    -inf                        0x00000001_00000000    -inf
-    inf, -inf                   0x00000001_00000001    NaN
-    NaN, 2.0                    0x00000001_00000001    NaN
+On a GPU, destinations that get many updates have replicas (``impl._families.replicas``).
 """
 
 from __future__ import annotations
@@ -32,16 +20,77 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._exact.arithmetic import finite_or_zero
-from impl._exact.sums import grid
-from impl._exact.sums.grid import Digits
-from impl._families.replicas import Replicas
+from impl._core.numerics import in_any_order
+from impl._exact.products.shards import Cuts
+from impl._families.replicas import Operation, Replicas, scatter
 
 #: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18
-#: The number of bits of the count of positive infinities; the count of negative infinities is above
-#: them.
-_COUNT = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """A scatter of rows.
+
+    Attributes:
+        size: The number of rows.
+        replicas: The rows that updates go to on a GPU; None on a CPU, which needs no replicas.
+    """
+
+    size: int
+    replicas: Replicas | None
+
+    @property
+    def cuts(self) -> Cuts:
+        """No mesh axes."""
+        return Cuts()
+
+    @classmethod
+    def of(cls, keys: jax.Array, size: int, width: int, *, unique: bool, replicas: bool) -> Rows:
+        """Returns the scatter to rows.
+
+        Args:
+            keys: As ``keys_of`` returns them.
+            size: The number of rows.
+            width: The number of elements of a row.
+            unique: Whether no two updates have one destination.
+            replicas: Whether hot destinations have replicas.
+        """
+        of_keys = Replicas.of(keys, size, width=width, unique=unique) if replicas else None
+        return cls(size, of_keys)
+
+    def add(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns rows with updates added to them, in any order."""
+        with in_any_order():
+            return self._scatter(operand, keys, updates, "add")
+
+    def max(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns the maximum of rows and updates."""
+        return self._scatter(operand, keys, updates, "max")
+
+    def _scatter(
+        self, operand: jax.Array, keys: jax.Array, updates: jax.Array, operation: Operation
+    ) -> jax.Array:
+        if self.replicas is None:
+            return scatter(operand, keys, updates, operation)
+        return self.replicas.scatter(operand, updates, operation)
+
+    def counts(self, keys: jax.Array) -> jax.Array:
+        """Returns the number of terms of each row: its own value, and its updates."""
+        one, ones = lax.full((self.size,), 1, np.int32), lax.full_like(keys, 1)
+        return self._scatter(one, keys, ones, "add")
+
+    def gather(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns the row of each update; any row for an update that is dropped."""
+        del updates
+        result: jax.Array = operand.at[keys].get(mode="clip")
+        return result
+
+
+def rows_of(operand: jax.Array, updates: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
+    """Returns an operand and updates as rows of a width."""
+    shape = () if width == 1 else (width,)
+    return operand.reshape(-1, *shape), updates.reshape(-1, *shape)
 
 
 def keys_of(
@@ -108,129 +157,3 @@ def _row_rank(
             break
         count += 1
     return count
-
-
-def add_rows(
-    operand: jax.Array,
-    keys: jax.Array,
-    updates: jax.Array,
-    dtype: jax.typing.DTypeLike,
-    *,
-    unique: bool,
-) -> jax.Array:
-    """Returns the operand with rows added to it, in the spec's order ``exact``.
-
-    Args:
-        operand: float32 or float64, any shape whose first axes are the destinations.
-        keys: As ``keys_of`` returns them.
-        updates: The dtype of ``operand``, of any shape, with a row of elements for each key.
-        dtype: The dtype of the result.
-        unique: Whether no two updates have one destination.
-
-    Returns:
-        The shape of ``operand``.
-    """
-    width = updates.size // keys.shape[0]
-    size = operand.size // width
-    shape = () if width == 1 else (width,)
-    initial, updates = operand.reshape(size, *shape), updates.reshape(-1, *shape)
-    replicas = Replicas.of(keys, size, width=width, unique=unique)
-    most, added = (grid.exponents(lax.abs(value)) for value in (initial, updates))
-    exponent = replicas.scatter(most, added, "max")
-    # An update that is dropped may take any exponent.
-    update_exponent = exponent.at[keys].get(mode="clip")
-    pairs = zip(_digits(initial, exponent), _digits(updates, update_exponent), strict=True)
-    sums = [replicas.scatter(total, digit, "add") for total, digit in pairs]
-    return value_of_integers(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
-
-
-def _digits(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
-    """Returns the digits of terms, int64; the first counts infinities where a term is special."""
-    digits = Digits.of(terms.dtype, 1).split(finite_or_zero(terms), exponent)
-    first, *others = (lax.convert_element_type(digit, np.int64) for digit in digits)
-    return [_with_infinities(terms, exponent, first), *others]
-
-
-def digits_in_kernel(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
-    """Returns the digits of terms, int64, as ``add_rows`` adds them, by operations of a kernel.
-
-    A kernel has no rounding away from zero, so the digits are rounded by conversions to integers.
-
-    Args:
-        terms: float32 or float64, any shape.
-        exponent: The exponents of their destinations, int32, of that shape.
-    """
-    digits = Digits.of(terms.dtype, 1)
-    units = digits.in_units(finite_or_zero(terms), exponent)
-    integers = [_nearest(units)]
-    for _ in range(digits.number - 1):
-        rest = lax.sub(units, lax.convert_element_type(integers[-1], np.float64))
-        units = lax.mul(rest, lax.full_like(rest, 2.0**digits.width))
-        integers.append(_nearest(units))
-    return [_with_infinities(terms, exponent, integers[0]), *integers[1:]]
-
-
-def _nearest(units: jax.Array) -> jax.Array:
-    """Returns the nearest integer; of two integers, the one farther from 0."""
-    # A conversion to integers drops the fraction. The subtraction of the integer is exact.
-    whole = lax.convert_element_type(units, np.int64)
-    rest = lax.sub(units, lax.convert_element_type(whole, np.float64))
-    up = lax.convert_element_type(lax.ge(rest, lax.full_like(rest, 0.5)), np.int64)
-    down = lax.convert_element_type(lax.le(rest, lax.full_like(rest, -0.5)), np.int64)
-    return lax.add(whole, lax.sub(up, down))
-
-
-def _with_infinities(terms: jax.Array, exponent: jax.Array, first: jax.Array) -> jax.Array:
-    """Returns the first digits, or counts of infinities for special destinations."""
-    infinity = lax.full_like(terms, np.inf)
-    one, none = lax.full_like(first, 1), lax.full_like(first, 0)
-    # A comparison with a NaN is false.
-    positive = lax.select(lax.lt(terms, infinity), none, one)
-    negative = lax.select(lax.gt(terms, lax.neg(infinity)), none, one)
-    negative = lax.shift_left(negative, lax.full_like(negative, _COUNT))
-    special = _is_special(exponent, terms.dtype)
-    return lax.select(special, lax.add(positive, negative), first)
-
-
-def _is_special(exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns whether a destination is special: one of its terms is an infinity or a NaN."""
-    return lax.ge(exponent, lax.full_like(exponent, 1025 if grid.is_long(dtype) else 129))
-
-
-def value_of_integers(
-    sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike, count: int
-) -> jax.Array:
-    """Returns the values of sums of digits, rounded once.
-
-    Args:
-        sums: The sums of each digit, int64.
-        exponent: The exponents of their destinations, int32.
-        dtype: The dtype of the result.
-        count: The greatest number of terms of a sum.
-    """
-    digits, parts = Digits.of(dtype, 1), list(sums)
-    part_exponent = exponent
-    if digits != Digits.of(dtype, count):
-        # A float64 does not hold the sum of the one digit, so its two halves become two digits.
-        digits = dataclasses.replace(digits, number=2)
-        width = lax.full_like(parts[0], digits.width)
-        low = lax.bitwise_and(parts[0], lax.full_like(parts[0], (1 << digits.width) - 1))
-        parts = [lax.shift_right_arithmetic(parts[0], width), low]
-        part_exponent = lax.add(exponent, lax.full_like(exponent, digits.width))
-    elif len(parts) > 1:
-        width = lax.full_like(parts[1], digits.width)
-        half = lax.full_like(parts[1], 1 << (digits.width - 1))
-        over = lax.shift_right_arithmetic(lax.add(parts[1], half), width)
-        parts = [lax.add(parts[0], over), lax.sub(parts[1], lax.shift_left(over, width))]
-    wide = [lax.convert_element_type(part, np.float64) for part in parts]
-    finite = digits.value_of_digits(wide, part_exponent, dtype)
-    counts, none = sums[0], lax.full_like(sums[0], 0)
-    positive = lax.bitwise_and(counts, lax.full_like(counts, (1 << _COUNT) - 1))
-    negative = lax.shift_right_arithmetic(counts, lax.full_like(counts, _COUNT))
-    infinity = lax.full_like(finite, np.inf)
-    special = lax.select(
-        lax.eq(negative, none),
-        infinity,
-        lax.select(lax.eq(positive, none), lax.neg(infinity), lax.full_like(finite, np.nan)),
-    )
-    return lax.select(_is_special(exponent, dtype), special, finite)

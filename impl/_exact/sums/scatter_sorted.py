@@ -1,21 +1,24 @@
-"""An exact scatter of wide rows on a GPU with kernels, which read each row from memory about once.
+"""A scatter of wide rows on a GPU with kernels, which read each row from memory once.
 
-``scatter_rows`` writes and reads the exponents and the digits of all destinations, and adds each
-element to memory twice. Here, the keys are sorted, and a *run*, the contributions of one
-destination, is added in registers. A long run is cut into parts. Only cut runs have exponents and
-digits in memory, a row for each part::
+``scatter_rows`` writes and reads the measures of all destinations, and adds each element to memory
+three times. Here, the keys are sorted, and a *run*, the contributions of one destination, is added
+in registers. A long run is cut into parts. Only cut runs have measures in memory, a row for each
+part::
 
     keys            3 0 3 1 3          the destination of each contribution
     sorted          0 1 3 3 3          with their positions 1 3 0 2 4
     runs            [1] [3] [0 2 4]    each added by one kernel instance, unless it is cut
 
 A contribution may be the product of a row and a factor, and several contributions may share a row.
-The kernels compute such products where they add them, so that no array holds the products.
+The kernels compute such products where they add them, so that no array holds the products. If a
+result is in doubt, all products are computed again, and scattered as rows (``measured_scatter``).
 """
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +26,11 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.native_scatter import natively
-from impl._exact.sums import grid
-from impl._exact.sums import scatter_rows as rows
-from impl._exact.sums.grid import Digits
+from impl._core.numerics import accumulator, convert, in_any_order, product
+from impl._exact.arithmetic import at_least_float32, is_long
+from impl._exact.nearest import interval
+from impl._exact.sums import measured_scatter, scatter_rows
+from impl._exact.sums.measures import Measures, fraction_of
 from impl._families.scatter_keys import sorted_keys
 from impl._kernels.launch import Launch
 
@@ -33,7 +38,7 @@ from impl._kernels.launch import Launch
 _WIDTH, _ROWS = 16, 4096
 #: The contributions up to which XLA's own sort takes fewer launches than CUB's.
 _BITONIC = 1 << 14
-#: The number of elements whose exponents and digits, 12 bytes each, fill half of the cache of a
+#: The number of elements whose measures, 12 bytes each, fill half of the cache of a
 #: GPU. For fewer elements, ``scatter_rows`` stays in the cache and takes fewer launches.
 _CACHED = 1 << 21
 
@@ -45,11 +50,10 @@ def suits(size: int, width: int, count: int, dtype: jax.typing.DTypeLike) -> boo
         size: The number of destinations.
         width: The number of elements of a row.
         count: The number of contributions.
-        dtype: The dtype of rows.
+        dtype: The dtype of rows. Nearly all sums of float64 would be in doubt.
     """
-    # The sum of more float64 has four digits.
-    holds = Digits.of(dtype, count + 1).number <= 2
-    return holds and width >= _WIDTH and count >= _ROWS and size * width >= _CACHED
+    is_wide = width >= _WIDTH and size * width >= _CACHED
+    return not is_long(dtype) and is_wide and count >= _ROWS
 
 
 def add_by_runs(
@@ -63,7 +67,7 @@ def add_by_runs(
     subtract: bool = False,
     empty: bool = False,
 ) -> jax.Array:
-    """Returns the operand with rows added to it, in the spec's order ``exact``.
+    """Returns the operand with rows added to it, in the spec's order ``nearest``.
 
     Args:
         operand: float16, bfloat16, float32 or float64, shape [size, width].
@@ -81,44 +85,85 @@ def add_by_runs(
         Shape and dtype of ``operand``.
     """
     size, dtype = operand.shape[0], operand.dtype
-    value = functools.partial(rows.value_of_integers, dtype=dtype)
-    kernels = _kernels.scatter_accumulate_rows
-    arithmetic = kernels.Arithmetic(
-        _exponent,
-        rows.digits_in_kernel,
-        functools.partial(value, count=kernels.PART + 1),
-        Digits.of(dtype, 1).number,
+    fraction = fraction_of(dtype, updates.dtype if factors is None else factors.dtype)
+    measures = Measures(dtype, fraction, keys.shape[0] + 1)
+    keys, of_rows, of_factors = _sorted_contributions(keys, size, sources, factors)
+    slots, owners = _kernels.scatter_accumulate_rows.cuts(keys, size, launch=launch)
+    runs = _kernels.scatter_accumulate_rows.Runs(keys, of_rows, slots, of_factors)
+    arithmetic = _arithmetic(measures, subtract=subtract)
+    out, has_doubt = _added(runs, owners, updates, operand, arithmetic, launch, empty=empty)
+
+    def resolve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        terms = convert(jnp.take(updates, of_rows, axis=0), accumulator(updates.dtype))
+        if of_factors is not None:
+            terms = product(terms, jnp.broadcast_to(of_factors[:, None], terms.shape))
+        terms = lax.neg(terms) if subtract else terms
+        of_keys = keys.astype(jnp.int32)
+        rows = scatter_rows.Rows.of(of_keys, size, updates.shape[1], unique=False, replicas=True)
+        initial = jnp.zeros_like(operand) if empty else operand
+        out = measured_scatter.resolved(rows, initial, of_keys, terms, measures, state[0])
+        return out, lax.full_like(state[1], False)
+
+    if measures.is_plain:
+        return out
+    state = measured_scatter.if_in_doubt((out, has_doubt), lambda state: state[1], resolve)
+    return state[0]  # type: ignore[no-any-return]
+
+
+def _arithmetic(
+    measures: Measures, *, subtract: bool
+) -> _kernels.scatter_accumulate_rows.Arithmetic:
+    """Returns the arithmetic of kernels, whose terms are counted."""
+
+    def counted(counts: jax.Array) -> Measures:
+        return dataclasses.replace(measures, counts=counts)
+
+    some = counted(jnp.int32(0))
+
+    def total(sums: Sequence[jax.Array], count: jax.Array) -> tuple[jax.Array, jax.Array]:
+        words = counted(count).coded(sums)
+        values = lax.bitcast_convert_type(words, measures.dtype)
+        return values, interval.is_doubt(words)
+
+    return _kernels.scatter_accumulate_rows.Arithmetic(
+        lambda terms: [function(terms) for function in some.functions],
+        some.combinations,
+        total,
         subtract,
     )
-    count = keys.shape[0]
-    keys, of_rows, of_factors = _sorted_contributions(keys, size, sources, factors)
-    slots, owners = kernels.cuts(keys, size, launch=launch)
-    runs = kernels.Runs(keys, of_rows, slots, of_factors)
+
+
+def _added(
+    runs: Any,
+    owners: jax.Array,
+    updates: jax.Array,
+    operand: jax.Array,
+    arithmetic: Any,
+    launch: Launch,
+    *,
+    empty: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the rows after the runs were added, and whether an element is in doubt."""
+    kernels = _kernels.scatter_accumulate_rows
     if empty:
-        like = jax.ShapeDtypeStruct(operand.shape, dtype)
+        like = jax.ShapeDtypeStruct(operand.shape, operand.dtype)
         whole = kernels.add_from_zeros(runs, updates, like, arithmetic, launch=launch)
     else:
-        whole = kernels.add_whole_runs(
-            runs, updates, _sums_of_one_term(operand), arithmetic, launch=launch
-        )
-    exponent = _with_parts(whole.exponents, slots, whole.most, "max")
-    parts = kernels.add_cut_runs(
-        runs,
-        updates,
-        exponent,
-        arithmetic,
-        launch=launch,
-        operand=None if empty else whole.out,
-    )
-    pairs = zip(whole.digits, parts, strict=True)
-    sums = [_with_parts(first, slots, part, "add") for first, part in pairs]
-    results = value(sums, exponent, count=count + 1)
+        operand = _sums_of_one_term(operand)
+        whole = kernels.add_whole_runs(runs, updates, operand, arithmetic, launch=launch)
+    pairs = zip(arithmetic.combinations, whole.parts, strict=True)
+    sums = [
+        _with_parts(jnp.zeros_like(part[: runs.parts]), runs.slots, part, name)
+        for name, part in pairs
+    ]
+    results, are_in_doubt = arithmetic.total(sums, jnp.int32(runs.count + 1))
+    is_cut = (owners < operand.shape[0])[:, None]
+    has_doubt = jnp.any(whole.doubts != 0) | jnp.any(are_in_doubt & is_cut)
 
     def store(out: jax.Array, owners: jax.Array, results: jax.Array) -> jax.Array:
         return out.at[owners].set(results, mode="drop", unique_indices=True)
 
-    stored: jax.Array = natively(store, whole.out, owners, results)
-    return stored
+    return natively(store, whole.out, owners, results), has_doubt
 
 
 def _sorted_contributions(
@@ -149,29 +194,20 @@ def _sorted_contributions(
     return keys, rows, None if factors is None else factors[positions]
 
 
-def _exponent(value: jax.Array) -> jax.Array:
-    return grid.exponents(lax.abs(value))
-
-
 def _with_parts(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
-    """Returns rows combined with the rows of parts, as integers, which any order combines alike."""
+    """Returns rows combined with the rows of parts, in any order."""
 
-    def scatter(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
+    def combine(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
         return getattr(initial.at[slots], name)(parts, mode="drop")  # type: ignore[no-any-return]
 
-    result: jax.Array = natively(scatter, initial, slots, parts)
+    with in_any_order():
+        result: jax.Array = natively(combine, initial, slots, parts)
     return result
 
 
 def _sums_of_one_term(operand: jax.Array) -> jax.Array:
     """Returns the exact sum of each element alone: no subnormal of float32, and +0 for -0."""
-    value = grid.at_least_float32(operand)
-    if grid.is_long(value.dtype):
-        # The finer grid is at least 2**-1050, so it rounds tiny terms.
-        exponent = _exponent(value)
-        return rows.value_of_integers(
-            rows.digits_in_kernel(value, exponent), exponent, value.dtype, 1
-        )
+    value = at_least_float32(operand)
     is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
     flushed = lax.select(is_small, lax.full_like(value, 0), value)
     return lax.convert_element_type(flushed, operand.dtype)

@@ -1,8 +1,8 @@
-"""Exact sums over windows, and the gradient of a max pool, in the spec's order ``exact``.
+"""Sums over windows, and the gradient of a max pool, in the spec's order ``nearest``.
 
-Each result has a grid of its own (``impl._exact.sums.grid``). A *tap* is an offset in a window. The
-sums take the first tap of all windows, then the second, and so on: first for the largest magnitude,
-then for the sum of digits. Each step is elementwise, so XLA may partition every axis::
+``impl._exact.nearest.sums`` adds the terms of each window, of which it asks for sums, maxima and
+minima. A *tap* is an offset in a window. Each of the three takes the first tap of all windows, then
+the second, and so on. Each step is elementwise, so XLA may partition every axis::
 
     x = a b c d e, windows of 3 with stride 1       results   a+b+c   b+c+d   c+d+e
     tap 0: a b c                                    added     a       b       c
@@ -16,6 +16,7 @@ chose it (``impl._exact.sums.pool_choices``).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -28,8 +29,9 @@ from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.numerics import fence
 from impl._core.shard_axes import vary_like
+from impl._exact.nearest.any_sums import rounded_sums
+from impl._exact.nearest.sums import Sums
 from impl._exact.sums import pool_choices
-from impl._exact.sums.grid import Digits, at_least_float32, exponents
 from impl._exact.sums.pool_choices import Padding, Pool
 from impl._exact.sums.reduction import reduce_sum
 
@@ -123,42 +125,35 @@ class _Windows:
 
 def _sums_by_taps(windows: _Windows, padded: jax.Array, outputs: Sequence[int]) -> jax.Array:
     starts, reach = windows.starts(), windows.reach(outputs)
-    digits = Digits.of(padded.dtype, len(starts))
 
     def folded(
-        step: Callable[[list[jax.Array], jax.Array], list[jax.Array]], states: list[jax.Array]
-    ) -> list[jax.Array]:
-        """Returns states after a step for each tap, in a loop if there are many taps."""
+        step: Callable[[jax.Array, jax.Array], jax.Array], first: float, values: jax.Array
+    ) -> jax.Array:
+        """Returns a state after a step for each tap, in a loop if there are many taps."""
+        state = vary_like(lax.full(outputs, first, values.dtype), values)
         if len(starts) <= pool_choices.UNROLLED:
             for start in starts:
                 limits = [first + length for first, length in zip(start, reach, strict=True)]
-                states = step(states, lax.slice(padded, start, limits, windows.strides))
-            return states
+                state = step(state, lax.slice(values, start, limits, windows.strides))
+            return state
         table = lax.convert_element_type(np.array(starts), np.int32)
 
-        def visit(number: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
+        def visit(number: jax.Array, state: jax.Array) -> jax.Array:
             tap = lax.dynamic_index_in_dim(table, number, keepdims=False)
-            begin = [lax.index_in_dim(tap, axis, keepdims=False) for axis in range(padded.ndim)]
-            part = lax.dynamic_slice(padded, begin, reach)
-            return step(states, lax.slice(part, [0] * part.ndim, part.shape, windows.strides))
+            begin = [lax.index_in_dim(tap, axis, keepdims=False) for axis in range(values.ndim)]
+            part = lax.dynamic_slice(values, begin, reach)
+            return step(state, lax.slice(part, [0] * part.ndim, part.shape, windows.strides))
 
-        states = [vary_like(state, padded) for state in states]
-        result: list[jax.Array] = lax.fori_loop(0, len(starts), visit, states)
+        result: jax.Array = lax.fori_loop(0, len(starts), visit, state)
         return result
 
-    def most(states: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
-        return [lax.max(states[0], lax.abs(at_least_float32(terms)))]
-
-    wide = at_least_float32(lax.full((), 0, padded.dtype)).dtype
-    (magnitude,) = folded(most, [lax.full(outputs, 0, wide)])
-    exponent = exponents(magnitude)
-
-    def add(states: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
-        parts = digits.split(terms, exponent)
-        return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
-
-    sums = folded(add, [lax.full(outputs, 0, np.float64)] * digits.number)
-    return digits.value_of_sums(sums, exponent, padded.dtype)
+    how = Sums(
+        len(starts),
+        add=functools.partial(folded, lax.add, 0),
+        greatest=functools.partial(folded, lax.max, 0),
+        least=functools.partial(folded, lax.min, np.inf),
+    )
+    return rounded_sums(padded, padded.dtype, how)
 
 
 def select_and_scatter_add(
@@ -188,38 +183,37 @@ def select_and_scatter_add(
         return lax.full(operand.shape, 0, source.dtype)
     taps = list(np.ndindex(*window_dimensions))[::-1]
     pool = Pool(taps, operand.shape, source.shape, window_strides, padding)
-    values = at_least_float32(source)
     count = math.prod(
         -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
     )
-    digits = Digits.of(values.dtype, count)
     most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
     unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
     # Without the fence, XLA computes the choices again for each tap: 64 taps compiled for minutes.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
     order = lax.iota(np.int32, len(taps))
 
-    def folded(step: _Step, states: list[jax.Array], others: list[jax.Array]) -> list[jax.Array]:
+    def folded(step: _Step, first: float, values: jax.Array) -> jax.Array:
+        state = lax.full(operand.shape, first, values.dtype)
         if not unrolled:
-            return pool_choices.folded(pool, order, step, states, others, values, chosen)
+            steps = lambda states, _, terms: [step(states[0], terms)]  # noqa: E731
+            return pool_choices.folded(pool, order, steps, [state], [], values, chosen)[0]
         for number in range(len(taps)):
-            states = step(states, others, pool_choices.sent(pool, number, values, chosen))
-        return states
+            state = step(state, pool_choices.sent(pool, number, values, chosen))
+        return state
 
-    def most(states: list[jax.Array], others: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
-        del others
-        return [lax.max(states[0], lax.abs(terms))]
+    def less(state: jax.Array, terms: jax.Array) -> jax.Array:
+        # A window sends 0 to the elements that it did not choose.
+        is_none = lax.eq(terms, lax.full_like(terms, 0))
+        return lax.select(is_none, state, lax.min(state, terms))
 
-    def add(states: list[jax.Array], others: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
-        parts = digits.split(terms, others[0])
-        return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
-
-    (magnitude,) = folded(most, [lax.full(operand.shape, 0, values.dtype)], [])
-    exponent = exponents(magnitude)
-    zeros = lax.full(operand.shape, 0, np.float64)
-    sums = folded(add, [zeros] * digits.number, [exponent])
-    return digits.value_of_sums(sums, exponent, source.dtype)
+    how = Sums(
+        count,
+        add=functools.partial(folded, lax.add, 0),
+        greatest=functools.partial(folded, lax.max, 0),
+        least=functools.partial(folded, less, np.inf),
+    )
+    return rounded_sums(source, source.dtype, how)
 
 
-#: Takes states, other arrays and terms, and returns the states.
-_Step: TypeAlias = Callable[[list[jax.Array], list[jax.Array], jax.Array], list[jax.Array]]
+#: Takes a state and terms, and returns the state.
+_Step: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]

@@ -110,7 +110,8 @@ def _fold_argmax(
     value, position = read(columns[0])
     first = value, vary_like(jnp.broadcast_to(position, value.shape), value)
     # Without the fence XLA goes through the windows again for each operation that reads the result.
-    return fence(fold_taps(step, first, columns, None)[1])
+    chosen: jax.Array = fence(fold_taps(step, first, columns, None)[1])
+    return chosen
 
 
 def _greater(before: Any, after: Any, valid: jax.typing.ArrayLike = True) -> Any:

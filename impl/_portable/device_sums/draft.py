@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs, tags
 from impl._mode.modes import Mode
-from impl._portable.device_sums.equations import Names, as_whole, same_p
+from impl._portable.device_sums.equations import Names, same_p
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.linear import Atom
-from impl._portable.device_sums.shardings import TERM, Sharding
-from impl._portable.rule import rule_of
+from impl._portable.device_sums.shardings import Sharding
 from impl._reading import control_flow
 from impl._reading.control_flow import Body, Carry
 from impl._reading.inlining import inlined
@@ -72,23 +71,19 @@ class Draft:
         inputs: The sharding of each of its inputs.
         flow: Follows the shardings.
         mode: The mode of equations without one of their own.
-        in_step: Whether all devices run the jaxpr, and equally often.
 
     Attributes:
         source: The old jaxpr, with the equations of calls written out.
         flow: Follows the shardings.
-        in_step: Whether all devices run the jaxpr, and equally often.
         inputs: The inputs of the new jaxpr.
         outputs: The outputs of the new jaxpr.
         producers: The equation, or the nest, that computes each variable of the new jaxpr.
         sums: The sums over devices that were asked for: of which value, over which mesh axes.
     """
 
-    def __init__(
-        self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode, *, in_step: bool
-    ) -> None:
+    def __init__(self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode) -> None:
         self.source = inlined(jaxpr)
-        self.flow, self.in_step = flow, in_step
+        self.flow = flow
         self.inputs: list[Any] = list(self.source.invars)
         self.outputs: list[Atom] = list(self.source.outvars)
         self.producers: dict[Atom, Any] = {}
@@ -142,22 +137,11 @@ class Draft:
         self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
         return new
 
-    def append(self, item: Any, producer: Any = None) -> None:
-        """Appends an equation or a nest.
-
-        Args:
-            item: The equation or nest.
-            producer: The equation that ``push`` moves sums past; None for ``item`` itself.
-        """
-        producer = item if producer is None else producer
+    def append(self, item: Any) -> None:
+        """Appends an equation or a nest."""
         outputs = item.equation.outvars if isinstance(item, NestDraft) else item.outvars
         self._items.append(item)
-        self.producers.update(dict.fromkeys(outputs, producer))
-
-    def append_operation(self, equation: Any) -> None:
-        """Appends an equation; a product with sharded columns gets the scales of all columns."""
-        free = self.sharded_free_axes(equation)
-        self.append(as_whole(equation, equation, (), free) if free else equation, equation)
+        self.producers.update(dict.fromkeys(outputs, item))
 
     def append_psum(self, atom: Atom, over: DeviceSum) -> Atom:
         """Appends a ``psum`` of a value, which is joined with nothing, and returns its output."""
@@ -178,28 +162,6 @@ class Draft:
         like = over.like.replace(primitive=same_p, params={}, effects=frozenset())
         self.append(like.replace(invars=[atom], outvars=[out]))
         return out
-
-    def sharded_free_axes(self, equation: Any, joined: Sequence[str] = ()) -> Names:
-        """Returns the mesh axes that shard free dimensions of the right operand of a product.
-
-        An exact product scales each contracted index by the whole right operand, so devices with
-        different columns, or features of a kernel, have to agree on the scales. Where the left
-        operand is replicated, only a free dimension of the right one can be sharded, even if its
-        sharding is unknown: the gradient of a ``shard_map`` gets cotangents of which nothing is
-        known.
-
-        Args:
-            equation: The equation. Any other operation has no such axes.
-            joined: The mesh axes that shard what the product adds.
-        """
-        batch = rule_of(equation).rhs_batch
-        if batch is None or not self.in_step or not self.mode_of(equation).portable:
-            return ()
-        lhs, rhs = (self.sharding(atom) for atom in equation.invars)
-        shared = batch(equation.params)
-        free = (a for a, part in rhs.items() if part is not TERM and part not in shared)
-        chosen = (a for a in free if a not in lhs and a not in joined and self.flow.sizes[a] > 1)
-        return tuple(sorted(chosen))
 
 
 @dataclasses.dataclass

@@ -23,21 +23,18 @@ same_p = Primitive("samebits_same")
 part_p = Primitive("samebits_part")
 
 
-def as_whole(equation: Any, like: Any, axes: Names, free: Names) -> Any:
+def as_whole(equation: Any, like: Any, axes: Names) -> Any:
     """Returns the joined sum that stands for an operation on the operands of one device.
 
     Args:
         equation: The operation, whose record has ``over_devices``.
         like: An equation with the effects of the result.
         axes: The mesh axes over which the elements that it adds are sharded.
-        free: The mesh axes over which the free dimensions of the right operand of a product are
-            sharded.
     """
     params = {
         "name": str(equation.primitive.name),
         "params": tuple(equation.params.items()),
         "axis_names": axes,
-        "free_names": free,
     }
     return equation.replace(primitive=whole_p, params=params, effects=like.effects)
 

@@ -28,7 +28,7 @@ from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
 
 
-def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
+def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_names: Names) -> Any:
     """Lowers a joined sum.
 
     Args:
@@ -36,11 +36,11 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
         *operands: The operands of this device.
         name: The name of the operation.
         params: The parameters of its equation, as pairs.
-        **names: The mesh axes of ``equations.as_whole``.
+        axis_names: The mesh axes over which the elements that it adds are sharded.
     """
     record, target = RULES[name], Target.of(context)
     over_devices: Any = record.over_devices
-    keywords = {**dict(params), **names, **record.keywords(target)}
+    keywords = {**dict(params), "axis_names": axis_names, **record.keywords(target)}
     function = functools.partial(over_devices, **keywords)
 
     def run(*operands: jax.Array) -> jax.Array:
@@ -49,8 +49,12 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
 
     rule = mlir.lower_fun(run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
-    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
-        return rule(lowering.natively(context), *operands)
+    with (
+        arithmetic.wide(),
+        arithmetic.where_subnormals(are_kept=target.flushes),
+        lowering.without_varying_types(lowering.natively(context)) as own,
+    ):
+        return rule(own, *operands)
 
 
 mlir.register_lowering(equations.whole_p, _lower_whole)

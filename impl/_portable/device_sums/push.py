@@ -67,7 +67,7 @@ def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) 
         inputs: The sharding of each of its inputs.
         sizes: The size of each mesh axis.
     """
-    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current(), in_step=True)
+    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current())
     _write(draft)
     return draft.finished()
 
@@ -92,11 +92,10 @@ def _write_equation(draft: Draft, equation: Any) -> None:
         return
     nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
     if nest is None:
-        draft.append_operation(equation)
+        draft.append(equation)
         return
-    in_step = draft.in_step and not nest.choice
     drafts = [
-        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation), in_step=in_step)
+        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation))
         for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
     ]
     for each in drafts:
@@ -213,7 +212,7 @@ def _pushed_to_operands(
         return None
     outs = [draft.summed_variable(out, over.axes) for out in equation.outvars]
     new = _with_sums(draft, equation.invars, sums, over)
-    draft.append_operation(equation.replace(invars=new, outvars=outs))
+    draft.append(equation.replace(invars=new, outvars=outs))
     return outs[equation.outvars.index(atom)]
 
 
@@ -243,10 +242,9 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
     out = draft.summed_variable(equation.outvars[0], over.axes)
     operation = equation.replace(invars=operands, outvars=[out])
     if rest:
-        free = draft.sharded_free_axes(operation, rest)
-        draft.append(as_whole(operation, over.like, tuple(rest), free))
+        draft.append(as_whole(operation, over.like, tuple(rest)))
     else:
-        draft.append_operation(operation)
+        draft.append(operation)
     return out
 
 

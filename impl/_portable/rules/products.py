@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions: exact products of integers, rounded once."""
+"""Products of matrices and convolutions: exact sums of products, rounded once."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ rule(
     "dot_general",
     compute=_dot_general,
     of_complex=complex_numbers.dot_general,
-    takes=frozenset({"platforms"}),
     linear="either",
     over_devices=_dot_general,
-    rhs_batch=lambda params: params["dimension_numbers"][1][1],
     sharding=sharding_rules.dot_general,
 )
 rule(
@@ -50,6 +48,5 @@ rule(
     takes=frozenset({"platforms", "is_partitioned"}),
     linear="either",
     over_devices=_convolution,
-    rhs_batch=lambda _: (),
     sharding=sharding_rules.convolution,
 )

@@ -1,5 +1,6 @@
-"""Operands of exact products, and the results that the oracles give for any dimension numbers."""
+"""Operands of products, and the results that the oracles give for any dimension numbers."""
 
+import functools
 import itertools
 import math
 
@@ -22,28 +23,28 @@ def rough(rng, shape, dtype=np.float32, binades=24):
     return value.astype(dtype)
 
 
+@functools.cache
+def _jitted(function, **options):
+    """Returns a function under jit, which compiles operands of one shape once."""
+    return jax.jit(functools.partial(function, **options))
+
+
 def dot(lhs, rhs, numbers=MATRICES, **options):
-    """Returns an exact product, compiled."""
+    """Returns a product, compiled."""
+    run = _jitted(dot_general.dot_general, dimension_numbers=numbers, **options)
     with arithmetic.wide():
-        run = jax.jit(
-            lambda lhs, rhs: dot_general.dot_general(lhs, rhs, dimension_numbers=numbers, **options)
-        )
         return np.asarray(run(lhs, rhs))
 
 
 def convolve(lhs, rhs, numbers, **options):
-    """Returns an exact convolution, compiled."""
+    """Returns a convolution, compiled."""
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
+    run = _jitted(convolution.conv_general_dilated, dimension_numbers=numbers, **options)
     with arithmetic.wide():
-        run = jax.jit(
-            lambda lhs, rhs: convolution.conv_general_dilated(
-                lhs, rhs, dimension_numbers=numbers, **options
-            )
-        )
         return np.asarray(run(lhs, rhs))
 
 
-def expected_dot(lhs, rhs, numbers, dtype, **options):
+def expected_dot(lhs, rhs, numbers, dtype):
     """Returns the oracle's result for a product of any dimensions."""
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
     left = [d for d in range(lhs.ndim) if d not in {*lhs_sum, *lhs_batch}]
@@ -55,10 +56,10 @@ def expected_dot(lhs, rhs, numbers, dtype, **options):
     terms = math.prod(a.shape[a.ndim - len(lhs_sum) :])
     a = a.reshape(*batch, math.prod(rows), terms)
     b = b.reshape(*batch, terms, math.prod(columns))
-    return oracles.exact_product(a, b, dtype, **options).reshape((*batch, *rows, *columns))
+    return oracles.nearest_product(a, b, dtype).reshape((*batch, *rows, *columns))
 
 
-def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), highest=False, **window):
+def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), **window):
     """Returns the oracle's result for a convolution of any parameters."""
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
     images, kernel = lhs.transpose(numbers.lhs_spec), rhs.transpose(numbers.rhs_spec)
@@ -77,7 +78,7 @@ def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), highest=Fal
         for t, tap in enumerate(itertools.product(*map(range, taps))):
             positions = [read[i][j] for read, i, j in zip(reads, at, tap, strict=True)]
             table[r, t] = -1 if -1 in positions else np.ravel_multi_index(positions, sizes)
-    out = oracles.exact_convolution(images, kernel, table, dtype, highest=highest)
+    out = oracles.nearest_convolution(images, kernel, table, dtype)
     out = out.reshape(count // batches, outputs, *results)
     return out.transpose(np.argsort(numbers.out_spec))
 

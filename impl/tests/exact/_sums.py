@@ -35,10 +35,12 @@ def assert_same(got, want, label=""):
     assert got.dtype == want.dtype, label
     assert got.shape == want.shape, label
     words = f"u{got.dtype.itemsize}"
-    same = got.view(words) == want.view(words) if got.ndim else got.tobytes() == want.tobytes()
+    got, want = np.atleast_1d(got), np.atleast_1d(want)
+    same = got.view(words) == want.view(words)
     both_nan = np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
-    where = np.argwhere(~(same | both_nan))
-    assert len(where) == 0, f"{label}: at {where[0]}: {got[~same][:3]} for {want[~same][:3]}"
+    differs = ~(same | both_nan)
+    where = np.argwhere(differs)
+    assert len(where) == 0, f"{label}: at {where[0]}: {got[differs][:3]} for {want[differs][:3]}"
 
 
 def lowered(function, *args):

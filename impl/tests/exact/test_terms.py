@@ -115,7 +115,6 @@ def test_the_greatest_sum_becomes_an_infinity_only_at_the_end():
 
 
 def test_more_terms_are_added_along_an_axis(rng):
-    # Multiples of 2**-20 are on the grid of ``reduction``, which rounds nothing then.
     rows = np.round(rough(rng, (terms.MOST + 1, 50), spread=2) * 2**20) / np.float32(2**20)
     got = run(terms.add, *rows)
     assert_same(got, exact(rows, "float32"))

@@ -37,9 +37,9 @@ def runs():
 
 
 ARITHMETIC = Arithmetic(
-    lambda values: values.astype(jnp.int32),
-    lambda values, exponents: [(values + exponents).astype(jnp.int64)],
-    lambda sums, exponents: (sums[0] - exponents).astype(jnp.float32),
+    lambda values: [values, values.astype(jnp.int32)],
+    ("add", "max"),
+    lambda sums, count: (sums[0] + count, sums[1] > count),
 )
 
 
@@ -59,12 +59,6 @@ def from_zeros(launch, kernel):
         kernel(uncut, floats(COUNT, WIDTH), like, ARITHMETIC, launch=launch)
 
 
-def cut(launch, kernel):
-    exponents = jnp.zeros((3, WIDTH), jnp.int32)
-    with arithmetic.wide():
-        kernel(runs(), floats(COUNT, WIDTH), exponents, ARITHMETIC, launch=launch)
-
-
 def cuts(launch, kernel):
     kernel(jnp.asarray(KEYS, jnp.int32), SIZE, launch=launch)
 
@@ -73,7 +67,6 @@ def cuts(launch, kernel):
 CALLS = {
     scatter_accumulate_rows.add_whole_runs: [whole],
     scatter_accumulate_rows.add_from_zeros: [from_zeros],
-    scatter_accumulate_rows.add_cut_runs: [cut],
     scatter_accumulate_rows.cuts: [cuts],
 }
 

@@ -36,7 +36,7 @@ def in_panel_order(operand, indices, updates, combine):
 
 def added_exactly(operand, indices, updates):
     """The exact sums, for each element of the outer and inner axes by itself."""
-    return _by_lane(oracles.exact_scatter, operand, indices, updates)
+    return _by_lane(oracles.nearest_scatter, operand, indices, updates)
 
 
 def added_in_source_order(operand, indices, updates):

@@ -180,6 +180,81 @@ def test_a_convolution_whose_features_are_cut_has_the_bits_of_the_whole(rng, che
     assert_equal([on(n, convolved, *args, check=check, **parts) for n in (1, 2, 8)])
 
 
+def cancelling(rng, axis):
+    """Returns images, a kernel and a cotangent, whose sums along an axis of the images cancel.
+
+    Only the terms of one element remain.
+    """
+    images, kernel, cotangent = (rough(rng, shape) for shape in ((8, 8, 16), (8, 8, 3), (8, 8, 16)))
+    images[4:], images[:, 4:] = images[:4], images[:, :4]
+    if axis == 0:
+        cotangent[4:] = -cotangent[:4]
+    else:
+        kernel[:, 4:] = -kernel[:, :4]
+    images[5, 6, 7] = 2.0**-40
+    return images, kernel, cotangent
+
+
+def convolutions(images, kernel, cotangent, groups=1):
+    """Returns a convolution and both gradients."""
+
+    def convolved(images, kernel):
+        return lax.conv_general_dilated(images, kernel, (1,), "SAME", feature_group_count=groups)
+
+    result, pull = jax.vjp(convolved, images, kernel)
+    return result, *pull(cotangent)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("spec", [P("d"), P(None, "d"), P(None, None, "d")], ids=str)
+def test_convolutions_that_xla_partitions(rng, spec, groups):
+    images, kernel, cotangent = cancelling(rng, 0 if spec == P("d") else 1)
+    kernel = kernel[:, : 8 // groups]
+
+    def on_mesh(count):
+        sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), spec)
+        placed = (jax.device_put(each, sharding) for each in (images, cotangent))
+        run = jax.jit(functools.partial(convolutions, groups=groups))
+        return run(next(placed), kernel, next(placed))
+
+    assert_equal([on_mesh(count) for count in (1, 2, 4, 8)])
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_gradient_of_a_kernel_is_one_sum_of_all_images(rng, groups, check):
+    images, kernel, cotangent = cancelling(rng, 0)
+    kernel = kernel[:, : 8 // groups]
+
+    def gradient(images, kernel, cotangent):
+        def loss(kernel):
+            return jnp.sum(convolutions(images, kernel, cotangent, groups)[0] * cotangent)
+
+        if check:
+            return jax.grad(lambda kernel: lax.psum(loss(kernel), "d"))(kernel)
+        return lax.psum(jax.grad(loss)(kernel), "d")
+
+    options = {"specs": (P("d"), SAME, P("d")), "check": check}
+    args = (images, kernel, cotangent)
+    results = [on(n, gradient, *args, **options) for n in (1, 2, 4, 8)]
+    assert_equal([convolutions(*args, groups)[2], *results])
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_convolution_whose_channels_are_cut_is_one_sum(rng, check):
+    images, kernel, _ = cancelling(rng, 1)
+    kernel[2, 1, 0], kernel[3, 7, 2] = np.inf, np.nan  # On one device each.
+    images[1, 2, 3] = -np.inf
+
+    def convolved(images, kernel):
+        return lax.psum(lax.conv_general_dilated(images, kernel, (1,), "SAME"), "d")
+
+    options = {"specs": (P(None, "d"), P(None, "d")), "check": check}
+    results = [on(n, convolved, images, kernel, **options) for n in (1, 2, 4, 8)]
+    assert_equal([convolutions(images, kernel, images)[0], *results])
+    assert np.isnan(np.asarray(results[0])[:, 2:4]).all()
+
+
 def test_the_extremes_of_devices():
     x = np.array([-0.0, 0.0, 1.0, np.inf, -1.0, -np.inf, 2.0, np.nan], np.float32)
 

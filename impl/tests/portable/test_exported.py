@@ -110,6 +110,23 @@ def test_what_needs_no_size_is_exported_with_unknown_sizes(x):
     assert_same(of_any_length(program), program, x)
 
 
+def test_products_with_elements_in_doubt_are_exported_with_unknown_sizes(x):
+    kernel = jnp.asarray(np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 2, 4, 3))
+
+    def program(x):
+        # The sum of each row is 0, or half of a last place of its terms.
+        row = jnp.concatenate([x, -x, x[:, :1] * 2.0**-24], 1)
+        images = jnp.stack([x, -x, x * 3, -x * 3], 1).reshape(-1, 4, 2, 4)
+        convolved = lax.conv_general_dilated(
+            images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        return row @ jnp.ones((17, 40)), row @ row.T, convolved
+
+    exported = of_any_length(program)
+    for length in (1, 5, 16):
+        assert_same(exported, program, x[:length])
+
+
 @pytest.mark.parametrize(
     ("function", "name"),
     [

@@ -6,6 +6,7 @@ impl._portable.rules.rounding, impl._portable.rules.sums, impl.programs._auditin
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 
@@ -185,7 +186,7 @@ def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
 
     w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
     compiled = jax.jit(f).lower(w, x).compile().as_text()
-    assert compiled.count(" call(") == 3
+    assert len(re.findall(r" call\(.*to_apply=%portable_", compiled)) == 3
     # On a GPU, a call would keep XLA from fusing these equations.
     assert "inlineable" not in text(f, w, x, platform="cuda")
 
@@ -281,7 +282,7 @@ add = jax.jit(lambda x: impl.index_add(jax.numpy.zeros(5), 0, index, x))
 mm = jax.jit(lambda x: impl.mm(x.reshape(64, 64), x.reshape(64, 64)))
 mesh = Mesh(np.array(jax.devices()), ("i",))
 shard = jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))
-ordered = spec.oracles.exact_scatter(np.zeros(5, "float32"), index, x)
+ordered = spec.oracles.nearest_scatter(np.zeros(5, "float32"), index, x)
 with impl.deterministic(guarantee="portable"):
     for each in (x, shard):
         assert np.array_equal(add(each), ordered)

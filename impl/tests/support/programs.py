@@ -7,6 +7,7 @@ import jax
 
 import impl
 from impl._core.jax_internals import jaxprs, releases
+from impl._core.numerics import ANY_ORDER
 from impl._reading.control_flow import every_jaxpr
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
@@ -58,10 +59,10 @@ def scatters_floats(text):
 def kernels(lowered):
     """Returns the names of the kernels of scatters, scans and selections in a lowered program.
 
-    ``EXACT`` is among them if terms are rounded to the grid of an exact sum.
+    ``EXACT`` is among them if a sum has a bound of its error, which decides the rounding.
     """
     text = lowered.as_text()
-    return set(_KERNEL.findall(text)) | ({EXACT} if "round_nearest_afz" in text else set())
+    return set(_KERNEL.findall(text)) | ({EXACT} if ANY_ORDER in text else set())
 
 
 def gpu_program(function, *arrays, on=True):

@@ -5,6 +5,7 @@ import pytest
 from conformance.lab.compiled import launches
 from conformance.lab.compiled.launches import Cost
 from conformance.tests.lab.compiled.optimised_programs import LOOP, PARTS, SORT
+from impl._core.numerics import ANY_ORDER
 
 
 def cost(text, unlikely=None):
@@ -49,6 +50,17 @@ def test_an_unlikely_branch_counts_only_without_another():
     assert cost(CHOICE, "rare") == Cost(1, 4) + COMPARED + LIBRARY
     alone = CHOICE.replace("{%body, %condition}", "{%body}")
     assert cost(alone, "rare") == Cost(1, 4) + NEGATED + LIBRARY
+
+
+def test_what_computes_elements_in_doubt_counts_as_if_there_were_none():
+    mark = f"frontend_attributes={{{ANY_ORDER}='bounded'}}, "
+    unknown = LOOP.replace("known_trip_count", "unknown").replace("backend", mark + "backend", 1)
+    assert cost(unknown) == COMPARED + Cost(1, 1) + LIBRARY
+    choice = CHOICE.replace("branch_computations", mark + "branch_computations")
+    longer = choice.replace("tuple(%i, %next)", "tuple(%i, %one)").replace(
+        "  ROOT %both", "  %one = f32[8]{0} copy(%next)\n  ROOT %both"
+    )
+    assert cost(longer) == Cost(1, 4) + COMPARED + LIBRARY
 
 
 def test_the_parts_of_an_operand_that_are_read_count():

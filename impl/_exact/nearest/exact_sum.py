@@ -1,0 +1,114 @@
+"""Exact sums of float64 terms, rounded once: slices of the terms that float64 adds without error.
+
+The technique is the extraction of leading parts (Rump, Ogita and Oishi 2008, AccSum,
+doi:10.1137/050645671). A step takes from each term of a row its multiple of one unit, a *slice*.
+The unit is 2**-s times a power of two above the greatest term, and s is so small that float64 adds
+the slices exactly, in any order and over any devices. The remainders are the terms of the next
+step. Two float64, ``high`` and ``low``, hold the sum of all slices so far::
+
+    terms                1, 2**-60, -2**-90              s = 49 for three terms
+    slices of step 1     1, 0, 0                         high = 1, low = 0
+    slices of step 2     2**-60, -2**-90                 high = 1, low = 2**-60 - 2**-90
+    result               1 + 2**-60 - 2**-90, rounded once
+
+A row ends when nothing of its terms remains, or when the remainders cannot change the sign of
+``low``. Of the exact sum, rounding to odd needs ``high`` and that sign alone (Boldo and Melquiond
+2008, doi:10.1109/TC.2007.70819).
+
+*Exactness.* Let K be the number of terms, S the sum of slices, u their unit, and M the greatest
+remainder so far. A slice is at most 2**s units, and s is at most 51 - log2(K), so S is at most
+2**51 units. A row that goes on has abs(low) <= 2 * K * M < 2 * K * 2**s * u <= 2**52 * u. ``low``
+is a multiple of u, so ``low + S`` is an exact float64. The sum of ``high`` and ``low`` is exact by
+TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.shard_axes import vary_like
+from impl._exact import arithmetic
+from impl._exact.nearest.interval import positive_zero
+from impl._exact.products.shards import Cuts
+
+#: The bits that a float64 has for a sum of slices, less two for ``low``.
+_BITS = 51
+#: A power of two below all products of two float32.
+_LEAST = 2.0**-400
+
+
+def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.Array:
+    """Returns the sum of each row, rounded once. A sum of zero is +0.
+
+    Args:
+        terms: Finite float64, shape [rows, K]: products of two float32, or floats of 32 bits.
+        dtype: The dtype of the result.
+        cuts: The mesh axes over which the terms of a row are sharded.
+
+    Returns:
+        Shape [rows].
+    """
+    high, low = _sum(terms, cuts)
+    if jnp.dtype(dtype) != np.float64:
+        return positive_zero(arithmetic.narrow(arithmetic.to_odd(high, low), dtype))
+    # Rounding to odd would need more bits than a float64 has. The sum less ``high`` is one more
+    # exact sum, whose sign and magnitude decide the last rounding.
+    first = lax.broadcast_in_dim(cuts.on_one(lax.neg(high)), (terms.shape[0], 1), (0,))
+    rest = arithmetic.to_odd(*_sum(lax.concatenate([terms, first], 1), cuts))
+    return positive_zero(arithmetic.seal(lax.add(high, rest)))
+
+
+def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
+    """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
+    count = terms.shape[1] * cuts.parts
+    bits = _BITS - math.ceil(math.log2(max(count, 2)))
+
+    def greatest(terms: jax.Array) -> jax.Array:
+        return cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
+
+    def step(state: _State) -> _State:
+        terms, high, low, most = state
+        above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
+        unit = lax.mul(above, lax.full_like(above, 2.0**-bits))
+        slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
+        slices = arithmetic.nearest_integer(slices)
+        rest = lax.sub(terms, lax.mul(slices, _along(unit, terms)))
+        zero = lax.full_like(most, 0)
+        # A row that ended keeps its sum.
+        added = lax.mul(cuts.sum(lax.reduce_sum(slices, (1,))), unit)
+        added = lax.select(lax.gt(most, zero), added, zero)
+        high, low = arithmetic.two_sum(high, lax.add(low, added))
+        most = greatest(rest)
+        is_open = lax.le(lax.abs(low), lax.mul(most, lax.full_like(most, 2.0 * count)))
+        return rest, high, low, lax.select(is_open, most, zero)
+
+    def is_open(state: _State) -> jax.Array:
+        # A library computes a maximum of floats on a CPU, and none of bools.
+        most = lax.reduce_max(state[3], (0,))
+        return lax.gt(most, lax.full_like(most, 0))
+
+    most = greatest(terms)
+    zero = vary_like(lax.full(most.shape, 0, np.float64), most)
+    _, high, low, _ = lax.while_loop(is_open, step, (terms, zero, zero, most))
+    return high, low
+
+
+def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
+    """Returns a value of each row, for each of its terms."""
+    return lax.broadcast_in_dim(row, terms.shape, (0,))
+
+
+#: The remaining terms, ``high``, ``low``, and the greatest remainder of each row; 0 if it ended.
+_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+def _power_above(value: jax.Array) -> jax.Array:
+    """Returns a power of two above each positive float64, at most twice as great."""
+    raw = lax.bitcast_convert_type(value, np.int64)
+    field = lax.bitwise_and(raw, lax.full_like(raw, 0x7FF << 52))
+    return lax.bitcast_convert_type(lax.add(field, lax.full_like(raw, 1 << 52)), np.float64)

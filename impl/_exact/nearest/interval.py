@@ -1,0 +1,81 @@
+"""The rounding test: whether an approximate sum decides how the exact sum is rounded.
+
+An approximation v and a bound e say that the exact value lies between v - e and v + e. Rounding is
+monotonic, so if both ends round to one number, the exact value does too (Ziv 1991,
+doi:10.1145/114697.116813)::
+
+    v, e                                   1 + 2**-25, 2**-50        to float32
+    both ends                              1 and 1                   so the result is 1
+    v, e                                   1 + 2**-24, 2**-50        halfway between two float32
+    both ends                              1 and 1 + 2**-23          in doubt
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact import arithmetic
+
+#: A bound of a rounding error of float64, relative to the rounded value.
+ROUNDING = 2.0**-53
+#: The word of an element in doubt: a NaN all of whose bits are 1, which ``word_of`` never returns.
+IN_DOUBT = -1
+
+
+def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the bits of rounded values, each zero as +0, or ``IN_DOUBT`` where in doubt.
+
+    An infinity or a NaN is a result, and not in doubt.
+
+    Args:
+        value: Approximations, float64.
+        error: Bounds of their errors, float64, of the same shape. The computation of a bound may
+            itself have a relative error of 2**-11. A bound of 0 says that the value is exact.
+        dtype: The dtype of the result: float16, bfloat16, float32 or float64.
+
+    Returns:
+        Integers of the size of ``dtype``.
+    """
+    zero = lax.full_like(value, 0)
+    # The ends are rounded too, by half of a last place of the value.
+    wider = lax.add(
+        lax.mul(error, lax.full_like(error, 1 + 2.0**-10)),
+        lax.mul(lax.abs(value), lax.full_like(value, 2 * ROUNDING)),
+    )
+    is_exact = lax.bitwise_or(lax.eq(error, zero), lax.bitwise_not(lax.is_finite(value)))
+    wider = lax.select(is_exact, zero, wider)
+    low = arithmetic.narrow(lax.sub(value, wider), dtype)
+    high = arithmetic.narrow(lax.add(value, wider), dtype)
+    raw = word_of(positive_zero(low))
+    return lax.select(lax.lt(low, high), lax.full_like(raw, IN_DOUBT), raw)
+
+
+def word_of(value: jax.Array) -> jax.Array:
+    """Returns the bits of floats, as integers of their size; of each NaN, the same ones."""
+    word = word_type(value.dtype)
+    nan = lax.full_like(value, np.nan)
+    value = lax.select(lax.ne(value, value), nan, value)
+    return lax.bitcast_convert_type(value, word)
+
+
+def word_type(dtype: jax.typing.DTypeLike) -> np.dtype[np.generic]:
+    """Returns the dtype of integers of the size of a dtype."""
+    return np.dtype(f"int{8 * np.dtype(dtype).itemsize}")
+
+
+def is_doubt(words: jax.Array) -> jax.Array:
+    """Returns where words (``rounded``) are not decided."""
+    return lax.eq(words, lax.full_like(words, IN_DOUBT))
+
+
+def positive_zero(value: jax.Array) -> jax.Array:
+    """Returns floats with +0 for -0."""
+    zero = lax.full_like(value, 0)
+    return lax.select(lax.eq(value, zero), zero, value)
+
+
+def without_error(value: jax.Array) -> jax.Array:
+    """Returns a bound of 0 for exact values."""
+    return lax.full_like(value, 0, np.float64)

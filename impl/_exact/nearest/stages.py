@@ -1,0 +1,128 @@
+"""Sums in two stages, whose error has a smaller bound.
+
+The bound of a sum of K terms grows with the longest chain of additions (Higham, *Accuracy and
+Stability of Numerical Algorithms*, 2002, section 4.2): with K, if a device may add in any order.
+Two stages of about sqrt(K) terms each have chains of 2 sqrt(K) additions, so fewer sums are in
+doubt. A stage adds whole axes, or a part of one axis, such that no term is moved::
+
+    sizes of axes     16, 4096               one axis of 65536
+    first stage       4096 terms             256 terms
+    second stage      the 16 sums            the 256 sums
+    longest chain     4112, not 65536        512, not 65536
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from impl._exact import arithmetic
+
+#: The least number of terms to add in two stages.
+_MANY = 1024
+#: The greatest number of devices over which XLA is likely to cut an axis.
+_DEVICES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """Two stages of a sum over axes.
+
+    Attributes:
+        number: The number of axes that the second stage adds whole.
+        parts: The number of parts of the next axis, which the second stage adds too.
+        second: The number of terms of the second stage.
+        first: The number of terms of the first stage.
+    """
+
+    number: int
+    parts: int
+    second: int
+    first: int
+
+    @property
+    def depth(self) -> int:
+        """The longest chain of additions."""
+        return self.first + self.second
+
+    @classmethod
+    def of(cls, sizes: Sequence[Any], most: float = math.inf) -> Stages | None:
+        """Returns the stages with the shortest chains; None if one stage is about as good.
+
+        Args:
+            sizes: The sizes of the axes to add. A symbolic size (jax.export) has one stage.
+            most: The greatest number of terms of the second stage.
+        """
+        if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) < _MANY:
+            return None
+        found: list[tuple[float, Stages]] = []
+        second = 1
+        for number, size in enumerate(sizes):
+            for parts in (each for each in range(1, size + 1) if size % each == 0):
+                first = math.prod(sizes) // (second * parts)
+                stages = cls(number, parts, second * parts, first)
+                # XLA keeps the shards of an axis if each device has whole parts.
+                is_cut = parts % _DEVICES != 0 and _DEVICES % parts != 0
+                if stages.second <= most:
+                    found.append((stages.depth * (2 if is_cut else 1), stages))
+            second *= size
+        cost, stages = min(found, key=lambda each: each[0])
+        return stages if 4 * cost <= math.prod(sizes) else None
+
+    def split(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
+        """Returns an array with two axes for the one whose parts the second stage adds.
+
+        Args:
+            value: Any array.
+            axes: The axes to add, in the order of their sizes.
+        """
+        axis = axes[self.number]
+        size = value.shape[axis]
+        shape = (*value.shape[:axis], self.parts, size // self.parts, *value.shape[axis + 1 :])
+        return lax.reshape(value, shape)
+
+    def after_split(self, axis: int, axes: Sequence[int]) -> int:
+        """Returns the number of an axis after ``split``, which splits it into parts and terms."""
+        return axis + (axis > axes[self.number])
+
+    def axes(self, axes: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Returns the axes after ``split`` that the first and the second stage add."""
+        moved = [self.after_split(axis, axes) for axis in axes]
+        second, first = moved[: self.number + 1], moved[self.number + 1 :]
+        return [second[-1] + 1, *first], second
+
+
+def reduce_sum(axes: Sequence[int], stages: Stages | None) -> Callable[[jax.Array], jax.Array]:
+    """Returns a function that adds float64 over axes.
+
+    Args:
+        axes: The axes, in the order of the sizes that ``stages`` was made of.
+        stages: The stages; None for one.
+    """
+
+    def add(terms: jax.Array) -> jax.Array:
+        if stages is None:
+            return lax.reduce_sum(terms, tuple(axes))
+        first, second = stages.axes(axes)
+        # XLA would make one sum of both.
+        sums = arithmetic.seal(lax.reduce_sum(stages.split(terms, axes), tuple(first)))
+        return lax.reduce_sum(sums, tuple(d - sum(each < d for each in first) for d in second))
+
+    return add
+
+
+def may_be_in_doubt(results: Any, terms: Any, dtype: jax.typing.DTypeLike) -> bool:
+    """Returns whether one of several plain sums of random terms is likely in doubt.
+
+    The bound of K terms is about K**2 u, and their sum about sqrt(K) of the terms, so one sum in
+    2**(52 - p) K**-1.5 is within the bound of a tie, for p bits of a result.
+    """
+    if not isinstance(results, int) or not isinstance(terms, int):
+        return False
+    return bool(results * terms**1.5 > 2.0 ** (48 - jnp.finfo(dtype).nmant - 1))

@@ -1,0 +1,197 @@
+"""Sums of many terms in the order ``nearest``: along axes, running, over windows and devices.
+
+A *line* is a set of terms that have a unit in common, such as the terms of one sum. First, the
+terms are added in float64, in any order. Of each line, the greatest and the least magnitude say
+how far the result may be off:
+
+- All terms are multiples of g, the last place of the least term, and no sum of terms exceeds S, the
+  number of terms times the greatest one. If S is at most 2**53 g, float64 adds without error.
+- Otherwise the error is at most d u S for u = 2**-53, to first order in u, if no term goes through
+  more than d additions (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section
+  4.2). In any order, K terms go through K - 1 at most, and in two ``stages`` through fewer.
+
+The first case is the usual one. It decides ties, which a bound cannot: of sums of a few float32,
+one in ten is halfway between two float32. ``nearest.interval`` tests whether the bound decides the
+rounding. If an element is left in doubt, a loop adds all terms again, in parts that float64 adds
+exactly: multiples of one unit, then of one some 2**40 times finer, and so on (the extraction of
+Rump, Ogita and Oishi 2008, AccSum, doi:10.1137/050645671)::
+
+    terms, float32       2**60, 1, -2**-40, -2**60     S = 2**62, g = 2**-63, so float64 may err
+    plain sum            0                             in doubt, since the bound is 2**9
+    multiples of 2**12   2**60, 0, 0, -2**60           sum 0
+    of 2**-37            0, 1, 0, 0                    sum 1
+    of 2**-86            0, 0, -2**-40, 0              sum 1 - 2**-40, and no term has a rest
+
+A part of a term is the difference of two of its roundings, so the loop reads the terms and writes
+none. Two float64, ``high`` and ``low``, hold the sum of the parts so far. The loop ends when no
+term has a rest. Rounding to odd needs ``high`` and the sign of ``low`` alone (Boldo and Melquiond
+2008, doi:10.1109/TC.2007.70819).
+
+*Exactness.* Let K be at most 2**c, u the unit of a step, and v = 2**(51 - c) u the unit before. A
+rest of the step before is at most v / 2, so the sum P of the parts is at most K (v + u) / 2, less
+than 2**51 u. ``low`` is a multiple of u. So ``low + P`` is exact, unless ``low`` exceeds 2**52 u.
+Such a ``low`` is greater than all later parts together: no error changes its sign. The sum of
+``high`` and ``low`` is exact by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
+
+*Cost.* A CPU reduces by XLA's library YNN. It takes a product, a maximum and a sign with the
+reduction, but neither a comparison nor a choice, for which XLA would compile and store much more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.numerics import fence, in_any_order
+from impl._core.shard_axes import vary_like
+from impl._exact import arithmetic
+from impl._exact.nearest import interval
+
+#: A function of one array.
+_Function = Callable[[jax.Array], jax.Array]
+#: The bits that a float64 has for a sum of parts, less two for ``low``.
+BITS = 51
+
+
+def _same(value: jax.Array) -> jax.Array:
+    return value
+
+
+def greatest_of_all(value: jax.Array) -> jax.Array:
+    return lax.reduce_max(value, tuple(range(value.ndim)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sums:
+    """How an operation adds its terms.
+
+    Attributes:
+        count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
+        add: Returns the sums of float64 terms.
+        greatest: Returns the greatest of the magnitudes of each line, float32.
+        least: Returns the least of the magnitudes of each line, float32.
+        to_sums: Broadcasts a value of each line to its sums.
+        over_all: Returns the greatest element, on all devices that share sums with this one.
+        depth: The longest chain of additions that ``add`` makes; None for ``count``.
+    """
+
+    count: Any
+    add: _Function
+    greatest: _Function
+    least: _Function
+    to_sums: _Function = _same
+    over_all: _Function = greatest_of_all
+    depth: int | None = None
+
+
+def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> jax.Array:
+    """Returns sums rounded once. A sum of zero is +0.
+
+    Args:
+        terms: float16, bfloat16 or float32.
+        dtype: The dtype of the result: float16, bfloat16 or float32.
+        sums: How they are added.
+    """
+    more = log2_above(sums.count)
+    precision = jnp.finfo(terms.dtype).nmant + 1
+    terms = fence(lax.convert_element_type(terms, np.float32))
+    with in_any_order():
+        value = sums.add(arithmetic.widen(terms))
+        # Without the fences, XLA would merge them with ``over_all``, and store magnitudes.
+        greatest = fence(sums.greatest(lax.abs(terms)))
+        least = fence(sums.least(or_huge(terms)))
+    above, grid = _power_above(greatest, more), _grid(least, precision)
+    chain = log2_above(sums.count if sums.depth is None else sums.depth)
+    bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**chain))
+    is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
+    error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
+    coded = interval.rounded(value, error, dtype)
+    is_doubt = interval.is_doubt(coded)
+    # Without doubt, the first unit is 0, and the loop takes no step.
+    has_doubt = sums.over_all(lax.convert_element_type(is_doubt, np.float32))
+    first = _power_above(sums.over_all(greatest), more + 1)
+    first = lax.select(lax.gt(has_doubt, np.float32(0)), first, lax.full_like(first, 0))
+    last = _grid(lax.neg(sums.over_all(lax.neg(least))), precision)
+    exact = _exact(terms, first, last, vary_like(lax.full(value.shape, 0, np.float64), value), sums)
+    words = interval.word_of(interval.positive_zero(arithmetic.narrow(exact, dtype)))
+    return lax.bitcast_convert_type(lax.select(is_doubt, words, coded), dtype)
+
+
+def _exact(
+    terms: jax.Array, first: jax.Array, last: jax.Array, zero: jax.Array, sums: Sums
+) -> jax.Array:
+    """Returns the exact sums rounded to odd, float64.
+
+    Args:
+        terms: float32.
+        first: A power of two above twice all sums of magnitudes.
+        last: A power of two of which all terms are multiples.
+        zero: Zeros of the shape of the sums, float64.
+        sums: How the terms are added.
+    """
+    finer = 2.0 ** (BITS - log2_above(sums.count))
+
+    def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        unit, pairs = state
+        # Without the fence, XLA would widen the terms before the loop.
+        scaled, before = fence((terms, arithmetic.reciprocal(unit)))
+        scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
+        coarse = arithmetic.nearest_integer(scaled)
+        fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
+        parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+        unit = lax.mul(unit, lax.full_like(unit, 1 / finer))
+        total = lax.mul(arithmetic.seal(sums.add(parts)), full(unit, zero))
+        high, low = lax.real(pairs), lax.imag(pairs)
+        # XLA for a CPU writes each array of a state in a kernel of its own: here one.
+        return unit, lax.complex(*arithmetic.two_sum(high, lax.add(low, total)))
+
+    start = (first, lax.complex(zero, zero))
+    with in_any_order():
+        _, pairs = lax.while_loop(lambda state: lax.gt(state[0], last), step, start)
+    return arithmetic.to_odd(lax.real(pairs), lax.imag(pairs))
+
+
+def or_huge(terms: jax.Array) -> jax.Array:
+    """Returns magnitudes, with a huge one for each 0."""
+    sign = lax.sign(terms)
+    is_zero = lax.sub(lax.full_like(sign, 1), lax.mul(sign, sign))
+    huge = lax.full_like(sign, float(np.finfo(terms.dtype).max))
+    return lax.add(lax.mul(sign, terms), lax.mul(is_zero, huge))
+
+
+def full(value: jax.Array, like: jax.Array) -> jax.Array:
+    """Returns a scalar, broadcast to the shape of an array."""
+    return lax.broadcast_in_dim(value, like.shape, ())
+
+
+def _power_above(magnitude: jax.Array, more: int) -> jax.Array:
+    """Returns 2**more times the power of two above each float32, float64; for a NaN, 2**129."""
+    raw = lax.bitcast_convert_type(lax.abs(magnitude), np.int32)
+    biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
+    return arithmetic.power_of_two(lax.add(biased, lax.full_like(biased, more - 126)))
+
+
+def _grid(least: jax.Array, precision: int) -> jax.Array:
+    """Returns a power of two of which numbers are multiples, float64.
+
+    Args:
+        least: The least magnitudes of terms, float32; a NaN may hide a lesser one.
+        precision: The bits of a significand.
+    """
+    is_number = lax.eq(least, least)
+    return _power_above(lax.select(is_number, least, lax.full_like(least, 0)), -precision)
+
+
+def log2_above(count: Any) -> int:
+    """Returns the binary logarithm of a power of two that is not below a number of terms."""
+    if isinstance(count, int):
+        return math.ceil(math.log2(max(count, 1)))
+    # A symbolic size has bounds at most.
+    return 23 if count <= 1 << 23 else 40

@@ -17,10 +17,9 @@ from impl._exact.products import convolution, dot_general
 
 TITLE = "Exact products, float32"
 BASE = "plain"
-OURS = "coarse"
+OURS = "exact"
 REMARKS = (
     "Errors against float64: the median and the greatest, in 2^-24 of the product of magnitudes.",
-    "A coarse product has the default precision, and a fine one the highest.",
 )
 
 #: The sides of square matrices.
@@ -53,7 +52,7 @@ def _case(case: dict[str, str], product: Product, operands: list[jax.Array]) -> 
             name: jax.jit(lambda *operands, kind=name: product(kind, *operands))
             .lower(*operands)
             .compile()
-            for name in ("plain", "coarse", "fine")
+            for name in ("plain", "exact")
         }
         doubles = [jnp.asarray(operand, np.float64) for operand in operands]
         exact = np.asarray(product("plain", *doubles))
@@ -70,8 +69,7 @@ def _dot(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
     if kind == "plain":
         plain: jax.Array = lax.dot_general(lhs, rhs, numbers)
         return plain
-    precision = lax.Precision.HIGHEST if kind == "fine" else None
-    return dot_general.dot_general(lhs, rhs, dimension_numbers=numbers, precision=precision)
+    return dot_general.dot_general(lhs, rhs, dimension_numbers=numbers)
 
 
 def _convolve(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
@@ -85,7 +83,6 @@ def _convolve(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
         window_strides=(1, 1),
         padding=padding,
         dimension_numbers=numbers,
-        precision=lax.Precision.HIGHEST if kind == "fine" else None,
     )
 
 

@@ -20,7 +20,7 @@ Art of Computer Programming* 2, section 4.2.2). A float64 has three parts, any o
 bits below a position add up to less than n units. A sum whose last part exceeds 2 * n ends: only
 the sign of this part counts, and the bits below cannot change it. Otherwise the last part, times
 2**s, plus n * 2**s is at most 2**53, and exact. A first part of 2**600 units or more stands still,
-with the second part: whatever scale is between them and the last part, that part only says on which
+with the second part. The scale of the last part counts no more then: its sign alone says on which
 side of a tie the sum is. The first digit has 52 bits, since the sum of all magnitudes has no more.
 """
 

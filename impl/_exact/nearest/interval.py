@@ -24,6 +24,16 @@ ROUNDING = 2.0**-53
 IN_DOUBT = -1
 
 
+def of_chain(length: int) -> float:
+    """Returns n u / (1 - n u), the bound of the error of sums relative to their magnitudes.
+
+    Args:
+        length: The greatest number n of roundings that a term goes through (Higham 2002, 4.2).
+    """
+    relative = length * ROUNDING
+    return relative / (1 - relative)
+
+
 def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns the bits of rounded values, each zero as +0, or ``IN_DOUBT`` where in doubt.
 

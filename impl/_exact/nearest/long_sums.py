@@ -6,7 +6,7 @@ exponents of a float64:
 
 - The sum is held by three float64, a + b + c, in units of 2**F, its *frame*. While the sum is at
   most K units of the last step, where K is the number of terms, the frame moves down to this unit.
-  Otherwise the sum keeps its sign, and at least half of its magnitude, whatever the rests are.
+  Otherwise the sum keeps its sign, and at least half of its magnitude, for any rests.
 - A unit some 2**1800 below the frame would underflow. There, only the sign of ``c`` matters, and
   ``c`` is held in units of the step::
 

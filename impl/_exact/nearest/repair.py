@@ -25,7 +25,9 @@ from jax import lax
 
 from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
+from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.nearest.interval import is_doubt, word_of
+from impl._exact.products.shards import Cuts
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
 _ELEMENTS, _TERMS = 64, 1 << 17
@@ -74,6 +76,32 @@ def repaired(
     with in_any_order():
         out, _ = lax.while_loop(lambda state: state[1], trip, start)
     return lax.bitcast_convert_type(lax.reshape(out, coded.shape), dtype)
+
+
+def repaired_sums(
+    coded: jax.Array,
+    dtype: jax.typing.DTypeLike,
+    count: int,
+    terms: Callable[[jax.Array], jax.Array],
+    cuts: Cuts,
+) -> jax.Array:
+    """Returns sums with the elements in doubt added exactly.
+
+    Args:
+        coded: Words of ``interval.rounded``, any shape.
+        dtype: The dtype of the sums.
+        count: The number of terms of a sum, on a device.
+        terms: Takes positions in the flat result, int32, shape [n]; returns the terms of these
+            sums, float64, shape [n, K].
+        cuts: The mesh axes over which the terms of a sum are sharded.
+    """
+
+    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
+        found = terms(position)
+        keeps = lax.broadcast_in_dim(is_doubt, found.shape, (0,))
+        return exact_sum(lax.select(keeps, found, lax.full_like(found, 0)), dtype, cuts)
+
+    return repaired(coded, dtype, count, exact)
 
 
 def _words(flat: jax.Array, least: int) -> jax.Array:

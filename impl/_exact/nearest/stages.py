@@ -64,7 +64,7 @@ class Stages:
         found: list[tuple[float, Stages]] = []
         second = 1
         for number, size in enumerate(sizes):
-            for parts in (each for each in range(1, size + 1) if size % each == 0):
+            for parts in divisors(size):
                 first = math.prod(sizes) // (second * parts)
                 stages = cls(number, parts, second * parts, first)
                 # XLA keeps the shards of an axis if each device has whole parts.
@@ -96,6 +96,12 @@ class Stages:
         moved = [self.after_split(axis, axes) for axis in axes]
         second, first = moved[: self.number + 1], moved[self.number + 1 :]
         return [second[-1] + 1, *first], second
+
+
+def divisors(number: int) -> list[int]:
+    """Returns the divisors of a positive number, in ascending order."""
+    lower = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*lower, *(number // each for each in lower)})
 
 
 def reduce_sum(axes: Sequence[int], stages: Stages | None) -> Callable[[jax.Array], jax.Array]:

@@ -38,8 +38,7 @@ from jax import lax
 
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, repair
-from impl._exact.nearest.exact_sum import exact_sum
+from impl._exact.nearest import interval, repair, stages
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
 from impl._exact.products.shards import Cuts
@@ -145,12 +144,10 @@ def _rounded(
         return interval.positive_zero(arithmetic.narrow(total, dtype))
     coded = interval.rounded(total, error, dtype)
 
-    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
-        terms = _terms(lhs, kernel, call, position)
-        keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
-        return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, call.cuts)
+    def terms(position: jax.Array) -> jax.Array:
+        return _terms(lhs, kernel, call, position)
 
-    return repair.repaired(coded, dtype, call.local_terms, exact)
+    return repair.repaired_sums(coded, dtype, call.local_terms, terms, call.cuts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +278,7 @@ def _parts(channels: int, terms: int) -> int:
 
     A part has at least one channel.
     """
-    divisors = [parts for parts in range(1, channels + 1) if channels % parts == 0]
+    divisors = stages.divisors(channels)
     return next((parts for parts in divisors if terms <= _BLOCK * parts), channels)
 
 
@@ -335,10 +332,8 @@ def _error(left: jax.Array, of_kernels: jax.Array, call: _Call, depth: int) -> j
         call: The convolution.
         depth: The greatest number n of additions and products that a term goes through.
     """
-    relative = depth * interval.ROUNDING
-    relative /= 1 - relative
     norm = lax.sqrt(of_kernels)
-    norm = call.of_features(lax.mul(norm, lax.full_like(norm, relative)))
+    norm = call.of_features(lax.mul(norm, lax.full_like(norm, interval.of_chain(depth))))
     each = lax.sqrt(_squares_of_windows(left, call))
     groups, features = each.shape[-1], call.shape[-1]
     each = lax.broadcast_in_dim(each, (*each.shape, features // groups), tuple(range(each.ndim)))

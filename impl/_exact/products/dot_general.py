@@ -32,7 +32,6 @@ from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair, stages
-from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.products.shards import Cuts
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
@@ -89,12 +88,10 @@ def dot_general(
         error = _error(left, right, layout, depth + cuts.parts - 1)
     coded = interval.rounded(total, error, dtype)
 
-    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
-        terms = _terms(lhs, rhs, layout, position)
-        keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
-        return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, cuts)
+    def terms(position: jax.Array) -> jax.Array:
+        return _terms(lhs, rhs, layout, position)
 
-    return repair.repaired(coded, dtype, layout.local_terms, exact)
+    return repair.repaired_sums(coded, dtype, layout.local_terms, terms, cuts)
 
 
 def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[jax.Array, Any]:
@@ -265,10 +262,8 @@ def _error(left: jax.Array, right: jax.Array, layout: _Layout, depth: Any) -> ja
         squares = layout.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes)))
         return lax.sqrt(squares)
 
-    relative = depth * interval.ROUNDING
-    relative /= 1 - relative
     of_left = norm(left, lhs_sum)
-    of_left = lax.mul(of_left, lax.full_like(of_left, relative))
+    of_left = lax.mul(of_left, lax.full_like(of_left, interval.of_chain(depth)))
     return lax.mul(layout.lhs_in_result(of_left), layout.rhs_in_result(norm(right, rhs_sum)))
 
 

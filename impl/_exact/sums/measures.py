@@ -13,8 +13,8 @@ above the greatest term, so that it needs a maximum of exponents alone.
 
 The exponent of a term bounds the exponent g of its last bit. If all terms are multiples of 2**g,
 and their absolute values add up to at most 2**(g + 53), then float64 adds them without error. Else
-the error is at most n u / (1 - n u) times the magnitude for u = 2**-53, in whatever order n terms
-are added (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2), and
+the error is at most n u / (1 - n u) times the magnitude for u = 2**-53, in each order of the n
+additions (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2), and
 ``nearest.interval`` tests whether the bound decides::
 
     terms            3 * 2**20, 0.75, -2**20           1, 2**-24, 2**-80

@@ -44,6 +44,12 @@ def test_chains_are_short_where_the_number_of_terms_has_divisors(name):
     assert two.depth < count / 4
 
 
+@pytest.mark.parametrize("number", [1, 2, 12, 36, 97, 1000])
+def test_divisors_are_found_up_to_the_root(number):
+    want = [each for each in range(1, number + 1) if number % each == 0]
+    assert stages.divisors(number) == want
+
+
 def test_the_second_stage_has_few_results():
     assert stages.Stages.of([65536], 16) == stages.Stages(0, 16, 16, 4096)
     assert stages.Stages.of([65536], 1) is None

@@ -143,9 +143,13 @@ def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         return value
     if dtype.itemsize < 4:
         value = _rounded_to_odd(value)
-    value = _flushed_float32(value)
-    result = seal(lax.convert_element_type(value, np.float32))
+    result = seal(to_float32(value))
     return result if dtype == np.float32 else seal(lax.convert_element_type(result, dtype))
+
+
+def to_float32(value: jax.Array) -> jax.Array:
+    """Returns float64 rounded to float32 as ``narrow`` does, but without seals around it."""
+    return lax.convert_element_type(_flushed_float32(value), np.float32)
 
 
 def _flushed_float32(value: jax.Array) -> jax.Array:

@@ -38,8 +38,12 @@ from impl._exact.products.shards import Cuts
 
 #: The bits that a float64 has for a sum of slices, less two for ``low``.
 _BITS = 51
+#: Rows of up to 2**14 terms have slices of the same width. Equal kernels are compiled once.
+_FEWEST = 14
 #: A power of two below all products of two float32.
 _LEAST = 2.0**-400
+#: The unit of a row that ended: greater than all terms, which have no slice then.
+_ENDED = 2.0**600
 
 
 def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.Array:
@@ -65,37 +69,38 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
 
 def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
     """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
-    count = terms.shape[1] * cuts.parts
-    bits = _BITS - math.ceil(math.log2(max(count, 2)))
+    more = max(math.ceil(math.log2(terms.shape[1] * cuts.parts)), _FEWEST)
+
+    def unit_of(most: jax.Array) -> jax.Array:
+        above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
+        return lax.mul(above, lax.full_like(above, 2.0 ** (more - _BITS)))
 
     def greatest(terms: jax.Array) -> jax.Array:
         return cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
 
     def step(state: _State) -> _State:
-        terms, high, low, most = state
-        above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
-        unit = lax.mul(above, lax.full_like(above, 2.0**-bits))
+        terms, pairs, unit = state
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
         slices = arithmetic.nearest_integer(slices)
         rest = lax.sub(terms, lax.mul(slices, _along(unit, terms)))
-        zero = lax.full_like(most, 0)
-        # A row that ended keeps its sum.
         added = lax.mul(cuts.sum(lax.reduce_sum(slices, (1,))), unit)
-        added = lax.select(lax.gt(most, zero), added, zero)
-        high, low = arithmetic.two_sum(high, lax.add(low, added))
+        high, low = lax.real(pairs), lax.imag(pairs)
+        # XLA for a CPU writes each array of a state in a kernel of its own: here one.
+        pairs = lax.complex(*arithmetic.two_sum(high, lax.add(low, added)))
         most = greatest(rest)
-        is_open = lax.le(lax.abs(low), lax.mul(most, lax.full_like(most, 2.0 * count)))
-        return rest, high, low, lax.select(is_open, most, zero)
+        reach = lax.mul(most, lax.full_like(most, 2.0 ** (more + 1)))
+        is_open = lax.lt(lax.abs(lax.imag(pairs)), reach)
+        return rest, pairs, lax.select(is_open, unit_of(most), lax.full_like(most, _ENDED))
 
     def is_open(state: _State) -> jax.Array:
-        # A library computes a maximum of floats on a CPU, and none of bools.
-        most = lax.reduce_max(state[3], (0,))
-        return lax.gt(most, lax.full_like(most, 0))
+        # A library computes a minimum of floats on a CPU, and none of bools.
+        least = lax.reduce_min(state[2], (0,))
+        return lax.lt(least, lax.full_like(least, _ENDED))
 
-    most = greatest(terms)
-    zero = vary_like(lax.full(most.shape, 0, np.float64), most)
-    _, high, low, _ = lax.while_loop(is_open, step, (terms, zero, zero, most))
-    return high, low
+    unit = unit_of(greatest(terms))
+    zero = vary_like(lax.full(unit.shape, 0, np.float64), unit)
+    _, pairs, _ = lax.while_loop(is_open, step, (terms, lax.complex(zero, zero), unit))
+    return lax.real(pairs), lax.imag(pairs)
 
 
 def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
@@ -103,8 +108,8 @@ def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(row, terms.shape, (0,))
 
 
-#: The remaining terms, ``high``, ``low``, and the greatest remainder of each row; 0 if it ended.
-_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+#: The remaining terms; ``high`` and ``low`` of each row; the unit of its next slices.
+_State = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def _power_above(value: jax.Array) -> jax.Array:

@@ -26,7 +26,7 @@ from jax import lax
 from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact.nearest.exact_sum import exact_sum
-from impl._exact.nearest.interval import is_doubt, word_of
+from impl._exact.nearest.interval import is_doubt, word_of, word_type
 from impl._exact.products.shards import Cuts
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
@@ -41,7 +41,7 @@ def repaired(
     coded: jax.Array,
     dtype: jax.typing.DTypeLike,
     terms: int,
-    exact: Callable[[jax.Array, jax.Array], jax.Array],
+    exact: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
     """Returns the result with the elements in doubt computed by ``exact``.
 
@@ -49,12 +49,12 @@ def repaired(
         coded: Words of ``interval.rounded``, any shape.
         dtype: The dtype of the values.
         terms: The number of terms of an element, on a device.
-        exact: Takes positions in the flat result, int32, shape [n], and whether each is in doubt;
-            returns the elements. Positions that are not in doubt are 0, and their elements
-            undefined.
+        exact: Takes positions in the flat result, int32, shape [n], and returns the elements. If
+            fewer are in doubt, the first element fills up, and may be undefined.
     """
     # A symbolic size (jax.export) is not an int.
     size = coded.size
+    kind = np.float32 if np.dtype(dtype) == np.float32 else coded.dtype
     count = min(_ELEMENTS, max(1, _TERMS // terms))
     if isinstance(size, int):
         count = min(count, -(-size // _WORD))
@@ -67,15 +67,18 @@ def repaired(
         position = lax.mul(word, lax.full_like(word, _WORD))
         position = lax.add(position, lax.population_count(lowest))
         is_asked = lax.gt(bits, lax.full_like(bits, 0))
-        values = exact(lax.select(is_asked, position, lax.full_like(position, 0)), is_asked)
+        values = exact(lax.select(is_asked, position, lax.full_like(position, 0)))
         slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
-        return _stored(out, slot, word_of(values)), lax.index_in_dim(is_asked, 0, keepdims=False)
+        values = lax.bitcast_convert_type(word_of(values), kind)
+        return _stored(out, slot, values), lax.index_in_dim(is_asked, 0, keepdims=False)
 
-    flat = lax.reshape(coded, (size,))
+    # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
+    # change the bits of a NaN of 16 bits.
+    flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (size,))
     start = flat, vary_like(lax.full((), True), flat)
     with in_any_order():
         out, _ = lax.while_loop(lambda state: state[1], trip, start)
-    return lax.bitcast_convert_type(lax.reshape(out, coded.shape), dtype)
+    return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)
 
 
 def repaired_sums(
@@ -95,23 +98,18 @@ def repaired_sums(
             sums, float64, shape [n, K].
         cuts: The mesh axes over which the terms of a sum are sharded.
     """
-
-    def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
-        found = terms(position)
-        keeps = lax.broadcast_in_dim(is_doubt, found.shape, (0,))
-        return exact_sum(lax.select(keeps, found, lax.full_like(found, 0)), dtype, cuts)
-
-    return repaired(coded, dtype, count, exact)
+    return repaired(coded, dtype, count, lambda at: exact_sum(terms(at), dtype, cuts))
 
 
 def _words(flat: jax.Array, least: int) -> jax.Array:
     """Returns the marks of 16 neighbours as the bits of a whole number, float32.
 
     Args:
-        flat: Words of ``interval.rounded``, shape [size].
+        flat: Words of ``interval.rounded``, or floats of their bits, shape [size].
         least: The least number of whole numbers, which JAX needs to know for a symbolic size.
     """
-    marks = lax.convert_element_type(is_doubt(flat), np.float32)
+    words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
+    marks = lax.convert_element_type(is_doubt(words), np.float32)
     size: Any = flat.size
     missing = -size % _WORD
     if not isinstance(size, int):

@@ -351,7 +351,8 @@ def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> 
         position: The positions of the elements in the flat result, int32.
     """
     numbers = call.numbers
-    image, *at, feature = dot_general.unravelled(position, call.shape)
+    index = dot_general.unravelled(position, call.shape)
+    image, feature = index[:, :1], index[:, -1:]
     start: dict[int, jax.Array] = {numbers.lhs_spec[0]: image}
     if max(call.groups) > 1:
         group = lax.div(feature, lax.full_like(feature, call.shape[-1] // max(call.groups)))
@@ -361,48 +362,47 @@ def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> 
         else:
             first = lax.mul(group, lax.full_like(group, call.channels))
             start[numbers.lhs_spec[1]] = first
-    met = _window(lhs, call, start, at)
+    met = _window(lhs, call, start, index[:, 1:-1])
     kernel = dot_general.rows(
-        rhs, [numbers.rhs_spec[0]], [feature], [*numbers.rhs_spec[2:], numbers.rhs_spec[1]]
+        rhs, [numbers.rhs_spec[0]], feature, [*numbers.rhs_spec[2:], numbers.rhs_spec[1]]
     )
     return dot_general.products(lax.reshape(met, kernel.shape), kernel)
 
 
 def _window(
-    lhs: jax.Array, call: _Call, start: Mapping[int, jax.Array], at: Sequence[jax.Array]
+    lhs: jax.Array, call: _Call, start: Mapping[int, jax.Array], at: jax.Array
 ) -> jax.Array:
     """Returns what the taps of a kernel read for elements of the result; zeros outside of it.
 
     Args:
         lhs: The images, float32.
         call: The convolution.
-        start: The image of each element, and the first channel if it is not 0, by their dimension.
-        at: The spatial indices of each element.
+        start: The image of each element, and the first channel if it is not 0, by their dimension;
+            shape [elements, 1].
+        at: The spatial indices of each element, shape [elements, dimensions].
 
     Returns:
         Shape [elements, taps, channels].
     """
     channel, *spatial = call.numbers.lhs_spec[1:]
     count = math.prod(call.taps)
-    shape = (next(iter(start.values())).size, count, len(at))
+    shape = (at.shape[0], count, len(spatial))
     tap = dot_general.unravelled(lax.iota(np.int32, count), call.taps)
     window = call.window
 
-    def along(values: Sequence[Any], dimension: int) -> jax.Array:
-        """Returns values of the spatial dimensions for each element, or for each tap."""
-        stacked = jnp.stack([jnp.asarray(value, np.int32) for value in values], -1)
-        kept = (dimension, 2) if stacked.ndim == 2 else (2,)
-        return lax.broadcast_in_dim(stacked, shape, kept)
+    def along(value: Any, *kept: int) -> jax.Array:
+        """Returns integers of dimensions, or of elements or taps too, for all of these."""
+        return lax.broadcast_in_dim(jnp.asarray(value, np.int32), shape, (*kept, 2))
 
-    lows = along([low for low, _ in window.padding], 1)
-    places = lax.mul(along(tap, 1), along(window.rhs_dilation, 1))
-    places = lax.add(lax.mul(along(at, 0), along(window.strides, 0)), lax.sub(places, lows))
+    places = lax.mul(along(tap, 1), along(window.rhs_dilation))
+    places = lax.sub(places, along([low for low, _ in window.padding]))
+    places = lax.add(lax.mul(along(at, 0), along(window.strides)), places)
     # Between the elements of a dilated image are zeros, as around it.
-    apart = along(window.lhs_dilation, 1)
-    last = along([call.lhs_shape[d] - 1 for d in spatial], 1)
+    apart = along(window.lhs_dilation)
+    last = along([call.lhs_shape[d] - 1 for d in spatial])
     element = lax.clamp(lax.full_like(places, 0), lax.div(places, apart), last)
     is_inside = lax.reduce_and(lax.eq(lax.mul(element, apart), places), (2,))
-    others = [lax.broadcast_in_dim(value, (*shape[:2], 1), (0,)) for value in start.values()]
+    others = [lax.broadcast_in_dim(value, (*shape[:2], 1), (0, 2)) for value in start.values()]
     met = lax.gather(
         lhs,
         lax.concatenate([*others, element], 2),

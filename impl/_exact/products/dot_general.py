@@ -285,10 +285,11 @@ def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array)
     """
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
     index = unravelled(position, layout.shape)
-    batch = index[: len(lhs_batch)]
-    of_lhs = index[: len(lhs_batch) + len(layout.lhs_free)]
-    of_rhs = [*batch, *index[len(of_lhs) :]]
-    left = rows(lhs, [*lhs_batch, *layout.lhs_free], of_lhs, lhs_sum)
+    batch, of_lhs = len(lhs_batch), len(lhs_batch) + len(layout.lhs_free)
+    of_rhs = index[:, of_lhs:]
+    if batch:
+        of_rhs = lax.concatenate([index[:, :batch], of_rhs], 1)
+    left = rows(lhs, [*lhs_batch, *layout.lhs_free], index[:, :of_lhs], lhs_sum)
     return products(left, rows(rhs, [*rhs_batch, *layout.rhs_free], of_rhs, rhs_sum))
 
 
@@ -305,30 +306,30 @@ def products(left: jax.Array, right: jax.Array) -> jax.Array:
     return lax.mul(arithmetic.widen(left), arithmetic.widen(right))
 
 
-def unravelled(position: jax.Array, shape: Sequence[int]) -> list[jax.Array]:
-    """Returns the index along each axis of positions in a flat array."""
-    index = []
-    for size in reversed(shape):
-        is_known = isinstance(size, int)  # A symbolic size (jax.export) becomes an array.
-        along = lax.full_like(position, size if is_known else jnp.asarray(size, position.dtype))
-        index.append(lax.rem(position, along))
-        position = lax.div(position, along)
-    return index[::-1]
+def unravelled(position: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """Returns the indices of positions in a flat array, shape [positions, axes]."""
+    # A symbolic size (jax.export) becomes an array.
+    sizes = [lax.full((), n, np.int32) if isinstance(n, int) else jnp.int32(n) for n in shape]
+    if all(isinstance(size, int) for size in shape):
+        of_axes = [np.array(shape, np.int32), np.cumprod([1, *shape[:0:-1]], dtype=np.int32)[::-1]]
+    else:
+        of_axes = [jnp.stack(sizes), jnp.cumprod(jnp.stack([jnp.int32(1), *sizes[:0:-1]]))[::-1]]
+    wide = (position.size, len(shape))
+    along, apart = (lax.broadcast_in_dim(each, wide, (1,)) for each in of_axes)
+    return lax.rem(lax.div(lax.broadcast_in_dim(position, wide, (0,)), apart), along)
 
 
 def rows(
-    operand: jax.Array, kept: Sequence[int], index: Sequence[jax.Array], summed: Sequence[int]
+    operand: jax.Array, kept: Sequence[int], index: jax.Array, summed: Sequence[int]
 ) -> jax.Array:
     """Returns the elements along ``summed`` at indices of the dimensions ``kept``, as rows."""
-    count = index[0].shape[0] if index else 1
-    at = jnp.stack(index, 1) if index else jnp.zeros((count, 0), np.int32)
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(1, 1 + len(summed))),
         collapsed_slice_dims=tuple(sorted(kept)),
         start_index_map=tuple(kept),
     )
     sizes = [1 if d in kept else size for d, size in enumerate(operand.shape)]
-    found = lax.gather(operand, at, numbers, sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+    found = lax.gather(operand, index, numbers, sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
     order = sorted(summed)
     found = lax.transpose(found, (0, *(1 + order.index(d) for d in summed)))
-    return lax.reshape(found, (count, math.prod(found.shape[1:])))
+    return lax.reshape(found, (index.shape[0], math.prod(found.shape[1:])))

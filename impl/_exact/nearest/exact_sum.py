@@ -6,7 +6,7 @@ The unit is 2**-s times a power of two above the greatest term, and s is so smal
 the slices exactly, in any order and over any devices. The remainders are the terms of the next
 step. Two float64, ``high`` and ``low``, hold the sum of all slices so far::
 
-    terms                1, 2**-60, -2**-90              s = 49 for three terms
+    terms                1, 2**-60, -2**-90              s = 49, enough for three terms
     slices of step 1     1, 0, 0                         high = 1, low = 0
     slices of step 2     2**-60, -2**-90                 high = 1, low = 2**-60 - 2**-90
     result               1 + 2**-60 - 2**-90, rounded once
@@ -15,11 +15,12 @@ A row ends when nothing of its terms remains, or when the remainders cannot chan
 ``low``. Of the exact sum, rounding to odd needs ``high`` and that sign alone (Boldo and Melquiond
 2008, doi:10.1109/TC.2007.70819).
 
-*Exactness.* Let K be the number of terms, S the sum of slices, u their unit, and M the greatest
-remainder so far. A slice is at most 2**s units, and s is at most 51 - log2(K), so S is at most
-2**51 units. A row that goes on has abs(low) <= 2 * K * M < 2 * K * 2**s * u <= 2**52 * u. ``low``
-is a multiple of u, so ``low + S`` is an exact float64. The sum of ``high`` and ``low`` is exact by
-TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
+*Exactness.* Let K be a power of two that is not below the number of terms, S the sum of slices, u
+their unit, and M the greatest remainder so far. A slice is at most 2**s units, and s is
+51 - log2(K), so S is at most 2**51 units. A row that goes on has
+abs(low) < 2 * K * M < 2 * K * 2**s * u = 2**52 * u. ``low`` is a multiple of u, so ``low + S`` is
+an exact float64. The sum of ``high`` and ``low`` is exact by TwoSum (Knuth, *The Art of Computer
+Programming* 2, section 4.2.2).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
     """Returns the sum of each row, rounded once. A sum of zero is +0.
 
     Args:
-        terms: Finite float64, shape [rows, K]: products of two float32, or floats of 32 bits.
+        terms: float64, shape [rows, K]: products of two float32, or floats of 32 bits. The sum of
+            a row that is not finite is undefined.
         dtype: The dtype of the result.
         cuts: The mesh axes over which the terms of a row are sharded.
 
@@ -81,9 +83,9 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
     def step(state: _State) -> _State:
         terms, pairs, unit = state
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
-        slices = arithmetic.nearest_integer(slices)
-        rest = lax.sub(terms, lax.mul(slices, _along(unit, terms)))
-        added = lax.mul(cuts.sum(lax.reduce_sum(slices, (1,))), unit)
+        slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
+        rest = lax.sub(terms, slices)
+        added = cuts.sum(lax.reduce_sum(lax.sub(terms, rest), (1,)))
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
         pairs = lax.complex(*arithmetic.two_sum(high, lax.add(low, added)))

@@ -1,17 +1,19 @@
 """The elements in doubt, computed again: some at a time, until none is left.
 
 A trip of the loop takes some elements in doubt, computes them exactly, and stores them over their
-marks. To find them, the marks of 16 neighbours become the bits of one word, by a product with
-powers of two, and ``top_k`` picks words that are not 0. Of each, the lowest bit is taken::
+marks. To find them, each group of 16 neighbours gets a rank: 16 if the first one is in doubt, 15 if
+the second is the first in doubt, and so on; 0 if none is. ``top_k`` picks groups that are not 0::
 
     in doubt        elements 3, 5 and 40                of 48
-    words           2**3 + 2**5, 0, 2**8
+    ranks           13, 0, 8
     trip 1          elements 3 and 40
     trip 2          element 5
     trip 3          nothing, so the loop ends
 
-A library adds the bits, and picks the words, on a CPU: a loop of XLA for either would take longer
-to compile than the product whose elements are repaired.
+A library computes the ranks, and picks the groups, on a CPU: a loop of XLA for either would take
+longer to compile than the product whose elements are repaired. Compiling takes as long as there are
+kernels that differ, so most of a trip is about arrays of ``_ELEMENTS``, which are equal for all
+products.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from impl._exact.products.shards import Cuts
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
 _ELEMENTS, _TERMS = 64, 1 << 17
-#: The number of marks in a word. float32 holds the word exactly.
-_WORD = 16
+#: The number of elements in a group.
+_GROUP = 16
 #: A position after the end of each array.
 _NOWHERE = np.iinfo(np.int32).max
 
@@ -57,19 +59,17 @@ def repaired(
     kind = np.float32 if np.dtype(dtype) == np.float32 else coded.dtype
     count = min(_ELEMENTS, max(1, _TERMS // terms))
     if isinstance(size, int):
-        count = min(count, -(-size // _WORD))
+        count = min(count, -(-size // _GROUP))
 
     def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         out, _ = state
-        top, word = lax.top_k(_words(out, count), count)
-        bits = lax.convert_element_type(top, np.int32)
-        lowest = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
-        position = lax.mul(word, lax.full_like(word, _WORD))
-        position = lax.add(position, lax.population_count(lowest))
-        is_asked = lax.gt(bits, lax.full_like(bits, 0))
-        values = exact(lax.select(is_asked, position, lax.full_like(position, 0)))
+        rank, group = lax.top_k(_ranks(out, count), count)
+        rank = lax.convert_element_type(rank, np.int32)
+        is_asked = lax.gt(rank, lax.full_like(rank, 0))
+        end = lax.mul(lax.add(group, lax.full_like(group, 1)), lax.full_like(group, _GROUP))
+        position = lax.select(is_asked, lax.sub(end, rank), lax.full_like(rank, 0))
         slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
-        values = lax.bitcast_convert_type(word_of(values), kind)
+        values = lax.bitcast_convert_type(word_of(exact(position)), kind)
         return _stored(out, slot, values), lax.index_in_dim(is_asked, 0, keepdims=False)
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
@@ -101,29 +101,24 @@ def repaired_sums(
     return repaired(coded, dtype, count, lambda at: exact_sum(terms(at), dtype, cuts))
 
 
-def _words(flat: jax.Array, least: int) -> jax.Array:
-    """Returns the marks of 16 neighbours as the bits of a whole number, float32.
+def _ranks(flat: jax.Array, least: int) -> jax.Array:
+    """Returns the rank of each group of 16 neighbours, float32.
 
     Args:
         flat: Words of ``interval.rounded``, or floats of their bits, shape [size].
-        least: The least number of whole numbers, which JAX needs to know for a symbolic size.
+        least: The least number of groups, which JAX needs to know for a symbolic size.
     """
     words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
     marks = lax.convert_element_type(is_doubt(words), np.float32)
     size: Any = flat.size
-    missing = -size % _WORD
+    missing = -size % _GROUP
     if not isinstance(size, int):
-        missing += least * _WORD
+        missing += least * _GROUP
     if not isinstance(size, int) or missing:
         marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])
-    powers = np.float32(2) ** np.arange(_WORD, dtype=np.float32)
-    words: jax.Array = lax.dot_general(
-        lax.reshape(marks, (marks.size // _WORD, _WORD)),
-        lax.convert_element_type(powers, np.float32),
-        (((1,), (0,)), ((), ())),
-        lax.Precision.HIGHEST,
-    )
-    return words
+    rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
+    ranks = lax.broadcast_in_dim(np.arange(_GROUP, 0, -1, dtype=np.float32), rows.shape, (1,))
+    return lax.reduce_max(lax.mul(rows, ranks), (1,))
 
 
 def _stored(out: jax.Array, slots: jax.Array, values: jax.Array) -> jax.Array:

@@ -384,35 +384,29 @@ def _window(
     Returns:
         Shape [elements, taps, channels].
     """
-    channel, *spatial = call.numbers.lhs_spec[1:]
-    count = math.prod(call.taps)
-    shape = (at.shape[0], count, len(spatial))
-    tap = dot_general.unravelled(lax.iota(np.int32, count), call.taps)
-    window = call.window
-
-    def along(value: Any, *kept: int) -> jax.Array:
-        """Returns integers of dimensions, or of elements or taps too, for all of these."""
-        return lax.broadcast_in_dim(jnp.asarray(value, np.int32), shape, (*kept, 2))
-
-    places = lax.mul(along(tap, 1), along(window.rhs_dilation))
-    places = lax.sub(places, along([low for low, _ in window.padding]))
-    places = lax.add(lax.mul(along(at, 0), along(window.strides)), places)
-    # Between the elements of a dilated image are zeros, as around it.
-    apart = along(window.lhs_dilation)
-    last = along([call.lhs_shape[d] - 1 for d in spatial])
-    element = lax.clamp(lax.full_like(places, 0), lax.div(places, apart), last)
-    is_inside = lax.reduce_and(lax.eq(lax.mul(element, apart), places), (2,))
-    others = [lax.broadcast_in_dim(value, (*shape[:2], 1), (0, 2)) for value in start.values()]
+    _, channel, *spatial = call.numbers.lhs_spec
+    window, offsets = call.window, [d for d in range(lhs.ndim) if d in {channel, *spatial}]
+    padding: list[Any] = [(0, 0)] * lhs.ndim
+    dilation, sizes, steps = ([1] * lhs.ndim for _ in range(3))
+    sizes[channel] = call.channels
+    for i, d in enumerate(spatial):
+        padding[d], dilation[d] = window.padding[i], window.lhs_dilation[i]
+        sizes[d], steps[d] = (call.taps[i] - 1) * window.rhs_dilation[i] + 1, window.rhs_dilation[i]
+    strides = lax.broadcast_in_dim(np.array(window.strides, np.int32), at.shape, (1,))
     met = lax.gather(
-        lhs,
-        lax.concatenate([*others, element], 2),
+        taps.spread_with_zeros(lhs, padding, dilation),
+        lax.concatenate([*start.values(), lax.mul(at, strides)], 1),
         lax.GatherDimensionNumbers(
-            offset_dims=(2,),
-            collapsed_slice_dims=tuple(d for d in range(lhs.ndim) if d != channel),
+            offset_dims=tuple(range(1, 1 + len(offsets))),
+            collapsed_slice_dims=tuple(d for d in range(lhs.ndim) if d not in offsets),
             start_index_map=(*start, *spatial),
         ),
-        [call.channels if d == channel else 1 for d in range(lhs.ndim)],
+        sizes,
         mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
     )
-    is_inside = lax.broadcast_in_dim(is_inside, met.shape, (0, 1))
-    return lax.select(is_inside, met, lax.full_like(met, 0))
+    apart = [1, *(steps[d] for d in offsets)]
+    met = lax.slice(met, [0] * met.ndim, met.shape, apart)
+    order = (0, *(1 + offsets.index(d) for d in (*spatial, channel)))
+    return lax.reshape(
+        lax.transpose(met, order), (at.shape[0], math.prod(call.taps), call.channels)
+    )

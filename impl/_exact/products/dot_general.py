@@ -308,15 +308,19 @@ def products(left: jax.Array, right: jax.Array) -> jax.Array:
 
 def unravelled(position: jax.Array, shape: Sequence[int]) -> jax.Array:
     """Returns the indices of positions in a flat array, shape [positions, axes]."""
-    # A symbolic size (jax.export) becomes an array.
-    sizes = [lax.full((), n, np.int32) if isinstance(n, int) else jnp.int32(n) for n in shape]
-    if all(isinstance(size, int) for size in shape):
-        of_axes = [np.array(shape, np.int32), np.cumprod([1, *shape[:0:-1]], dtype=np.int32)[::-1]]
-    else:
-        of_axes = [jnp.stack(sizes), jnp.cumprod(jnp.stack([jnp.int32(1), *sizes[:0:-1]]))[::-1]]
+    apart: list[Any] = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        apart[axis - 1] = apart[axis] * shape[axis]
     wide = (position.size, len(shape))
-    along, apart = (lax.broadcast_in_dim(each, wide, (1,)) for each in of_axes)
-    return lax.rem(lax.div(lax.broadcast_in_dim(position, wide, (0,)), apart), along)
+    steps, sizes = (lax.broadcast_in_dim(_integers(each), wide, (1,)) for each in (apart, shape))
+    return lax.rem(lax.div(lax.broadcast_in_dim(position, wide, (0,)), steps), sizes)
+
+
+def _integers(values: Sequence[Any]) -> Any:
+    """Returns sizes as int32; a symbolic size (jax.export) is no int, but an array can have it."""
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, np.int32)
+    return jnp.stack([jnp.asarray(value, np.int32) for value in values])
 
 
 def rows(

@@ -64,3 +64,13 @@ def test_few_and_many_terms(rng, count):
     for dtype in (np.float32, np.float64):
         want = oracles.nearest(terms.T, dtype)
         assert_same(run(lambda terms, to=dtype: exact_sum(terms, to, Cuts()), terms), want)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_leaves_other_rows_alone(rng, special):
+    terms = rows(rng, 24)
+    terms[[0, 5, -1], [3, 0, -1]] = special
+    is_finite = np.isfinite(terms).all(1)
+    want = oracles.nearest(terms[is_finite].T, np.float32)
+    got = run(lambda terms: exact_sum(terms, np.float32, Cuts())[np.flatnonzero(is_finite)], terms)
+    assert_same(got, want)

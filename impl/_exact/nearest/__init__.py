@@ -14,7 +14,6 @@ Neither the order in step 1 nor the bound shows in the result, so a device may a
   product, and ``exact_sum`` adds their terms.
 - ``stages`` adds long sums in two stages, with a smaller bound.
 - ``any_sums`` adds along axes, over windows and devices: by ``sums``, or by ``long_sums`` if the
-  terms or the results are float64. ``sums`` adds all terms again if an element is in doubt.
-- ``digits`` adds terms of any range and layout, such as the updates of a scatter, until each sum is
-  decided.
+  terms or the results are float64. Both add all terms again if an element is in doubt. Scatters
+  call them then, too.
 """

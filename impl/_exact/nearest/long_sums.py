@@ -22,6 +22,8 @@ sum is rounded to odd, is rounded once (Boldo and Melquiond 2008, doi:10.1109/TC
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,7 +33,7 @@ from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.sums import BITS, Sums, full, log2_above, or_huge
+from impl._exact.nearest.sums import BITS, Sums, full, greatest_of_all, log2_above, or_huge
 
 #: The exponent of the unit of a step in a frame that has moved, and the least one.
 _TOP, _FLOOR = 900, -900
@@ -56,8 +58,11 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     above, below = arithmetic.exponent_above(greatest), arithmetic.exponent_above(least)
     above = lax.add(above, lax.full_like(above, more + 1))
     grid = lax.sub(below, lax.full_like(below, 53))
-    words = _exact(finite, above, grid, special, sums)
-    result = _rounded(words, dtype)
+
+    def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        return sums.add(part(finite))
+
+    result = exact(add, sums.count, above, grid, special, dtype, over_all=sums.over_all)
     is_finite = lax.is_finite(special)
     return lax.select(is_finite, result, arithmetic.narrow(special, dtype))
 
@@ -137,46 +142,59 @@ class _Words:
 jax.tree_util.register_dataclass(_Words)
 
 
-def _exact(
-    terms: jax.Array, above: jax.Array, grid: jax.Array, like: jax.Array, sums: Sums
-) -> _Words:
-    """Returns exact sums.
+def exact(
+    add: Callable[[Callable[[jax.Array], jax.Array]], jax.Array],
+    count: Any,
+    above: jax.Array,
+    grid: jax.Array,
+    like: jax.Array,
+    dtype: jax.typing.DTypeLike,
+    *,
+    over_all: Callable[[jax.Array], jax.Array] = greatest_of_all,
+) -> jax.Array:
+    """Returns exact sums, rounded once. A sum of zero is +0; a subnormal sum counts as 0.
 
     Args:
-        terms: Finite float64.
+        add: Takes a function from float64 terms to their parts, and returns the sums of all parts.
+        count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
         above: The exponent of a power of two above twice all sums of magnitudes, int32.
         grid: The exponent of a power of two of which all terms are multiples, int32.
         like: An array of the shape of the sums.
-        sums: How the terms are added.
+        dtype: The dtype of the result: float16, bfloat16, float32 or float64.
+        over_all: Returns the greatest element, on all devices that share sums with this one.
     """
-    more = log2_above(sums.count)
+    more = log2_above(count)
     width = BITS - more
-
-    def rounded(exponent: jax.Array) -> jax.Array:
-        """Returns terms, rounded to integers, in units of 2**exponent; an infinity if too large."""
-        first = lax.shift_right_arithmetic(lax.neg(exponent), lax.full_like(exponent, 1))
-        second = lax.sub(lax.neg(exponent), first)
-        scaled = lax.mul(terms, full(arithmetic.power_of_two(first), terms))
-        scaled = lax.mul(scaled, full(arithmetic.power_of_two(second), terms))
-        return arithmetic.nearest_integer(scaled)
 
     def step(state: tuple[jax.Array, _Words]) -> tuple[jax.Array, _Words]:
         coarse, words = state
         fine = lax.sub(coarse, lax.full_like(coarse, width))
-        larger = rounded(coarse)
-        parts = lax.sub(rounded(fine), lax.mul(larger, lax.full_like(larger, 2.0**width)))
-        # A term far above the unit has no part of it: the difference of its infinities is NaN.
-        total = sums.add(arithmetic.finite_or_zero(parts))
-        return fine, words.framed(coarse, more).with_parts(total, width, more)
+
+        def part(terms: jax.Array) -> jax.Array:
+            larger = _in_units(terms, coarse)
+            larger = lax.mul(larger, lax.full_like(larger, 2.0**width))
+            # A term far above the unit has no part of it: the difference of its infinities is NaN.
+            return arithmetic.finite_or_zero(lax.sub(_in_units(terms, fine), larger))
+
+        return fine, words.framed(coarse, more).with_parts(add(part), width, more)
 
     def goes_on(state: tuple[jax.Array, _Words]) -> jax.Array:
         coarse, words = state
-        is_open = sums.over_all(lax.convert_element_type(words.is_open, np.float32))
+        is_open = over_all(lax.convert_element_type(words.is_open, np.float32))
         return lax.bitwise_and(lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0)))
 
     with in_any_order():
         _, words = lax.while_loop(goes_on, step, (above, _Words.zeros(like, above)))
-    return words
+    return _rounded(words, dtype)
+
+
+def _in_units(terms: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Returns terms, rounded to integers, in units of 2**exponent; an infinity if too large."""
+    first = lax.shift_right_arithmetic(lax.neg(exponent), lax.full_like(exponent, 1))
+    second = lax.sub(lax.neg(exponent), first)
+    scaled = lax.mul(terms, full(arithmetic.power_of_two(first), terms))
+    scaled = lax.mul(scaled, full(arithmetic.power_of_two(second), terms))
+    return arithmetic.nearest_integer(scaled)
 
 
 def _rounded(words: _Words, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -119,38 +119,47 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     first = _power_above(sums.over_all(greatest), more + 1)
     first = lax.select(lax.gt(has_doubt, np.float32(0)), first, lax.full_like(first, 0))
     last = _grid(lax.neg(sums.over_all(lax.neg(least))), precision)
-    exact = _exact(terms, first, last, vary_like(lax.full(value.shape, 0, np.float64), value), sums)
-    words = interval.word_of(interval.positive_zero(arithmetic.narrow(exact, dtype)))
+    zero = vary_like(lax.full(value.shape, 0, np.float64), value)
+    odd = exact(lambda part: sums.add(part(terms)), sums.count, first, last, zero)
+    words = interval.word_of(interval.positive_zero(arithmetic.narrow(odd, dtype)))
     return lax.bitcast_convert_type(lax.select(is_doubt, words, coded), dtype)
 
 
-def _exact(
-    terms: jax.Array, first: jax.Array, last: jax.Array, zero: jax.Array, sums: Sums
+def exact(
+    add: Callable[[_Function], jax.Array],
+    count: Any,
+    first: jax.Array,
+    last: jax.Array,
+    zero: jax.Array,
 ) -> jax.Array:
     """Returns the exact sums rounded to odd, float64.
 
     Args:
-        terms: float32.
+        add: Takes a function from terms of float32 to their parts, float64, and returns the sums of
+            all parts.
+        count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
         first: A power of two above twice all sums of magnitudes.
         last: A power of two of which all terms are multiples.
         zero: Zeros of the shape of the sums, float64.
-        sums: How the terms are added.
     """
-    finer = 2.0 ** (BITS - log2_above(sums.count))
+    finer = 2.0 ** (BITS - log2_above(count))
 
     def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         unit, pairs = state
-        # Without the fence, XLA would widen the terms before the loop.
-        scaled, before = fence((terms, arithmetic.reciprocal(unit)))
-        scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
-        coarse = arithmetic.nearest_integer(scaled)
-        fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
-        parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
-        unit = lax.mul(unit, lax.full_like(unit, 1 / finer))
-        total = lax.mul(arithmetic.seal(sums.add(parts)), full(unit, zero))
+
+        def part(terms: jax.Array) -> jax.Array:
+            # Without the fence, XLA would widen the terms before the loop.
+            scaled, before = fence((terms, arithmetic.reciprocal(unit)))
+            scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
+            coarse = arithmetic.nearest_integer(scaled)
+            fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
+            return lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+
+        fine = lax.mul(unit, lax.full_like(unit, 1 / finer))
+        total = lax.mul(arithmetic.seal(add(part)), full(fine, zero))
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
-        return unit, lax.complex(*arithmetic.two_sum(high, lax.add(low, total)))
+        return fine, lax.complex(*arithmetic.two_sum(high, lax.add(low, total)))
 
     start = (first, lax.complex(zero, zero))
     with in_any_order():

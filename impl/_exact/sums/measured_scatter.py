@@ -1,12 +1,13 @@
-"""Scatters of the measures of terms, and of their digits where the measures leave a doubt.
+"""Scatters of the measures of terms, and of their parts where the measures leave a doubt.
 
-All forms of ``impl._exact.sums.scatter`` share these steps. A form is a ``Call``: how XLA adds,
-takes maxima and gathers by index, and over which mesh axes it sums.
+All forms of ``impl._exact.sums.scatter`` share these steps. A form is a ``Call``: how XLA adds and
+takes maxima by index, and over which mesh axes it sums.
 
 1. XLA scatters the measures of all terms (``measures``), in any order.
 2. The measures decide the result of a destination, or leave it in doubt.
-3. If a destination is in doubt, XLA scatters digits of all terms until it is decided
-   (``nearest.digits``). Nearly all calls skip this step.
+3. If a destination is in doubt, XLA scatters parts of all terms, multiples of one unit after
+   another, until the unit is below the last bits of its terms (``nearest.sums``). Nearly all calls
+   skip this step.
 
 For five updates of float32 and an operand of zeros::
 
@@ -15,8 +16,8 @@ For five updates of float32 and an operand of zeros::
     value                 3.25           1 + 2**-24, a tie
     last bits             from 2**-25    from 2**-103
     result of measures    3.25, exact    in doubt
-    digits from 2**-51    not asked for  2**51, 2**27, 0
-    digits from 2**-99    not asked for  0, 0, -2**19, which decides
+    multiples of 2**-46   not asked for  1, 2**-24, 0
+    multiples of 2**-94   not asked for  0, 0, -2**-80
     result                3.25           1
 """
 
@@ -31,9 +32,10 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence, in_any_order
-from impl._core.shard_axes import vary_like
-from impl._exact.nearest import digits, interval
-from impl._exact.nearest.digits import digit
+from impl._core.shard_axes import aligned, vary_like
+from impl._exact import arithmetic
+from impl._exact.nearest import interval, long_sums
+from impl._exact.nearest import sums as sums_of
 from impl._exact.products.shards import Cuts
 from impl._exact.sums.measures import Measures
 
@@ -50,9 +52,6 @@ class Call(Protocol):
 
     def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns the maximum of the operand and the updates."""
-
-    def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns, for each element of the updates, the element of its destination."""
 
 
 def nearest(
@@ -171,18 +170,29 @@ def _exact(
     chunk: int | None,
 ) -> jax.Array:
     """Returns exact sums, rounded once, where they are asked for."""
+    top, last = aligned(*measures.span(sums))
+    end = np.iinfo(np.int32)
+    above = sums_of.greatest_of_all(lax.select(asked, top, lax.full_like(top, end.min)))
+    above = lax.add(above, lax.full_like(above, 1))
+    last = lax.select(asked, last, lax.full_like(last, end.max))
+    grid = lax.reduce_min(last, tuple(range(last.ndim)))
 
-    def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
-        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-            at = call.gather(position, indices, updates)
-            return [call.add(sums[0], indices, digit(measures.widened(updates), at, bits))]
+    def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        def scatter(
+            state: list[jax.Array], indices: jax.Array, updates: jax.Array
+        ) -> list[jax.Array]:
+            return [call.add(state[0], indices, part(measures.terms(updates)))]
 
-        position = vary_like(position, updates)
-        initial = [digit(measures.widened(operand), position, bits)]
-        (total,) = _in_chunks(add, initial, indices, updates, chunk)
+        initial = [vary_like(part(measures.terms(operand)), updates)]
+        (total,) = _in_chunks(scatter, initial, indices, updates, chunk)
         return call.cuts.sum(total)
 
-    return digits.exact(measures.sums(sums), asked, add_digits)
+    if measures.is_long:
+        return long_sums.exact(add, measures.count, above, grid, sums[0], measures.dtype)
+    zero = vary_like(lax.full(top.shape, 0, np.float64), sums[0])
+    first, last = arithmetic.power_of_two(above), arithmetic.power_of_two(grid)
+    odd = sums_of.exact(add, measures.count, first, last, zero)
+    return interval.positive_zero(arithmetic.narrow(odd, measures.dtype))
 
 
 def _in_chunks(

@@ -40,7 +40,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.digits import Sums
+from impl._exact.nearest.sums import log2_above
 
 #: The greatest number of float16 that float64 adds without error: they have 40 bits together.
 _FLOAT16 = 1 << 13
@@ -125,11 +125,16 @@ class Measures:
         none = lax.full_like(field, 0)
         return self._as_word(lax.select(lax.eq(field, none), none, depth))
 
-    def widened(self, terms: jax.Array) -> jax.Array:
-        """Returns terms as float64, with zeros for subnormal numbers."""
+    def terms(self, values: jax.Array) -> jax.Array:
+        """Returns terms as float32, or as float64 with zeros for subnormal numbers."""
         if self.is_long:
-            return arithmetic.flushed_float64(terms)
-        return arithmetic.widen(arithmetic.at_least_float32(terms))
+            return arithmetic.flushed_float64(values)
+        return arithmetic.at_least_float32(values)
+
+    def widened(self, values: jax.Array) -> jax.Array:
+        """Returns terms as float64, with zeros for subnormal numbers."""
+        terms = self.terms(values)
+        return terms if self.is_long else arithmetic.widen(terms)
 
     def _field(self, terms: jax.Array) -> jax.Array:
         """Returns the exponent fields of floats."""
@@ -147,17 +152,24 @@ class Measures:
         """The greatest exponent field."""
         return 2047 if self.is_long else 255
 
-    def sums(self, measures: Sequence[jax.Array]) -> Sums:
-        """Returns what an exact sum needs to know."""
+    def span(self, measures: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """Returns two exponents for each sum, int32.
+
+        Returns:
+            The exponent of a power of two above the sum of magnitudes; the exponent of the last bit
+            that a term may have.
+        """
         _, _, depth = measures
         top = arithmetic.exponent_above(self._bound(measures))
         if self.is_long:
             top = lax.sub(top, lax.full_like(top, _SCALE))
+        else:  # A sum of float32 magnitudes may be an infinity.
+            top = lax.min(top, lax.full_like(top, 128 + log2_above(self.count)))
         bias = 1075 if self.is_long else 150
         bits = 52 if self.is_long else 23
         depth = lax.convert_element_type(depth, np.int32)
         greatest = lax.full_like(depth, self._deepest - bias + bits - self.fraction)
-        return Sums(top, lax.sub(greatest, depth), self.count, self.dtype)
+        return top, lax.sub(greatest, depth)
 
     def _bound(self, measures: Sequence[jax.Array]) -> jax.Array:
         """Returns an upper bound of the sum of absolute values, float64."""
@@ -184,11 +196,11 @@ class Measures:
         value = measures[0]
         if self.is_plain:
             return interval.word_of(self.plain(value))
-        sums = self.sums(measures)
-        room = lax.sub(sums.top, sums.last)
+        top, last = self.span(measures)
+        room = lax.sub(top, last)
         is_exact = lax.le(room, lax.full_like(room, 53))
         if self.is_long:
-            keeps = lax.ge(sums.last, lax.full_like(room, _KEEPS))
+            keeps = lax.ge(last, lax.full_like(room, _KEEPS))
             is_exact = lax.bitwise_and(is_exact, keeps)
             is_decided = lax.bitwise_or(is_exact, lax.bitwise_not(lax.is_finite(value)))
             value = lax.mul(value, lax.full_like(value, 2.0**-_SCALE))

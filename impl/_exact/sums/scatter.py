@@ -2,13 +2,13 @@
 
 A result is the exact sum of a destination's terms, rounded once. XLA scatters the measures of the
 terms (``measures``), in any order, by atomics, and over devices. They decide nearly all
-destinations. If one is in doubt, a second pass scatters the digits of all terms
-(``nearest.digits``), which float64 adds without error::
+destinations. If one is in doubt, more passes scatter parts of all terms (``measured_scatter``),
+which float64 adds without error::
 
     terms of destinations 0, 1         1, 2**-24, 2**-80        3, 4
     values, which are scattered        1 + 2**-24               7
     rounded to float32                 in doubt, a tie          7
-    digits                             2**-80 decides           not asked for
+    parts                              2**-80 decides           not asked for
     result                             1 + 2**-23               7
 
 The scatter has three forms:
@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import jax
 from jax import lax
-from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
+from jax.lax import ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
 from impl._core.numerics import in_any_order
@@ -171,23 +171,3 @@ class _Scatter:
 
     def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
         return lax.scatter_max(operand, indices, updates, self.numbers, **self.options)
-
-    def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns, for each element of the updates, the element of its destination."""
-        numbers = self.numbers
-        hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-        extents = iter(updates.shape[axis] for axis in numbers.update_window_dims)
-        return lax.gather(
-            operand,
-            indices,
-            GatherDimensionNumbers(
-                offset_dims=tuple(numbers.update_window_dims),
-                collapsed_slice_dims=tuple(numbers.inserted_window_dims),
-                start_index_map=tuple(numbers.scatter_dims_to_operand_dims),
-                operand_batching_dims=tuple(numbers.operand_batching_dims),
-                start_indices_batching_dims=self.batch,
-            ),
-            [1 if axis in hidden else next(extents) for axis in range(operand.ndim)],
-            fill_value=0,
-            **self.options,
-        )

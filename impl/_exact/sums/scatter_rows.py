@@ -80,12 +80,6 @@ class Rows:
         one, ones = lax.full((self.size,), 1, np.int32), lax.full_like(keys, 1)
         return self._scatter(one, keys, ones, "add")
 
-    def gather(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the row of each update; any row for an update that is dropped."""
-        del updates
-        result: jax.Array = operand.at[keys].get(mode="clip")
-        return result
-
 
 def rows_of(operand: jax.Array, updates: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
     """Returns an operand and updates as rows of a width."""

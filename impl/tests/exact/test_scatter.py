@@ -1,7 +1,6 @@
 """Scatters of any form, against the oracle in integers.
 
-Tests: impl._exact.sums.scatter_rows, impl._exact.sums.measured_scatter, impl._exact.sums.measures,
-impl._exact.nearest.digits.
+Tests: impl._exact.sums.scatter_rows, impl._exact.sums.measured_scatter, impl._exact.sums.measures.
 """
 
 import functools
@@ -115,7 +114,7 @@ def test_the_order_of_a_cpu_may_be_the_worst_one(name, width):
         assert_same(result, want, target)
 
 
-def test_lower_digits_may_outweigh_higher_ones():
+def test_lower_parts_may_outweigh_higher_ones():
     values = outweighed_terms(2.0**-24).astype(np.float32)
     index, operand = (
         np.zeros((len(values), 1), np.int32),
@@ -218,7 +217,7 @@ def test_inside_a_lowering_rule_with_the_mode_on(target):
     assert_same(got, np.array([oracles.nearest(np.append(values, np.float32(0))), 0], np.float32))
 
 
-def test_digits_stay_apart(rng):
+def test_parts_stay_apart(rng):
     values = rough(rng, (40, 6), "float64", 6)
     index = np.zeros((38, 1), np.int32)
     program = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
@@ -236,7 +235,7 @@ def test_no_subnormal_enters_where_the_device_adds_them():
             return str(jax.make_jaxpr(function)(*args))
 
     least = str(2.0**-126 * (1 - 2.0**-25))
-    # Values and digits of operand and updates, the rounding test's value and both of its ends, and
+    # Values and parts of operand and updates, the rounding test's value and both of its ends, and
     # the exact sums.
     assert [text(target).count(least) for target in TARGETS] == [8, 8, 8]
 

@@ -1,0 +1,1 @@
+"""Sums that a scan carries."""

@@ -86,12 +86,15 @@ def operation(
     return _OPERATIONS[name](operands, params, Cuts(tuple(axis_names)))
 
 
-def added(found: Operation, level: jax.Array, *operands: jax.Array) -> jax.Array:
+def added(
+    found: Operation, level: jax.Array, state: jax.Array | None, *operands: jax.Array
+) -> jax.Array:
     """Returns the state of what an operation adds. Call this inside ``arithmetic.wide()``.
 
     Args:
         found: The operation.
         level: ``terms.PLAIN``, or the level to count, int32, shape [].
+        state: The state of the terms before; None for none.
         *operands: The operands of the operation.
     """
     wide = [arithmetic.widen(dot_general.factor(operands[i])) for i in found.taken]
@@ -99,8 +102,8 @@ def added(found: Operation, level: jax.Array, *operands: jax.Array) -> jax.Array
     how = found.how
     if others:
         how = dataclasses.replace(how, add=lambda *taken: found.how.add(*others, *taken))
-    state: jax.Array = how.state(level, *wide)
-    return state
+    parts = how.parts(level, *wide)
+    return states.of_parts(*parts) if state is None else states.with_parts(state, *parts)
 
 
 def _product(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:

@@ -89,13 +89,17 @@ def _guarded(high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
 
 def merged(state: jax.Array, other: jax.Array) -> jax.Array:
     """Returns the state of all terms of two states."""
-    high, low, slack = unpacked(state)
-    more_high, more_low, more_slack = unpacked(other)
-    high, rest = arithmetic.two_sum(high, more_high)
-    low, lost = arithmetic.two_sum(low, rest)
-    low, more_lost = arithmetic.two_sum(low, more_low)
+    return with_parts(state, *unpacked(other))
+
+
+def with_parts(state: jax.Array, high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
+    """Returns the state of all terms of a state, and of sums ``high + low`` within ``slack``."""
+    own_high, own_low, own_slack = unpacked(state)
+    high, rest = arithmetic.two_sum(own_high, high)
+    own_low, lost = arithmetic.two_sum(own_low, rest)
+    low, more_lost = arithmetic.two_sum(own_low, low)
     lost = lax.add(lax.abs(lost), lax.abs(more_lost))
-    return _guarded(high, low, lax.add(lax.add(slack, more_slack), lost))
+    return _guarded(high, low, lax.add(lax.add(own_slack, slack), lost))
 
 
 def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -147,16 +151,40 @@ def folded(total: jax.Array, state: jax.Array) -> jax.Array:
     return packed([*parts, lax.add(lost, more_slack)])
 
 
-def rounded_total(total: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the words of rounded totals, or ``interval.IN_DOUBT``; a zero is +0."""
-    high, middle, low, lost = unpacked(total)
-    near, rest = arithmetic.two_sum(middle, low)
-    return _coded(high, arithmetic.to_odd(near, rest), lost, dtype)
+def counted(
+    level: jax.Array,
+    words: jax.Array,
+    total: jax.Array,
+    state: jax.Array,
+    *,
+    dtype: jax.typing.DTypeLike,
+    last: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Returns words of rounded sums, and totals, after one more count of all terms.
 
-
-def decided(words: jax.Array, total: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns words of ``rounded``, with the words of totals for elements in doubt."""
-    return lax.select(interval.is_doubt(words), rounded_total(total, dtype), words)
+    Args:
+        level: The level that was counted, int32, shape []. The first count is of plain states, at a
+            level below 0: it decides the words of most elements.
+        words: The words so far. The count of the last level decides those in doubt.
+        total: The totals so far.
+        state: The states of the count.
+        dtype: float16, bfloat16 or float32.
+        last: The last level.
+    """
+    is_first, is_last = (
+        jnp.broadcast_to(each, words.shape)
+        for each in (lax.lt(level, np.int32(0)), lax.ge(level, np.int32(last)))
+    )
+    more = folded(total, state)
+    high, middle, low, lost = unpacked(more)
+    of_total = high, arithmetic.to_odd(*arithmetic.two_sum(middle, low)), lost
+    chosen = [lax.select(is_first, *pair) for pair in zip(unpacked(state), of_total, strict=True)]
+    asked = lax.bitwise_or(is_first, lax.bitwise_and(is_last, interval.is_doubt(words)))
+    empty = jnp.broadcast_to(is_first[None], more.shape)
+    return (
+        lax.select(asked, _coded(*chosen, dtype), words),
+        lax.select(empty, lax.full_like(more, 0), more),
+    )
 
 
 def values(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

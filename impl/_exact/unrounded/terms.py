@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +36,9 @@ from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.digits import digit
 from impl._exact.products.shards import Cuts
-from impl._exact.unrounded import states
 
+#: Sums ``high + low``, within ``slack``.
+Parts: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 #: The level of a plain state. Levels from 0 on are counted for elements in doubt.
 PLAIN = -1
 #: A power of two above every float32, and the number of bits from it down to the last one.
@@ -110,8 +112,8 @@ class Products:
     outer: Callable[[jax.Array, jax.Array], jax.Array]
     cuts: Cuts
 
-    def state(self, level: jax.Array, left: jax.Array, right: jax.Array) -> jax.Array:
-        """Returns the state of the sums, or of one level of them.
+    def parts(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
+        """Returns the sums, or one level of them.
 
         Args:
             level: ``PLAIN`` or a level, int32, shape [].
@@ -121,7 +123,7 @@ class Products:
         with in_any_order():
             return _chosen(level, self._plain, self._at, left, right)
 
-    def _plain(self, _: jax.Array, left: jax.Array, right: jax.Array) -> jax.Array:
+    def _plain(self, _: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         factors = ((left, tuple(self.left_axes)), (right, tuple(self.right_axes)))
         tops = [self.cuts.max(_greatest(value, axes)) for value, axes in factors]
         are_finite = lax.is_finite(lax.max(*(jnp.max(top) for top in tops)))
@@ -143,12 +145,12 @@ class Products:
             self.outer(self._norm(rest, self.left_axes), self._norm(right, self.right_axes)),
         )
         relative = interval.of_chain(self.count + self.cuts.parts + 4)
-        return states.of_parts(exact, smaller, lax.mul(slack, lax.full_like(slack, relative)))
+        return exact, smaller, lax.mul(slack, lax.full_like(slack, relative))
 
     def _norm(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
         return lax.sqrt(self.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes))))
 
-    def _at(self, level: jax.Array, left: jax.Array, right: jax.Array) -> jax.Array:
+    def _at(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         width = _width(self.count, 2)
         number = math.ceil(_SPAN / width)
 
@@ -182,8 +184,8 @@ class Elements:
     add: Callable[..., jax.Array]
     cuts: Cuts
 
-    def state(self, level: jax.Array, *operands: jax.Array) -> jax.Array:
-        """Returns the state of the sums, or of one level of them.
+    def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
+        """Returns the sums, or one level of them.
 
         Args:
             level: ``PLAIN`` or a level, int32, shape [].
@@ -192,7 +194,7 @@ class Elements:
         with in_any_order():
             return _chosen(level, self._plain, self._at, *operands)
 
-    def _plain(self, _: jax.Array, *operands: jax.Array) -> jax.Array:
+    def _plain(self, _: jax.Array, *operands: jax.Array) -> Parts:
         tops = [jnp.max(lax.abs(arithmetic.finite_or_zero(each))) for each in operands if each.size]
         top = self.cuts.max(jnp.max(jnp.stack(tops)))
         width = _width(self.count, 1)
@@ -210,9 +212,9 @@ class Elements:
             sums.append(self.cuts.sum(self.add(*firsts)))
             rests = [rest for _multiple, rest in pairs]
         lost = self.cuts.sum(sum(jnp.sum(lax.abs(rest)) for rest in rests))
-        return states.of_parts(*sums, jnp.broadcast_to(lost, sums[0].shape))
+        return *sums, jnp.broadcast_to(lost, sums[0].shape)
 
-    def _at(self, level: jax.Array, *operands: jax.Array) -> jax.Array:
+    def _at(self, level: jax.Array, *operands: jax.Array) -> Parts:
         width = _width(self.count, 1)
         sums = self.cuts.sum(self.add(*(_digits(each, level, width) for each in operands)))
         exponent = lax.mul(lax.add(level, np.int32(1)), np.int32(width))
@@ -220,9 +222,14 @@ class Elements:
         return _scaled(arithmetic.seal(sums), low, lax.sub(np.int32(_TOP), exponent))
 
 
-def _chosen(level: jax.Array, plain: Callable[..., jax.Array], at: Callable[..., jax.Array], *operands: jax.Array) -> jax.Array:
+def _chosen(
+    level: jax.Array,
+    plain: Callable[..., Parts],
+    at: Callable[..., Parts],
+    *operands: jax.Array,
+) -> Parts:
     is_plain = lax.lt(level, lax.full_like(level, 0))
-    chosen: jax.Array = lax.cond(is_plain, plain, at, level, *operands)
+    chosen: Parts = lax.cond(is_plain, plain, at, level, *operands)
     return chosen
 
 
@@ -236,9 +243,9 @@ def _if(chosen: jax.Array, value: jax.Array) -> jax.Array:
     return lax.select(jnp.broadcast_to(chosen, value.shape), value, lax.full_like(value, 0))
 
 
-def _scaled(high: jax.Array, low: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns the state of integers ``high + low``, times a power of two."""
+def _scaled(high: jax.Array, low: jax.Array, exponent: jax.Array) -> Parts:
+    """Returns integers ``high + low``, times a power of two, as sums without a slack."""
     # The last levels may be below all bits of a float32, and zero.
     power = arithmetic.power_of_two(lax.max(exponent, np.int32(arithmetic.MIN_EXPONENT)))
     high, low = (lax.mul(each, jnp.broadcast_to(power, each.shape)) for each in (high, low))
-    return states.of_parts(high, low, lax.full_like(high, 0))
+    return high, low, lax.full_like(high, 0)

@@ -39,6 +39,8 @@ from impl._portable.carried_sums.scope import Scope, axis_of
 from impl._portable.device_sums.flow import Flow
 from impl._portable.device_sums.shardings import UNKNOWN
 
+#: The greatest number of sums in an array that is counted together with others.
+_SMALL = 1 << 14
 #: The greatest number of loops around a body.
 _DEPTH = 16
 
@@ -211,10 +213,7 @@ class _Loop:
         def step(state: Any) -> Any:
             level, _, _, counts, _ = state
             kept, sums, ys = count(level)
-            counts = [
-                tuple(steps.bind("counted", level, *pair, each, dtype=dtype, last=last))
-                for pair, each, dtype in zip(counts, sums, dtypes, strict=True)
-            ]
+            counts = _after(level, counts, sums, dtypes, last)
             words = [pair[0] for pair in counts]
             (is_open,) = steps.bind("in_doubt", *words, axis_names=axes)
             goes_on = lax.bitwise_and(is_open, lax.lt(level, np.int32(last)))
@@ -230,6 +229,22 @@ class _Loop:
         count = jax_internals.scan_carried(self.params)
         carries = [_zeros(each.aval) for each in out[: len(self.kept)]]
         return carries, [_zeros(each.aval, self.params["length"]) for each in out[count:]]
+
+
+def _after(
+    level: jax.Array, counts: Sequence[Any], sums: Sequence[Any], dtypes: Sequence[str], last: int
+) -> list[tuple[jax.Array, jax.Array]]:
+    """Returns the words and totals after one more count; small arrays are counted together."""
+    groups: dict[Any, list[int]] = {}
+    for i, (dtype, (words, _)) in enumerate(zip(dtypes, counts, strict=True)):
+        groups.setdefault(dtype if words.size <= _SMALL else i, []).append(i)
+    after: dict[int, tuple[jax.Array, jax.Array]] = {}
+    for own in groups.values():
+        words, totals = ([counts[i][k] for i in own] for k in range(2))
+        operands = [*words, *totals, *(sums[i] for i in own)]
+        new = steps.bind("counted", level, *operands, dtype=dtypes[own[0]], last=last)
+        after.update(zip(own, zip(new[: len(own)], new[len(own) :], strict=True), strict=True))
+    return [after[i] for i in range(len(counts))]
 
 
 def _zeros(aval: Any, *lengths: int) -> jax.Array:

@@ -184,7 +184,7 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
                 return _linear(scope, equation, atom, operands, axes)
             except NotJoined:
                 pass
-    options = steps.options_of(name, equation.params)
+    options = steps.options_of(name, equation.params, equation.outvars[0].aval.shape)
     operands = [each.aval for each in equation.invars]
     if not operations.is_known(options["name"], operands, equation.outvars[0].aval):
         raise NotJoined(f"{options['name']} of these types has no unrounded sum")

@@ -11,6 +11,7 @@ program without 64 bits. XLA lowers its own equations natively, in every mode::
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,31 +48,18 @@ def bind(step: str, *operands: Any, **options: Any) -> list[jax.Array]:
     return bound
 
 
-def added(
-    level: Any, operands: Sequence[Any], name: str, params: Mapping[str, Any]
-) -> jax.Array:
-    """Returns the state of what an operation adds.
-
-    Args:
-        level: ``terms.PLAIN``, or the level to count, int32, shape [].
-        operands: Its operands.
-        name: The name of its primitive.
-        params: Its parameters.
-    """
-    (state,) = bind("added", level, *operands, **options_of(name, params))
-    return state
-
-
-def options_of(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(name: str, params: Mapping[str, Any], shape: Sequence[int]) -> dict[str, Any]:
     """Returns the options of the step ``added`` for an equation.
 
     Args:
         name: The name of the primitive, or of the primitive of a joined sum over devices.
         params: The parameters of the equation.
+        shape: The shape of the result.
     """
+    own = {"name": name, "params": tuple(params.items()), "axis_names": ()}
     if name == "samebits_whole":
-        return {key: params[key] for key in ("name", "params", "axis_names")}
-    return {"name": name, "params": tuple(params.items()), "axis_names": ()}
+        own = {key: params[key] for key in own}
+    return {**own, "shape": tuple(shape), "is_onto": False}
 
 
 def equation(like: Any, operands: Sequence[Any], state: Any, options: Mapping[str, Any]) -> Any:
@@ -99,6 +87,20 @@ def merge(like: Any, operands: Sequence[Any], state: Any) -> Any:
     )
 
 
+def onto(added: Any, state: Any, out: Any) -> Any:
+    """Returns an equation of the step ``added`` that adds to a state.
+
+    Args:
+        added: The equation.
+        state: The variable of the state to add to.
+        out: The variable of the result.
+    """
+    level, *operands = added.invars
+    options = {**dict(added.params["options"]), "is_onto": True}
+    params = {**added.params, "options": tuple(options.items())}
+    return added.replace(params=params, invars=[level, state, *operands], outvars=[out])
+
+
 def empty(like: Any, state: Any) -> Any:
     """Returns the equation of a state without terms."""
     options = (("shape", tuple(state.aval.shape[1:])),)
@@ -114,8 +116,7 @@ def state_type(result: Any) -> Any:
     Args:
         result: The type of the sums.
     """
-    shape = (states.HALVES * states.WORDS, *result.shape)
-    return jax.core.ShapedArray(shape, np.dtype(np.uint32))
+    return _words_of(result.shape, states.WORDS)
 
 
 def stacked_type(state: Any, length: int) -> Any:
@@ -154,10 +155,18 @@ def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
 
 
 def _added(
-    level: jax.Array, *operands: jax.Array, name: str, params: Any, axis_names: Any
+    level: jax.Array,
+    *operands: jax.Array,
+    name: str,
+    params: Any,
+    axis_names: Any,
+    shape: Any,
+    is_onto: bool,
 ) -> list[jax.Array]:
-    found = operations.operation(name, operands, dict(params), axis_names)
-    return [operations.added(found, level, *operands)]
+    del shape
+    state, taken = (operands[0], operands[1:]) if is_onto else (None, operands)
+    found = operations.operation(name, taken, dict(params), axis_names)
+    return [operations.added(found, level, state, *taken)]
 
 
 def _merged(state: jax.Array, other: jax.Array) -> list[jax.Array]:
@@ -179,20 +188,38 @@ def _level_of(level: jax.Array, value: jax.Array) -> list[jax.Array]:
     return [lax.select(chosen, state, lax.full_like(state, 0))]
 
 
-def _counted(
-    level: jax.Array, words: jax.Array, total: jax.Array, state: jax.Array, *, dtype: Any, last: int
-) -> list[jax.Array]:
-    """Returns the words and the total after a count of one level, or of the plain states."""
+def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
+    """Returns the words of all sums, and then their totals, after one more count.
 
-    def first() -> tuple[jax.Array, jax.Array]:
-        return states.rounded(state, dtype), lax.full_like(total, 0)
+    Small arrays are counted together: XLA takes long to compile the equations of one.
 
-    def later() -> tuple[jax.Array, jax.Array]:
-        more = states.folded(total, state)
-        is_last = jnp.broadcast_to(lax.eq(level, np.int32(last)), words.shape)
-        return lax.select(is_last, states.decided(words, more, dtype), words), more
+    Args:
+        level: The level that was counted.
+        *several: Words, then totals, then states, of as many arrays of sums.
+        dtype: The dtype of the sums.
+        last: The last level.
+    """
+    number = len(several) // 3
+    kinds = [several[i * number : (i + 1) * number] for i in range(3)]
+    if number == 1:
+        return [*states.counted(level, *several, dtype=dtype, last=last)]
+    shapes = [each.shape for each in kinds[0]]
+    flat = [
+        lax.concatenate([lax.reshape(x, (*x.shape[:lead], size(s))) for x, s in zip(kind, shapes, strict=True)], lead)
+        for lead, kind in zip((0, 1, 1), kinds, strict=True)
+    ]
+    results = states.counted(level, *flat, dtype=dtype, last=last)
+    sizes = [size(shape) for shape in shapes]
+    return [
+        lax.reshape(part, (*part.shape[:lead], *shape))
+        for lead, result in enumerate(results)
+        for part, shape in zip(lax.split(result, sizes, lead), shapes, strict=True)
+    ]
 
-    return [*lax.cond(lax.lt(level, np.int32(0)), first, later)]
+
+def size(shape: Sequence[int]) -> int:
+    """Returns the number of elements of an array."""
+    return math.prod(shape)
 
 
 def _rounded(state: jax.Array, *, dtype: Any) -> list[jax.Array]:
@@ -234,7 +261,7 @@ _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
 
 
 #: The steps that are functions of their own on a CPU, where XLA optimises equal ones once.
-_CALLED = frozenset({"added", "counted"})
+_CALLED = frozenset[str]()
 
 
 def _function(step: str, options: Options, batched: Any) -> Callable[..., Any]:
@@ -245,13 +272,25 @@ def _function(step: str, options: Options, batched: Any) -> Callable[..., Any]:
 
 
 def _types(*avals: Any, step: str, options: Options, batched: Any) -> list[Any]:
-    names = dict(options).get("axis_names", ())
+    """Returns the types of the results, without a trace of the step where they are plain."""
+    known = dict(options)
+    if not batched and step in ("added", "zeros"):
+        return [_words_of(known["shape"], states.WORDS)]
+    if not batched and step == "merged":
+        return [jax.core.ShapedArray(avals[0].shape, avals[0].dtype)]
+    if not batched and step == "counted":
+        number = (len(avals) - 1) // 3
+        return [jax.core.ShapedArray(a.shape, a.dtype) for a in avals[1 : 1 + 2 * number]]
     kinds = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-    if names:  # A sum over devices has the type of the sum of one device.
+    if known.get("axis_names"):  # A sum over devices has the type of the sum of one device.
         options = tuple((k, () if k == "axis_names" else v) for k, v in options)
     with arithmetic.wide(), shardings.no_mesh():
         results = jax.eval_shape(_function(step, options, batched), *kinds)
     return [jax.core.ShapedArray(each.shape, each.dtype) for each in results]
+
+
+def _words_of(shape: Sequence[int], words: int) -> Any:
+    return jax.core.ShapedArray((states.HALVES * words, *shape), np.dtype(np.uint32))
 
 
 def _lower(context: Any, *operands: Any, step: str, options: Options, batched: Any) -> Any:

@@ -83,7 +83,7 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
     before = [jaxprs.variable(out.aval) for _, out in carried]
     after = [jaxprs.variable(out.aval) for _, out in carried]
     for (state, _), first, last in zip(carried, before, after, strict=True):
-        inner.added.append(steps.merge(like, [first, state], last))
+        _merge(inner, like, state, first, last)
     number = len(body.carries)
     first_slice = next(
         (i for i, each in enumerate(body.inputs) if not isinstance(each, (int, Carry))),
@@ -115,6 +115,21 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
     return [*empties, scan, *moved]
 
 
+def _merge(scope: Scope, like: Any, state: Atom, first: Atom, last: Atom) -> None:
+    """Adds the equation of the state of all terms so far, and of those of one iteration.
+
+    Args:
+        scope: The body.
+        like: An equation of the body.
+        state: The state of one iteration.
+        first: The state before.
+        last: The state after it.
+    """
+    own = [each for each in scope.added if each.outvars[0] is state]
+    merge = steps.onto(own[0], first, last) if own else steps.merge(like, [first, state], last)
+    scope.added.append(merge)
+
+
 def outer(
     scope: Scope, params: Mapping[str, Any], kept: Sequence[int], states: Sequence[Atom]
 ) -> dict[str, Any]:
@@ -135,7 +150,7 @@ def outer(
     after = [jaxprs.variable(state.aval) for state in states]
     like = scope.added[0] if scope.added else old.eqns[-1]
     for state, first, last in zip(states, before, after, strict=True):
-        scope.added.append(steps.merge(like, [first, state], last))
+        _merge(scope, like, state, first, last)
     ys = old.outvars[number:]
     new = with_states(scope, [*(old.outvars[i] for i in kept), *after, *ys])
     carries = [old.invars[constants + i] for i in kept]

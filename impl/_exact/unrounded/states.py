@@ -140,12 +140,11 @@ def folded(total: jax.Array, state: jax.Array) -> jax.Array:
     """Returns a total with the state of one more level."""
     *parts, lost = unpacked(total)
     more_high, more_low, more_slack = unpacked(state)
-    for rest in (more_high, more_low):
-        added: list[jax.Array] = []
-        for part in parts:
-            near, rest = arithmetic.two_sum(part, rest)
-            added.append(near)
-        parts, lost = added, lax.add(lost, lax.abs(rest))
+    for more in (more_high, more_low):
+        rest = more
+        for i, part in enumerate(parts):
+            parts[i], rest = arithmetic.two_sum(part, rest)
+        lost = lax.add(lost, lax.abs(rest))
     for i in (1, 0, 1):
         parts[i : i + 2] = arithmetic.two_sum(*parts[i : i + 2])
     return packed([*parts, lax.add(lost, more_slack)])
@@ -178,11 +177,12 @@ def counted(
     more = folded(total, state)
     high, middle, low, lost = unpacked(more)
     of_total = high, arithmetic.to_odd(*arithmetic.two_sum(middle, low)), lost
-    chosen = [lax.select(is_first, *pair) for pair in zip(unpacked(state), of_total, strict=True)]
+    pairs = zip(unpacked(state), of_total, strict=True)
+    high, low, slack = (lax.select(is_first, *pair) for pair in pairs)
     asked = lax.bitwise_or(is_first, lax.bitwise_and(is_last, interval.is_doubt(words)))
     empty = jnp.broadcast_to(is_first[None], more.shape)
     return (
-        lax.select(asked, _coded(*chosen, dtype), words),
+        lax.select(asked, _coded(high, low, slack, dtype), words),
         lax.select(empty, lax.full_like(more, 0), more),
     )
 

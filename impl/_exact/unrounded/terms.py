@@ -21,6 +21,7 @@ integers, and exact. Together, the levels have all bits of a float32.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -64,6 +65,10 @@ def levels(count: int, factors: int) -> int:
     """
     digits = math.ceil(_SPAN / _width(count, factors))
     return factors * (digits - 1) + 1
+
+
+#: The number of levels of the longest sums.
+MOST_LEVELS = levels(1 << 31, 2)
 
 
 def _digits(value: jax.Array, index: jax.Array, width: int) -> jax.Array:
@@ -211,8 +216,9 @@ class Elements:
             ]
             sums.append(self.cuts.sum(self.add(*firsts)))
             rests = [rest for _multiple, rest in pairs]
-        lost = self.cuts.sum(sum(jnp.sum(lax.abs(rest)) for rest in rests))
-        return *sums, jnp.broadcast_to(lost, sums[0].shape)
+        lost = self.cuts.sum(functools.reduce(lax.add, (jnp.sum(lax.abs(rest)) for rest in rests)))
+        high, low = sums
+        return high, low, jnp.broadcast_to(lost, high.shape)
 
     def _at(self, level: jax.Array, *operands: jax.Array) -> Parts:
         width = _width(self.count, 1)

@@ -79,8 +79,12 @@ class Finish:
         inputs = [*_needed(scope, part)]
         slots = {atom: body.inputs[scope.jaxpr.invars.index(atom)] for atom in inputs}
         operands = node.nest.equation.invars
-        fixed = {atom: self._read(operands[at]) for atom, at in slots.items() if isinstance(at, int)}
-        slices = {a: self._read(operands[at.operand]) for a, at in slots.items() if isinstance(at, Slice)}
+        fixed = {
+            atom: self._read(operands[at]) for atom, at in slots.items() if isinstance(at, int)
+        }
+        slices = {
+            a: self._read(operands[at.operand]) for a, at in slots.items() if isinstance(at, Slice)
+        }
         totals = {inner: self._totals[outer] for inner, outer in states.items()}
 
         def one(slices: Sequence[jax.Array], totals: Sequence[jax.Array]) -> jax.Array:
@@ -91,7 +95,9 @@ class Finish:
         arguments = [*slices.values()], [*totals.values()]
         if not node.is_stacked:
             return one(*arguments)
-        result: jax.Array = jax.vmap(one)(*arguments) if not isinstance(part, Total) else totals[part.state]
+        result: jax.Array = (
+            jax.vmap(one)(*arguments) if not isinstance(part, Total) else totals[part.state]
+        )
         return result
 
 
@@ -113,7 +119,9 @@ def _needed(scope: Scope, node: Node) -> dict[Atom, None]:
             for i, atom in enumerate(node.equation.invars):
                 walk(node.parts[i]) if i in node.parts else read(atom)
         elif isinstance(node, Inner):
-            for part, inner, body in zip(node.parts, node.nest.scopes, node.nest.bodies, strict=True):
+            for part, inner, body in zip(
+                node.parts, node.nest.scopes, node.nest.bodies, strict=True
+            ):
                 for atom in _needed(inner, part) if part is not None else ():
                     at = body.inputs[inner.jaxpr.invars.index(atom)]
                     read(node.nest.equation.invars[at.operand if isinstance(at, Slice) else at])

@@ -37,7 +37,7 @@ from impl._portable.carried_sums.finish import Finish
 from impl._portable.carried_sums.plan import Node, NotJoined
 from impl._portable.carried_sums.scope import Scope, axis_of
 from impl._portable.device_sums.flow import Flow
-from impl._portable.device_sums.shardings import UNKNOWN
+from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 
 #: The greatest number of sums in an array that is counted together with others.
 _SMALL = 1 << 14
@@ -76,7 +76,7 @@ def carried_sums(params: Mapping[str, Any]) -> tuple[Scope | None, list[Carried]
         return None, [Carried(i, reason=reason) for i in floats]
     names = [axis_of(depth) for depth in range(1, _DEPTH)]
     flow = Flow(dict.fromkeys(names, 2))
-    inputs = [
+    inputs: list[Sharding] = [
         *({} for _ in range(first)),
         *(dict.fromkeys(names, UNKNOWN) for _ in range(number)),
         *({names[0]: 0} for _ in jaxpr.invars[first + number :]),

@@ -16,6 +16,7 @@ states in the scopes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -178,19 +179,25 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
         shardings = [scope.sharding(each) for each in equation.invars]
         own = [axis for axis in axes if any(axis in each for each in shardings)]
         passes = linear.having_terms(equation, shardings, own)
-        if len(passes) == 1 and own and [*passes.values()] == [tuple(own)]:
+        if not axes and _adds_none(equation):
+            passes = {(0,): ()}  # ``impl.Accumulator``, for which no loop says what varies.
+        if [*passes.values()] == [tuple(own)]:
             (operands,) = passes
-            try:
+            with contextlib.suppress(NotJoined):
                 return _linear(scope, equation, atom, operands, axes)
-            except NotJoined:
-                pass
     options = steps.options_of(name, equation.params, equation.outvars[0].aval.shape)
-    operands = [each.aval for each in equation.invars]
-    if not operations.is_known(options["name"], operands, equation.outvars[0].aval):
+    types = [each.aval for each in equation.invars]
+    if not operations.is_known(options["name"], types, equation.outvars[0].aval):
         raise NotJoined(f"{options['name']} of these types has no unrounded sum")
     state = jaxprs.variable(steps.state_type(equation.outvars[0].aval))
     scope.added.append(steps.equation(equation, [scope.level, *equation.invars], state, options))
-    return Total(state, equation.outvars[0].aval, options, operands)
+    return Total(state, equation.outvars[0].aval, options, types)
+
+
+def _adds_none(equation: Any) -> bool:
+    """Returns whether an equation is a sum along axes of length 1."""
+    shape, axes = equation.invars[0].aval.shape, equation.params.get("axes")
+    return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
 def _of_nest(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) -> Node:

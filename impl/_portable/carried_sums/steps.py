@@ -173,19 +173,17 @@ def _merged(state: jax.Array, other: jax.Array) -> list[jax.Array]:
     return [states.merged(state, other)]
 
 
-def _exactly(value: jax.Array) -> list[jax.Array]:
-    """Returns the state of sums of one term each."""
+def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.Array]:
+    """Returns the state after values that are one term each. They count at the first level."""
     wide = arithmetic.widen(value)
     zero = lax.full_like(wide, 0)
-    return [states.of_parts(wide, zero, zero)]
+    counts = jnp.broadcast_to(lax.le(level, np.int32(0)), wide.shape)
+    return [states.with_parts(state, lax.select(counts, wide, zero), zero, zero)]
 
 
-def _level_of(level: jax.Array, value: jax.Array) -> list[jax.Array]:
-    """Returns the state of values, all of whose bits are counted at the first level."""
-    is_first = lax.le(level, np.int32(0))
-    (state,) = _exactly(value)
-    chosen = jnp.broadcast_to(is_first, state.shape)
-    return [lax.select(chosen, state, lax.full_like(state, 0))]
+def _negated(state: jax.Array) -> list[jax.Array]:
+    high, low, slack = states.unpacked(state)
+    return [states.packed([lax.neg(high), lax.neg(low), slack])]
 
 
 def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
@@ -205,7 +203,10 @@ def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> li
         return [*states.counted(level, *several, dtype=dtype, last=last)]
     shapes = [each.shape for each in kinds[0]]
     flat = [
-        lax.concatenate([lax.reshape(x, (*x.shape[:lead], size(s))) for x, s in zip(kind, shapes, strict=True)], lead)
+        lax.concatenate(
+            [lax.reshape(x, (*x.shape[:lead], size(s))) for x, s in zip(kind, shapes, strict=True)],
+            lead,
+        )
         for lead, kind in zip((0, 1, 1), kinds, strict=True)
     ]
     results = states.counted(level, *flat, dtype=dtype, last=last)
@@ -251,17 +252,13 @@ _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
     "counted": _counted,
     "exactly": _exactly,
     "in_doubt": _in_doubt,
-    "level_of": _level_of,
     "merged": _merged,
+    "negated": _negated,
     "rounded": _rounded,
     "values": _values,
     "words_first": _words_first,
     "zeros": _zeros,
 }
-
-
-#: The steps that are functions of their own on a CPU, where XLA optimises equal ones once.
-_CALLED = frozenset[str]()
 
 
 def _function(step: str, options: Options, batched: Any) -> Callable[..., Any]:
@@ -305,15 +302,11 @@ def _lower(context: Any, *operands: Any, step: str, options: Options, batched: A
         if names:
             return rule(own, *operands)
         with shardings.no_mesh():
-            own = shardings.without_shardings(own)
-            if kept or step not in _CALLED:
-                return rule(own, *operands)
-            return lowering.called(own, f"unrounded_{step}", rule, *operands)
+            return rule(shardings.without_shardings(own), *operands)
 
 
 def _batch(values: Any, dims: Any, *, step: str, options: Options, batched: Any) -> Any:
-    axes = tuple(None if dim is batching.not_mapped else dim for dim in dims)
-    results = step_p.bind(*values, step=step, options=options, batched=(*batched, axes))
+    results = step_p.bind(*values, step=step, options=options, batched=(*batched, tuple(dims)))
     return results, (0,) * len(results)
 
 

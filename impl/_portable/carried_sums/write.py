@@ -30,8 +30,8 @@ from impl._reading import control_flow
 from impl._reading.control_flow import Carry
 
 
-def with_states(scope: Scope, outputs: Sequence[Atom]) -> tuple[Any, list[Any]]:
-    """Returns a body with other outputs, whose first input is the level; and equations before it.
+def with_states(scope: Scope, outputs: Sequence[Atom]) -> Any:
+    """Returns a body with other outputs, whose first input is the level.
 
     Args:
         scope: The body, with its plan.
@@ -60,12 +60,11 @@ def _nest(scope: Scope, nest: NestStates) -> list[Any]:
     for index, each in enumerate(nest.scopes):
         states = []
         for at, state, out, _ in nest.states:
-            if at == index:
-                states.append(state)
-            else:  # Another branch runs, and adds nothing.
-                state = jaxprs.variable(out.aval)
-                each.added.append(steps.empty(nest.equation, state))
-                states.append(state)
+            own = state
+            if at != index:  # Another branch runs, and adds nothing.
+                own = jaxprs.variable(out.aval)
+                each.added.append(steps.empty(nest.equation, own))
+            states.append(own)
         bodies.append(with_states(each, [*each.jaxpr.outvars, *states]))
     first = 1 if nest.bodies[0].runs == "branch" else 0
     operands = [*nest.equation.invars]
@@ -93,8 +92,13 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
     invars = [*old.invars[:first_slice], *before, *old.invars[first_slice:]]
     inner.jaxpr = old.replace(invars=invars)
     new = with_states(inner, outs)
-    raw = [jaxprs.variable(steps.stacked_type(state.aval, body.length)) for state, _ in stacked]
-    moved = [steps.words_first(like, *pair) for pair in zip(raw, (o for _, o in stacked), strict=True)]
+    raw = [
+        jaxprs.variable(steps.stacked_type(state.aval, like.params["length"]))
+        for state, _ in stacked
+    ]
+    moved = [
+        steps.words_first(like, *pair) for pair in zip(raw, (o for _, o in stacked), strict=True)
+    ]
     starts = [jaxprs.variable(out.aval) for _, out in carried]
     empties = [steps.empty(like, start) for start in starts]
     operands = [*like.invars[:first_slice], *starts, *like.invars[first_slice:]]

@@ -83,14 +83,17 @@ class Accumulator:
             TypeError: The function returns another tree.
         """
         leaves, treedef = jax.tree.flatten(self._sums)
-        after, shapes, tree = functions.add(self._level, leaves, lambda: function(*args))
-        got = [(each.shape, str(each.dtype)) for each in shapes]
+        # NumPy would compute with its own arrays, and round.
+        args = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, args)
+        found = functions.Function.of(lambda: function(*args))
+        got = [(each.shape, str(each.dtype)) for each in found.results]
         own = [(each.shape[1:], dtype) for each, dtype in zip(leaves, self._dtypes, strict=True)]
-        if tree != treedef or got != own:
+        if found.tree != treedef or got != own:
             raise TypeError(
-                f"Accumulator.add: the function returns {_shown(tree, got)}; the sum has "
+                f"Accumulator.add: the function returns {_shown(found.tree, got)}; the sum has "
                 f"{_shown(treedef, own)}"
             )
+        after = found.added(self._level, leaves)
         return Accumulator(jax.tree.unflatten(treedef, after), self._level, self._dtypes)
 
     def __add__(self, other: Accumulator) -> Accumulator:

@@ -12,6 +12,7 @@ the last operations are ``dot_general`` and ``transpose``, so the states of the 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,42 +37,52 @@ _ADDITIONS = frozenset({"add", "add_any", "add_parts"})
 _DEPTH = 16
 
 
-def add(
-    level: jax.Array, states: Sequence[jax.Array], function: Callable[[], Any]
-) -> tuple[list[jax.Array], list[Any], Any]:
-    """Returns the states after the sums of a function were added.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A function without arguments, as equations.
 
-    Args:
-        level: The level to count, int32, shape [].
-        states: The states, in the order of the leaves of what the function returns.
-        function: Takes nothing.
-
-    Returns:
-        The states, the types of the function's results, and their tree.
+    Attributes:
+        closed: Its jaxpr.
+        results: The types of the leaves of what it returns.
+        tree: Their tree.
     """
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)()
-    leaves, tree = jax.tree.flatten(shapes)
-    if len(leaves) != len(states):
-        return [], leaves, tree
-    old = closed.jaxpr
-    jaxpr = old.replace(constvars=[], invars=[*old.constvars])
-    flow = Flow({axis_of(depth): 2 for depth in range(1, _DEPTH)})
-    mode = modes.current()._replace(enabled=True, guarantee="portable")
-    scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
-    nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
-    variables = [state for node in nodes for state in plan.states_of(node)]
-    plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]
-    new = write.with_states(scope, [*variables, *plain])
-    values = jaxpr_as_fun(ClosedJaxpr(new, []))(level, *closed.consts)
-    known = dict(zip(variables, values, strict=False))
-    rest = iter(values[len(variables) :])
-    after = []
-    for node, state in zip(nodes, states, strict=True):
-        if node is None:
-            after += steps.bind("exactly", level, state, jnp.asarray(next(rest)))
-        else:
-            after += steps.bind("merged", state, _moved(node, known))
-    return after, leaves, tree
+
+    closed: Any
+    results: Sequence[Any]
+    tree: Any
+
+    @classmethod
+    def of(cls, function: Callable[[], Any]) -> Function:
+        """Traces a function."""
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)()
+        return cls(closed, *jax.tree.flatten(shapes))
+
+    def added(self, level: jax.Array, states: Sequence[jax.Array]) -> list[jax.Array]:
+        """Returns states after the sums of the function were added.
+
+        Args:
+            level: The level to count, int32, shape [].
+            states: A state for each leaf.
+        """
+        old = self.closed.jaxpr
+        jaxpr = old.replace(constvars=[], invars=[*old.constvars])
+        flow = Flow({axis_of(depth): 2 for depth in range(1, _DEPTH)})
+        mode = modes.current()._replace(enabled=True, guarantee="portable")
+        scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
+        nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
+        variables = [state for node in nodes for state in plan.states_of(node)]
+        plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]
+        new = write.with_states(scope, [*variables, *plain])
+        values = jaxpr_as_fun(ClosedJaxpr(new, []))(level, *self.closed.consts)
+        known = dict(zip(variables, values, strict=False))
+        rest = iter(values[len(variables) :])
+        after: list[jax.Array] = []
+        for node, state in zip(nodes, states, strict=True):
+            if node is None:
+                after += steps.bind("exactly", level, state, jnp.asarray(next(rest)))
+            else:
+                after += steps.bind("merged", state, _moved(node, known))
+        return after
 
 
 def _node(scope: Scope, atom: Atom) -> Node | None:

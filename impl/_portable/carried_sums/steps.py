@@ -83,7 +83,7 @@ def merge(like: Any, operands: Sequence[Any], state: Any) -> Any:
         params=params,
         invars=[*operands],
         outvars=[state],
-        effects=jax.core.no_effects,
+        effects=frozenset(),
     )
 
 
@@ -106,7 +106,7 @@ def empty(like: Any, state: Any) -> Any:
     options = (("shape", tuple(state.aval.shape[1:])),)
     params = {"step": "zeros", "options": options, "batched": ()}
     return like.replace(
-        primitive=step_p, params=params, invars=[], outvars=[state], effects=jax.core.no_effects
+        primitive=step_p, params=params, invars=[], outvars=[state], effects=frozenset()
     )
 
 
@@ -139,7 +139,7 @@ def words_first(like: Any, stacked: Any, state: Any) -> Any:
         params=params,
         invars=[stacked],
         outvars=[state],
-        effects=jax.core.no_effects,
+        effects=frozenset(),
     )
 
 

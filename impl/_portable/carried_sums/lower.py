@@ -32,9 +32,10 @@ from impl._core.jax_internals import Primitive, jaxprs, lowering
 from impl._core.shard_axes import vary
 from impl._exact.unrounded import operations, states
 from impl._mode import modes
+from impl._mode.modes import Mode
 from impl._portable.carried_sums import plan, steps, write
 from impl._portable.carried_sums.finish import Finish
-from impl._portable.carried_sums.plan import Node, NotJoined
+from impl._portable.carried_sums.plan import Node, NoSum, NotJoined
 from impl._portable.carried_sums.scope import Scope, axis_of
 from impl._portable.device_sums.flow import Flow
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
@@ -53,18 +54,21 @@ class Carried:
         position: Its position among the carries.
         node: How its sum is made; None if it is not joined.
         reason: Why it is not joined.
+        is_sum: Whether it is a sum of terms, which nothing else in the body reads.
     """
 
     position: int
     node: Node | None = None
     reason: str | None = None
+    is_sum: bool = False
 
 
-def carried_sums(params: Mapping[str, Any]) -> tuple[Scope | None, list[Carried]]:
+def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, list[Carried]]:
     """Returns the floats that a ``scan`` carries, with the plans of their sums.
 
     Args:
         params: The parameters of its equation.
+        mode: The mode of equations without one of their own.
     """
     closed = params["jaxpr"]
     first, number = jax_internals.scan_constants(params), jax_internals.scan_carried(params)
@@ -81,15 +85,15 @@ def carried_sums(params: Mapping[str, Any]) -> tuple[Scope | None, list[Carried]
         *(dict.fromkeys(names, UNKNOWN) for _ in range(number)),
         *({names[0]: 0} for _ in jaxpr.invars[first + number :]),
     ]
-    scope = Scope(jaxpr, inputs, flow, modes.current(), 1)
+    scope = Scope(jaxpr, inputs, flow, mode, 1)
     found = []
     for i in floats:
         variable, out = scope.jaxpr.invars[first + i], scope.jaxpr.outvars[i]
         try:
             term = plan.term_of(scope, variable, out)
-            found.append(Carried(i, plan.planned(scope, term, names[:1])))
+            found.append(Carried(i, plan.planned(scope, term, names[:1]), is_sum=True))
         except NotJoined as why:
-            found.append(Carried(i, reason=str(why)))
+            found.append(Carried(i, reason=str(why), is_sum=not isinstance(why, NoSum)))
     return scope, found
 
 
@@ -118,7 +122,7 @@ def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: 
     """
     if context.dim_var_values:
         return None
-    scope, found = carried_sums(params)
+    scope, found = carried_sums(params, modes.current())
     nodes = {each.position: each.node for each in found if each.node is not None}
     if scope is None or not nodes:
         return None

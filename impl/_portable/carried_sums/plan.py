@@ -38,6 +38,10 @@ class NotJoined(Exception):  # noqa: N818  # It is a reason, and not an error.
     """Says why a carried sum is rounded in each iteration."""
 
 
+class NoSum(NotJoined):
+    """Says that a carried value is no sum: it keeps its meaning."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Total:
     """The rounded sum of one operation over all iterations.
@@ -100,16 +104,17 @@ def term_of(scope: Scope, carry: Atom, out: Atom) -> Atom:
         out: The output.
 
     Raises:
-        NotJoined: It is no such sum, or the body reads it elsewhere.
+        NoSum: It is no such sum, or the body reads it elsewhere.
+        NotJoined: It is in a scope without the guarantee.
     """
     producer = None if jaxprs.is_literal(out) else scope.producers.get(out)
     if producer is None or str(producer.primitive.name) not in _ADDITIONS:
-        raise NotJoined("its next value is no sum with another value")
+        raise NoSum("its next value is no sum with another value")
     others = [atom for atom in producer.invars if atom is not carry]
     if len(others) != 1:
-        raise NotJoined("its next value is no sum of it and another value")
+        raise NoSum("its next value is no sum of it and another value")
     if scope.uses(carry) != 1 or scope.uses(out) != 1:
-        raise NotJoined("the body reads it elsewhere too")
+        raise NoSum("the body reads it elsewhere too")
     if not scope.is_portable(producer):
         raise NotJoined("the addition is in a scope without the guarantee")
     return others[0]

@@ -39,7 +39,7 @@ def wide():
 
 
 def counter(name, params, parts):
-    """Returns a function from a level to the state of the terms of several calls of an operation."""
+    """Returns a function from a level to the state of the terms of several calls."""
 
     @jax.jit
     def count(level):

@@ -14,6 +14,7 @@ from jax import lax
 
 import impl
 from impl._exact.unrounded import states
+from impl._mode import modes
 from impl._portable.carried_sums import lower
 from impl.tests.exact._sums import assert_same, rough
 
@@ -59,7 +60,7 @@ def reasons(function, *args):
     """Returns, for each float that the scan in a function carries, why it is not joined."""
     jaxpr = jax.make_jaxpr(function)(*args)
     (scan,) = (e for e in jaxpr.eqns if e.primitive.name == "scan")
-    return [each.reason for each in lower.carried_sums(scan.params)[1]]
+    return [each.reason for each in lower.carried_sums(scan.params, modes.current())[1]]
 
 
 def test_products_sums_and_scatters(rng):
@@ -204,6 +205,24 @@ def test_clipping_by_parts_keeps_its_meaning():
 
     (reason,) = reasons(loop, jnp.ones((3, 4, 3)))
     assert reason == "div is not linear in the sum, or has a factor of each iteration"
+
+
+def test_the_audit_names_the_sums_that_are_joined_and_why_others_are_not():
+    def loop(x):
+        def step(totals, part):
+            whole, clipped, mean = totals
+            g = part.T @ part
+            clipped = clipped + g / jnp.maximum(1, jnp.abs(g).max())
+            return (whole + g, clipped, 0.9 * mean + part.mean()), None
+
+        return lax.scan(step, (jnp.zeros((3, 3)), jnp.zeros((3, 3)), jnp.float32(0)), x)[0]
+
+    joined, apart = impl.audit(loop)(jnp.ones((4, 5, 3))).notes
+    assert joined.startswith("A loop carries these sums without rounding them: f32[3,3] at ")
+    assert joined.count("f32") == 1
+    assert apart.startswith("A loop rounds these sums in each iteration: f32[3,3] at ")
+    assert "because div is not linear in the sum, or has a factor of each iteration" in apart
+    assert apart.count("f32") == 1
 
 
 def test_a_scan_without_sums_is_lowered_as_it_is():

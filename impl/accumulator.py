@@ -35,6 +35,11 @@ class Accumulator:
     It is a pytree of arrays of uint32 and one int32, of 24 bytes for each element: an argument and
     a result of ``jax.jit``, a carry of ``jax.lax.scan``, a leaf of a checkpoint. It has no
     derivative. No method changes it: each one returns another.
+
+    Args:
+        sums: A tree of states: for each leaf an array of uint32, of shape [6, *shape].
+        level: An int32 below 0; from 0 on, the part of the terms that is counted again.
+        dtypes: The names of the leaves' dtypes.
     """
 
     def __init__(self, sums: Any, level: Any, dtypes: Sequence[str]) -> None:

@@ -1,7 +1,4 @@
-"""Sums that a ``scan`` carries, on several devices.
-
-Tests: impl._portable.carried_sums.
-"""
+"""Sums that a ``scan`` carries, on several devices."""
 
 from pathlib import Path
 

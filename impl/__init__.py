@@ -7,7 +7,7 @@ For example::
     impl.use_deterministic_algorithms(True)
     impl.index_add(x, 0, index, source)
 
-Functions have the names, argument names and defaults of PyTorch's. The rows of ``spec`` state what
+Functions have the names, argument names and defaults of PyTorch's. ``accumulator`` has exact sums. The rows of ``spec`` state what
 the mode does to each. A module may be imported by users if no part of its dotted name starts with
 an underscore.
 """

@@ -1,8 +1,8 @@
 """Trains with gradients of 1, 2, 3 and 12 micro-batches, and compares the bits of the weights.
 
-``MultiSteps`` takes the place of ``optax.MultiSteps``: it gets the function of the gradient, and not
-the gradient, so that it can add the terms of the gradient before they are rounded. After the first
-micro-batches, Orbax saves the state and restores it, as after an interruption.
+``MultiSteps`` stands in for ``optax.MultiSteps``: it gets the function of the gradient, and not the
+gradient, so that it can add the terms of the gradient before they are rounded. After the first
+micro-batch, Orbax saves the state and restores it, as after an interruption.
 
     python docs/examples/micro_batches.py
 

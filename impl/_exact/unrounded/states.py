@@ -2,8 +2,8 @@
 
 An element of a state is ``high + low``, within ``slack``. TwoSum (Knuth, *The Art of Computer
 Programming* 2, section 4.2.2) adds to both without error, as in double-double arithmetic (Dekker
-1971, doi:10.1007/BF01397083). What does not fit into 106 bits is added to the slack. If the slack
-is 0, as for terms of few bits, the sum is exact, and so are ties::
+1971, doi:10.1007/BF01397083). The slack also bounds the bits that do not fit
+into 106 bits. If it is 0, as for terms of few bits, the sum is exact, and so are ties::
 
     terms             2**24, 1, 2**-30                 of three programs
     state             high = 2**24 + 1 + 2**-30, low = 0, slack = 0

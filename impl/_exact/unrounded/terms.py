@@ -11,7 +11,7 @@ order in which a library adds, and the rests are smaller by the bits of a part::
     slack                           K 2**-73 norm(left) norm(right), or 0 if b and d are 0
 
 *Sums.* A part has 52 bits less the logarithm of the number of terms, so there are two parts, which
-are added exactly. What remains of terms that are 2**-60 times the greatest one is the slack.
+are added exactly. The slack is the rest of terms that are 2**-60 times the greatest one.
 
 *Levels.* For elements in doubt, all terms are counted again, level by level: a level has the digits
 of all terms at one position, or the products of two digits whose positions have one sum. These are
@@ -104,7 +104,7 @@ class Products:
         count: The greatest number of terms of a sum, on all devices.
         multiply: Returns the sums of products of float64 factors, on this device.
         left_axes: The axes of the left factor whose elements share a unit.
-        right_axes: Those of the right factor.
+        right_axes: The axes of the right factor whose elements share a unit.
         outer: Takes an array of the left factor's other axes and an array of the right factor's,
             and returns their products in the shape of the result.
         cuts: The mesh axes over which terms are sharded.
@@ -209,7 +209,7 @@ class Elements:
             pairs = [
                 _split(arithmetic.finite_or_zero(each), lax.mul(top, down), width) for each in rests
             ]
-            # What is not finite is a part of the first sum.
+            # The first sum has the infinities and NaNs.
             firsts = [
                 lax.select(lax.is_finite(each), multiple, each)
                 for each, (multiple, _rest) in zip(rests, pairs, strict=True)

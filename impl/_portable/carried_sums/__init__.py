@@ -4,8 +4,8 @@ A program that adds up the gradients of micro-batches rounds each gradient, and 
 its bits depend on how the batch was cut. Under the guarantee ``portable``, a carried sum
 ``carry + g`` is the exact sum of the terms of all iterations instead. It is the same step as for
 the devices of a ``shard_map`` (``impl._portable.device_sums``), whose ``psum`` moves back to where
-its terms arise: here the carry stands in the place of the ``psum``, and the iterations in the place
-of the devices. For example, of the gradient of a weight::
+its terms arise: the carry is the ``psum`` here, and the iterations are the devices. For example, of
+the gradient of a weight::
 
     carry = carry + transpose(dot_general(y, x)) / 3           in each of 6 iterations
     state = added(state, y, x)                                 in each iteration
@@ -15,10 +15,10 @@ The technique is code motion out of a loop, by linearity, with an unevaluated su
 accumulator (Dekker 1971, doi:10.1007/BF01397083; Shewchuk 1997, doi:10.1007/PL00009321).
 
 - ``scope`` follows how values vary along the iterations, by the rules of ``device_sums``.
-- ``plan`` finds the operations that add, behind what is linear.
+- ``plan`` finds the operations that add, behind linear operations.
 - ``write`` writes the scan that carries states of sums (``impl._exact.unrounded``), with the
   primitive of ``steps``.
-- ``finish`` computes what is linear after the loop, on the rounded sums.
+- ``finish`` computes the linear operations after the loop, on the rounded sums.
 - ``lower`` lowers all of it, with a second count of all terms if an element is in doubt.
 - ``functions`` serves ``impl.Accumulator``, by the same plan.
 

@@ -1,4 +1,4 @@
-"""Computes carried sums after the loop: what is linear, on the rounded sums of all iterations.
+"""Computes carried sums after the loop: linear operations on the sums of all iterations.
 
 For the plan of ``carry + transpose(z) / 3``, with the rounded total of ``z``, ``Finish.value``
 computes ``transpose(total) / 3``, by the equations of the body. Factors that are the same in each

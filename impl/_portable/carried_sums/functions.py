@@ -1,8 +1,9 @@
 """The unrounded sums of a function: what ``impl.Accumulator`` adds.
 
 ``plan`` finds the operations that add last in a function, as in the body of a scan, and ``write``
-gives its jaxpr the states of their sums as outputs. What follows them has to be exact, so that it
-can be done on a state: a move of elements, a negation, an addition, a conversion to a wider float.
+gives its jaxpr the states of their sums as outputs. Later operations have to be exact, so that
+they can be done on a state: a move of elements, a negation, an addition, a conversion to a wider
+float.
 Any other output is added as it is. For example, of ::
 
     jax.grad(lambda w, x, y: ((x @ w - y) ** 2).sum())

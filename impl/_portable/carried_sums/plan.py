@@ -9,9 +9,14 @@ does with a sum over devices, by the same rules (``device_sums.linear``):
 - A loop, a condition or a checkpoint returns the unrounded sums of its body. A scan over layers
   returns one for each layer, or carries one for all layers if it carries a sum itself.
 
-For example, in the body of ``scope``, the carried ``c + transpose(dot_general(y, x))`` is the
-transposed sum of one operation. The search returns a tree of the nodes below, and writes down the
-states in the scopes.
+The search returns a tree of the nodes below, and writes down the states in the scopes. For example,
+of a body with the carried inputs c and m::
+
+    z = dot_general y x              Total: the end of the search
+    t = transpose z                  Linear: the transposed total
+    d = add c t                      c is joined, as the node of t
+    u = mul m 0.9                    m is no sum: it is multiplied in each iteration
+    n = add u t
 """
 
 from __future__ import annotations

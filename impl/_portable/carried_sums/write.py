@@ -120,7 +120,7 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
 
 
 def _merge(scope: Scope, like: Any, state: Atom, first: Atom, last: Atom) -> None:
-    """Adds the equation of the state of all terms so far, and of those of one iteration.
+    """Adds the equation that adds the state of one iteration to the state before it.
 
     Args:
         scope: The body.

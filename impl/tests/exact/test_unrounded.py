@@ -141,7 +141,7 @@ def test_infinities_and_nans_are_sums_of_ieee_754():
     assert_same(plain("reduce_sum", {"axes": (0,)}, pieces(x))[0], want)
     ones = np.ones((10, 1), np.float32)
     got, doubts = plain("dot_general", PRODUCT, pieces(ones, x))
-    # Next to an infinity, a product has no parts, so the bound of the last sum is that of any sum.
+    # Next to an infinity, a product has no parts, so the bound of the last sum is greater.
     assert_same(got[0, :3], want[:3])
     assert doubts == 1
     assert_same(by_levels("dot_general", PRODUCT, pieces(ones, x))[0, 3:], want[3:])

@@ -1,4 +1,4 @@
-"""Sums that a ``scan`` carries have the bits of one sum, and what is not joined says why.
+"""Sums that a ``scan`` carries have the bits of one sum; others say why they are not joined.
 
 Tests: impl._portable.carried_sums.finish, impl._portable.carried_sums.functions,
 impl._portable.carried_sums.lower, impl._portable.carried_sums.plan,

@@ -7,9 +7,9 @@ For example::
     impl.use_deterministic_algorithms(True)
     impl.index_add(x, 0, index, source)
 
-Functions have the names, argument names and defaults of PyTorch's. ``accumulator`` has exact sums. The rows of ``spec`` state what
-the mode does to each. A module may be imported by users if no part of its dotted name starts with
-an underscore.
+Functions have the names, argument names and defaults of PyTorch's. The rows of ``spec`` state what
+the mode does to each. ``accumulator`` has exact sums over several programs. A module may be
+imported by users if no part of its dotted name starts with an underscore.
 """
 
 import typing as _typing

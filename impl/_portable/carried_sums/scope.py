@@ -16,7 +16,7 @@ term of a sum over the iterations.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -65,11 +65,14 @@ class Scope:
         self.added: list[Any] = []
         self.nests: dict[int, NestStates] = {}
         self.producers = {out: e for e in self.jaxpr.eqns for out in e.outvars}
-        self._shardings = flow.shardings(self.jaxpr, inputs)
+        self._shardings: Mapping[Atom, Sharding] | None = None
+        self._of_inputs = inputs
         self._inputs = frozenset(self.jaxpr.invars)
 
     def sharding(self, atom: Atom) -> Sharding:
         """Returns how iterations hold a value."""
+        if self._shardings is None:  # Most loops carry no sum, and need no shardings.
+            self._shardings = self.flow.shardings(self.jaxpr, self._of_inputs)
         return sharding_of(self._shardings, atom)
 
     def is_fixed(self, atom: Atom, axes: Sequence[str]) -> bool:

@@ -103,6 +103,10 @@ def test_ties_of_short_numbers_are_decided_without_another_count():
     assert got == 2.0**24 + 2
     got, doubts = plain("dot_general", PRODUCT, pieces(a[:2], b[:2]))
     assert (got, doubts) == (2.0**24, 0)
+    # The last term is in the second word.
+    x = np.float32([[2.0**24], [1.0], [2.0**-40]] + [[0.0]] * 8)
+    got, doubts = plain("reduce_sum", {"axes": (0,)}, pieces(x))
+    assert (got, doubts) == (2.0**24 + 2, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -169,7 +173,7 @@ def test_merging_keeps_what_two_words_do_not_hold():
         return states.of_parts(*(jnp.full((1,), x, np.float64) for x in (value, 0, 0)))
 
     total = state(1.0)
-    for value in (2.0**-60, 2.0**-120, 2.0**-170):
+    for value in (2.0**-60, 2.0**-120, 2.0**-170, 0.0):
         total = states.merged(total, state(value))
     *_, slack = states.unpacked(total)
     assert slack[0] >= 2.0**-170

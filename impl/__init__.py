@@ -8,8 +8,8 @@ For example::
     impl.index_add(x, 0, index, source)
 
 Functions have the names, argument names and defaults of PyTorch's. The rows of ``spec`` state what
-the mode does to each. A module may be imported by users if no part of its dotted name starts with
-an underscore.
+the mode does to each. ``accumulator`` has exact sums over several programs. A module may be
+imported by users if no part of its dotted name starts with an underscore.
 """
 
 import typing as _typing
@@ -90,7 +90,8 @@ from impl.random import (
 )
 
 if _typing.TYPE_CHECKING:
-    from impl import diagnosis, digests, nn, testing, utils
+    from impl import accumulator, diagnosis, digests, nn, testing, utils
+    from impl.accumulator import Accumulator
     from impl.diagnosis import doctor
     from impl.digests import DigestLog, digest
     from impl.programs._auditing.audit import audit
@@ -100,6 +101,8 @@ else:
     __getattr__ = _later.names(
         __name__,
         {
+            "Accumulator": "impl.accumulator",
+            "accumulator": "impl.accumulator",
             "DigestLog": "impl.digests",
             "audit": "impl.programs._auditing.audit",
             "diagnosis": "impl.diagnosis",
@@ -116,10 +119,12 @@ else:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Accumulator",
     "DigestLog",
     "Generator",
     "Jitted",
     "QuantizedArray",
+    "accumulator",
     "alert_not_deterministic",
     "are_deterministic_algorithms_enabled",
     "argsort",

@@ -121,6 +121,13 @@ def test_the_example_counts_the_results(
     assert "portable: 2 results of 2 runs" in out
 
 
+def test_micro_batches_of_any_number_give_one_digest() -> None:
+    pytest.importorskip("orbax.checkpoint", reason="the example needs it")
+    example = loaded(EXAMPLE.with_name("micro_batches.py"))
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        assert example.train(1) == example.train(3)
+
+
 def test_a_run_resumed_on_other_devices_has_the_log_of_the_whole_run(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint", reason="the example needs it")
     # One process has two devices, of which each part of a run takes some.

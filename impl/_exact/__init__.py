@@ -8,6 +8,7 @@ them inside ``arithmetic.wide()``, since they use 64 bits whatever ``jax_enable_
 - ``nearest``: the rounding of sums, and their addition without error.
 - ``sums`` of axes, of scatters and of windows; ``products`` of matrices, and convolutions;
   ``running`` products and logarithms of sums of exponentials.
+- ``unrounded``: sums that are rounded later, after a loop or in another program.
 - ``linear_algebra``: solutions, decompositions and Fourier transforms.
 - ``elementary``: functions of one or two numbers.
 - ``arithmetic``: operations that all of these share.

@@ -48,7 +48,8 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
 
 5. In the body of a ``shard_map``, each device would round its own sum before ``psum`` adds the sums
    of all devices. ``device_sums`` rewrites the body before step 2: it moves each ``psum`` to where
-   its terms arise, so that both sums become one, which is rounded once.
+   its terms arise, so that both sums become one, which is rounded once. ``carried_sums`` does the
+   same with the iterations of a ``scan``.
 
 To compute a primitive differently, change its record. To classify it differently, change
 ``spec/portable.toml`` as well: a test compares the records with the classes.

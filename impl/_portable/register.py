@@ -17,12 +17,15 @@ from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl._mode.decide import Decision
 from impl._portable import classes, exported, lower, refusal, unknown
+from impl._portable.carried_sums import lower as carried_sums
 from impl._portable.device_sums import lower_sums
 from impl._portable.rules import RULES
 from impl._run_to_run import rules as _rules
 
 #: The primitive in whose body sums over devices are joined with the sums of each device.
 _MAPPED = "shard_map"
+#: The primitive whose carried sums are one sum of all iterations.
+_CARRYING = "scan"
 
 
 def register() -> None:
@@ -78,6 +81,10 @@ def _lower(
     if not _applies(context):
         return original(context, *operands, **params)
     refusal.of_platforms(context, warn_only=modes.current().warn_only)
+    if name == _CARRYING:
+        joined = carried_sums.joined(primitive, context, operands, params)
+        if joined is not None:
+            return joined
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere or original, context, *operands, **params)
     if unknown.is_unknown(primitive, original):

@@ -61,8 +61,14 @@ def without_varying_types(context: Any) -> Iterator[Any]:
         return jaxprs.invariant(aval, tuple(jaxprs.varying(aval)))
 
     avals = {name: [*map(plain, getattr(context, name))] for name in ("avals_in", "avals_out")}
-    with config._check_vma(False):  # noqa: SLF001  # no other
+    with unchecked_varying():
         yield context.replace(**avals)
+
+
+def unchecked_varying() -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope in which JAX does not compare the axes over which operands vary."""
+    scope: contextlib.AbstractContextManager[Any] = config._check_vma(False)  # noqa: SLF001  # no other
+    return scope
 
 
 def with_own_sizes(context: Any) -> Any:

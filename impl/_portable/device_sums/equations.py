@@ -19,6 +19,7 @@ Names: TypeAlias = tuple[str, ...]
 whole_p = Primitive("samebits_whole")
 #: A replicated value, in a type that says so. It computes nothing.
 same_p = Primitive("samebits_same")
+same_p.def_abstract_eval(lambda value: value)  # ``carried_sums`` computes it once more.
 #: The slice that ``reduce_scatter`` gives a device, of a sum that is replicated.
 part_p = Primitive("samebits_part")
 

@@ -117,7 +117,7 @@ def audit(
         if not mode.portable and level != "compiled":
             remarks = _of_shardings(args, kwargs)
         if rules.holds():
-            remarks += notes.notes(sites, mode)
+            remarks += notes.notes(sites, mode) + notes.of_loops(closed.jaxpr, mode)
         return Report(device, rules.in_words(mode), grouped(findings), count, level, remarks)
 
     return run

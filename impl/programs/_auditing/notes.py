@@ -7,9 +7,11 @@ from typing import Any
 
 import spec
 from impl._core import jax_internals
-from impl._core.jax_internals import rules
+from impl._core.jax_internals import rules, tags
 from impl._mode.modes import Mode
 from impl._portable import classes, unknown
+from impl._portable.carried_sums.lower import carried_sums
+from impl._reading import control_flow, source
 from impl._reading.walk import Site
 from spec import releases_of_jax
 
@@ -66,6 +68,49 @@ def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
         for function in _written_otherwise(site):
             functions[f"{function} at {line}"] = None
     return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
+
+
+def of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
+    """Returns the notes on the sums that the loops of a program carry.
+
+    Args:
+        jaxpr: The jaxpr of the program, without constants.
+        mode: The mode of the program.
+    """
+    joined: dict[str, None] = {}
+    apart: dict[str, None] = {}
+    for equation, lines, own in _scans(jaxpr, source.Lines(), mode):
+        if not own.portable:
+            continue
+        line = lines.user or lines.library or "an unknown line"
+        for each in carried_sums(equation.params, own)[1]:
+            aval = equation.outvars[each.position].aval.str_short(short_dtypes=True)
+            if each.node is not None:
+                joined[f"{aval} at {line}"] = None
+            elif each.is_sum:
+                apart[f"{aval} at {line}, because {each.reason}"] = None
+    found = []
+    if joined:
+        found.append(
+            f"A loop carries these sums without rounding them: {'; '.join(joined)}. Their bits do "
+            "not depend on the number of iterations that a batch is cut into."
+        )
+    if apart:
+        found.append(
+            f"A loop rounds these sums in each iteration: {'; '.join(apart)}. Another number of "
+            "iterations gives other bits."
+        )
+    return tuple(found)
+
+
+def _scans(jaxpr: Any, outside: source.Lines, mode: Mode) -> Iterator[tuple[Any, Any, Mode]]:
+    """Yields each ``scan`` of a program, with its lines of source and its mode."""
+    for equation in jaxpr.eqns:
+        lines, own = source.lines(equation, outside), tags.of(equation) or mode
+        if equation.primitive.name == "scan":
+            yield equation, lines, own
+        for body in control_flow.bodies(equation):
+            yield from _scans(body.opened, lines, own)
 
 
 def _written_otherwise(site: Site) -> Iterator[str]:

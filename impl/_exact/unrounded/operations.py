@@ -1,0 +1,220 @@
+"""The operations whose sums can stay unrounded: what each adds to a state of sums.
+
+``operation`` finds, for a primitive of JAX, how it adds its terms. For example, of ::
+
+    c:f32[5,7] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a:f32[48,5] b:f32[48,7]
+
+``added`` returns the state of 35 sums of 48 products, uint32 of shape [6, 5, 7].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.native_scatter import natively
+from impl._exact import arithmetic
+from impl._exact.products import convolution_by_dots, dot_general
+from impl._exact.products.shards import Cuts
+from impl._exact.unrounded import states, terms
+
+#: The dtypes of results, by their names.
+DTYPES = frozenset({"float16", "bfloat16", "float32"})
+#: The dtypes of operands, whose values float32 holds.
+_OPERANDS = DTYPES | {"int8", "uint8", "int16", "uint16", "bool"}
+#: The axes of a convolution along one dimension.
+_LEAST_RANK = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """An operation that adds terms.
+
+    Attributes:
+        how: How it adds them; takes float64.
+        taken: The positions of the operands that have terms. The other operands are indices.
+        factors: The number of factors of a term.
+    """
+
+    how: Any
+    taken: Sequence[int]
+    factors: int
+
+    @property
+    def levels(self) -> int:
+        """The number of levels of the terms."""
+        return terms.levels(self.how.count, self.factors)
+
+
+def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
+    """Returns whether sums of an operation can stay unrounded.
+
+    Args:
+        name: The name of its primitive.
+        operands: The types of its operands.
+        result: The type of its result.
+    """
+    if name not in _OPERATIONS or str(result.dtype) not in DTYPES:
+        return False
+    index = 1 if name == "scatter-add" else None
+    floats = [each for i, each in enumerate(operands) if i != index]
+    shapes = [*(each.shape for each in operands), result.shape]
+    are_sizes = all(isinstance(size, int) and size > 0 for shape in shapes for size in shape)
+    if name == "conv_general_dilated" and len(result.shape) < _LEAST_RANK:
+        return False
+    return are_sizes and all(str(each.dtype) in _OPERANDS for each in floats)
+
+
+def operation(
+    name: str, operands: Sequence[Any], params: Mapping[str, Any], axis_names: Sequence[Any] = ()
+) -> Operation:
+    """Returns how an operation adds terms.
+
+    Args:
+        name: The name of its primitive.
+        operands: The types of its operands.
+        params: The parameters of its equation.
+        axis_names: The mesh axes of a ``shard_map`` over which the terms are sharded.
+    """
+    return _OPERATIONS[name](operands, params, Cuts(tuple(axis_names)))
+
+
+def added(
+    found: Operation, level: jax.Array, state: jax.Array | None, *operands: jax.Array
+) -> jax.Array:
+    """Returns the state of what an operation adds. Call this inside ``arithmetic.wide()``.
+
+    Args:
+        found: The operation.
+        level: ``terms.PLAIN``, or the level to count, int32, shape [].
+        state: The state of the terms before; None for none.
+        *operands: The operands of the operation.
+    """
+    wide = [arithmetic.widen(dot_general.factor(operands[i])) for i in found.taken]
+    others = [each for i, each in enumerate(operands) if i not in found.taken]
+    how = found.how
+    if others:
+        how = dataclasses.replace(how, add=lambda *taken: found.how.add(*others, *taken))
+    parts = how.parts(level, *wide)
+    return states.of_parts(*parts) if state is None else states.with_parts(state, *parts)
+
+
+def _product(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+    numbers = params["dimension_numbers"]
+    (left_axes, right_axes), (batch, right_batch) = numbers
+    left, right = (each.shape for each in operands)
+    free = [
+        tuple(d for d in range(len(shape)) if d not in {*axes, *others})
+        for shape, axes, others in ((left, left_axes, batch), (right, right_axes, right_batch))
+    ]
+    count = math.prod(left[d] for d in left_axes) * cuts.parts
+    places = [(*batch, *free[0]), (*right_batch, *free[1])]
+    shape = (*(left[d] for d in places[0]), *(right[d] for d in free[1]))
+
+    def outer(of_left: jax.Array, of_right: jax.Array) -> jax.Array:
+        first = len(places[0])
+        own = [*range(len(batch)), *range(first, len(shape))]
+        return lax.mul(
+            _placed(of_left, places[0], shape, range(first)),
+            _placed(of_right, places[1], shape, own),
+        )
+
+    how = terms.Products(
+        count,
+        lambda x, y: dot_general.plain_product(x, y, numbers),
+        tuple(left_axes),
+        tuple(right_axes),
+        outer,
+        cuts,
+    )
+    return Operation(how, (0, 1), 2)
+
+
+def _placed(
+    value: jax.Array, axes: Sequence[int], shape: Sequence[int], to: Sequence[int]
+) -> jax.Array:
+    """Broadcasts an array that has some axes of an operand, in their order, to a result.
+
+    Args:
+        value: The array.
+        axes: The axes of the operand.
+        shape: The shape of the result.
+        to: The axis of the result for each of ``axes``.
+    """
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    where = {position: to[i] for position, i in enumerate(order)}
+    return dot_general.spread(value, shape, where)
+
+
+def _convolution(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+    numbers = params["dimension_numbers"]
+    left, right = (each.shape for each in operands)
+    image, feature = numbers.lhs_spec[0], numbers.rhs_spec[0]
+    left_axes, right_axes = (
+        tuple(d for d in range(len(shape)) if d != kept)
+        for shape, kept in ((left, image), (right, feature))
+    )
+    groups = params["batch_group_count"]
+
+    spatial = (1,) * (len(left) - 2)
+    window = convolution_by_dots.Window(
+        params["window_strides"],
+        tuple(params["padding"]),
+        params["lhs_dilation"] or spatial,
+        params["rhs_dilation"] or spatial,
+    )
+    both = (params["feature_group_count"], groups)
+    order = [numbers.out_spec.index(d) for d in range(len(left))]
+
+    def multiply(x: jax.Array, y: jax.Array) -> jax.Array:
+        result, _ = convolution_by_dots.convolve(x, y, window, numbers, both, 1)
+        return lax.transpose(result, order)
+
+    def outer(of_left: jax.Array, of_right: jax.Array) -> jax.Array:
+        if groups > 1:  # An output adds terms of one of several images.
+            of_left = jnp.broadcast_to(jnp.max(of_left), (left[image] // groups,))
+        kinds = [jax.ShapeDtypeStruct(shape, np.float64) for shape in (left, right)]
+        shape = jax.eval_shape(multiply, *kinds).shape
+        each = ((of_left, numbers.out_spec[0]), (of_right, numbers.out_spec[1]))
+        return lax.mul(*(lax.broadcast_in_dim(value, shape, (axis,)) for value, axis in each))
+
+    count = math.prod(right[d] for d in right_axes) * cuts.parts
+    how = terms.Products(count, multiply, left_axes, right_axes, outer, cuts)
+    return Operation(how, (0, 1), 2)
+
+
+def _sum(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+    axes = tuple(params["axes"])
+    count = math.prod(operands[0].shape[axis] for axis in axes) * cuts.parts
+    return Operation(terms.Elements(count, lambda x: lax.reduce_sum(x, axes), cuts), (0,), 1)
+
+
+def _scatter(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+    _, indices, _ = operands
+    names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+    options = {name: params[name] for name in names}
+
+    def add(indices: jax.Array, operand: jax.Array, updates: jax.Array) -> jax.Array:
+        def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+            return lax.scatter_add(operand, indices, updates, **options)
+
+        result: jax.Array = natively(scatter, operand, indices, updates)
+        return result
+
+    count = (math.prod(indices.shape[:-1]) + 1) * cuts.parts
+    return Operation(terms.Elements(count, add, cuts), (0, 2), 1)
+
+
+_OPERATIONS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Cuts], Operation]] = {
+    "conv_general_dilated": _convolution,
+    "dot_general": _product,
+    "reduce_sum": _sum,
+    "scatter-add": _scatter,
+}

@@ -1,0 +1,38 @@
+"""Sums that a ``scan`` carries: one sum of all iterations, rounded once.
+
+A program that adds up the gradients of micro-batches rounds each gradient, and each addition, so
+its bits depend on how the batch was cut. Under the guarantee ``portable``, a carried sum
+``carry + g`` is the exact sum of the terms of all iterations instead. It is the same step as for
+the devices of a ``shard_map`` (``impl._portable.device_sums``), whose ``psum`` moves back to where
+its terms arise: the carry is the ``psum`` here, and the iterations are the devices. For example, of
+the gradient of a weight::
+
+    carry = carry + transpose(dot_general(y, x)) / 3           in each of 6 iterations
+    state = added(state, y, x)                                 in each iteration
+    carry = transpose(rounded(state)) / 3                      once, after the loop
+
+The technique is code motion out of a loop, by linearity, with an unevaluated sum of floats as the
+accumulator (Dekker 1971, doi:10.1007/BF01397083; Shewchuk 1997, doi:10.1007/PL00009321).
+
+- ``scope`` follows how values vary along the iterations, by the rules of ``device_sums``.
+- ``plan`` finds the operations that add, behind linear operations.
+- ``write`` writes the scan that carries states of sums (``impl._exact.unrounded``), with the
+  primitive of ``steps``.
+- ``finish`` computes the linear operations after the loop, on the rounded sums.
+- ``lower`` lowers all of it, with a second count of all terms if an element is in doubt.
+- ``functions`` serves ``impl.Accumulator``, by the same plan.
+
+These carried sums are rounded in each iteration, as the program says:
+
+- A value that the body reads elsewhere too, such as a running statistic that it returns.
+- A value whose next one is another function of it than a sum, such as a momentum.
+- A sum whose terms pass an operation that is not linear, or a factor that differs between
+  iterations, such as a gradient that is clipped in each iteration.
+- A sum that a ``while`` carries: its number of iterations may depend on the sum.
+- A sum of float64, of complex numbers, or behind a running sum or a window.
+- A sum in a body with side effects, or that returns random keys: a second count would repeat them.
+- A sum whose term is a sum over devices inside of a condition that devices may decide otherwise.
+
+*Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 32 bytes
+more, which XLA reserves, and a scan over layers returns the states of one iteration.
+"""

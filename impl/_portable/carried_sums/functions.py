@@ -1,0 +1,171 @@
+"""The unrounded sums of a function: what ``impl.Accumulator`` adds.
+
+``plan`` finds the operations that add last in a function, as in the body of a scan, and ``write``
+gives its jaxpr the states of their sums as outputs. Later operations have to be exact, so that
+they can be done on a state: a move of elements, a negation, an addition, a conversion to a wider
+float.
+Any other output is added as it is. For example, of ::
+
+    jax.grad(lambda w, x, y: ((x @ w - y) ** 2).sum())
+
+the last operations are ``dot_general`` and ``transpose``, so the states of the product move.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from impl._core import jax_internals
+from impl._mode import modes
+from impl._portable.carried_sums import plan, steps, write
+from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
+from impl._portable.carried_sums.scope import Atom, Scope, axis_of
+from impl._portable.device_sums.flow import Flow
+
+#: Operations that move elements, and may repeat them.
+_MOVES = frozenset(
+    {"broadcast_in_dim", "copy", "expand_dims", "reshape", "rev", "squeeze", "transpose"}
+)
+_ADDITIONS = frozenset({"add", "add_any", "add_parts"})
+#: The greatest number of loops around a body.
+_DEPTH = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A function without arguments, as equations.
+
+    Attributes:
+        closed: Its jaxpr.
+        results: The types of the leaves of what it returns.
+        tree: Their tree.
+    """
+
+    closed: Any
+    results: Sequence[Any]
+    tree: Any
+
+    @classmethod
+    def of(cls, function: Callable[[], Any]) -> Function:
+        """Traces a function."""
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)()
+        return cls(closed, *jax.tree.flatten(shapes))
+
+    def added(self, level: jax.Array, states: Sequence[jax.Array]) -> list[jax.Array]:
+        """Returns states after the sums of the function were added.
+
+        Args:
+            level: The level to count, int32, shape [].
+            states: A state for each leaf.
+        """
+        old = self.closed.jaxpr
+        jaxpr = old.replace(constvars=[], invars=[*old.constvars])
+        flow = Flow({axis_of(depth): 2 for depth in range(1, _DEPTH)})
+        mode = modes.current()._replace(enabled=True, guarantee="portable")
+        scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
+        nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
+        variables = [state for node in nodes for state in plan.states_of(node)]
+        plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]
+        new = write.with_states(scope, [*variables, *plain])
+        values = jaxpr_as_fun(ClosedJaxpr(new, []))(level, *self.closed.consts)
+        known = dict(zip(variables, values, strict=False))
+        rest = iter(values[len(variables) :])
+        after: list[jax.Array] = []
+        for node, state in zip(nodes, states, strict=True):
+            if node is None:
+                after += steps.bind("exactly", level, state, jnp.asarray(next(rest)))
+            else:
+                after += steps.bind("merged", state, _moved(node, known))
+        return after
+
+
+def _node(scope: Scope, atom: Atom) -> Node | None:
+    """Returns the plan of an output; None if it is rounded."""
+    try:
+        node = plan.planned(scope, atom, ())
+    except NotJoined:
+        return None
+    return node if _is_exact(node) else None
+
+
+def _is_exact(node: Node) -> bool:
+    """Returns whether all that follows the sums can be done on their states."""
+    if isinstance(node, Total):
+        return True
+    if isinstance(node, Linear):
+        name = str(node.equation.primitive.name)
+        operands = node.equation.invars
+        is_known = name in _MOVES | _ADDITIONS | {"neg"} or _adds_none(node) or _widens(node)
+        are_all = len(node.parts) == len(operands)
+        return is_known and are_all and all(map(_is_exact, node.parts.values()))
+    return all(part is None or _is_exact(part) for part in node.parts)
+
+
+def _adds_none(node: Linear) -> bool:
+    """Returns whether an equation is a sum along axes of length 1."""
+    return str(node.equation.primitive.name) == "reduce_sum"
+
+
+def _widens(node: Linear) -> bool:
+    """Returns whether an equation converts floats to a dtype that has all of them."""
+    if node.equation.primitive.name != "convert_element_type":
+        return False
+    before, after = (each[0].aval.dtype for each in (node.equation.invars, node.equation.outvars))
+    return bool(jnp.promote_types(before, after) == after)
+
+
+def _moved(node: Node, known: dict[Atom, jax.Array]) -> jax.Array:
+    """Returns the state of a node.
+
+    Args:
+        node: The plan.
+        known: The values of the states of its operations.
+    """
+    if isinstance(node, Total):
+        return known[node.state]
+    if isinstance(node, Linear):
+        operands = [_moved(node.parts[i], known) for i in sorted(node.parts)]
+        return _linear(node, operands)
+    results = []
+    for part, outs in zip(node.parts, node.states, strict=True):
+        if part is None:
+            continue
+        inner = {state: known[out] for state, out in outs.items()}
+        if node.is_stacked:
+            moved = functools.partial(_of_stacked, part, [*inner])
+            results.append(jax.vmap(moved, 1, 1)([*inner.values()]))
+        else:
+            results.append(_moved(part, inner))
+    return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], results)
+
+
+def _of_stacked(part: Node, states: Sequence[Atom], values: Sequence[jax.Array]) -> jax.Array:
+    return _moved(part, dict(zip(states, values, strict=True)))
+
+
+def _linear(node: Linear, operands: Sequence[jax.Array]) -> jax.Array:
+    """Returns the state of an equation's result, from the states of its operands."""
+    name = str(node.equation.primitive.name)
+    if name in _ADDITIONS:
+        return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], operands)
+    (state,) = operands
+    if name == "neg":
+        return steps.bind("negated", state)[0]
+    if name == "convert_element_type":
+        return state
+    if _adds_none(node):
+        axes = [1 + axis for axis in node.equation.params["axes"]]
+        return jax.lax.squeeze(state, axes)
+
+    def move(words: jax.Array) -> jax.Array:
+        moved: jax.Array = jax_internals.evaluated(node.equation, [words])[0]
+        return moved
+
+    return jax.vmap(move)(state)

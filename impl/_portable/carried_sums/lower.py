@@ -1,0 +1,270 @@
+"""Lowers a ``scan`` whose carried sums are joined: one sum of all iterations, rounded once.
+
+The scan carries states of sums (``write``), and the results are made from their rounded totals
+(``finish``). Where an element is in doubt, the scan runs again, for one level of all terms after
+the other. The body is in the program once: a loop around the scan takes one step if no element is
+in doubt, which is nearly always, and some 30 steps otherwise::
+
+    while in doubt, or the first time:                          level = -1, 0, 1, 2, ...
+        states = scan(level)
+        level -1:   words = rounded(states)                     1 element of 12 is in doubt
+        level 0...: totals = folded(totals, states)
+        last level: words in doubt = rounded(totals)            decided
+
+An element that is in doubt in the end, because its sum is within 2**-150 of itself of a tie, is a
+NaN. No such sum of float32 is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.interpreters import mlir
+
+from impl._core import jax_internals
+from impl._core.jax_internals import Primitive, jaxprs, lowering
+from impl._core.shard_axes import vary
+from impl._exact.unrounded import operations, states
+from impl._mode import modes
+from impl._mode.modes import Mode
+from impl._portable.carried_sums import plan, steps, write
+from impl._portable.carried_sums.finish import Finish
+from impl._portable.carried_sums.plan import Node, NoSum, NotJoined
+from impl._portable.carried_sums.scope import Scope, axis_of
+from impl._portable.device_sums.flow import Flow
+from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+
+#: The greatest number of sums in an array that is counted together with others.
+_SMALL = 1 << 14
+#: The greatest number of loops around a body.
+_DEPTH = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Carried:
+    """A float that a ``scan`` carries.
+
+    Attributes:
+        position: Its position among the carries.
+        node: How its sum is made; None if it is not joined.
+        reason: Why it is not joined.
+        is_sum: Whether it is a sum of terms, which nothing else in the body reads.
+    """
+
+    position: int
+    node: Node | None = None
+    reason: str | None = None
+    is_sum: bool = False
+
+
+def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, list[Carried]]:
+    """Returns the floats that a ``scan`` carries, with the plans of their sums.
+
+    Args:
+        params: The parameters of its equation.
+        mode: The mode of equations without one of their own.
+    """
+    closed = params["jaxpr"]
+    first, number = jax_internals.scan_constants(params), jax_internals.scan_carried(params)
+    jaxpr = jaxprs.opened(closed)
+    avals = [each.aval for each in jaxpr.invars[first : first + number]]
+    floats = [i for i, aval in enumerate(avals) if str(aval.dtype) in operations.DTYPES]
+    reason = _unsuitable(closed, params)
+    if not floats or reason is not None:
+        return None, [Carried(i, reason=reason) for i in floats]
+    names = [axis_of(depth) for depth in range(1, _DEPTH)]
+    flow = Flow(dict.fromkeys(names, 2))
+    inputs: list[Sharding] = [
+        *({} for _ in range(first)),
+        *(dict.fromkeys(names, UNKNOWN) for _ in range(number)),
+        *({names[0]: 0} for _ in jaxpr.invars[first + number :]),
+    ]
+    scope = Scope(jaxpr, inputs, flow, mode, 1)
+    found = []
+    for i in floats:
+        variable, out = scope.jaxpr.invars[first + i], scope.jaxpr.outvars[i]
+        try:
+            term = plan.term_of(scope, variable, out)
+            found.append(Carried(i, plan.planned(scope, term, names[:1]), is_sum=True))
+        except NotJoined as why:
+            found.append(Carried(i, reason=str(why), is_sum=not isinstance(why, NoSum)))
+    return scope, found
+
+
+def _unsuitable(closed: Any, params: Mapping[str, Any]) -> str | None:
+    """Returns why no carried sum of a scan can be joined."""
+    if params["length"] == 1:
+        return "the loop has one iteration"
+    if getattr(closed, "consts", ()):
+        return "the body has constants"
+    if jaxprs.named_axes(jaxprs.opened(closed)) is None:
+        return "the body has an effect, which a second count would repeat"
+    avals = [each.aval for each in jaxprs.opened(closed).outvars]
+    if any(not isinstance(getattr(a, "dtype", None), np.dtype) for a in avals):
+        return "the body returns random keys"
+    return None
+
+
+def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: Any) -> Any:
+    """Lowers a ``scan``, with joined sums; returns None if there are none.
+
+    Args:
+        primitive: The primitive ``scan``.
+        context: The context of its lowering rule.
+        operands: The operands of the rule.
+        params: The parameters of the equation.
+    """
+    if context.dim_var_values:
+        return None
+    scope, found = carried_sums(params, modes.current())
+    nodes = {each.position: each.node for each in found if each.node is not None}
+    if scope is None or not nodes:
+        return None
+    loop = _Loop.of(primitive, scope, params, nodes)
+    rule = mlir.lower_fun(loop.run, multiple_results=True)
+    return rule(context, *operands)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Loop:
+    """A scan that carries states, and the plans of the results.
+
+    Attributes:
+        scan: The primitive ``scan``.
+        scope: The body.
+        params: The parameters of the scan that carries states.
+        nodes: The plan of each joined carry, by its position.
+        kept: The positions of the other carries.
+        constants: The number of constants of the scan.
+    """
+
+    scan: Primitive
+    scope: Scope
+    params: Mapping[str, Any]
+    nodes: Mapping[int, Node]
+    kept: Sequence[int]
+    constants: int
+
+    @classmethod
+    def of(
+        cls, scan: Primitive, scope: Scope, params: Mapping[str, Any], nodes: Mapping[int, Node]
+    ) -> _Loop:
+        kept = [i for i in range(jax_internals.scan_carried(params)) if i not in nodes]
+        variables = [state for node in nodes.values() for state in plan.states_of(node)]
+        new = write.outer(scope, params, kept, variables)
+        constants = jax_internals.scan_constants(params)
+        return cls(scan, scope, new, nodes, kept, constants)
+
+    def run(self, *operands: jax.Array) -> list[jax.Array]:
+        """Returns the results of the scan, from the operands of the old one."""
+        number = len(self.kept) + len(self.nodes)
+        constants = operands[: self.constants]
+        init = operands[self.constants : self.constants + number]
+        slices = operands[self.constants + number :]
+        totals = [pair for node in self.nodes.values() for pair in plan.totals_of(node)]
+        shapes = [variable.aval.shape for variable, _ in totals]
+        dtypes = [str(total.aval.dtype) for _, total in totals]
+        last = max(steps.levels_of(total.operands, total.options) for _, total in totals) - 1
+        starts = [lax.full(shape, 0, np.uint32) for shape in shapes]
+
+        def count(level: jax.Array) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+            carries = [*(init[i] for i in self.kept), *starts]
+            outs = self.scan.bind(level, *constants, *carries, *slices, **self.params)
+            first = len(self.kept)
+            own = first + len(totals)
+            return outs[:first], outs[first:own], outs[own:]
+
+        kept, words, ys = self._counted(count, shapes, dtypes, last)
+        with lowering.unchecked_varying():  # JAX has checked the body.
+            sums = self._finished(totals, dtypes, words, constants, init)
+        others = iter(kept)
+        return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
+
+    def _finished(
+        self,
+        totals: Sequence[tuple[Any, plan.Total]],
+        dtypes: Sequence[str],
+        words: Sequence[jax.Array],
+        constants: Sequence[jax.Array],
+        init: Sequence[jax.Array],
+    ) -> dict[int, jax.Array]:
+        """Returns the carried sums, by their positions."""
+        values = {
+            variable: steps.bind("values", each, dtype=dtype)[0]
+            for each, dtype, (variable, _) in zip(words, dtypes, totals, strict=True)
+        }
+        known = dict(zip(self.scope.jaxpr.invars, constants, strict=False))
+        finish = Finish(self.scope, known, values)
+        return {i: _with_start(init[i], finish.value(node)) for i, node in self.nodes.items()}
+
+    def _counted(
+        self, count: Any, shapes: Sequence[Any], dtypes: Sequence[str], last: int
+    ) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+        """Returns the other carries, the words of the sums, and the stacked results."""
+        carries, stacked = self._others()
+        counts = [
+            (lax.full(_words(shape)[1:], 0, _word(dtype)), lax.full(_words(shape), 0, np.uint32))
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
+        axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
+
+        def step(state: Any) -> Any:
+            level, _, _, counts, _ = state
+            kept, sums, ys = count(level)
+            counts = _after(level, counts, sums, dtypes, last)
+            words = [pair[0] for pair in counts]
+            (is_open,) = steps.bind("in_doubt", *words, axis_names=axes)
+            goes_on = lax.bitwise_and(is_open, lax.lt(level, np.int32(last)))
+            return lax.add(level, np.int32(1)), goes_on, kept, counts, ys
+
+        start = (jnp.asarray(steps.PLAIN), jnp.asarray(True), carries, counts, stacked)
+        _, _, kept, counts, ys = lax.while_loop(lambda state: state[1], step, start)
+        return kept, [words for words, _ in counts], ys
+
+    def _others(self) -> tuple[list[jax.Array], list[jax.Array]]:
+        """Returns zeros in place of the other carries, and of the stacked results."""
+        out = jaxprs.opened(self.params["jaxpr"]).outvars
+        count = jax_internals.scan_carried(self.params)
+        carries = [_zeros(each.aval) for each in out[: len(self.kept)]]
+        return carries, [_zeros(each.aval, self.params["length"]) for each in out[count:]]
+
+
+def _after(
+    level: jax.Array, counts: Sequence[Any], sums: Sequence[Any], dtypes: Sequence[str], last: int
+) -> list[tuple[jax.Array, jax.Array]]:
+    """Returns the words and totals after one more count; small arrays are counted together."""
+    groups: dict[Any, list[int]] = {}
+    for i, (dtype, (words, _)) in enumerate(zip(dtypes, counts, strict=True)):
+        groups.setdefault(dtype if words.size <= _SMALL else i, []).append(i)
+    after: dict[int, tuple[jax.Array, jax.Array]] = {}
+    for own in groups.values():
+        words, totals = ([counts[i][k] for i in own] for k in range(2))
+        operands = [*words, *totals, *(sums[i] for i in own)]
+        new = steps.bind("counted", level, *operands, dtype=dtypes[own[0]], last=last)
+        after.update(zip(own, zip(new[: len(own)], new[len(own) :], strict=True), strict=True))
+    return [after[i] for i in range(len(counts))]
+
+
+def _zeros(aval: Any, *lengths: int) -> jax.Array:
+    return vary(lax.full((*lengths, *aval.shape), 0, aval.dtype), jaxprs.varying(aval))
+
+
+def _words(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape of a total for the shape of a state."""
+    return (states.HALVES * states.TOTAL_WORDS, *shape[1:])
+
+
+def _word(dtype: str) -> np.dtype[Any]:
+    return np.dtype(f"int{8 * jnp.dtype(dtype).itemsize}")
+
+
+def _with_start(start: jax.Array, total: jax.Array) -> jax.Array:
+    """Returns a carried sum. A start of 0 adds nothing, and any other one is added once."""
+    is_zero = lax.eq(start, lax.full_like(start, 0))
+    return lax.select(is_zero, total, lax.add(start, total))

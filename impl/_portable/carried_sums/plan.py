@@ -1,0 +1,282 @@
+"""Finds the carried sums of a ``scan`` whose terms reach operations that add.
+
+The search goes from ``g`` in ``carry + g`` back to where its terms arise, as ``device_sums.push``
+does with a sum over devices, by the same rules (``device_sums.linear``):
+
+- An operation that adds over the iterations, such as ``dot_general``, is the end: its sum is left
+  unrounded.
+- A linear operation with factors that all iterations have is done once, on the rounded sum.
+- A loop, a condition or a checkpoint returns the unrounded sums of its body. A scan over layers
+  returns one for each layer, or carries one for all layers if it carries a sum itself.
+
+The search returns a tree of the nodes below, and writes down the states in the scopes. For example,
+of a body with the carried inputs c and m::
+
+    z = dot_general y x              Total: the end of the search
+    t = transpose z                  Linear: the transposed total
+    d = add c t                      c is joined, as the node of t
+    u = mul m 0.9                    m is no sum: it is multiplied in each iteration
+    n = add u t
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from impl._core.jax_internals import jaxprs
+from impl._exact.unrounded import operations
+from impl._portable.carried_sums import steps
+from impl._portable.carried_sums.scope import Atom, NestStates, Scope, axis_of, of_nest
+from impl._portable.device_sums import linear
+from impl._portable.rule import rule_of
+from impl._reading import control_flow
+
+_ADDITIONS = frozenset({"add", "add_any"})
+#: Operations that have no value after the loop: XLA computes them for the devices of a body only.
+_WHOLE, _OF_DEVICES = "samebits_whole", frozenset({"samebits_whole", "samebits_part"})
+
+
+class NotJoined(Exception):  # noqa: N818  # It is a reason, and not an error.
+    """Says why a carried sum is rounded in each iteration."""
+
+
+class NoSum(NotJoined):
+    """Says that a carried value is no sum: it keeps its meaning."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Total:
+    """The rounded sum of one operation over all iterations.
+
+    Attributes:
+        state: The variable of its state.
+        aval: The type of the result.
+        levels: The number of levels of its terms; the options of the step ``added``.
+        operands: The types of the operands.
+    """
+
+    state: Atom
+    aval: Any
+    options: Mapping[str, Any]
+    operands: Sequence[Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear operation on rounded sums.
+
+    Attributes:
+        equation: The equation.
+        position: The position of the output.
+        parts: The operands that are sums, by their positions.
+    """
+
+    equation: Any
+    position: int
+    parts: Mapping[int, Node]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Inner:
+    """An output of a loop, a condition or a checkpoint.
+
+    Attributes:
+        nest: The equation and its scopes.
+        parts: The result of each body; None where it is 0. The output is their sum.
+        states: For each body, by the state in the body: the variable of the state that the
+            equation returns.
+        is_stacked: Whether the output has a slice for each iteration of the equation's own loop.
+    """
+
+    nest: NestStates
+    parts: Sequence[Node | None]
+    states: Sequence[Mapping[Atom, Atom]]
+    is_stacked: bool
+
+
+Node = Total | Linear | Inner
+
+
+def term_of(scope: Scope, carry: Atom, out: Atom) -> Atom:
+    """Returns ``g`` of a carried sum ``carry + g``.
+
+    Args:
+        scope: The body.
+        carry: The carried input.
+        out: The output.
+
+    Raises:
+        NoSum: It is no such sum, or the body reads it elsewhere.
+        NotJoined: It is in a scope without the guarantee.
+    """
+    producer = None if jaxprs.is_literal(out) else scope.producers.get(out)
+    if producer is None or str(producer.primitive.name) not in _ADDITIONS:
+        raise NoSum("its next value is no sum with another value")
+    others = [atom for atom in producer.invars if atom is not carry]
+    if len(others) != 1:
+        raise NoSum("its next value is no sum of it and another value")
+    if scope.uses(carry) != 1 or scope.uses(out) != 1:
+        raise NoSum("the body reads it elsewhere too")
+    if not scope.is_portable(producer):
+        raise NotJoined("the addition is in a scope without the guarantee")
+    return others[0]
+
+
+def planned(scope: Scope, atom: Atom, axes: Sequence[str]) -> Node:
+    """Returns how the sum of a value over iterations is made of unrounded sums.
+
+    Args:
+        scope: The body of the value.
+        atom: The value.
+        axes: The iterations to sum over, as axes of a mesh.
+
+    Raises:
+        NotJoined: Its terms reach no operation that adds.
+    """
+    equation = None if jaxprs.is_literal(atom) else scope.producers.get(atom)
+    if equation is None:
+        raise NotJoined("it adds values that no operation of the body has added")
+    name = str(equation.primitive.name)
+    if not scope.is_portable(equation):
+        raise NotJoined(f"{name} is in a scope without the guarantee")
+    rule = rule_of(equation)
+    if rule.over_devices is not None or name == _WHOLE:
+        return _of_operation(scope, equation, atom, axes)
+    if rule.linear == "each":
+        return planned(scope, equation.invars[equation.outvars.index(atom)], axes)
+    if control_flow.bodies(equation):
+        return _of_nest(scope, equation, atom, axes)
+    operands = linear.passed(equation, lambda each: scope.is_fixed(each, axes))
+    if not operands:
+        raise NotJoined(f"{name} is not linear in the sum, or has a factor of each iteration")
+    return _linear(scope, equation, atom, operands, axes)
+
+
+def _linear(
+    scope: Scope, equation: Any, atom: Atom, operands: Sequence[int], axes: Sequence[str]
+) -> Node:
+    parts = {
+        i: planned(scope, equation.invars[i], axes)
+        for i in operands
+        if not scope.is_zero(equation.invars[i])
+    }
+    if not parts:
+        raise NotJoined("it adds zeros")
+    for i, each in enumerate(equation.invars):
+        if i not in parts:
+            _check_available(scope, each)
+    return Linear(equation, equation.outvars.index(atom), parts)
+
+
+def _check_available(scope: Scope, atom: Atom) -> None:
+    """Raises ``NotJoined`` if a fixed value cannot be computed once more after the loop."""
+    equation = None if jaxprs.is_literal(atom) else scope.producers.get(atom)
+    if equation is None or scope.is_zero(atom):
+        return
+    if str(equation.primitive.name) in _OF_DEVICES or equation.effects:
+        raise NotJoined("a factor of it is a sum over devices")
+    for each in equation.invars:
+        _check_available(scope, each)
+
+
+def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) -> Node:
+    """Returns the sum of an operation that adds; or passes it, if its operands are sums."""
+    name = str(equation.primitive.name)
+    if name != _WHOLE:
+        shardings = [scope.sharding(each) for each in equation.invars]
+        own = [axis for axis in axes if any(axis in each for each in shardings)]
+        passes = linear.having_terms(equation, shardings, own)
+        if not axes and _adds_none(equation):
+            passes = {(0,): ()}  # ``impl.Accumulator``, for which no loop says what varies.
+        if [*passes.values()] == [tuple(own)]:
+            (operands,) = passes
+            with contextlib.suppress(NotJoined):
+                return _linear(scope, equation, atom, operands, axes)
+    options = steps.options_of(name, equation.params, equation.outvars[0].aval.shape)
+    types = [each.aval for each in equation.invars]
+    if not operations.is_known(options["name"], types, equation.outvars[0].aval):
+        raise NotJoined(f"{options['name']} of these types has no unrounded sum")
+    state = jaxprs.variable(steps.state_type(equation.outvars[0].aval))
+    scope.added.append(steps.equation(equation, [scope.level, *equation.invars], state, options))
+    return Total(state, equation.outvars[0].aval, options, types)
+
+
+def _adds_none(equation: Any) -> bool:
+    """Returns whether an equation is a sum along axes of length 1."""
+    shape, axes = equation.invars[0].aval.shape, equation.params.get("axes")
+    return axes is not None and all(shape[axis] == 1 for axis in axes)
+
+
+def _of_nest(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) -> Node:
+    """Returns the sum of an output of a loop, a condition or a checkpoint."""
+    nest = of_nest(scope, equation)
+    if nest is None or equation.primitive.name == "shard_map":
+        raise NotJoined(f"it comes from a {equation.primitive.name}")
+    position = equation.outvars.index(atom)
+    body = nest.bodies[0]
+    is_carried = body.runs == "loop" and position < len(body.carries)
+    if is_carried:
+        parts: list[Node | None] = [_of_inner_carry(scope, nest, position, axes)]
+    else:
+        outs = [(each, each.jaxpr.outvars[position]) for each in nest.scopes]
+        parts = [None if each.is_zero(out) else planned(each, out, axes) for each, out in outs]
+    scope.nests[id(equation)] = nest
+    is_stacked = body.runs == "loop" and not is_carried
+    states = [
+        _exported(nest, i, part, is_carried=is_carried, is_stacked=is_stacked)
+        for i, part in enumerate(parts)
+    ]
+    return Inner(nest, parts, states, is_stacked)
+
+
+def _of_inner_carry(scope: Scope, nest: NestStates, position: int, axes: Sequence[str]) -> Node:
+    """Returns the sum of a value that an inner scan carries, over its iterations as well."""
+    (body,), (inner,) = nest.bodies, nest.scopes
+    carried = body.carries[position]
+    if not scope.is_zero(nest.equation.invars[carried.operand]):
+        raise NotJoined("a loop in the body adds to another value than 0")
+    places = [i for i, each in enumerate(body.inputs) if each == carried]
+    term = term_of(inner, inner.jaxpr.invars[places[0]], inner.jaxpr.outvars[position])
+    return planned(inner, term, (*axes, axis_of(inner.depth)))
+
+
+def _exported(
+    nest: NestStates, index: int, part: Node | None, *, is_carried: bool, is_stacked: bool
+) -> Mapping[Atom, Atom]:
+    """Lets a nest return the states of one of its bodies; returns the variables of the results."""
+    outs = {}
+    for state in states_of(part):
+        length = nest.bodies[index].length if is_stacked else None
+        out = jaxprs.variable(steps.type_of_all(state.aval, length))
+        nest.states.append((index, state, out, is_carried))
+        outs[state] = out
+    return outs
+
+
+def states_of(node: Node | None) -> list[Atom]:
+    """Returns the variables of the states of a node, in its own scope."""
+    if node is None:
+        return []
+    if isinstance(node, Total):
+        return [node.state]
+    if isinstance(node, Linear):
+        return [state for part in node.parts.values() for state in states_of(part)]
+    return [out for each in node.states for out in each.values()]
+
+
+def totals_of(node: Node | None) -> list[tuple[Atom, Total]]:
+    """Returns each operation that adds, with the variable of its state in the scope of a node."""
+    if node is None:
+        return []
+    if isinstance(node, Total):
+        return [(node.state, node)]
+    if isinstance(node, Linear):
+        return [pair for part in node.parts.values() for pair in totals_of(part)]
+    return [
+        (outs[state], total)
+        for part, outs in zip(node.parts, node.states, strict=True)
+        for state, total in totals_of(part)
+    ]

@@ -1,0 +1,321 @@
+"""The primitive whose equations compute with states of sums (``impl._exact.unrounded``).
+
+An equation of it takes and returns states as uint32, and computes with float64 inside, also in a
+program without 64 bits. XLA lowers its own equations natively, in every mode::
+
+    s:u32[6,5,7] = samebits_unrounded[step=added name=dot_general ...] level a b
+    t:u32[6,5,7] = samebits_unrounded[step=merged] r s
+    w:i32[5,7] = samebits_unrounded[step=rounded dtype=float32] t
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.interpreters import batching, mlir, xla
+
+from impl._core.jax_internals import Primitive, lowering, shardings
+from impl._core.numerics import fence
+from impl._exact import arithmetic
+from impl._exact.nearest import interval
+from impl._exact.unrounded import operations, states, terms
+
+#: Options of a step, as pairs, so that an equation with them can be hashed.
+Options = tuple[tuple[str, Any], ...]
+
+step_p = Primitive("samebits_unrounded")
+step_p.multiple_results = True
+
+
+def bind(step: str, *operands: Any, **options: Any) -> list[jax.Array]:
+    """Returns the results of a step.
+
+    Args:
+        step: Its name, a key of ``_STEPS``.
+        *operands: Arrays.
+        **options: Hashable options.
+    """
+    bound: list[jax.Array] = step_p.bind(
+        *operands, step=step, options=tuple(options.items()), batched=()
+    )
+    return bound
+
+
+def options_of(name: str, params: Mapping[str, Any], shape: Sequence[int]) -> dict[str, Any]:
+    """Returns the options of the step ``added`` for an equation.
+
+    Args:
+        name: The name of the primitive, or of the primitive of a joined sum over devices.
+        params: The parameters of the equation.
+        shape: The shape of the result.
+    """
+    own = {"name": name, "params": tuple(params.items()), "axis_names": ()}
+    if name == "samebits_whole":
+        own = {key: params[key] for key in own}
+    return {**own, "shape": tuple(shape), "is_onto": False}
+
+
+def equation(like: Any, operands: Sequence[Any], state: Any, options: Mapping[str, Any]) -> Any:
+    """Returns the equation of the state of what an operation adds.
+
+    Args:
+        like: The equation of the operation.
+        operands: The variable of the level, and the operands.
+        state: The variable of the state.
+        options: The options of the step.
+    """
+    params = {"step": "added", "options": tuple(options.items()), "batched": ()}
+    return like.replace(primitive=step_p, params=params, invars=[*operands], outvars=[state])
+
+
+def merge(like: Any, operands: Sequence[Any], state: Any) -> Any:
+    """Returns the equation that merges two states."""
+    params = {"step": "merged", "options": (), "batched": ()}
+    return like.replace(
+        primitive=step_p,
+        params=params,
+        invars=[*operands],
+        outvars=[state],
+        effects=frozenset(),
+    )
+
+
+def onto(added: Any, state: Any, out: Any) -> Any:
+    """Returns an equation of the step ``added`` that adds to a state.
+
+    Args:
+        added: The equation.
+        state: The variable of the state to add to.
+        out: The variable of the result.
+    """
+    level, *operands = added.invars
+    options = {**dict(added.params["options"]), "is_onto": True}
+    params = {**added.params, "options": tuple(options.items())}
+    return added.replace(params=params, invars=[level, state, *operands], outvars=[out])
+
+
+def empty(like: Any, state: Any) -> Any:
+    """Returns the equation of a state without terms."""
+    options = (("shape", tuple(state.aval.shape[1:])),)
+    params = {"step": "zeros", "options": options, "batched": ()}
+    return like.replace(
+        primitive=step_p, params=params, invars=[], outvars=[state], effects=frozenset()
+    )
+
+
+def state_type(result: Any) -> Any:
+    """Returns the type of the state of sums.
+
+    Args:
+        result: The type of the sums.
+    """
+    return _words_of(result.shape, states.WORDS)
+
+
+def stacked_type(state: Any, length: int) -> Any:
+    """Returns the type of states as a scan stacks them, one for each iteration."""
+    return jax.core.ShapedArray((length, *state.shape), state.dtype)
+
+
+def type_of_all(state: Any, length: int | None) -> Any:
+    """Returns the type of the state of the sums of all iterations; of one if there is no length."""
+    if length is None:
+        return state
+    return jax.core.ShapedArray((state.shape[0], length, *state.shape[1:]), state.dtype)
+
+
+def words_first(like: Any, stacked: Any, state: Any) -> Any:
+    """Returns the equation of the state of all iterations, from stacked states."""
+    params = {"step": "words_first", "options": (), "batched": ()}
+    return like.replace(
+        primitive=step_p,
+        params=params,
+        invars=[stacked],
+        outvars=[state],
+        effects=frozenset(),
+    )
+
+
+def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
+    """Returns the number of levels of an operation.
+
+    Args:
+        operands: The types of its operands.
+        options: The options of its step.
+    """
+    names = options["axis_names"]
+    return operations.operation(options["name"], operands, dict(options["params"]), names).levels
+
+
+def _added(
+    level: jax.Array,
+    *operands: jax.Array,
+    name: str,
+    params: Any,
+    axis_names: Any,
+    shape: Any,
+    is_onto: bool,
+) -> list[jax.Array]:
+    del shape
+    state, taken = (operands[0], operands[1:]) if is_onto else (None, operands)
+    found = operations.operation(name, taken, dict(params), axis_names)
+    return [operations.added(found, level, state, *taken)]
+
+
+def _merged(state: jax.Array, other: jax.Array) -> list[jax.Array]:
+    return [states.merged(state, other)]
+
+
+def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.Array]:
+    """Returns the state after values that are one term each. They count at the first level."""
+    wide = arithmetic.widen(value)
+    zero = lax.full_like(wide, 0)
+    counts = jnp.broadcast_to(lax.le(level, np.int32(0)), wide.shape)
+    return [states.with_parts(state, lax.select(counts, wide, zero), zero, zero)]
+
+
+def _negated(state: jax.Array) -> list[jax.Array]:
+    high, low, slack = states.unpacked(state)
+    return [states.packed([lax.neg(high), lax.neg(low), slack])]
+
+
+def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
+    """Returns the words of all sums, and then their totals, after one more count.
+
+    Small arrays are counted together: XLA takes long to compile the equations of one.
+
+    Args:
+        level: The level that was counted.
+        *several: Words, then totals, then states, of as many arrays of sums.
+        dtype: The dtype of the sums.
+        last: The last level.
+    """
+    number = len(several) // 3
+    kinds = [several[i * number : (i + 1) * number] for i in range(3)]
+    if number == 1:
+        return [*states.counted(level, *several, dtype=dtype, last=last)]
+    shapes = [each.shape for each in kinds[0]]
+    flat = [
+        lax.concatenate(
+            [lax.reshape(x, (*x.shape[:lead], size(s))) for x, s in zip(kind, shapes, strict=True)],
+            lead,
+        )
+        for lead, kind in zip((0, 1, 1), kinds, strict=True)
+    ]
+    results = states.counted(level, *flat, dtype=dtype, last=last)
+    sizes = [size(shape) for shape in shapes]
+    return [
+        lax.reshape(part, (*part.shape[:lead], *shape))
+        for lead, result in enumerate(results)
+        for part, shape in zip(lax.split(result, sizes, lead), shapes, strict=True)
+    ]
+
+
+def size(shape: Sequence[int]) -> int:
+    """Returns the number of elements of an array."""
+    return math.prod(shape)
+
+
+def _rounded(state: jax.Array, *, dtype: Any) -> list[jax.Array]:
+    return [states.rounded(state, dtype)]
+
+
+def _values(words: jax.Array, *, dtype: Any) -> list[jax.Array]:
+    return [fence(states.values(words, dtype))]
+
+
+def _in_doubt(*words: jax.Array, axis_names: Any) -> list[jax.Array]:
+    """Returns whether an element is in doubt, on a device along some mesh axes."""
+    are = [lax.convert_element_type(states.is_any_in_doubt(each), np.int32) for each in words]
+    most = functools.reduce(lax.max, are)
+    most = lax.pmax(most, axis_names) if axis_names else most
+    return [lax.gt(most, np.int32(0))]
+
+
+def _words_first(stacked: jax.Array) -> list[jax.Array]:
+    return [lax.transpose(stacked, (1, 0, *range(2, stacked.ndim)))]
+
+
+def _zeros(*, shape: Any) -> list[jax.Array]:
+    return [states.zeros(shape)]
+
+
+_STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
+    "added": _added,
+    "counted": _counted,
+    "exactly": _exactly,
+    "in_doubt": _in_doubt,
+    "merged": _merged,
+    "negated": _negated,
+    "rounded": _rounded,
+    "values": _values,
+    "words_first": _words_first,
+    "zeros": _zeros,
+}
+
+
+def _function(step: str, options: Options, batched: Any) -> Callable[..., Any]:
+    function = functools.partial(_STEPS[step], **dict(options))
+    for axes in batched:
+        function = jax.vmap(function, axes)
+    return function
+
+
+def _types(*avals: Any, step: str, options: Options, batched: Any) -> list[Any]:
+    """Returns the types of the results, without a trace of the step where they are plain."""
+    known = dict(options)
+    if not batched and step in ("added", "zeros"):
+        return [_words_of(known["shape"], states.WORDS)]
+    if not batched and step == "merged":
+        return [jax.core.ShapedArray(avals[0].shape, avals[0].dtype)]
+    if not batched and step == "counted":
+        number = (len(avals) - 1) // 3
+        return [jax.core.ShapedArray(a.shape, a.dtype) for a in avals[1 : 1 + 2 * number]]
+    kinds = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+    if known.get("axis_names"):  # A sum over devices has the type of the sum of one device.
+        options = tuple((k, () if k == "axis_names" else v) for k, v in options)
+    with arithmetic.wide(), shardings.no_mesh():
+        results = jax.eval_shape(_function(step, options, batched), *kinds)
+    return [jax.core.ShapedArray(each.shape, each.dtype) for each in results]
+
+
+def _words_of(shape: Sequence[int], words: int) -> Any:
+    return jax.core.ShapedArray((states.HALVES * words, *shape), np.dtype(np.uint32))
+
+
+def _lower(context: Any, *operands: Any, step: str, options: Options, batched: Any) -> Any:
+    names = dict(options).get("axis_names", ())
+    rule = mlir.lower_fun(_function(step, options, batched), multiple_results=True)
+    kept = arithmetic.are_kept_on(lowering.platforms(context))
+    with (
+        arithmetic.wide(),
+        arithmetic.where_subnormals(are_kept=kept),
+        lowering.without_varying_types(lowering.natively(context)) as own,
+    ):
+        if names:
+            return rule(own, *operands)
+        with shardings.no_mesh():
+            return rule(shardings.without_shardings(own), *operands)
+
+
+def _batch(values: Any, dims: Any, *, step: str, options: Options, batched: Any) -> Any:
+    results = step_p.bind(*values, step=step, options=options, batched=(*batched, tuple(dims)))
+    return results, (0,) * len(results)
+
+
+step_p.def_impl(functools.partial(xla.apply_primitive, step_p))
+step_p.def_abstract_eval(_types)
+batching.primitive_batchers[step_p] = _batch
+mlir.register_lowering(step_p, _lower)
+
+#: The level of a plain state, as an array.
+PLAIN = np.int32(terms.PLAIN)
+#: The words of a dtype that are in doubt.
+IN_DOUBT = interval.IN_DOUBT

@@ -1,0 +1,170 @@
+"""Writes the jaxpr of a scan that carries states of sums.
+
+``plan`` has found the operations whose sums stay unrounded. Here the body gets their equations, the
+nests get outputs for their states, and all of them get one more input: the level to count. The scan
+over micro-batches ::
+
+    { lambda ; c:f32[4,3] x:f32[8,4] y:f32[8,3]. let
+        z:f32[4,3] = dot_general[(([0], [0]), ([], []))] x y
+        d:f32[4,3] = add c z
+      in (d,) }
+
+gets this body. The old equations are dead, unless the body reads their results elsewhere::
+
+    { lambda ; l:i32[] s:u32[6,4,3] x:f32[8,4] y:f32[8,3]. let
+        t:u32[6,4,3] = samebits_unrounded[step=added name=dot_general ...] l x y
+        u:u32[6,4,3] = samebits_unrounded[step=merged] s t
+      in (u,) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs
+from impl._portable.carried_sums import steps
+from impl._portable.carried_sums.scope import Atom, NestStates, Scope
+from impl._reading import control_flow
+from impl._reading.control_flow import Carry
+
+
+def with_states(scope: Scope, outputs: Sequence[Atom]) -> Any:
+    """Returns a body with other outputs, whose first input is the level.
+
+    Args:
+        scope: The body, with its plan.
+        outputs: The outputs: variables of the body, or of its states.
+
+    Returns:
+        The jaxpr, without equations that no output needs.
+    """
+    equations = []
+    for equation in scope.jaxpr.eqns:
+        nest = scope.nests.get(id(equation))
+        equations += [equation] if nest is None else _nest(scope, nest)
+    jaxpr = scope.jaxpr.replace(
+        invars=[scope.level, *scope.jaxpr.invars],
+        eqns=[*equations, *scope.added],
+        outvars=[*outputs],
+    )
+    return jax_internals.without_dead_code(jaxpr)
+
+
+def _nest(scope: Scope, nest: NestStates) -> list[Any]:
+    """Returns the equation of a loop, a condition or a checkpoint that also returns states."""
+    if nest.bodies[0].runs == "loop":
+        return _loop(scope, nest)
+    bodies = []
+    for index, each in enumerate(nest.scopes):
+        states = []
+        for at, state, out, _ in nest.states:
+            own = state
+            if at != index:  # Another branch runs, and adds nothing.
+                own = jaxprs.variable(out.aval)
+                each.added.append(steps.empty(nest.equation, own))
+            states.append(own)
+        bodies.append(with_states(each, [*each.jaxpr.outvars, *states]))
+    first = 1 if nest.bodies[0].runs == "branch" else 0
+    operands = [*nest.equation.invars]
+    operands.insert(first, scope.level)
+    outs = [*nest.equation.outvars, *(out for _, _, out, _ in nest.states)]
+    return [control_flow.with_bodies(nest.equation.replace(invars=operands, outvars=outs), bodies)]
+
+
+def _loop(scope: Scope, nest: NestStates) -> list[Any]:
+    """Returns the equations of a scan inside the body, which stacks states or carries them."""
+    (body,), (inner,) = nest.bodies, nest.scopes
+    carried = [(state, out) for _, state, out, is_carried in nest.states if is_carried]
+    stacked = [(state, out) for _, state, out, is_carried in nest.states if not is_carried]
+    like, old = nest.equation, inner.jaxpr
+    before = [jaxprs.variable(out.aval) for _, out in carried]
+    after = [jaxprs.variable(out.aval) for _, out in carried]
+    for (state, _), first, last in zip(carried, before, after, strict=True):
+        _merge(inner, like, state, first, last)
+    number = len(body.carries)
+    first_slice = next(
+        (i for i, each in enumerate(body.inputs) if not isinstance(each, (int, Carry))),
+        len(body.inputs),
+    )
+    outs = [*old.outvars[:number], *after, *old.outvars[number:], *(s for s, _ in stacked)]
+    invars = [*old.invars[:first_slice], *before, *old.invars[first_slice:]]
+    inner.jaxpr = old.replace(invars=invars)
+    new = with_states(inner, outs)
+    raw = [
+        jaxprs.variable(steps.stacked_type(state.aval, like.params["length"]))
+        for state, _ in stacked
+    ]
+    moved = [
+        steps.words_first(like, *pair) for pair in zip(raw, (o for _, o in stacked), strict=True)
+    ]
+    starts = [jaxprs.variable(out.aval) for _, out in carried]
+    empties = [steps.empty(like, start) for start in starts]
+    operands = [*like.invars[:first_slice], *starts, *like.invars[first_slice:]]
+    results = [
+        *like.outvars[:number],
+        *(out for _, out in carried),
+        *like.outvars[number:],
+        *raw,
+    ]
+    params = jaxprs.scan_with(
+        like.params,
+        jaxprs.reclosed(like.params["jaxpr"], new),
+        constants=1 + jax_internals.scan_constants(like.params),
+        carried=number + len(carried),
+        stacked=len(outs) - number - len(carried),
+    )
+    scan = like.replace(params=params, invars=[scope.level, *operands], outvars=results)
+    return [*empties, scan, *moved]
+
+
+def _merge(scope: Scope, like: Any, state: Atom, first: Atom, last: Atom) -> None:
+    """Adds the equation that adds the state of one iteration to the state before it.
+
+    Args:
+        scope: The body.
+        like: An equation of the body.
+        state: The state of one iteration.
+        first: The state before.
+        last: The state after it.
+    """
+    own = [each for each in scope.added if each.outvars[0] is state]
+    merge = steps.onto(own[0], first, last) if own else steps.merge(like, [first, state], last)
+    scope.added.append(merge)
+
+
+def outer(
+    scope: Scope, params: Mapping[str, Any], kept: Sequence[int], states: Sequence[Atom]
+) -> dict[str, Any]:
+    """Returns the parameters of the scan that carries states.
+
+    Its operands are the level, the constants, the carries that are kept, the states, the slices.
+
+    Args:
+        scope: The body, with its plan.
+        params: The parameters of the scan.
+        kept: The positions of the carries that stay as they are.
+        states: The variables of the states.
+    """
+    constants = jax_internals.scan_constants(params)
+    number = jax_internals.scan_carried(params)
+    old = scope.jaxpr
+    before = [jaxprs.variable(state.aval) for state in states]
+    after = [jaxprs.variable(state.aval) for state in states]
+    like = scope.added[0] if scope.added else old.eqns[-1]
+    for state, first, last in zip(states, before, after, strict=True):
+        _merge(scope, like, state, first, last)
+    ys = old.outvars[number:]
+    new = with_states(scope, [*(old.outvars[i] for i in kept), *after, *ys])
+    carries = [old.invars[constants + i] for i in kept]
+    slices = old.invars[constants + number :]
+    invars = [scope.level, *old.invars[:constants], *carries, *before, *slices]
+    new = new.replace(invars=invars)
+    return jaxprs.scan_with(
+        params,
+        jaxprs.reclosed(params["jaxpr"], new),
+        constants=1 + constants,
+        carried=len(kept) + len(states),
+        stacked=len(ys),
+    )

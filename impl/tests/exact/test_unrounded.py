@@ -1,0 +1,188 @@
+"""States of sums hold the exact sum within their slack, and levels add up to all terms.
+
+Tests: impl._exact.unrounded.operations, impl._exact.unrounded.states, impl._exact.unrounded.terms.
+"""
+
+import functools
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.nearest import interval
+from impl._exact.unrounded import operations, states, terms
+from impl.tests.exact._sums import assert_same, rough
+from spec.oracles.nearest import nearest, nearest_product, nearest_scatter
+
+PRODUCT = {"dimension_numbers": (((0,), (0,)), ((), ()))}
+ROWS = {
+    "dimension_numbers": lax.ScatterDimensionNumbers((1,), (0,), (0,)),
+    "indices_are_sorted": False,
+    "unique_indices": False,
+    "mode": lax.GatherScatterMode.FILL_OR_DROP,
+}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def wide():
+    with arithmetic.wide():
+        yield
+
+
+def counter(name, params, parts):
+    """Returns a function from a level to the state of the terms of several calls."""
+
+    @jax.jit
+    def count(level):
+        state = None
+        for operands in parts:
+            found = operations.operation(name, operands, params)
+            state = operations.added(found, level, state, *operands)
+        return state
+
+    return count
+
+
+def plain(name, params, parts, dtype=np.float32):
+    """Returns the rounded sums, and how many are in doubt."""
+    words = states.rounded(counter(name, params, parts)(np.int32(terms.PLAIN)), dtype)
+    return np.asarray(states.values(words, dtype)), int(interval.is_doubt(words).sum())
+
+
+def by_levels(name, params, parts, dtype=np.float32):
+    """Returns the sums whose terms were counted level by level."""
+    number = operations.operation(name, parts[0], params).levels
+    count = counter(name, params, parts)
+    shape = jax.eval_shape(count, np.int32(0)).shape[1:]
+    words = jnp.full(shape, interval.IN_DOUBT, np.dtype(f"i{np.dtype(dtype).itemsize}"))
+    total = states.zeros(shape, states.TOTAL_WORDS)
+    fold = jax.jit(functools.partial(states.counted, dtype=dtype, last=number - 1))
+    for level in map(np.int32, range(number)):
+        words, total = fold(level, words, total, count(level))
+    assert not interval.is_doubt(words).any()
+    return np.asarray(states.values(words, dtype))
+
+
+def pieces(*arrays):
+    """Returns three parts of arrays, of other lengths."""
+    return [[jnp.asarray(a[i:j]) for a in arrays] for i, j in ((0, 7), (7, 8), (8, None))]
+
+
+def test_products_are_exact(rng):
+    a, b = rough(rng, (24, 3), spread=8), rough(rng, (24, 4), spread=8)
+    want = nearest_product(a.T, b, np.float32)
+    got, doubts = plain("dot_general", PRODUCT, pieces(a, b))
+    assert doubts == 0
+    assert_same(got, want)
+    assert_same(by_levels("dot_general", PRODUCT, pieces(a, b)), want)
+
+
+def test_products_that_cancel_are_in_doubt_and_are_counted_again(rng):
+    a, b = rough(rng, (12, 3)), rough(rng, (12, 4))
+    a, b = np.concatenate([a, a]), np.concatenate([b, -b])
+    b[-1, 0] *= 2
+    assert plain("dot_general", PRODUCT, pieces(a, b))[1] > 0
+    want = nearest_product(a.T, b, np.float32)
+    assert_same(by_levels("dot_general", PRODUCT, pieces(a, b)), want)
+
+
+def test_ties_of_short_numbers_are_decided_without_another_count():
+    a = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
+    b = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
+    got, doubts = plain("dot_general", PRODUCT, pieces(a, b))
+    assert doubts == 0
+    assert got == 2.0**24 + 2
+    got, doubts = plain("dot_general", PRODUCT, pieces(a[:2], b[:2]))
+    assert (got, doubts) == (2.0**24, 0)
+    # The last term is in the second word.
+    x = np.float32([[2.0**24], [1.0], [2.0**-40]] + [[0.0]] * 8)
+    got, doubts = plain("reduce_sum", {"axes": (0,)}, pieces(x))
+    assert (got, doubts) == (2.0**24 + 2, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_sums_are_exact(rng, dtype):
+    x = rough(rng, (24, 5), dtype, spread=6)
+    want = nearest(x, x.dtype)
+    got, doubts = plain("reduce_sum", {"axes": (0,)}, pieces(x), x.dtype)
+    assert doubts == 0
+    assert_same(got, want)
+
+
+def test_sums_of_a_wide_range(rng):
+    x = rough(rng, (24, 5), spread=100)
+    x[12:] = -x[:12]
+    x[3] *= 1 + 2.0**-20
+    assert_same(by_levels("reduce_sum", {"axes": (0,)}, pieces(x)), nearest(x))
+
+
+def test_scatters_are_exact(rng):
+    index, updates = rng.integers(0, 4, 24), rough(rng, (24, 3))
+    parts = [
+        [jnp.zeros((4, 3), np.float32), jnp.asarray(i)[:, None], u]
+        for i, u in pieces(index, updates)
+    ]
+    want = nearest_scatter(np.zeros((4, 3), np.float32), index, updates)
+    got, doubts = plain("scatter-add", ROWS, parts)
+    assert doubts == 0
+    assert_same(got, want)
+    assert_same(by_levels("scatter-add", ROWS, parts), want)
+
+
+def test_infinities_and_nans_are_sums_of_ieee_754():
+    inf, nan = np.inf, np.nan
+    x = np.float32([[inf, inf, nan, 1], [1, -inf, 1, -1]] + [[0, 0, 0, 0]] * 8)
+    want = np.float32([inf, nan, nan, 0])
+    assert_same(plain("reduce_sum", {"axes": (0,)}, pieces(x))[0], want)
+    ones = np.ones((10, 1), np.float32)
+    got, doubts = plain("dot_general", PRODUCT, pieces(ones, x))
+    # Next to an infinity, a product has no parts, so the bound of the last sum is greater.
+    assert_same(got[0, :3], want[:3])
+    assert doubts == 1
+    assert_same(by_levels("dot_general", PRODUCT, pieces(ones, x))[0, 3:], want[3:])
+
+
+def test_a_sum_of_zeros_is_positive():
+    x = np.full((10, 2), -0.0, np.float32)
+    assert_same(plain("reduce_sum", {"axes": (0,)}, pieces(x))[0], np.zeros(2, np.float32))
+
+
+def test_the_slack_bounds_the_error(rng):
+    # The bits of a long product are more than two words hold.
+    a, b = rough(rng, (200, 4), spread=60), rough(rng, (200, 4), spread=60)
+    state = counter("dot_general", PRODUCT, pieces(a, b))(np.int32(terms.PLAIN))
+    high, low, slack = (np.asarray(each) for each in states.unpacked(state))
+    for i, j in np.ndindex(4, 4):
+        pairs = zip(a[:, i], b[:, j], strict=True)
+        exact = sum(Fraction(float(x)) * Fraction(float(y)) for x, y in pairs)
+        error = abs(Fraction(float(high[i, j])) + Fraction(float(low[i, j])) - exact)
+        assert error <= Fraction(float(slack[i, j]))
+
+
+def test_merging_keeps_what_two_words_do_not_hold():
+    def state(value):
+        return states.of_parts(*(jnp.full((1,), x, np.float64) for x in (value, 0, 0)))
+
+    total = state(1.0)
+    for value in (2.0**-60, 2.0**-120, 2.0**-170, 0.0):
+        total = states.merged(total, state(value))
+    *_, slack = states.unpacked(total)
+    assert slack[0] >= 2.0**-170
+
+
+def test_which_operations_have_states():
+    f32, i32, f64 = (jax.ShapeDtypeStruct((2, 2), d) for d in (np.float32, np.int32, np.float64))
+    assert operations.is_known("dot_general", [f32, f32], f32)
+    assert not operations.is_known("dot_general", [f64, f64], f32)
+    assert not operations.is_known("dot_general", [i32, f32], f32)
+    assert not operations.is_known("reduce_sum", [f64], f64)
+    assert not operations.is_known("exp", [f32], f32)

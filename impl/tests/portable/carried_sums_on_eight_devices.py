@@ -1,0 +1,116 @@
+"""Micro-batches on 1, 2 and 8 devices; ``test_carried_sums_on_devices`` runs it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+from impl._exact.unrounded import states
+from impl.tests.exact._sums import assert_same, rough
+
+BATCH = 48
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(7)
+    shapes = {"embedding": (5, 3), "bias": (3,), "layers": (2, 3, 3), "tied": (3, 3)}
+    params = {name: jnp.asarray(rough(rng, s, spread=2)) / 4 for name, s in shapes.items()}
+    return params, jnp.asarray(rng.integers(0, 5, BATCH))
+
+
+def loss(params, tokens):
+    """Returns the loss of a network with a scan over layers, remat and tied weights."""
+
+    @jax.checkpoint
+    def layer(h, own):
+        return jnp.tanh(h @ own + params["bias"]) @ params["tied"], None
+
+    h, _ = lax.scan(layer, params["embedding"][tokens], params["layers"])
+    return jnp.sum((h @ params["embedding"].T) ** 2) / BATCH
+
+
+def accumulated(params, tokens, number, *, varies=False):
+    """Returns the gradient of micro-batches, added in a scan."""
+    start = jnp.float32(0), jax.tree.map(jnp.zeros_like, params)
+    if varies:  # With check_vma, the zeros of ``params`` vary as ``params`` do.
+        start = lax.pcast(start[0], ("d",), to="varying"), start[1]
+
+    def add(total, part):
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(params, part)), None
+
+    return lax.scan(add, start, tokens.reshape(number, -1))[0]
+
+
+def assert_equal(got, want):
+    for one, another in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert np.asarray(another).any()
+        assert_same(one, another)
+
+
+def mesh_of(devices):
+    return Mesh(np.array(jax.devices()[:devices]), ("d",))
+
+
+@pytest.fixture(scope="module")
+def want(problem):
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        return jax.jit(jax.value_and_grad(loss))(*problem)
+
+
+@pytest.mark.parametrize(("devices", "number"), [(1, 2), (1, 12), (2, 3), (8, 6), (8, 1)])
+def test_sharded_by_jit(problem, want, devices, number):
+    params, tokens = problem
+    mesh = mesh_of(devices)
+    placed = jax.device_put(tokens, NamedSharding(mesh, P("d")))
+    params = jax.device_put(params, NamedSharding(mesh, P()))
+    step = jax.jit(functools.partial(accumulated, number=number))
+    assert_equal(step(params, placed), want)
+
+
+@pytest.mark.parametrize(
+    ("devices", "number", "check"), [(2, 12, True), (8, 3, False), (8, 2, True)]
+)
+def test_in_a_shard_map(problem, want, devices, number, check):
+    def step(params, tokens):
+        if check:
+            params = lax.pcast(params, ("d",), to="varying")
+        return lax.psum(accumulated(params, tokens, number, varies=check), "d")
+
+    mapped = jax.shard_map(
+        step, mesh=mesh_of(devices), in_specs=(P(), P("d")), out_specs=P(), check_vma=check
+    )
+    assert_equal(jax.jit(mapped)(*problem), want)
+
+
+def test_a_second_count_on_devices_that_do_not_share_a_sum(monkeypatch):
+    # Along "m", devices have other sums: all of them count again if one has to.
+    rng = np.random.default_rng(1)
+    x, y = (jnp.asarray(rough(rng, shape, spread=3)) for shape in ((16, 3), (16, 8)))
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("d", "m"))
+
+    def step(x, y):
+        def add(total, part):
+            return total + part[0].T @ part[1], None
+
+        parts = x.reshape(2, -1, 3), y.reshape(2, -1, y.shape[1])
+        total, _ = lax.scan(add, jnp.zeros((3, y.shape[1])), parts)
+        return lax.psum(total, "d")
+
+    specs = {"in_specs": (P("d"), P("d", "m")), "out_specs": P(None, "m")}
+    with monkeypatch.context() as patch:
+        patch.setattr(states, "_SAFE", 2.0**70)
+        got = jax.jit(jax.shard_map(step, mesh=mesh, check_vma=False, **specs))(x, y)
+    assert_same(got, jax.jit(lambda x, y: x.T @ y)(x, y))

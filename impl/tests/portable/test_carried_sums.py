@@ -1,0 +1,240 @@
+"""Sums that a ``scan`` carries have the bits of one sum; others say why they are not joined.
+
+Tests: impl._portable.carried_sums.finish, impl._portable.carried_sums.functions,
+impl._portable.carried_sums.lower, impl._portable.carried_sums.plan,
+impl._portable.carried_sums.scope, impl._portable.carried_sums.steps,
+impl._portable.carried_sums.write.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+from impl._exact.unrounded import states
+from impl._mode import modes
+from impl._portable.carried_sums import lower
+from impl.tests.exact._sums import assert_same, rough
+
+ROWS = 12
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        yield
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def zeros(tree):
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def accumulated(function, number, *arrays):
+    """Returns the sum of a function of parts, which a scan carries."""
+    parts = [a.reshape(number, -1, *a.shape[1:]) for a in arrays]
+    empty = jax.eval_shape(function, *(part[0] for part in parts))
+    start = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), empty)
+    return lax.scan(lambda c, p: (jax.tree.map(jnp.add, c, function(*p)), None), start, parts)[0]
+
+
+def assert_one_sum(function, *arrays, numbers=(1, 2, 3, 12)):
+    """Raises unless scans over some numbers of parts give the bits of the whole."""
+    arrays = [jnp.asarray(a) for a in arrays]
+    whole = jax.jit(function)(*arrays)
+    assert any(np.asarray(leaf).any() for leaf in jax.tree.leaves(whole))
+    for number in numbers:
+        got = jax.jit(lambda *a, n=number: accumulated(function, n, *a))(*arrays)
+        for one, another in zip(jax.tree.leaves(got), jax.tree.leaves(whole), strict=True):
+            assert not np.isnan(np.asarray(one, np.float32)).any()
+            assert_same(one, another, str(number))
+
+
+def reasons(function, *args):
+    """Returns, for each float that the scan in a function carries, why it is not joined."""
+    jaxpr = jax.make_jaxpr(function)(*args)
+    (scan,) = (e for e in jaxpr.eqns if e.primitive.name == "scan")
+    return [each.reason for each in lower.carried_sums(scan.params, modes.current())[1]]
+
+
+def test_products_sums_and_scatters(rng):
+    x, y, i = (
+        rough(rng, (ROWS, 3), spread=8),
+        rough(rng, (ROWS, 4), spread=8),
+        rng.integers(0, 5, ROWS),
+    )
+
+    def sums(x, y, i):
+        return x.T @ y * 3, x.sum(0) / 7, jnp.zeros((5, 4)).at[i].add(y), (2 * x).sum()
+
+    assert_one_sum(sums, x, y, i)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_floats_of_16_bits(rng, dtype):
+    x, y = rough(rng, (ROWS, 3), dtype, spread=2), rough(rng, (ROWS, 4), dtype, spread=2)
+    assert_one_sum(lambda x, y: (x.T @ y, x.sum(0)), x, y, numbers=(3, 12))
+
+
+def test_the_gradient_of_a_convolution(rng):
+    images, kernel = (
+        rough(rng, (ROWS, 2, 5), spread=4),
+        jnp.asarray(rough(rng, (3, 2, 3), spread=4)),
+    )
+
+    def gradient(images):
+        def loss(kernel):
+            return jnp.sum(lax.conv_general_dilated(images, kernel, (1,), "SAME") ** 2)
+
+        return jax.grad(loss)(kernel)
+
+    assert_one_sum(gradient, images, numbers=(3, 12))
+
+
+def weights(rng):
+    shapes = {"embedding": (5, 4), "layers": {"w": (2, 4, 4), "b": (2, 4)}, "tied": (4, 4)}
+    leaves, tree = jax.tree.flatten(shapes, is_leaf=lambda x: isinstance(x, tuple))
+    return jax.tree.unflatten(tree, [jnp.asarray(rough(rng, s, spread=2)) / 4 for s in leaves])
+
+
+def network(params, tokens, *, remat=False):
+    """Returns the loss of a network with a scan over layers, and with tied weights."""
+
+    def layer(h, own):
+        return jnp.tanh(h @ own["w"] + own["b"]) @ params["tied"], None
+
+    h = params["embedding"][tokens]
+    h, _ = lax.scan(jax.checkpoint(layer) if remat else layer, h, params["layers"])
+    return jnp.sum((h @ params["embedding"].T) ** 2) / ROWS
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_a_scan_over_layers_tied_weights_and_remat(rng, remat):
+    params = weights(rng)
+
+    def step(tokens):
+        return jax.value_and_grad(network)(params, tokens, remat=remat)
+
+    assert_one_sum(step, rng.integers(0, 5, ROWS), numbers=(3,))
+
+
+def test_a_condition(rng):
+    x, y, i = rough(rng, (ROWS, 3)), rough(rng, (ROWS, 4)), np.arange(ROWS)
+
+    def sums(x, y, i):
+        return lax.cond(i[0] >= 0, lambda: x.T @ y, lambda: jnp.zeros((3, 4)))
+
+    assert_one_sum(sums, x, y, i, numbers=(3,))
+
+
+def test_a_loop_with_a_counter(rng):
+    x = jnp.asarray(rough(rng, (ROWS, 3)))
+
+    def loop(x):
+        def add(i, total):
+            part = lax.dynamic_slice_in_dim(x, 4 * i, 4)
+            return total + part.T @ part
+
+        return lax.fori_loop(0, 3, add, jnp.zeros((3, 3)))
+
+    assert_same(jax.jit(loop)(x), jax.jit(lambda x: x.T @ x)(x))
+
+
+def test_a_start_other_than_0_is_added_once(rng):
+    x = jnp.asarray(rough(rng, (ROWS, 3)))
+
+    def loop(start, x):
+        return lax.scan(lambda c, p: (c + p.sum(0), None), start, x.reshape(3, 4, 3))[0]
+
+    start = jnp.float32([1, 0, -5])
+    assert_same(jax.jit(loop)(start, x), jax.jit(lambda s, x: s + x.sum(0))(start, x))
+
+
+def test_elements_in_doubt_are_counted_again(rng, monkeypatch):
+    calls = []
+    original = states.folded
+
+    def folded(*args):
+        calls.append(args)
+        return original(*args)
+
+    x, y = rough(rng, (ROWS, 3)), rough(rng, (ROWS, 4))
+    y[:, 0] = np.where(np.arange(ROWS) % 2, 1, -1) * np.repeat(y[::2, 0], 2)
+    x[1::2] = x[::2]  # The first column of the product is 0.
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    whole = jax.jit(lambda x, y: x.T @ y)(x, y)
+    assert not np.asarray(whole)[:, 0].any()
+    with monkeypatch.context() as patch:
+        patch.setattr(states, "_SAFE", 2.0**80)  # All elements are in doubt.
+        patch.setattr(states, "folded", folded)
+        got = jax.jit(lambda x, y: accumulated(lambda x, y: x.T @ y, 3, x, y))(x, y)
+    assert calls
+    assert_same(got, whole)
+    assert_one_sum(lambda x, y: x.T @ y, x, y, numbers=(3,))
+
+
+def test_a_momentum_keeps_its_meaning():
+    def loop(x):
+        return lax.scan(lambda c, p: (0.9 * c + p.sum(0), None), jnp.zeros(3), x)[0]
+
+    assert reasons(loop, jnp.ones((3, 4, 3))) == [
+        "its next value is no sum of it and another value"
+    ]
+
+
+def test_a_carry_that_is_read_keeps_its_meaning():
+    def loop(x):
+        return lax.scan(lambda c, p: (c + p.sum(0), c), jnp.zeros(3), x)
+
+    assert reasons(loop, jnp.ones((3, 4, 3))) == ["the body reads it elsewhere too"]
+
+
+def test_clipping_by_parts_keeps_its_meaning():
+    def loop(x):
+        def step(total, part):
+            g = part.T @ part
+            return total + g / jnp.maximum(1, jnp.abs(g).max()), None
+
+        return lax.scan(step, jnp.zeros((3, 3)), x)[0]
+
+    (reason,) = reasons(loop, jnp.ones((3, 4, 3)))
+    assert reason == "div is not linear in the sum, or has a factor of each iteration"
+
+
+def test_the_audit_names_the_sums_that_are_joined_and_why_others_are_not():
+    def loop(x):
+        def step(totals, part):
+            whole, clipped, mean = totals
+            g = part.T @ part
+            clipped = clipped + g / jnp.maximum(1, jnp.abs(g).max())
+            return (whole + g, clipped, 0.9 * mean + part.mean()), None
+
+        return lax.scan(step, (jnp.zeros((3, 3)), jnp.zeros((3, 3)), jnp.float32(0)), x)[0]
+
+    joined, apart = impl.audit(loop)(jnp.ones((4, 5, 3))).notes
+    assert joined.startswith("A loop carries these sums without rounding them: f32[3,3] at ")
+    assert joined.count("f32") == 1
+    assert apart.startswith("A loop rounds these sums in each iteration: f32[3,3] at ")
+    assert "because div is not linear in the sum, or has a factor of each iteration" in apart
+    assert apart.count("f32") == 1
+
+
+def test_a_scan_without_sums_is_lowered_as_it_is():
+    def loop(x):
+        return lax.scan(lambda c, p: (jnp.tanh(c + p), None), jnp.zeros(3), x)[0]
+
+    x = jnp.ones((3, 3))
+    assert "samebits" not in str(jax.jit(loop).lower(x).as_text()).replace("samebits_mode", "")
+
+
+def test_without_the_guarantee_nothing_changes(rng):
+    x = jnp.asarray(rough(rng, (ROWS, 3)))
+    with impl.deterministic(guarantee="run_to_run"):
+        text = jax.jit(lambda x: accumulated(lambda p: p.sum(0), 3, x)).lower(x).as_text()
+    assert "ui32" not in text

@@ -27,6 +27,7 @@ GUIDES = {
     "reading-an-audit.md": "train.py",
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,
+    "one-policy.md": None,
     "several-processes.md": None,
     "comparing-runs.md": None,
     "resuming.md": None,

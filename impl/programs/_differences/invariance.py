@@ -308,6 +308,12 @@ _SUBJECTS = {
 }
 
 
+_NO_EQUATION = """
+
+Each equation that can round has the same elements. Either the index of a row chooses among them, as
+in a dropout, or the difference is gone when the results of each equation are kept."""
+
+
 def _subject(program: _Program, name: str) -> str:
     return f"{program.name} {_SUBJECTS[name]}, with {in_words(modes.current())}"
 
@@ -352,5 +358,5 @@ def _first_change(program: _Program, number: int, change: Change) -> str:
     except Exception as error:  # noqa: BLE001  # The failure itself must be shown.
         return f"\n\n(The first equation could not be found: {error})"
     if difference is None:
-        return "\n\n(No equation has other elements when each is compiled by itself.)"
+        return _NO_EQUATION
     return f"\n\n{difference}"

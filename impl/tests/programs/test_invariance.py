@@ -166,6 +166,12 @@ def test_the_padding_can_be_given():
     assert "more elements of padding" in message(of_segments, X, segments, pad=0)
 
 
+def test_a_choice_by_index_is_no_equation_that_rounds():
+    text = message(lambda x: jnp.where(jnp.arange(len(x))[:, None] % 2, x, 0), X, batch=0)
+    assert "its output differs for row 5 of 6 alone" in text
+    assert "Either the index of a row chooses among them, as\nin a dropout" in text
+
+
 def test_a_shape_that_changes_is_a_difference():
     assert "float32[3, 2] and not float32[3, 5]" in message(
         lambda x: x if len(x) > 3 else x[:, :2], X, batch=0

@@ -20,11 +20,13 @@ from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
 from impl.diagnosis._processes import assert_processes_agree
 from impl.programs._auditing.assertion import assert_deterministic
+from impl.programs._differences.invariance import assert_invariant
 
 __all__ = [
     "Question",
     "Seed",
     "assert_deterministic",
+    "assert_invariant",
     "assert_processes_agree",
     "emulate",
     "lower",

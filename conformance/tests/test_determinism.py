@@ -81,6 +81,38 @@ def test_the_option_is_the_last_check(session, level, failed):
     result.stdout.fnmatch_lines([f"samebits: --determinism={level}"])
 
 
+OF_ROWS = """
+import jax.numpy as jnp
+
+ROWS = jnp.linspace(-1, 1, 12).reshape(4, 3)
+
+
+def test_rows(assert_invariant):
+    assert_invariant(jnp.abs, ROWS, batch=0)
+
+
+def test_means(assert_invariant):
+    assert_invariant(lambda x: x - x.mean(0), ROWS, batch=0)
+"""
+
+
+@pytest.mark.parametrize(("level", "failed"), [("repeat", 1), ("audit", 0)])
+@pytest.mark.usefixtures("_loaded_jax")
+def test_a_result_that_depends_on_the_batch_fails(pytester, level, failed):
+    pytester.makepyfile(test_rows=OF_ROWS)
+    result = pytester.runpytest_inprocess(*LOADED, f"--determinism={level}")
+    result.assert_outcomes(passed=2 - failed, failed=failed)
+    if failed:
+        result.stdout.fnmatch_lines(
+            [
+                "*_ test_means _*",
+                "<lambda> is not invariant in its batch, with the mode off: its output differs *",
+                "test_rows.py:11: lax.reduce_sum is the first equation whose elements have *",
+            ]
+        )
+        result.stdout.no_fnmatch_line("*invariance.py*")
+
+
 def test_an_unknown_check_is_refused(session):
     result = session("--determinism=all")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -89,7 +121,7 @@ def test_an_unknown_check_is_refused(session):
 
 def test_the_fixture_and_the_option_are_explained(session):
     session("--help").stdout.fnmatch_lines(["deterministic programs:", "*--determinism=*"])
-    session("--fixtures").stdout.fnmatch_lines(["assert_deterministic*"])
+    session("--fixtures").stdout.fnmatch_lines(["assert_deterministic*", "assert_invariant*"])
 
 
 def test_a_session_without_the_fixture_does_not_import_jax():

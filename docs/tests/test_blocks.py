@@ -27,6 +27,7 @@ GUIDES = {
     "reading-an-audit.md": "train.py",
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,
+    "one-policy.md": None,
     "several-processes.md": None,
     "comparing-runs.md": None,
     "resuming.md": None,
@@ -128,10 +129,15 @@ def run_tests_of(page: Path) -> Names:
 def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
     page = DOCS / "testing.md"
     names = run_tests_of(page)
-    assert len([name for name in names if name.startswith("test_")]) == 2
+    assert len([name for name in names if name.startswith("test_")]) == 3
     with pytest.raises(AssertionError) as failure:
         impl.testing.assert_deterministic(names["step"], names["jnp"].ones(4))
     assert "\n".join(str(failure.value).splitlines()[:2]) in page.read_text(encoding="utf-8")
+    scope = impl.deterministic(guarantee="portable")
+    with pytest.raises(AssertionError) as failure, scope:
+        impl.testing.assert_invariant(names["attention"], names["x"], names["live"], time=1)
+    words = " ".join(str(failure.value).partition("\n  differs")[0].split())
+    assert words in " ".join(page.read_text(encoding="utf-8").split())
 
 
 def test_the_tests_of_the_page_of_continuous_integration_pass() -> None:

@@ -17,6 +17,7 @@ for module in ("optax", "sklearn"):
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
 PORTABLE = EXAMPLE.with_name("portable.py")
+POLICY = EXAMPLE.with_name("one_policy.py")
 #: One worker is a second process; each process takes seconds to start.
 SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1", "--workers", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
@@ -25,6 +26,13 @@ TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0
 #: The digest of the weights after a step with the small model: on one device too, and on every
 #: release of JAX.
 DIGEST = "d7cf8d94c0c66baf"
+
+
+#: The digests of the weights of the policy after two rounds, for each dtype.
+POLICIES = {
+    "float32": "71d7990832e8f7e6",
+    "bfloat16": "89f9a90794b7caec",
+}
 
 
 def weights(text: str) -> list[str]:
@@ -126,6 +134,40 @@ def test_micro_batches_of_any_number_give_one_digest() -> None:
     example = loaded(EXAMPLE.with_name("micro_batches.py"))
     with impl.deterministic(guarantee="portable", profile="complete"):
         assert example.train(1) == example.train(3)
+
+
+@pytest.mark.parametrize(("dtype", "cut"), [("float32", 1), ("bfloat16", 0)])
+def test_a_policy_has_the_probabilities_of_its_sampler_and_one_digest(dtype: str, cut: int) -> None:
+    code = f"""
+import impl, jax
+import one_policy as example
+jax.config.update("jax_num_cpu_devices", 4)
+with impl.deterministic(guarantee="portable"):
+    print(*example.run(example.CUTS[{cut}], 2, {dtype!r}))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(POLICY.parents[2])},
+        capture_output=True,
+        check=True,
+        cwd=POLICY.parent,
+        text=True,
+    )
+    digest, ratio, divergence = run.stdout.split()
+    assert float(ratio) == float(divergence) == 0
+    assert digest.startswith(POLICIES[dtype])
+
+
+def test_the_policy_fails_if_a_cut_has_another_digest_or_a_drift(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = loaded(POLICY)
+    monkeypatch.setattr(example.jax.config, "update", lambda *_: None)
+    for drift, second, status in ((0.0, "a", 0), (0.0, "b", 1), (1e-7, "a", 1)):
+        results = {example.CUTS[0]: ("a", 0.0, 0.0), example.CUTS[1]: (second, drift, 0.0)}
+        monkeypatch.setattr(example, "run", lambda cut, *_, results=results: results[cut])
+        assert example.main([]) == status
+    assert "ratio 1 +- 1.0e-07, KL 0.0e+00, weights a" in capsys.readouterr().out
 
 
 def test_a_run_resumed_on_other_devices_has_the_log_of_the_whole_run(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ from impl._reading.walk import without_calls
 from impl.programs._differences.marks import WIDTH, Mark, Marks, Node
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
-Kind: TypeAlias = Literal["equation", "argument", "constant", "program", "output", "unmarked"]
+Kind: TypeAlias = Literal[
+    "equation", "argument", "constant", "program", "output", "unmarked", "element"
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Difference:
             "constant": the two runs did not begin with the same values, or the programs have
             different numbers in them. "program": the two programs have different equations here.
             "output": the outputs of the marked program differ, and no mark before them does.
-            "unmarked": the outputs of the plain program differ, and no mark does.
+            "unmarked": the outputs of the plain program differ, and no mark does. "element": the
+            arguments have other shapes, and an element of the smaller run has other bits.
         primitive: The name of the primitive, as in an audit, such as ``lax.scatter_add``; the kind,
             if no equation differs.
         source: The line of the user's own code, as ``file:line``.
@@ -99,6 +102,7 @@ _SENTENCES = {
         "The outputs of the program differ, and the outputs of no call in it do: the difference is "
         "outside of them. marks='equations' names the equation."
     ),
+    "element": "{0.source}: {0.primitive} is the first equation whose elements have other bits.",
     "unmarked": (
         "The outputs of the program differ, but no mark does. The marks change which equations XLA "
         "fuses, and the difference is gone with that. Coarser marks may keep it: marks='calls'."

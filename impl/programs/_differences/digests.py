@@ -62,7 +62,7 @@ def evaluate(
             operands = [read(operand) for operand in equation.invars]
             outputs, inner = _step(equation, operands, node, windows)
         if node.marked:
-            outputs = _behind_barrier(outputs)
+            outputs = behind_barrier(outputs)
         words += inner
         if node.marked:
             pairs = zip(equation.outvars, outputs, strict=True)
@@ -208,7 +208,8 @@ def joined(words: Words) -> jax.Array:
     return jnp.concatenate([jnp.zeros(0, jnp.uint32), *words])
 
 
-def _behind_barrier(values: Values) -> Values:
+def behind_barrier(values: Values) -> Values:
+    """Returns values that XLA computes before any later equation reads them."""
     arrays = [i for i, value in enumerate(values) if _is_plain_array(value)]
     fenced = lax.optimization_barrier([values[i] for i in arrays])
     for i, value in zip(arrays, fenced, strict=True):

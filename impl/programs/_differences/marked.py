@@ -99,12 +99,13 @@ class Program:
         with scope:
             return action()
 
-    def _arrays(self) -> list[Any]:
+    def arrays(self) -> list[Any]:
+        """Returns the arrays among the arguments, on the device of the run."""
         arrays = [leaf for _, leaf in self._leaves if _is_array(leaf)]
         on_device = isinstance(self._scope, jax.Device)
         return jax.device_put(arrays, self._scope) if on_device else arrays
 
-    def _traced(self) -> tuple[Any, dict[str, Any]]:
+    def traced(self) -> tuple[Any, dict[str, Any]]:
         """Returns the closed jaxpr of the program, and its compiler options."""
         if self._made is not None:
             return self._made
@@ -132,14 +133,14 @@ class Program:
             changed = [x for x in jax.tree.leaves((args, kwargs)) if id(x) not in before]
             return [x for x in (*outputs, *changed) if hasattr(x, "dtype")]
 
-        self._made = jax.make_jaxpr(of_arrays)(*self._arrays()), options
+        self._made = jax.make_jaxpr(of_arrays)(*self.arrays()), options
         return self._made
 
     def _executable(
         self, function: Callable[..., Any], *arrays: Any, text: str
     ) -> Callable[..., Any]:
         """Returns a function as compiled in this scope."""
-        options = self._traced()[1]
+        options = self.traced()[1]
         program = jax.jit(function, compiler_options=options or None)
         lowered = program.lower(*arrays)
         stablehlo = lowered.as_text()
@@ -152,7 +153,7 @@ class Program:
         return self._compiled[key]
 
     def _marked(self, marks: Marks, starts: Mapping[int, int]) -> Recording:
-        closed, _ = self._traced()
+        closed, _ = self.traced()
         nodes = Planner(marks, starts).nodes(closed)
         outputs = tuple(f"{i}: {aval.str_short(True)}" for i, aval in enumerate(closed.out_avals))
         ends = _whole("argument", self._names()), _whole("output", outputs)
@@ -162,7 +163,7 @@ class Program:
             begin, end = digests.digests(values), digests.digests(results)
             return digests.joined([*begin, *words, *end])
 
-        arrays = windows(nodes), *self._arrays()
+        arrays = windows(nodes), *self.arrays()
         count = sum(map(_marks_of, nodes))
         program = self._executable(run, *arrays, text=f" with {count} marks")
         self._progress.step(f"runs {self._name}")
@@ -177,8 +178,8 @@ class Program:
         return tuple(_named(path) for path, leaf in self._leaves if _is_array(leaf))
 
     def _plain(self) -> Words:
-        closed, _ = self._traced()
-        arrays = self._arrays()
+        closed, _ = self.traced()
+        arrays = self.arrays()
         program = self._executable(jaxpr_as_fun(closed), *arrays, text=" without marks")
         self._progress.step(f"runs {self._name} without marks")
         outputs = program(*arrays)

@@ -35,7 +35,6 @@ from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.digits import digit
 from impl._exact.products.shards import Cuts
 
 #: Sums ``high + low``, within ``slack``.
@@ -46,8 +45,39 @@ PLAIN = -1
 _TOP, _SPAN = 128, 128 + 149
 #: The bits of float64, and the bits of a float32.
 _BITS, _SHORT = 53, 24
+#: The bits of a float64 after its leading bit, and the exponent of its last bit if the field is 0.
+_FRACTION, _BIAS = 52, 1075
 #: The exponent of the unit of zeros.
 _LEAST = -300
+
+
+def _digit(terms: jax.Array, position: jax.Array, bits: jax.Array) -> jax.Array:
+    """Returns the digit of each term: its bits from a position on, as a float64 with its sign.
+
+    Args:
+        terms: float64. Subnormal terms count as 0. An infinity or a NaN has some finite digit.
+        position: The exponent of the last bit of each digit, int32, of the same shape.
+        bits: The number of bits of a digit, at most 52; int64, shape [].
+    """
+    raw = lax.bitcast_convert_type(terms, np.int64)
+    field = lax.bitwise_and(_right(raw, lax.full_like(raw, _FRACTION)), lax.full_like(raw, 0x7FF))
+    fraction = lax.bitwise_and(raw, lax.full_like(raw, (1 << _FRACTION) - 1))
+    whole = lax.bitwise_or(fraction, lax.full_like(raw, 1 << _FRACTION))
+    none = lax.full_like(raw, 0)
+    whole = lax.select(lax.eq(field, none), none, whole)
+    # A shift by 63 leaves no bit of a digit.
+    shift = lax.sub(lax.sub(field, lax.full_like(field, _BIAS)), position.astype(np.int64))
+    most = lax.full_like(shift, 63)
+    moved = lax.shift_left(whole, lax.clamp(none, shift, most))
+    moved = _right(moved, lax.clamp(none, lax.neg(shift), most))
+    mask = lax.sub(lax.shift_left(lax.full_like(bits, 1), bits), lax.full_like(bits, 1))
+    moved = lax.bitwise_and(moved, lax.broadcast(mask, moved.shape))
+    magnitude = lax.convert_element_type(moved, np.float64)
+    return lax.select(lax.lt(raw, none), lax.neg(magnitude), magnitude)
+
+
+def _right(value: jax.Array, count: jax.Array) -> jax.Array:
+    return lax.shift_right_logical(value, count)
 
 
 def _width(count: int, factors: int) -> int:
@@ -75,7 +105,7 @@ def _digits(value: jax.Array, index: jax.Array, width: int) -> jax.Array:
     """Returns the digits of float64 at an index, the highest one at 0; zeros at any other index."""
     last = lax.sub(np.int32(_TOP), lax.mul(lax.add(index, np.int32(1)), np.int32(width)))
     position = lax.broadcast(lax.clamp(np.int32(-2000), last, np.int32(2000)), value.shape)
-    return digit(value, position, lax.full((), width, np.int64))
+    return _digit(value, position, lax.full((), width, np.int64))
 
 
 def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:

@@ -162,7 +162,12 @@ def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
         avals = [atom.aval for atom in node.equation.invars]
         zeros = [jnp.zeros((like.shape[0], *aval.shape), like.dtype) for aval in avals]
         words = [parts.get(i, zero) for i, zero in enumerate(zeros)]
-        return jax.vmap(lambda *each: jax_internals.evaluated(node.equation, each)[0])(*words)
+
+        def join(*words: jax.Array) -> jax.Array:
+            joined: jax.Array = jax_internals.evaluated(node.equation, words)[0]
+            return joined
+
+        return jax.vmap(join)(*words)
     (state,) = parts.values()
     if name == "neg":
         return steps.bind("negated", state)[0]

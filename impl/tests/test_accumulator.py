@@ -167,6 +167,19 @@ def test_trees_that_do_not_fit_are_refused():
     assert repr(total) == "Accumulator({'a': 'float32[2]'})"
 
 
+def test_the_gradient_of_slices_of_a_weight():
+    rng = np.random.default_rng(6)
+    w, x = jnp.asarray(rough(rng, (2, 3, 3), spread=3)), rough(rng, (ROWS, 3), spread=2)
+
+    def gradient(w, x):
+        return jax.grad(lambda w: jnp.sum(jnp.tanh(x @ w[0]) @ w[1]))(w)
+
+    total = impl.Accumulator.like(w)
+    for part in np.split(x, 4):
+        total = jax.jit(lambda t, x: t.add(gradient, w, x))(total, part)
+    assert_equal(total.value(), jax.jit(gradient)(w, x))
+
+
 def test_sums_of_vmapped_steps():
     x = rough(np.random.default_rng(4), (3, ROWS, 2), spread=3)
 

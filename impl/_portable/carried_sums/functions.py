@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -33,7 +33,9 @@ from impl._portable.device_sums.flow import Flow
 _MOVES = frozenset(
     {"broadcast_in_dim", "copy", "expand_dims", "reshape", "rev", "squeeze", "transpose"}
 )
+#: Operations on several operands, of which the plan leaves out zeros.
 _ADDITIONS = frozenset({"add", "add_any", "add_parts"})
+_JOINS = frozenset({"concatenate", "pad"})
 #: The greatest number of loops around a body.
 _DEPTH = 16
 
@@ -102,9 +104,10 @@ def _is_exact(node: Node) -> bool:
     if isinstance(node, Linear):
         name = str(node.equation.primitive.name)
         operands = node.equation.invars
-        is_known = name in _MOVES | _ADDITIONS | {"neg"} or _adds_none(node) or _widens(node)
-        are_all = len(node.parts) == len(operands)
-        return is_known and are_all and all(map(_is_exact, node.parts.values()))
+        is_known = name in _MOVES | {"neg"} or _adds_none(node) or _widens(node)
+        is_known = is_known and len(node.parts) == len(operands)
+        is_known = is_known or name in _ADDITIONS | _JOINS
+        return is_known and all(map(_is_exact, node.parts.values()))
     return all(part is None or _is_exact(part) for part in node.parts)
 
 
@@ -131,8 +134,7 @@ def _moved(node: Node, known: dict[Atom, jax.Array]) -> jax.Array:
     if isinstance(node, Total):
         return known[node.state]
     if isinstance(node, Linear):
-        operands = [_moved(node.parts[i], known) for i in sorted(node.parts)]
-        return _linear(node, operands)
+        return _linear(node, {i: _moved(part, known) for i, part in node.parts.items()})
     results = []
     for part, outs in zip(node.parts, node.states, strict=True):
         if part is None:
@@ -150,12 +152,23 @@ def _of_stacked(part: Node, states: Sequence[Atom], values: Sequence[jax.Array])
     return _moved(part, dict(zip(states, values, strict=True)))
 
 
-def _linear(node: Linear, operands: Sequence[jax.Array]) -> jax.Array:
+def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
     """Returns the state of an equation's result, from the states of its operands."""
     name = str(node.equation.primitive.name)
     if name in _ADDITIONS:
-        return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], operands)
-    (state,) = operands
+        return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], parts.values())
+    if name in _JOINS:
+        like = next(iter(parts.values()))
+        avals = [atom.aval for atom in node.equation.invars]
+        zeros = [jnp.zeros((like.shape[0], *aval.shape), like.dtype) for aval in avals]
+        words = [parts.get(i, zero) for i, zero in enumerate(zeros)]
+
+        def join(*words: jax.Array) -> jax.Array:
+            joined: jax.Array = jax_internals.evaluated(node.equation, words)[0]
+            return joined
+
+        return jax.vmap(join)(*words)
+    (state,) = parts.values()
     if name == "neg":
         return steps.bind("negated", state)[0]
     if name == "convert_element_type":

@@ -96,14 +96,10 @@ def rotated(x: Array, turns: tuple[Array, Array]) -> Array:
 
 def experts(block: Weights, x: Array) -> Array:
     """Returns the outputs of the two best experts of each token. No token is dropped."""
-    tokens = x.reshape(-1, WIDTH)
-    chances, chosen = lax.top_k(jax.nn.softmax((tokens @ block["gate"]).astype(jnp.float32)), 2)
-    order = jnp.argsort(chosen.reshape(-1), stable=True)
-    sizes = jnp.bincount(chosen.reshape(-1), length=EXPERTS).astype(jnp.int32)
-    inner = jax.nn.silu(lax.ragged_dot(tokens[order // 2], block["up"], sizes))
-    rows = lax.ragged_dot(inner, block["down"], sizes)[jnp.argsort(order)]
-    weighted = rows.reshape(-1, 2, WIDTH) * chances[..., None].astype(x.dtype)
-    return weighted.sum(1).reshape(x.shape)
+    chances, chosen = lax.top_k(jax.nn.softmax((x @ block["gate"]).astype(jnp.float32)), 2)
+    gates = (jax.nn.one_hot(chosen, EXPERTS) * chances[..., None]).sum(-2).astype(x.dtype)
+    inner = jax.nn.silu(jnp.einsum("btd,edf->btef", x, block["up"])) * gates[..., None]
+    return jnp.einsum("btef,efd->btd", inner, block["down"])
 
 
 def logits(weights: Weights, tokens: Array, start: Array, cache: Any = None) -> tuple[Array, Any]:

@@ -57,7 +57,7 @@ class Cut(NamedTuple):
 
 
 CUTS = (
-    Cut(chunk=1, readers=8, cache=16, padding=0, micro_batches=2, devices=1),
+    Cut(chunk=1, readers=8, cache=16, padding=0, micro_batches=8, devices=1),
     Cut(chunk=4, readers=4, cache=40, padding=5, micro_batches=2, devices=4),
 )
 

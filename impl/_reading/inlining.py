@@ -11,25 +11,35 @@ it makes::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from impl._core.jax_internals import jaxprs, tags
 from impl._reading import control_flow
 
+#: Takes an equation, and returns the jaxpr that stands for it, or None.
+Written = Callable[[Any], Any]
 
-def inlined(jaxpr: Any) -> Any:
+
+def inlined(jaxpr: Any, written: Written = lambda _: None) -> Any:
     """Returns a jaxpr with the equations of calls in place of the calls.
 
     A call with constants or shardings of its own stays, and so does one with side effects.
 
     Args:
         jaxpr: The jaxpr, without constants.
+        written: Returns the jaxpr, without constants, that an equation which is no call stands for;
+            None for an equation that stays.
     """
-    if all(_written_out(equation) is None for equation in jaxpr.eqns):
+
+    def body_of(equation: Any) -> Any:
+        body = _written_out(equation)
+        return written(equation) if body is None else body
+
+    if all(body_of(equation) is None for equation in jaxpr.eqns):
         return jaxpr
     known: dict[Any, Any] = {}
-    equations = _equations(jaxpr, known)
+    equations = _equations(jaxpr, known, body_of)
     outputs = [_read(known, atom) for atom in jaxpr.outvars]
     return jaxpr.replace(eqns=equations, outvars=outputs)
 
@@ -49,24 +59,25 @@ def _written_out(equation: Any) -> Any:
     return None if has_constants else body.opened
 
 
-def _equations(jaxpr: Any, known: dict[Any, Any]) -> list[Any]:
+def _equations(jaxpr: Any, known: dict[Any, Any], body_of: Written) -> list[Any]:
     """Returns the equations of a jaxpr with new variables as outputs, and adds these to ``known``.
 
     Args:
         jaxpr: The jaxpr.
         known: Maps each variable of the jaxpr to the variable or literal that replaces it.
+        body_of: Returns the jaxpr that replaces an equation; None for an equation that stays.
     """
     equations = []
     for equation in jaxpr.eqns:
         operands = [_read(known, atom) for atom in equation.invars]
-        inner = _written_out(equation)
+        inner = body_of(equation)
         if inner is None:
             results = [jaxprs.variable(out.aval) for out in equation.outvars]
             equations.append(equation.replace(invars=operands, outvars=results))
         else:
             within = dict(zip(inner.invars, operands, strict=True))
             tag = tags.of(equation)
-            equations += [tags.tagged(each, tag) for each in _equations(inner, within)]
+            equations += [tags.tagged(each, tag) for each in _equations(inner, within, body_of)]
             results = [_read(within, atom) for atom in inner.outvars]
         known.update(zip(equation.outvars, results, strict=True))
     return equations

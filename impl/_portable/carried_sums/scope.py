@@ -22,10 +22,11 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from impl._core.jax_internals import jaxprs, tags
+from impl._core.jax_internals import jaxprs, rules, tags
 from impl._mode.modes import Mode
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+from impl._portable.rule import rule_of
 from impl._reading.control_flow import Body, Carry, Slice
 from impl._reading.inlining import inlined
 
@@ -46,7 +47,8 @@ class Scope:
     """A body in which a carried sum is sought.
 
     Attributes:
-        jaxpr: Its jaxpr, with the equations of calls written out.
+        jaxpr: Its jaxpr, with the equations of calls written out, and those of primitives that JAX
+            writes with others.
         flow: Follows the shardings.
         mode: The mode of equations without one of their own.
         depth: How many loops are around it.
@@ -59,7 +61,7 @@ class Scope:
     def __init__(
         self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode, depth: int
     ) -> None:
-        self.jaxpr = inlined(jaxpr)
+        self.jaxpr = inlined(jaxpr, _written)
         self.flow, self.mode, self.depth = flow, mode, depth
         self.level = jaxprs.variable(jax.core.ShapedArray((), np.dtype(np.int32)))
         self.added: list[Any] = []
@@ -101,6 +103,20 @@ class Scope:
     def is_input(self, atom: Atom) -> bool:
         """Returns whether a value is an input of the body."""
         return not jaxprs.is_literal(atom) and atom in self._inputs
+
+
+def _written(equation: Any) -> Any:
+    """Returns the jaxpr by which JAX writes a primitive for any platform, such as a ragged product.
+
+    Only its own equations say over what the primitive adds.
+    """
+    if rule_of(equation).by_jax != "written" or len(equation.outvars) != 1:
+        return None
+    function = rules.function_of(rules.registered(equation.primitive, "cpu")[1])
+    if function is None:
+        return None
+    closed = rules.traced(function, [each.aval for each in equation.invars], equation.params)
+    return None if closed is None or closed.consts else jaxprs.opened(closed)
 
 
 #: Operations that make zeros of a first operand of zeros. ``psum`` may be written by

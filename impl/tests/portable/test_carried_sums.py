@@ -97,6 +97,17 @@ def test_the_gradient_of_a_convolution(rng):
     assert_one_sum(gradient, images, numbers=(3, 12))
 
 
+def test_the_gradient_of_a_ragged_product(rng):
+    rows, groups = rough(rng, (ROWS, 5), spread=4), jnp.asarray(rough(rng, (3, 5, 4), spread=4))
+
+    def gradient(rows, chosen):
+        order = jnp.argsort(chosen, stable=True)
+        sizes = jnp.bincount(chosen, length=3).astype(jnp.int32)
+        return jax.grad(lambda w: jnp.sum(lax.ragged_dot(rows[order], w, sizes) ** 2))(groups)
+
+    assert_one_sum(gradient, rows, rng.integers(0, 3, ROWS), numbers=(2, 3))
+
+
 def weights(rng):
     shapes = {"embedding": (5, 4), "layers": {"w": (2, 4, 4), "b": (2, 4)}, "tied": (4, 4)}
     leaves, tree = jax.tree.flatten(shapes, is_leaf=lambda x: isinstance(x, tuple))

@@ -37,7 +37,7 @@ class Accumulator:
     derivative. No method changes it: each one returns another.
 
     Args:
-        sums: A tree of states: for each leaf an array of uint32, of shape [6, *shape].
+        sums: A tree of states: for each leaf an array of uint32, of shape ``[6, *shape]``.
         level: An int32 below 0; from 0 on, the part of the terms that is counted again.
         dtypes: The names of the leaves' dtypes.
     """

@@ -137,19 +137,18 @@ def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         value: Any shape, float64.
         dtype: float16, bfloat16, float32 or float64.
     """
+    return narrow_sum(seal(value), dtype)
+
+
+def narrow_sum(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns a float64 as ``narrow`` does, if no division or root computed it."""
     dtype = jnp.dtype(dtype)
-    value = seal(value)
     if dtype == np.float64:
         return value
     if dtype.itemsize < 4:
         value = _rounded_to_odd(value)
-    result = seal(to_float32(value))
+    result = seal(lax.convert_element_type(_flushed_float32(value), np.float32))
     return result if dtype == np.float32 else seal(lax.convert_element_type(result, dtype))
-
-
-def to_float32(value: jax.Array) -> jax.Array:
-    """Returns float64 rounded to float32 as ``narrow`` does, but without seals around it."""
-    return lax.convert_element_type(_flushed_float32(value), np.float32)
 
 
 def _flushed_float32(value: jax.Array) -> jax.Array:

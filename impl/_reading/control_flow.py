@@ -278,15 +278,30 @@ def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None
             else jaxprs.reclosed(old, next(rest))
         )
     if kind == "scan":
-        count = jax_internals.scan_carried(params) if carried is None else carried
-        params = jaxprs.scan_with(
-            params,
-            params["jaxpr"],
-            constants=jax_internals.scan_constants(params),
-            carried=count,
-            stacked=len(jaxprs.opened(params["jaxpr"]).outvars) - count,
-        )
+        constants, count = counts_of_scan(params)
+        count = count if carried is None else carried
+        jaxpr = jaxprs.opened(params["jaxpr"])
+        params = scan_of(params, jaxpr, constants=constants, carried=count)
     return equation.replace(params=params)
+
+
+def counts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the numbers of constants and of carried values of a scan, its first operands."""
+    return jax_internals.scan_constants(params), jax_internals.scan_carried(params)
+
+
+def scan_of(params: Mapping[str, Any], new: Any, *, constants: int, carried: int) -> dict[str, Any]:
+    """Returns the parameters of a scan with another jaxpr.
+
+    Args:
+        params: The parameters of the scan.
+        new: The jaxpr, without constants.
+        constants: The number of its constants.
+        carried: The number of its carried values, its first outputs.
+    """
+    closed = jaxprs.reclosed(params["jaxpr"], new)
+    stacked = len(new.outvars) - carried
+    return jaxprs.scan_with(params, closed, constants=constants, carried=carried, stacked=stacked)
 
 
 def on_platform(several: Sequence[Body], platform: str | None) -> Sequence[Body]:

@@ -13,7 +13,6 @@ doi:10.1145/114697.116813)::
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -55,23 +54,12 @@ def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> 
         lax.mul(error, lax.full_like(error, 1 + 2.0**-10)),
         lax.mul(lax.abs(value), lax.full_like(value, 2 * ROUNDING)),
     )
-    wider = lax.select(lax.eq(error, zero), zero, wider)
+    is_exact = lax.bitwise_or(lax.eq(error, zero), lax.bitwise_not(lax.is_finite(value)))
+    wider = lax.select(is_exact, zero, wider)
     ends = lax.sub(value, wider), lax.add(value, wider)
-    near, low, high = (_narrowed(each, dtype) for each in (value, *ends))
-    raw = word_of(positive_zero(near))
-    # The ends of an infinity are equal, or NaN, so that none is below the other.
+    low, high = (arithmetic.narrow_sum(each, dtype) for each in ends)
+    raw = word_of(positive_zero(low))
     return lax.select(lax.lt(low, high), lax.full_like(raw, IN_DOUBT), raw)
-
-
-def _narrowed(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns sums of float64 rounded once.
-
-    A float32 needs no seal: no division or root computed the sum, and nothing widens the result
-    before its bits are taken.
-    """
-    if jnp.dtype(dtype) == np.float32:
-        return arithmetic.to_float32(value)
-    return arithmetic.narrow(value, dtype)
 
 
 def word_of(value: jax.Array) -> jax.Array:

@@ -20,9 +20,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from impl._core import jax_internals
+from impl._core.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
 from impl._portable.carried_sums import plan, steps, write
 from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total

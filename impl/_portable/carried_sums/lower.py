@@ -27,7 +27,6 @@ import numpy as np
 from jax import lax
 from jax.interpreters import mlir
 
-from impl._core import jax_internals
 from impl._core.jax_internals import Primitive, jaxprs, lowering
 from impl._core.shard_axes import vary
 from impl._exact.unrounded import operations, states
@@ -39,6 +38,7 @@ from impl._portable.carried_sums.plan import Node, NoSum, NotJoined
 from impl._portable.carried_sums.scope import Scope, axis_of
 from impl._portable.device_sums.flow import Flow
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+from impl._reading import control_flow
 
 #: The greatest number of sums in an array that is counted together with others.
 _SMALL = 1 << 14
@@ -71,7 +71,7 @@ def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, l
         mode: The mode of equations without one of their own.
     """
     closed = params["jaxpr"]
-    first, number = jax_internals.scan_constants(params), jax_internals.scan_carried(params)
+    first, number = control_flow.counts_of_scan(params)
     jaxpr = jaxprs.opened(closed)
     avals = [each.aval for each in jaxpr.invars[first : first + number]]
     floats = [i for i, aval in enumerate(avals) if str(aval.dtype) in operations.DTYPES]
@@ -155,10 +155,10 @@ class _Loop:
     def of(
         cls, scan: Primitive, scope: Scope, params: Mapping[str, Any], nodes: Mapping[int, Node]
     ) -> _Loop:
-        kept = [i for i in range(jax_internals.scan_carried(params)) if i not in nodes]
+        constants, number = control_flow.counts_of_scan(params)
+        kept = [i for i in range(number) if i not in nodes]
         variables = [state for node in nodes.values() for state in plan.states_of(node)]
         new = write.outer(scope, params, kept, variables)
-        constants = jax_internals.scan_constants(params)
         return cls(scan, scope, new, nodes, kept, constants)
 
     def run(self, *operands: jax.Array) -> list[jax.Array]:
@@ -230,7 +230,7 @@ class _Loop:
     def _others(self) -> tuple[list[jax.Array], list[jax.Array]]:
         """Returns zeros in place of the other carries, and of the stacked results."""
         out = jaxprs.opened(self.params["jaxpr"]).outvars
-        count = jax_internals.scan_carried(self.params)
+        _, count = control_flow.counts_of_scan(self.params)
         carries = [_zeros(each.aval) for each in out[: len(self.kept)]]
         return carries, [_zeros(each.aval, self.params["length"]) for each in out[count:]]
 

@@ -108,12 +108,9 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
         *like.outvars[number:],
         *raw,
     ]
-    params = jaxprs.scan_with(
-        like.params,
-        jaxprs.reclosed(like.params["jaxpr"], new),
-        constants=1 + jax_internals.scan_constants(like.params),
-        carried=number + len(carried),
-        stacked=len(outs) - number - len(carried),
+    constants, _ = control_flow.counts_of_scan(like.params)
+    params = control_flow.scan_of(
+        like.params, new, constants=1 + constants, carried=number + len(carried)
     )
     scan = like.replace(params=params, invars=[scope.level, *operands], outvars=results)
     return [*empties, scan, *moved]
@@ -147,8 +144,7 @@ def outer(
         kept: The positions of the carries that stay as they are.
         states: The variables of the states.
     """
-    constants = jax_internals.scan_constants(params)
-    number = jax_internals.scan_carried(params)
+    constants, number = control_flow.counts_of_scan(params)
     old = scope.jaxpr
     before = [jaxprs.variable(state.aval) for state in states]
     after = [jaxprs.variable(state.aval) for state in states]
@@ -161,10 +157,6 @@ def outer(
     slices = old.invars[constants + number :]
     invars = [scope.level, *old.invars[:constants], *carries, *before, *slices]
     new = new.replace(invars=invars)
-    return jaxprs.scan_with(
-        params,
-        jaxprs.reclosed(params["jaxpr"], new),
-        constants=1 + constants,
-        carried=len(kept) + len(states),
-        stacked=len(ys),
+    return control_flow.scan_of(
+        params, new, constants=1 + constants, carried=len(kept) + len(states)
     )

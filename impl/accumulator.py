@@ -34,7 +34,8 @@ class Accumulator:
 
     It is a pytree of arrays of uint32 and one int32, of 24 bytes for each element: an argument and
     a result of ``jax.jit``, a carry of ``jax.lax.scan``, a leaf of a checkpoint. It has no
-    derivative. No method changes it: each one returns another.
+    derivative. No method changes it: each one returns another. ``a + b`` is the sum of all terms of
+    two accumulators of one tree; any order gives the same value.
 
     Args:
         sums: A tree of states: for each leaf an array of uint32, of shape ``[6, *shape]``.

@@ -47,8 +47,8 @@ class Scope:
     """A body in which a carried sum is sought.
 
     Attributes:
-        jaxpr: Its jaxpr, with the equations of calls written out, and those of primitives that JAX
-            writes with others.
+        jaxpr: Its jaxpr. Equations of other primitives replace calls, and primitives that JAX
+            writes with other ones.
         flow: Follows the shardings.
         mode: The mode of equations without one of their own.
         depth: How many loops are around it.

@@ -14,6 +14,8 @@ import impl
 from impl.programs._differences import changes
 from impl.testing import assert_invariant
 
+pytestmark = pytest.mark.once
+
 
 def normal(seed, *shape):
     return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)

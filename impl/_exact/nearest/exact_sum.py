@@ -25,8 +25,6 @@ Programming* 2, section 4.2.2).
 
 from __future__ import annotations
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,10 +33,9 @@ from jax import lax
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest.interval import positive_zero
+from impl._exact.nearest.sums import BITS, log2_above
 from impl._exact.products.shards import Cuts
 
-#: The bits that a float64 has for a sum of slices, less two for ``low``.
-_BITS = 51
 #: Rows of up to 2**14 terms have slices of the same width. Equal kernels are compiled once.
 _FEWEST = 14
 #: A power of two below all products of two float32.
@@ -71,11 +68,11 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
 
 def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
     """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
-    more = max(math.ceil(math.log2(terms.shape[1] * cuts.parts)), _FEWEST)
+    more = max(log2_above(terms.shape[1] * cuts.parts), _FEWEST)
 
     def unit_of(most: jax.Array) -> jax.Array:
         above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
-        return lax.mul(above, lax.full_like(above, 2.0 ** (more - _BITS)))
+        return lax.mul(above, lax.full_like(above, 2.0 ** (more - BITS)))
 
     def greatest(terms: jax.Array) -> jax.Array:
         return cuts.max(lax.reduce_max(lax.abs(terms), (1,)))

@@ -2,7 +2,7 @@
 
 *Products.* Each factor is split into a part of few bits and the rest, as in the splitting of Ozaki,
 Ogita, Oishi and Rump 2012 (doi:10.1007/s11075-011-9478-1). A row of the left factor and a column
-of the right one have a unit each, a power of two. So a product of two parts is exact, whatever the
+of the right factor have a unit each, a power of two. So a product of two parts is exact, in any
 order in which a library adds, and the rests are smaller by the bits of a part::
 
     left = a + b, right = c + d     K = 1024 terms, and 21 bits for a and c

@@ -26,8 +26,7 @@ from impl._core.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
 from impl._portable.carried_sums import plan, steps, write
 from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
-from impl._portable.carried_sums.scope import Atom, Scope, axis_of
-from impl._portable.device_sums.flow import Flow
+from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
 
 #: Operations that move elements, and may repeat them.
 _MOVES = frozenset(
@@ -36,8 +35,6 @@ _MOVES = frozenset(
 #: Operations on several operands, of which the plan leaves out zeros.
 _ADDITIONS = frozenset({"add", "add_any", "add_parts"})
 _JOINS = frozenset({"concatenate", "pad"})
-#: The greatest number of loops around a body.
-_DEPTH = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +66,7 @@ class Function:
         """
         old = self.closed.jaxpr
         jaxpr = old.replace(constvars=[], invars=[*old.constvars])
-        flow = Flow({axis_of(depth): 2 for depth in range(1, _DEPTH)})
+        flow, _ = flow_of_loops()
         mode = modes.current()._replace(enabled=True, guarantee="portable")
         scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
         nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]

@@ -35,15 +35,12 @@ from impl._mode.modes import Mode
 from impl._portable.carried_sums import plan, steps, write
 from impl._portable.carried_sums.finish import Finish
 from impl._portable.carried_sums.plan import Node, NoSum, NotJoined
-from impl._portable.carried_sums.scope import Scope, axis_of
-from impl._portable.device_sums.flow import Flow
+from impl._portable.carried_sums.scope import Scope, flow_of_loops
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._reading import control_flow
 
 #: The greatest number of sums in an array that is counted together with others.
 _SMALL = 1 << 14
-#: The greatest number of loops around a body.
-_DEPTH = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +75,7 @@ def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, l
     reason = _unsuitable(closed, params)
     if not floats or reason is not None:
         return None, [Carried(i, reason=reason) for i in floats]
-    names = [axis_of(depth) for depth in range(1, _DEPTH)]
-    flow = Flow(dict.fromkeys(names, 2))
+    flow, names = flow_of_loops()
     inputs: list[Sharding] = [
         *({} for _ in range(first)),
         *(dict.fromkeys(names, UNKNOWN) for _ in range(number)),
@@ -112,7 +108,7 @@ def _unsuitable(closed: Any, params: Mapping[str, Any]) -> str | None:
 
 
 def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: Any) -> Any:
-    """Lowers a ``scan``, with joined sums; returns None if there are none.
+    """Lowers a ``scan`` with joined sums; returns None if no carried sum is joined.
 
     Args:
         primitive: The primitive ``scan``.

@@ -32,6 +32,8 @@ from impl._reading.inlining import inlined
 
 #: A variable or a literal.
 Atom: TypeAlias = Any
+#: The greatest number of loops around a body.
+_DEPTH = 16
 
 
 def axis_of(depth: int) -> str:
@@ -41,6 +43,15 @@ def axis_of(depth: int) -> str:
         depth: How many loops are around the body, this one included.
     """
     return f"samebits iterations {depth}"
+
+
+def flow_of_loops() -> tuple[Flow, list[str]]:
+    """Returns what follows shardings along iterations, and the names of loops, the outermost first.
+
+    Flow needs the number of devices along an axis; the rules ask only whether there are several.
+    """
+    names = [axis_of(depth) for depth in range(1, _DEPTH)]
+    return Flow(dict.fromkeys(names, 2)), names
 
 
 class Scope:

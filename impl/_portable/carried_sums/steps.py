@@ -77,12 +77,16 @@ def equation(like: Any, operands: Sequence[Any], state: Any, options: Mapping[st
 
 def merge(like: Any, operands: Sequence[Any], state: Any) -> Any:
     """Returns the equation that merges two states."""
-    params = {"step": "merged", "options": (), "batched": ()}
+    return _plain(like, "merged", operands, state)
+
+
+def _plain(like: Any, step: str, operands: Sequence[Any], out: Any, *options: Any) -> Any:
+    """Returns the equation of a step that has no effect, where an equation stands."""
     return like.replace(
         primitive=step_p,
-        params=params,
+        params={"step": step, "options": options, "batched": ()},
         invars=[*operands],
-        outvars=[state],
+        outvars=[out],
         effects=frozenset(),
     )
 
@@ -103,11 +107,7 @@ def onto(added: Any, state: Any, out: Any) -> Any:
 
 def empty(like: Any, state: Any) -> Any:
     """Returns the equation of a state without terms."""
-    options = (("shape", tuple(state.aval.shape[1:])),)
-    params = {"step": "zeros", "options": options, "batched": ()}
-    return like.replace(
-        primitive=step_p, params=params, invars=[], outvars=[state], effects=frozenset()
-    )
+    return _plain(like, "zeros", [], state, ("shape", tuple(state.aval.shape[1:])))
 
 
 def state_type(result: Any) -> Any:
@@ -133,14 +133,7 @@ def type_of_all(state: Any, length: int | None) -> Any:
 
 def words_first(like: Any, stacked: Any, state: Any) -> Any:
     """Returns the equation of the state of all iterations, from stacked states."""
-    params = {"step": "words_first", "options": (), "batched": ()}
-    return like.replace(
-        primitive=step_p,
-        params=params,
-        invars=[stacked],
-        outvars=[state],
-        effects=frozenset(),
-    )
+    return _plain(like, "words_first", [stacked], state)
 
 
 def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
@@ -204,23 +197,21 @@ def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> li
     shapes = [each.shape for each in kinds[0]]
     flat = [
         lax.concatenate(
-            [lax.reshape(x, (*x.shape[:lead], size(s))) for x, s in zip(kind, shapes, strict=True)],
+            [
+                lax.reshape(x, (*x.shape[:lead], math.prod(s)))
+                for x, s in zip(kind, shapes, strict=True)
+            ],
             lead,
         )
         for lead, kind in zip((0, 1, 1), kinds, strict=True)
     ]
     results = states.counted(level, *flat, dtype=dtype, last=last)
-    sizes = [size(shape) for shape in shapes]
+    sizes = [*map(math.prod, shapes)]
     return [
         lax.reshape(part, (*part.shape[:lead], *shape))
         for lead, result in enumerate(results)
         for part, shape in zip(lax.split(result, sizes, lead), shapes, strict=True)
     ]
-
-
-def size(shape: Sequence[int]) -> int:
-    """Returns the number of elements of an array."""
-    return math.prod(shape)
 
 
 def _rounded(state: jax.Array, *, dtype: Any) -> list[jax.Array]:

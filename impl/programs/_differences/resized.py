@@ -1,10 +1,10 @@
 """Finds the first equation that gives other bits when a program gets longer or shorter arguments.
 
 The arrays of the two runs have different shapes, so no digest of a whole array can be compared. But
-the run with fewer rows computes a part of the elements that the other run computes, in whatever
-axis and order an equation has them: rows that are merged, sorted or transposed are the same
-elements. So an equation is named if the bits of an element of the smaller run are not among the
-bits of the larger run. For example::
+each element of the run with fewer rows is an element of the run with more rows, along any axis and
+in any order: rows that are merged, sorted or transposed are the same elements. So an equation is
+named if the bits of an element of the smaller run are not among the bits of the larger run.
+For example::
 
     x - x.mean(0)           with rows 1 3 alone     with rows 1 3 5 7
     reduce_sum              4                       16        4 is not among 16: named

@@ -33,7 +33,8 @@ from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.sums import BITS, Sums, full, greatest_of_all, log2_above, or_huge
+from impl._exact.nearest.extremes import greatest_of_all
+from impl._exact.nearest.sums import BITS, Sums, full, log2_above, or_huge
 
 #: The exponent of the unit of a step in a frame that has moved, and the least one.
 _TOP, _FLOOR = 900, -900
@@ -53,16 +54,17 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     terms = arithmetic.flushed_float64(terms)
     finite = arithmetic.finite_or_zero(terms)
     special = sums.add(lax.select(lax.is_finite(terms), lax.full_like(terms, 0), terms))
-    greatest = sums.over_all(sums.greatest(lax.abs(finite)))
-    least = lax.neg(sums.over_all(lax.neg(sums.least(or_huge(finite)))))
-    above, below = arithmetic.exponent_above(greatest), arithmetic.exponent_above(least)
+    greatest, depth = sums.greatest_of_all(
+        sums.greatest(lax.abs(finite)), lax.neg(sums.least(or_huge(finite)))
+    )
+    above, below = map(arithmetic.exponent_above, (greatest, lax.neg(depth)))
     above = lax.add(above, lax.full_like(above, more + 1))
     grid = lax.sub(below, lax.full_like(below, 53))
 
     def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
         return sums.add(part(finite))
 
-    result = exact(add, sums.count, above, grid, special, dtype, over_all=sums.over_all)
+    result = exact(add, sums.count, above, grid, special, dtype, over_devices=sums.over_devices)
     is_finite = lax.is_finite(special)
     return lax.select(is_finite, result, arithmetic.narrow(special, dtype))
 
@@ -150,7 +152,7 @@ def exact(
     like: jax.Array,
     dtype: jax.typing.DTypeLike,
     *,
-    over_all: Callable[[jax.Array], jax.Array] = greatest_of_all,
+    over_devices: Callable[[jax.Array], jax.Array] | None = None,
 ) -> jax.Array:
     """Returns exact sums, rounded once. A sum of zero is +0; a subnormal sum counts as 0.
 
@@ -161,7 +163,8 @@ def exact(
         grid: The exponent of a power of two of which all terms are multiples, int32.
         like: An array of the shape of the sums.
         dtype: The dtype of the result: float16, bfloat16, float32 or float64.
-        over_all: Returns the greatest element, on all devices that share sums with this one.
+        over_devices: Returns the greatest of the values of all devices that share the loop; None
+            for one device.
     """
     more = log2_above(count)
     width = BITS - more
@@ -180,7 +183,8 @@ def exact(
 
     def goes_on(state: tuple[jax.Array, _Words]) -> jax.Array:
         coarse, words = state
-        is_open = over_all(lax.convert_element_type(words.is_open, np.float32))
+        (is_open,) = greatest_of_all(lax.convert_element_type(words.is_open, np.float32))
+        is_open = is_open if over_devices is None else over_devices(is_open)
         return lax.bitwise_and(lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0)))
 
     with in_any_order():

@@ -53,6 +53,7 @@ from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
+from impl._exact.nearest.extremes import greatest_of_all
 
 #: A function of one array.
 _Function = Callable[[jax.Array], jax.Array]
@@ -62,10 +63,6 @@ BITS = 51
 
 def _same(value: jax.Array) -> jax.Array:
     return value
-
-
-def greatest_of_all(value: jax.Array) -> jax.Array:
-    return lax.reduce_max(value, tuple(range(value.ndim)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +75,10 @@ class Sums:
         greatest: Returns the greatest of the magnitudes of each line, float32.
         least: Returns the least of the magnitudes of each line, float32.
         to_sums: Broadcasts a value of each line to its sums.
-        over_all: Returns the greatest element, on all devices that share sums with this one.
+        over_devices: Returns the greatest of the values of all devices that share a loop.
         depth: The longest chain of additions that ``add`` makes; None for ``count``.
+        at_once: Takes float32 terms; returns what ``add`` of float64, ``greatest`` and ``least``
+            return. None if they cannot be computed together.
     """
 
     count: Any
@@ -87,8 +86,26 @@ class Sums:
     greatest: _Function
     least: _Function
     to_sums: _Function = _same
-    over_all: _Function = greatest_of_all
+    over_devices: _Function = _same
     depth: int | None = None
+    at_once: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]] | None = None
+
+    def measured(self, terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns the sums of float32 terms, and the greatest and least magnitudes of each line."""
+        if self.at_once is not None:
+            return self.at_once(terms)
+        value = self.add(arithmetic.widen(terms))
+        # Without the fences, XLA would merge them with the maximum of all, and store magnitudes.
+        greatest = fence(self.greatest(lax.abs(terms)))
+        return value, greatest, fence(self.least(or_huge(terms)))
+
+    def greatest_of_all(self, *values: jax.Array) -> list[jax.Array]:
+        """Returns the greatest element of each array, on all devices that share a loop."""
+        if self.over_devices is _same:
+            return greatest_of_all(*values)
+        stacked = lax.concatenate([lax.reshape(x, (1,)) for x in greatest_of_all(*values)], 0)
+        stacked = self.over_devices(stacked)
+        return [lax.index_in_dim(stacked, i, keepdims=False) for i in range(len(values))]
 
 
 def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> jax.Array:
@@ -103,10 +120,7 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
     with in_any_order():
-        value = sums.add(arithmetic.widen(terms))
-        # Without the fences, XLA would merge them with ``over_all``, and store magnitudes.
-        greatest = fence(sums.greatest(lax.abs(terms)))
-        least = fence(sums.least(or_huge(terms)))
+        value, greatest, least = sums.measured(terms)
     above, grid = _power_above(greatest, more), _grid(least, precision)
     chain = log2_above(sums.count if sums.depth is None else sums.depth)
     bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**chain))
@@ -115,10 +129,12 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     coded = interval.rounded(value, error, dtype)
     is_doubt = interval.is_doubt(coded)
     # Without doubt, the first unit is 0, and the loop takes no step.
-    has_doubt = sums.over_all(lax.convert_element_type(is_doubt, np.float32))
-    first = _power_above(sums.over_all(greatest), more + 1)
+    has_doubt, greatest, depth = sums.greatest_of_all(
+        lax.convert_element_type(is_doubt, np.float32), greatest, lax.neg(least)
+    )
+    first = _power_above(greatest, more + 1)
     first = lax.select(lax.gt(has_doubt, np.float32(0)), first, lax.full_like(first, 0))
-    last = _grid(lax.neg(sums.over_all(lax.neg(least))), precision)
+    last = _grid(lax.neg(depth), precision)
     zero = vary_like(lax.full(value.shape, 0, np.float64), value)
     odd = exact(lambda part: sums.add(part(terms)), sums.count, first, last, zero)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(odd, dtype)))

@@ -24,7 +24,7 @@ For five updates of float32 and an operand of zeros::
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,12 @@ from impl._core.shard_axes import aligned, vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, long_sums
 from impl._exact.nearest import sums as sums_of
+from impl._exact.nearest.extremes import greatest_of_all
 from impl._exact.products.shards import Cuts
 from impl._exact.sums.measures import Measures
+
+#: The exponent that stands for no term.
+_NONE = -(1 << 30)
 
 
 class Call(Protocol):
@@ -77,13 +81,16 @@ def nearest(
         value = _measured(call, operand, indices, updates, measures, chunk)[0]
         return measures.plain(value)
     sums = _measured(call, operand, indices, updates, measures, chunk)
+    coded = measures.coded(sums)
+    span = _span(measures, sums, interval.is_doubt(coded))
 
-    def resolve(coded: jax.Array) -> jax.Array:
+    def resolve(state: tuple[jax.Array, _Span]) -> tuple[jax.Array, _Span]:
+        coded, span = state
+        exact = _exact(call, operand, indices, updates, measures, sums[0], span, chunk)
         asked = interval.is_doubt(coded)
-        exact = _exact(call, operand, indices, updates, measures, sums, asked, chunk)
-        return lax.select(asked, interval.word_of(exact), coded)
+        return lax.select(asked, interval.word_of(exact), coded), span
 
-    coded = if_in_doubt(measures.coded(sums), _has_doubt, resolve)
+    coded, _ = if_in_doubt((coded, span), lambda state: state[1].has_doubt, resolve)
     return lax.bitcast_convert_type(coded, measures.dtype)
 
 
@@ -107,7 +114,8 @@ def resolved(
     """
     sums = _measured(call, operand, indices, updates, measures, None)
     asked = lax.bitwise_and(lax.ne(out, out), lax.is_finite(sums[0]))
-    exact = _exact(call, operand, indices, updates, measures, sums, asked, None)
+    span = _span(measures, sums, asked)
+    exact = _exact(call, operand, indices, updates, measures, sums[0], span, None)
     return lax.select(asked, exact, out)
 
 
@@ -124,8 +132,31 @@ def if_in_doubt(
         return lax.cond(has_doubt(state), resolve, lambda state: state, state)
 
 
-def _has_doubt(coded: jax.Array) -> jax.Array:
-    return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
+class _Span(NamedTuple):
+    """The exponents of the terms of all sums in doubt, int32.
+
+    Attributes:
+        above: That of a power of two above the sums of magnitudes; ``_NONE`` if no sum is in doubt.
+        grid: That of a power of two of which all terms are multiples.
+    """
+
+    above: jax.Array
+    grid: jax.Array
+
+    @property
+    def has_doubt(self) -> jax.Array:
+        """Whether a sum is in doubt."""
+        return lax.gt(self.above, np.int32(_NONE))
+
+
+def _span(measures: Measures, sums: Sequence[jax.Array], asked: jax.Array) -> _Span:
+    """Returns the exponents of the terms of the sums that are asked for."""
+    top, last, asked = aligned(*measures.span(sums), asked)
+    none = lax.full_like(top, _NONE)
+    above, depth = greatest_of_all(
+        lax.select(asked, top, none), lax.select(asked, lax.neg(last), none)
+    )
+    return _Span(above, lax.neg(depth))
 
 
 def _measured(
@@ -165,17 +196,24 @@ def _exact(
     indices: jax.Array,
     updates: jax.Array,
     measures: Measures,
-    sums: Sequence[jax.Array],
-    asked: jax.Array,
+    values: jax.Array,
+    span: _Span,
     chunk: int | None,
 ) -> jax.Array:
-    """Returns exact sums, rounded once, where they are asked for."""
-    top, last = aligned(*measures.span(sums))
-    end = np.iinfo(np.int32)
-    above = sums_of.greatest_of_all(lax.select(asked, top, lax.full_like(top, end.min)))
+    """Returns exact sums, rounded once, where ``span`` is right.
+
+    Args:
+        call: As for ``nearest``.
+        operand: As for ``nearest``.
+        indices: As for ``nearest``.
+        updates: As for ``nearest``.
+        measures: As for ``nearest``.
+        values: The values of the sums, float64.
+        span: The exponents of the terms of the sums that are asked for.
+        chunk: As for ``nearest``.
+    """
+    above, grid = span
     above = lax.add(above, lax.full_like(above, 1))
-    last = lax.select(asked, last, lax.full_like(last, end.max))
-    grid = lax.reduce_min(last, tuple(range(last.ndim)))
 
     def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
         def scatter(
@@ -188,8 +226,8 @@ def _exact(
         return call.cuts.sum(total)
 
     if measures.is_long:
-        return long_sums.exact(add, measures.count, above, grid, sums[0], measures.dtype)
-    zero = vary_like(lax.full(top.shape, 0, np.float64), sums[0])
+        return long_sums.exact(add, measures.count, above, grid, values, measures.dtype)
+    zero = vary_like(lax.full(values.shape, 0, np.float64), values)
     first, last = arithmetic.power_of_two(above), arithmetic.power_of_two(grid)
     odd = sums_of.exact(add, measures.count, first, last, zero)
     return interval.positive_zero(arithmetic.narrow(odd, measures.dtype))

@@ -24,7 +24,7 @@ from jax import lax
 
 from impl._exact.nearest import stages
 from impl._exact.nearest.any_sums import rounded_sums
-from impl._exact.nearest.sums import Sums, greatest_of_all
+from impl._exact.nearest.sums import Sums
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
@@ -74,6 +74,7 @@ def reduce_sum(
     *,
     axis_names: Names = (),
     axis_index_groups: Groups = None,
+    is_partitioned: bool = False,
 ) -> jax.Array:
     """Returns the sum over axes and over named axes, rounded once.
 
@@ -83,6 +84,7 @@ def reduce_sum(
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
+        is_partitioned: Whether XLA may partition the axes over devices.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
@@ -99,8 +101,14 @@ def reduce_sum(
     is_worth = stages.may_be_in_doubt(math.prod(shape), count, dtype)
     two = stages.Stages.of([x.shape[axis] for axis in axes]) if is_worth else None
     add = stages.reduce_sum(axes, two)
+
+    def at_once(terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        total, greatest, least = stages.measures(terms, axes, two)
+        return devices.sum(total), devices.max(greatest), devices.min(least)
+
     how = Sums(
         count * devices.number,
+        at_once=at_once if axes and not is_partitioned else None,
         add=lambda terms: devices.sum(add(terms)),
         depth=None if two is None else two.depth + devices.number,
         greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, axes)),
@@ -170,7 +178,7 @@ def reduce_scatter(
         least=devices.min,
         to_sums=own_part,
         # Each device has other sums, and all of them go on together.
-        over_all=lambda value: devices.max(greatest_of_all(value)),
+        over_devices=devices.max,
     )
     return rounded_sums(x, x.dtype, how)
 

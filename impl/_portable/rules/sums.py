@@ -26,8 +26,17 @@ from impl._portable.rules._floats import working
 from impl._run_to_run import schedule
 
 
-def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) -> jax.Array:
-    return reduction.reduce_sum(value, tuple(axes), axis_names=axis_names)
+def _reduce_sum(
+    value: jax.Array,
+    *,
+    axes: Any,
+    axis_names: Any = (),
+    is_partitioned: bool = True,
+    **_: Any,
+) -> jax.Array:
+    return reduction.reduce_sum(
+        value, tuple(axes), axis_names=axis_names, is_partitioned=is_partitioned
+    )
 
 
 def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
@@ -122,6 +131,7 @@ def _scatter_add_over_devices(*operands: jax.Array, **params: Any) -> jax.Array:
 rule(
     "reduce_sum",
     compute=_reduce_sum,
+    takes=frozenset({"is_partitioned"}),
     of_complex=complex_numbers.reduce_sum,
     simpler=_simpler_sum,
     linear=FIRST,

@@ -33,6 +33,7 @@ from jax import lax
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest.interval import positive_zero
+from impl._exact.nearest.reductions import reduced
 from impl._exact.nearest.sums import BITS, log2_above
 from impl._exact.products.shards import Cuts
 
@@ -74,19 +75,16 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
         above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
         return lax.mul(above, lax.full_like(above, 2.0 ** (more - BITS)))
 
-    def greatest(terms: jax.Array) -> jax.Array:
-        return cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
-
     def step(state: _State) -> _State:
         terms, pairs, unit = state
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
         slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
         rest = lax.sub(terms, slices)
-        added = cuts.sum(lax.reduce_sum(lax.sub(terms, rest), (1,)))
+        added, most = reduced([lax.sub(terms, rest), lax.abs(rest)], [lax.add, lax.max], (1,))
+        added, most = cuts.sum(added), cuts.max(most)
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
         pairs = lax.complex(*arithmetic.two_sum(high, lax.add(low, added)))
-        most = greatest(rest)
         reach = lax.mul(most, lax.full_like(most, 2.0 ** (more + 1)))
         is_open = lax.lt(lax.abs(lax.imag(pairs)), reach)
         return rest, pairs, lax.select(is_open, unit_of(most), lax.full_like(most, _ENDED))
@@ -96,7 +94,7 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
         least = lax.reduce_min(state[2], (0,))
         return lax.lt(least, lax.full_like(least, _ENDED))
 
-    unit = unit_of(greatest(terms))
+    unit = unit_of(cuts.max(lax.reduce_max(lax.abs(terms), (1,))))
     zero = vary_like(lax.full(unit.shape, 0, np.float64), unit)
     _, pairs, _ = lax.while_loop(is_open, step, (terms, lax.complex(zero, zero), unit))
     return lax.real(pairs), lax.imag(pairs)

@@ -33,7 +33,7 @@ from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.extremes import greatest_of_all
+from impl._exact.nearest.reductions import greatest_of_all
 from impl._exact.nearest.sums import BITS, Sums, full, log2_above, or_huge
 
 #: The exponent of the unit of a step in a frame that has moved, and the least one.
@@ -54,10 +54,12 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     terms = arithmetic.flushed_float64(terms)
     finite = arithmetic.finite_or_zero(terms)
     special = sums.add(lax.select(lax.is_finite(terms), lax.full_like(terms, 0), terms))
-    greatest, depth = sums.greatest_of_all(
-        sums.greatest(lax.abs(finite)), lax.neg(sums.least(or_huge(finite)))
+    above, below = (
+        arithmetic.exponent_above(each)
+        for each in (sums.greatest(lax.abs(finite)), sums.least(or_huge(finite)))
     )
-    above, below = map(arithmetic.exponent_above, (greatest, lax.neg(depth)))
+    above, depth = sums.greatest_of_all(above, lax.neg(below))
+    below = lax.neg(depth)
     above = lax.add(above, lax.full_like(above, more + 1))
     grid = lax.sub(below, lax.full_like(below, 53))
 
@@ -183,7 +185,7 @@ def exact(
 
     def goes_on(state: tuple[jax.Array, _Words]) -> jax.Array:
         coarse, words = state
-        (is_open,) = greatest_of_all(lax.convert_element_type(words.is_open, np.float32))
+        (is_open,) = greatest_of_all(lax.convert_element_type(words.is_open, np.int32))
         is_open = is_open if over_devices is None else over_devices(is_open)
         return lax.bitwise_and(lax.gt(coarse, grid), lax.gt(is_open, lax.full_like(is_open, 0)))
 

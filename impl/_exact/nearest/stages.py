@@ -24,11 +24,12 @@ import numpy as np
 from jax import lax
 
 from impl._exact import arithmetic
+from impl._exact.nearest.reductions import reduced
 
 #: The least number of terms to add in two stages.
 _MANY = 1024
-#: The bits of the greatest magnitude, which is a NaN, and those of the greatest finite one.
-_GREATEST_WORD, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
+#: All bits of a float32 but its sign, and the bits of the greatest finite one.
+_MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
 #: The greatest number of devices over which XLA is likely to cut an axis.
 _DEVICES = 8
 
@@ -131,10 +132,6 @@ def measures(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns sums over axes, float64, and the greatest and least magnitudes, by one reduction.
 
-    XLA for a CPU computes a reduction of one array in three kernels, or by a library, which takes
-    up to five times as long as one reduction of three arrays. XLA's partitioner gathers the results
-    of all devices, where it would add those of a reduction of one array.
-
     Args:
         terms: float32. A zero counts for no least magnitude.
         axes: The axes, in the order of the sizes that ``stages`` was made of.
@@ -142,30 +139,19 @@ def measures(
     """
     # An order of magnitudes is an order of their bits, where a NaN comes last.
     raw = lax.bitcast_convert_type(terms, np.int32)
-    magnitude = lax.bitwise_and(raw, lax.full_like(raw, _GREATEST_WORD))
+    magnitude = lax.bitwise_and(raw, lax.full_like(raw, _MAGNITUDE))
     is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
     least = lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude)
     values = [arithmetic.widen(terms), magnitude, least]
+    steps = [lax.add, lax.max, lax.min]
     if stages is None:
-        total, greatest, least = _reduced(values, axes)
+        total, greatest, least = reduced(values, steps, axes)
     else:
         first, second = stages.axes(axes)
-        total, *others = _reduced([stages.split(value, axes) for value in values], first)
+        total, *others = reduced([stages.split(value, axes) for value in values], steps, first)
         second = [d - sum(each < d for each in first) for d in second]
-        total, greatest, least = _reduced([arithmetic.seal(total), *others], second)
+        total, greatest, least = reduced([arithmetic.seal(total), *others], steps, second)
     return total, *(lax.bitcast_convert_type(each, np.float32) for each in (greatest, least))
-
-
-def _reduced(values: Sequence[jax.Array], axes: Sequence[int]) -> Sequence[jax.Array]:
-    """Returns the sum of the first array, the maximum of the second, the minimum of the third."""
-
-    def combined(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:
-        steps = lax.add, lax.max, lax.min
-        return [step(a, b) for step, a, b in zip(steps, first, second, strict=True)]
-
-    initial = np.float64(0), np.int32(0), np.int32(_GREATEST_WORD)
-    found: Sequence[jax.Array] = lax.reduce(list(values), list(initial), combined, tuple(axes))
-    return found
 
 
 def may_be_in_doubt(results: Any, terms: Any, dtype: jax.typing.DTypeLike) -> bool:

@@ -53,7 +53,7 @@ from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.extremes import greatest_of_all
+from impl._exact.nearest.reductions import greatest_of_all
 
 #: A function of one array.
 _Function = Callable[[jax.Array], jax.Array]
@@ -73,7 +73,8 @@ class Sums:
         count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
         add: Returns the sums of float64 terms.
         greatest: Returns the greatest of the magnitudes of each line, float32.
-        least: Returns the least of the magnitudes of each line, float32.
+        least: Returns the least of the magnitudes of each line, float32. A NaN may hide a lesser
+            one.
         to_sums: Broadcasts a value of each line to its sums.
         over_devices: Returns the greatest of the values of all devices that share a loop.
         depth: The longest chain of additions that ``add`` makes; None for ``count``.
@@ -100,7 +101,7 @@ class Sums:
         return value, greatest, fence(self.least(or_huge(terms)))
 
     def greatest_of_all(self, *values: jax.Array) -> list[jax.Array]:
-        """Returns the greatest element of each array, on all devices that share a loop."""
+        """Returns the greatest of integers of each array, on all devices that share a loop."""
         if self.over_devices is _same:
             return greatest_of_all(*values)
         stacked = lax.concatenate([lax.reshape(x, (1,)) for x in greatest_of_all(*values)], 0)
@@ -121,7 +122,9 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     terms = fence(lax.convert_element_type(terms, np.float32))
     with in_any_order():
         value, greatest, least = sums.measured(terms)
-    above, grid = _power_above(greatest, more), _grid(least, precision)
+    is_number = lax.eq(least, least)
+    top, last = _field(greatest), _field(lax.select(is_number, least, lax.full_like(least, 0)))
+    above, grid = _power_above(top, more), _power_above(last, -precision)
     chain = log2_above(sums.count if sums.depth is None else sums.depth)
     bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**chain))
     is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
@@ -129,12 +132,12 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     coded = interval.rounded(value, error, dtype)
     is_doubt = interval.is_doubt(coded)
     # Without doubt, the first unit is 0, and the loop takes no step.
-    has_doubt, greatest, depth = sums.greatest_of_all(
-        lax.convert_element_type(is_doubt, np.float32), greatest, lax.neg(least)
+    has_doubt, top, depth = sums.greatest_of_all(
+        lax.convert_element_type(is_doubt, np.int32), top, lax.neg(last)
     )
-    first = _power_above(greatest, more + 1)
-    first = lax.select(lax.gt(has_doubt, np.float32(0)), first, lax.full_like(first, 0))
-    last = _grid(lax.neg(depth), precision)
+    first = _power_above(top, more + 1)
+    first = lax.select(lax.gt(has_doubt, np.int32(0)), first, lax.full_like(first, 0))
+    last = _power_above(lax.neg(depth), -precision)
     zero = vary_like(lax.full(value.shape, 0, np.float64), value)
     odd = exact(lambda part: sums.add(part(terms)), sums.count, first, last, zero)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(odd, dtype)))
@@ -196,22 +199,18 @@ def full(value: jax.Array, like: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(value, like.shape, ())
 
 
-def _power_above(magnitude: jax.Array, more: int) -> jax.Array:
-    """Returns 2**more times the power of two above each float32, float64; for a NaN, 2**129."""
+def _field(magnitude: jax.Array) -> jax.Array:
+    """Returns the exponent field of each float32, int32."""
     raw = lax.bitcast_convert_type(lax.abs(magnitude), np.int32)
-    biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
-    return arithmetic.power_of_two(lax.add(biased, lax.full_like(biased, more - 126)))
+    return lax.shift_right_logical(raw, lax.full_like(raw, 23))
 
 
-def _grid(least: jax.Array, precision: int) -> jax.Array:
-    """Returns a power of two of which numbers are multiples, float64.
+def _power_above(field: jax.Array, more: int) -> jax.Array:
+    """Returns 2**more times the power of two above each float32 of an exponent field, float64.
 
-    Args:
-        least: The least magnitudes of terms, float32; a NaN may hide a lesser one.
-        precision: The bits of a significand.
+    The last place of a float32 with p bits is 2**-p times this power.
     """
-    is_number = lax.eq(least, least)
-    return _power_above(lax.select(is_number, least, lax.full_like(least, 0)), -precision)
+    return arithmetic.power_of_two(lax.add(field, lax.full_like(field, more - 126)))
 
 
 def log2_above(count: Any) -> int:

@@ -39,6 +39,7 @@ from jax import lax
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair, stages
+from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
 from impl._exact.products.shards import Cuts
@@ -136,7 +137,7 @@ def _rounded(
     with in_any_order():
         total, depth = _approximate(lhs, kernel, call, by_products=by_products)
         total = call.cuts.sum(total)
-        of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))
+        of_kernels = call.cuts.sum(sum_of_squares(right, axes))
         error = _error(left, of_kernels, call, depth + call.cuts.parts)
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, total, lax.full_like(total, np.nan))

@@ -32,6 +32,7 @@ from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair, stages
+from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products.shards import Cuts
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
@@ -259,8 +260,7 @@ def _error(left: jax.Array, right: jax.Array, layout: _Layout, depth: Any) -> ja
     (lhs_sum, rhs_sum), _ = layout.numbers
 
     def norm(value: jax.Array, axes: Sequence[int]) -> jax.Array:
-        squares = layout.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes)))
-        return lax.sqrt(squares)
+        return lax.sqrt(layout.cuts.sum(sum_of_squares(value, axes)))
 
     of_left = norm(left, lhs_sum)
     of_left = lax.mul(of_left, lax.full_like(of_left, interval.of_chain(depth)))

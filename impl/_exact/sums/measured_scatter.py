@@ -36,12 +36,14 @@ from impl._core.shard_axes import aligned, vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, long_sums
 from impl._exact.nearest import sums as sums_of
-from impl._exact.nearest.extremes import greatest_of_all
+from impl._exact.nearest.reductions import greatest_of_all
 from impl._exact.products.shards import Cuts
 from impl._exact.sums.measures import Measures
 
 #: The exponent that stands for no term.
 _NONE = -(1 << 30)
+#: How two measures are combined.
+_COMBINED = {"add": lax.add, "max": lax.max}
 
 
 class Call(Protocol):
@@ -83,15 +85,19 @@ def nearest(
     sums = _measured(call, operand, indices, updates, measures, chunk)
     coded = measures.coded(sums)
     span = _span(measures, sums, interval.is_doubt(coded))
+    # XLA copies an array to make floats of its words. It may change a NaN of 16 bits.
+    kind = np.float32 if jnp.dtype(measures.dtype) == np.float32 else coded.dtype
 
     def resolve(state: tuple[jax.Array, _Span]) -> tuple[jax.Array, _Span]:
-        coded, span = state
+        out, span = state
         exact = _exact(call, operand, indices, updates, measures, sums[0], span, chunk)
-        asked = interval.is_doubt(coded)
-        return lax.select(asked, interval.word_of(exact), coded), span
+        coded = lax.bitcast_convert_type(out, interval.word_type(out.dtype))
+        coded = lax.select(interval.is_doubt(coded), interval.word_of(exact), coded)
+        return lax.bitcast_convert_type(coded, kind), span
 
-    coded, _ = if_in_doubt((coded, span), lambda state: state[1].has_doubt, resolve)
-    return lax.bitcast_convert_type(coded, measures.dtype)
+    state = lax.bitcast_convert_type(coded, kind), span
+    out, _ = if_in_doubt(state, lambda state: state[1].has_doubt, resolve)
+    return lax.bitcast_convert_type(out, measures.dtype)
 
 
 def resolved(
@@ -178,8 +184,14 @@ def _measured(
                 for k, total in zip(numbers, sums, strict=True)
             ]
 
-        initial = [measures.functions[k](operand) for k in numbers]
-        return _in_chunks(add, initial, indices, updates, chunk)
+        own = [measures.functions[k](operand) for k in numbers]
+        initial = [lax.full_like(each, 0) for each in own]
+        found = _in_chunks(add, initial, indices, updates, chunk)
+        # The last kernel reads the operand, so none converts it before.
+        return [
+            _COMBINED[measures.combinations[k]](*pair)
+            for k, *pair in zip(numbers, found, own, strict=True)
+        ]
 
     numbers = range(len(measures.functions))
     # Two tables of wide rows would fill the cache of a CPU.
@@ -221,9 +233,10 @@ def _exact(
         ) -> list[jax.Array]:
             return [call.add(state[0], indices, part(measures.terms(updates)))]
 
-        initial = [vary_like(part(measures.terms(operand)), updates)]
+        own = part(measures.terms(operand))
+        initial = [vary_like(lax.full_like(own, 0), updates)]
         (total,) = _in_chunks(scatter, initial, indices, updates, chunk)
-        return call.cuts.sum(total)
+        return call.cuts.sum(lax.add(total, own))
 
     if measures.is_long:
         return long_sums.exact(add, measures.count, above, grid, values, measures.dtype)

@@ -74,7 +74,7 @@ def reduce_sum(
     *,
     axis_names: Names = (),
     axis_index_groups: Groups = None,
-    is_partitioned: bool = False,
+    at_once: bool = False,
 ) -> jax.Array:
     """Returns the sum over axes and over named axes, rounded once.
 
@@ -84,7 +84,9 @@ def reduce_sum(
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
-        is_partitioned: Whether XLA may partition the axes over devices.
+        at_once: Whether one reduction may compute all that is needed of the terms: not over
+            ``axis_names``, nor if XLA may partition the axes, nor if rules of the mode lower its
+            equations.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
@@ -101,14 +103,9 @@ def reduce_sum(
     is_worth = stages.may_be_in_doubt(math.prod(shape), count, dtype)
     two = stages.Stages.of([x.shape[axis] for axis in axes]) if is_worth else None
     add = stages.reduce_sum(axes, two)
-
-    def at_once(terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        total, greatest, least = stages.measures(terms, axes, two)
-        return devices.sum(total), devices.max(greatest), devices.min(least)
-
     how = Sums(
         count * devices.number,
-        at_once=at_once if axes and not is_partitioned else None,
+        at_once=(lambda terms: stages.measures(terms, axes, two)) if at_once and axes else None,
         add=lambda terms: devices.sum(add(terms)),
         depth=None if two is None else two.depth + devices.number,
         greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, axes)),

@@ -35,7 +35,7 @@ def _reduce_sum(
     **_: Any,
 ) -> jax.Array:
     return reduction.reduce_sum(
-        value, tuple(axes), axis_names=axis_names, is_partitioned=is_partitioned
+        value, tuple(axes), axis_names=axis_names, at_once=not is_partitioned
     )
 
 

@@ -7,7 +7,7 @@ drops its array, and splits the rest::
 
     reduced([x, abs(x)], [lax.add, lax.max], (0,))    one kernel, if both results are used
 
-XLA's partitioner gathers the results of all devices, where it would add those of one array.
+XLA's partitioner gathers the results of all devices; it would add sums of a single array.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def greatest_of_all(*values: jax.Array) -> list[jax.Array]:
 def sum_of_squares(value: jax.Array, axes: Sequence[int]) -> jax.Array:
     """Returns the sum of squares of float64 over axes, in any order."""
     squares = lax.mul(value, value)
-    if not isinstance(value.size, int) or value.size >= _LIBRARY:
+    size: Any = value.size
+    if not isinstance(size, int) or size >= _LIBRARY:
         return lax.reduce_sum(squares, tuple(axes))
     total, greatest = reduced([squares, squares], [lax.add, lax.max], axes)
     # No square is above the sum. XLA does not know that, so it keeps both results.

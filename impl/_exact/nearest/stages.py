@@ -151,7 +151,9 @@ def measures(
         total, *others = reduced([stages.split(value, axes) for value in values], steps, first)
         second = [d - sum(each < d for each in first) for d in second]
         total, greatest, least = reduced([arithmetic.seal(total), *others], steps, second)
-    return total, *(lax.bitcast_convert_type(each, np.float32) for each in (greatest, least))
+    words = greatest, least
+    greatest, least = (lax.bitcast_convert_type(each, np.float32) for each in words)
+    return total, greatest, least
 
 
 def may_be_in_doubt(results: Any, terms: Any, dtype: jax.typing.DTypeLike) -> bool:

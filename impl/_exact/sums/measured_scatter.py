@@ -142,8 +142,8 @@ class _Span(NamedTuple):
     """The exponents of the terms of all sums in doubt, int32.
 
     Attributes:
-        above: That of a power of two above the sums of magnitudes; ``_NONE`` if no sum is in doubt.
-        grid: That of a power of two of which all terms are multiples.
+        above: 2**above is above the sums of magnitudes; ``_NONE`` if no sum is in doubt.
+        grid: All terms are multiples of 2**grid.
     """
 
     above: jax.Array

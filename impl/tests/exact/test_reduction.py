@@ -37,6 +37,19 @@ def test_the_bits_are_those_of_the_oracle(rng, dtype, count):
     assert_same(got[4], oracles.nearest_running(x[::-1])[::-1])
 
 
+@pytest.mark.parametrize("count", [8, 77, 1024])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_one_reduction_of_all_that_a_sum_needs_gives_the_same_bits(rng, dtype, count):
+    x = hard_matrix(rng, count, dtype)
+    x[:, 0], x[:3, 1], x[1:4, 2] = 0, (np.nan, 0, 1), (np.inf, 0, 1)
+    x[:, 3] = 0
+    x[:3, 3] = 1, 2.0**-8, 2.0**-14
+    got = run(lambda x: reduction.reduce_sum(x, (0,), at_once=True), x)
+    assert_same(got, oracles.nearest(x))
+    rows = run(lambda x: reduction.reduce_sum(x, (1,), np.float32, at_once=True), x.T)
+    assert_same(rows, oracles.nearest(x, np.dtype(np.float32)))
+
+
 @pytest.mark.parametrize("to", DTYPES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_sums_of_another_dtype_are_rounded_once(rng, dtype, to):

@@ -62,7 +62,7 @@ class Model(eqx.Module):
     def moved(self, start: Any) -> Any:
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(lambda _, y, field: field(y)),
-            diffrax.Heun(),
+            diffrax.Tsit5(),
             0.0,
             1.0,
             0.1,

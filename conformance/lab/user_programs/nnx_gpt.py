@@ -52,6 +52,7 @@ class Model(nnx.Module):
         mask = jnp.tril(jnp.ones((text.shape[1],) * 2, bool))
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)
+        @nnx.remat
         def run(block: Block, x: Any) -> Any:
             return block(x, block.heads(x), mask[None, None])
 

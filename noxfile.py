@@ -34,18 +34,34 @@ JAX = {
 }
 #: XLA cuts a program into pieces, for as many cores. The workers of a run leave no core idle.
 ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"
-#: These flags save the oldest JAX a half of the time to compile, and XLA then contracts products
-#: with sums as it does at higher levels.
-_NO_EMITTERS = f"--xla_cpu_use_fusion_emitters=false {ONE_PIECE}"
-CHEAP = f"--xla_backend_optimization_level=1 {_NO_EMITTERS}"
-#: These save more. XLA contracts nothing then; the tests about that set a level of their own.
+#: At this level XLA compiles in half the time. It contracts no product with a sum then; the tests
+#: about that set a level of their own.
 _LEAST = "--xla_backend_optimization_level=0"
-CHEAPEST = f"{_LEAST} {_NO_EMITTERS}"
-#: The unit tests whose result may depend on the release of JAX. The suite tests each op there.
+#: Without emitters, the oldest JAX needs half of that time.
+CHEAPEST = f"{_LEAST} --xla_cpu_use_fusion_emitters=false {ONE_PIECE}"
+#: The unit tests that a release of JAX may break. They test the code that reads JAX's internals,
+#: the rules, kernels and partitions that JAX calls, and the bits under `portable`, with a file of
+#: tests for each main exact engine. The suite tests each op there.
 RELEASES = [
-    *("-m", "not stand_in and not once", "impl/tests", "conformance/tests"),
-    *("--ignore=impl/tests/ops", "--ignore=impl/tests/nn", "--ignore=impl/tests/data"),
-    "--ignore=impl/tests/test_shadowing.py",
+    *("-m", "not stand_in and not once"),
+    *(f"impl/tests/{room}" for room in ("core", "families", "kernels", "mode", "portable")),
+    *(f"impl/tests/{room}" for room in ("primitives", "reading", "run_to_run")),
+    *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
+    *(f"impl/tests/exact/test_{name}.py" for name in ("devices", "dot_general", "elementary")),
+    *(f"impl/tests/exact/test_{name}.py" for name in ("convolution", "reduction", "scatter")),
+    *("impl/tests/lowerings/test_partitioning.py", "impl/tests/programs/test_drawn_programs.py"),
+    *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
+    *("impl/tests/test_import.py", "impl/tests/test_random.py", "impl/tests/test_testing.py"),
+    *("conformance/tests/lab/portable", "conformance/tests/lab/readers"),
+]
+#: A contributor's loop: the spec, the mode, the main exact engines, the rules of `portable`, and
+#: each op of the public API.
+QUICK = [
+    *("spec/tests", "impl/tests/core", "impl/tests/families", "impl/tests/mode"),
+    *("impl/tests/primitives", "impl/tests/reading", "impl/tests/digests"),
+    *(f"impl/tests/exact/test_{name}.py" for name in ("reduction", "dot_general", "elementary")),
+    *(f"impl/tests/portable/test_{name}.py" for name in ("rules", "invariance", "parts")),
+    *("impl/tests/every_op/test_bits.py", "impl/tests/test_api.py", "impl/tests/test_modules.py"),
 ]
 #: The checks of the suite whose result may depend on the release of JAX. Kernels have unit tests on
 #: each release, so that their stand-ins on a CPU need no second release.
@@ -72,8 +88,9 @@ def install(session: nox.Session, *groups: str) -> None:
 def flags(session: nox.Session, *, oldest: str, newest: str) -> dict[str, str | None]:
     """Returns the options of XLA that save time where both interpreters are installed.
 
-    The newest compiles the suite as it does for users. The other sessions show in addition that
-    nothing depends on the level of XLA's optimisation.
+    The newest compiles the suite as it does for users, so that the oldest need not optimise: the
+    suite compiles the stand-ins for a GPU at a level of its own, at which XLA contracts products.
+    The other sessions show in addition that nothing depends on the level.
     """
     if "XLA_FLAGS" in os.environ:
         return {}
@@ -99,13 +116,28 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", *speed, *chosen, env={**environment, "OMP_NUM_THREADS": "1"})
 
 
+@nox.session(python=OLDEST, default=False)
+def quick(session: nox.Session) -> None:
+    """Checks the format, the lint rules and the rows, and runs a choice of unit tests: 3 minutes.
+
+    It leaves the types to `nox -s lint`, and most tests to `nox -s tests`.
+    """
+    install(session, "lint")
+    session.run("ruff", "format", "--check")
+    session.run("ruff", "check")
+    session.run("python", "-m", "spec", "check")
+    environment = {"XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST), "OMP_NUM_THREADS": "1"}
+    chosen = session.posargs or QUICK
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", *chosen, env=environment)
+
+
 @nox.session(python=list(JAX))
 def conformance(session: nox.Session) -> None:
     """Runs the conformance suite on the CPU."""
     install(session, "test")
     chosen = session.posargs or (BITS if with_oldest(session) else [])
     command = ("python", "-m", "conformance", "run", "--device", "cpu")
-    environment = flags(session, oldest=CHEAP, newest=ONE_PIECE)
+    environment = flags(session, oldest=CHEAPEST, newest=ONE_PIECE)
     session.run(*command, *chosen, env=environment)
 
 
@@ -138,7 +170,7 @@ def docs(session: nox.Session) -> None:
     session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
     # Each worker has a browser.
     tests = ("docs/tests", "--ignore=docs/tests/test_examples.py")
-    session.run("pytest", "-n", "auto", "--dist", "worksteal", *tests)
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", *tests, env=env)
 
 
 @nox.session(python=OLDEST)

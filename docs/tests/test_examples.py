@@ -28,11 +28,8 @@ TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0
 DIGEST = "d7cf8d94c0c66baf"
 
 
-#: The digests of the weights of the policy after two rounds, for each dtype.
-POLICIES = {
-    "float32": "4da64761155c1b23",
-    "bfloat16": "3cee531ee0489d67",
-}
+#: The digest of the weights of the policy in float32 after two rounds, which the page shows.
+POLICY_DIGEST = "4da64761155c1b23"
 
 
 def weights(text: str) -> list[str]:
@@ -72,14 +69,13 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("dtype", "cut"), [("float32", 1), ("bfloat16", 0)])
-def test_a_policy_has_the_probabilities_of_its_sampler_and_one_digest(dtype: str, cut: int) -> None:
-    code = f"""
+def test_a_policy_has_the_probabilities_of_its_sampler_and_one_digest() -> None:
+    code = """
 import impl, jax
 import one_policy as example
 jax.config.update("jax_num_cpu_devices", 4)
 with impl.deterministic(guarantee="portable"):
-    print(*example.run(example.CUTS[{cut}], 2, {dtype!r}))
+    print(*example.run(example.CUTS[1], 2, "float32"))
 """
     run = subprocess.run(
         [sys.executable, "-c", code],
@@ -91,7 +87,7 @@ with impl.deterministic(guarantee="portable"):
     )
     digest, ratio, divergence = run.stdout.split()
     assert float(ratio) == float(divergence) == 0
-    assert digest.startswith(POLICIES[dtype])
+    assert digest.startswith(POLICY_DIGEST)
 
 
 def test_the_policy_fails_if_a_cut_has_another_digest_or_a_drift(

@@ -8,6 +8,7 @@ them in the last paragraph of its docstring:
 """
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 IMPL = Path(__file__).parents[1]
 TESTS = sorted(IMPL.glob("tests/**/test_*.py"))
 LAYERS = ("primitives", "lowerings", "kernels")
+#: The tests read files alone.
+pytestmark = pytest.mark.once
 
 
 def defines_something(file: Path) -> bool:
@@ -23,6 +26,7 @@ def defines_something(file: Path) -> bool:
     return any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body)
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Returns the file of each module of impl that defines a function or a class, by its name."""
     files = [file for file in IMPL.rglob("*.py") if "tests" not in file.relative_to(IMPL).parts]
@@ -34,6 +38,7 @@ def modules() -> dict[str, Path]:
     }
 
 
+@functools.cache
 def named(test: Path) -> list[str]:
     """Returns the modules that the docstring of a test file names."""
     text = ast.get_docstring(ast.parse(test.read_text(encoding="utf-8"))) or ""

@@ -69,8 +69,8 @@ def test_the_program_of_one_device_has_the_bits_of_the_oracles():
 
 @pytest.mark.parametrize(
     ("count", "spec", "function"),
-    [(8, P("d"), program), (2, P("d"), cheap), (4, P(None, "d"), cheap), (8, P(None, "d"), cheap)],
-    ids=["8 rows", "2 rows", "4 columns", "8 columns"],
+    [(8, P("d"), program), (4, P(None, "d"), cheap)],
+    ids=["8 rows", "4 columns"],
 )
 def test_sharding_changes_no_bit(count, spec, function):
     x, index, operand = inputs()
@@ -94,7 +94,7 @@ def named(x):
     )
 
 
-@pytest.mark.parametrize(("count", "check"), [(1, True), (2, False), (4, True), (8, False)])
+@pytest.mark.parametrize(("count", "check"), [(1, True), (2, False), (8, True)])
 def test_sums_over_named_axes(count, check):
     x, _, _ = inputs()
     with arithmetic.wide():

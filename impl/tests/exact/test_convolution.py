@@ -92,6 +92,7 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, result):
     assert_same(got, expected(images, kernel, numbers, result, window))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("by_products", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
@@ -110,6 +111,7 @@ def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
     assert_same_bits(got, expected(lhs, rhs, numbers, np.float32, window, groups))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("by_products", [False, True])
 @pytest.mark.parametrize(("scale", "sign"), [(2.0**-30, 1), (2.0**30, 1), (1, -1)])
 @pytest.mark.parametrize(

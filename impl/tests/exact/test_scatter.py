@@ -75,6 +75,7 @@ def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
             assert_same(one, want, f"{target} {drawn.numbers} {drawn.mode}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
     values = hard_matrix(rng, 51, dtype)
@@ -102,6 +103,7 @@ def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
             assert_same(result, want, target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("width", [1, 8])
 @pytest.mark.parametrize("name", serial_terms())
 def test_the_order_of_a_cpu_may_be_the_worst_one(name, width):
@@ -125,6 +127,7 @@ def test_lower_parts_may_outweigh_higher_ones():
         assert_same(result, np.full_like(operand, 1 + 2.0**-23), target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_destination_may_be_in_doubt(rng, dtype, monkeypatch):
     monkeypatch.setattr(Measures, "coded", _all_in_doubt)

@@ -51,7 +51,14 @@ def assert_rows_are_added(function, operand, updates, negate=False):
         assert_same(np.asarray(function(operand, keys, updates)), want)
 
 
-@pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3), ("float16", 2)])
+@pytest.mark.parametrize(
+    ("dtype", "seed"),
+    [
+        ("float32", 0),
+        pytest.param("bfloat16", 3, marks=pytest.mark.once),
+        pytest.param("float16", 2, marks=pytest.mark.once),
+    ],
+)
 def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
     negate = dtype != "float32"
     operand, updates = rough(rng, (SIZE, WIDTH), dtype, 7), rough(rng, (N, WIDTH), dtype, 7)
@@ -74,8 +81,10 @@ def _kernels(seed, **options):
     return run
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("part", [4, 64])
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("part", "dtype"), [(4, "float32"), (4, "bfloat16"), (4, "float16"), (64, "bfloat16")]
+)
 def test_results_in_doubt_are_computed_exactly(rng, monkeypatch, dtype, part):
     for module in (_sorted_rows, scatter_accumulate_rows):
         monkeypatch.setattr(module, "PART", part)
@@ -89,14 +98,16 @@ def test_results_in_doubt_are_computed_exactly(rng, monkeypatch, dtype, part):
     updates = hard_matrix(rng, N, dtype)
     operand = np.zeros((SIZE, updates.shape[1]), updates.dtype)
     operand[4] = updates[0]
+    kernels = [_kernels(seed) for seed in (0, 5)]
     # Destination 4 is one run, or is cut.
     for keys in (np.full(N, 4), np.where(np.arange(N) < 40, 4, 7)):
         want = oracles.nearest_scatter(operand, keys, updates)
-        for seed in (0, 5):
-            assert_same(_kernels(seed)(operand, keys, updates), want)
+        for kernel in kernels:
+            assert_same(kernel(operand, keys, updates), want)
     assert calls
 
 
+@pytest.mark.once
 def test_products_of_rows_and_weights_are_rounded_and_added(rng):
     launch = Launch(interpret=True, seed=4)
     sources, weights = rng.integers(0, 8, N), rough(rng, N, spread=3)
@@ -175,6 +186,7 @@ def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
     assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH)))
 
 
+@pytest.mark.once
 @pytest.mark.once
 def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
     calls = []

@@ -69,7 +69,9 @@ def want(problem):
         return jax.jit(jax.value_and_grad(loss))(*problem)
 
 
-@pytest.mark.parametrize(("devices", "number"), [(1, 2), (1, 12), (2, 3), (8, 6), (8, 1)])
+@pytest.mark.parametrize(
+    ("devices", "number"), [(1, 12), (8, 6), pytest.param(8, 1, marks=pytest.mark.once)]
+)
 def test_sharded_by_jit(problem, want, devices, number):
     params, tokens = problem
     mesh = mesh_of(devices)
@@ -80,7 +82,8 @@ def test_sharded_by_jit(problem, want, devices, number):
 
 
 @pytest.mark.parametrize(
-    ("devices", "number", "check"), [(2, 12, True), (8, 3, False), (8, 2, True)]
+    ("devices", "number", "check"),
+    [pytest.param(2, 12, False, marks=pytest.mark.once), (8, 2, True)],
 )
 def test_in_a_shard_map(problem, want, devices, number, check):
     def step(params, tokens):

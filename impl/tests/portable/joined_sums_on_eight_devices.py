@@ -76,8 +76,8 @@ def inside(params, x):
 def test_gradients_of_parameters(rng):
     params, x = network(rng)
     options = {"specs": (P(), P("d"))}
-    checked = [on(n, outside, params, x, check=True, **options) for n in (2, 8)]
-    assert_equal([on(n, inside, params, x, **options) for n in (1, 4)] + checked)
+    checked = on(8, outside, params, x, check=True, **options)
+    assert_equal([on(n, inside, params, x, **options) for n in (1, 4)] + [checked])
 
 
 def normed(params, x):
@@ -106,11 +106,12 @@ def gradients_of_batch_norm(rng, *, inside, check):
     return [jax.jit(jax.grad(functools.partial(loss, n)))(params) for n in (1, 8)]
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", [pytest.param(True, marks=pytest.mark.once), False])
 def test_batch_norm_has_the_gradient_of_one_device(rng, inside):
     assert_equal(gradients_of_batch_norm(rng, inside=inside, check=True))
 
 
+@pytest.mark.once
 def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
     one, eight = gradients_of_batch_norm(rng, inside=False, check=False)
     np.testing.assert_allclose(one["w"], eight["w"], 1e-3, 1e-5)
@@ -118,6 +119,7 @@ def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
     assert (np.asarray(one["w"]) != np.asarray(eight["w"])).any()
 
 
+@pytest.mark.once
 def test_micro_batches(rng):
     params, x = network(rng)
 
@@ -177,7 +179,7 @@ def test_a_convolution_whose_features_are_cut_has_the_bits_of_the_whole(rng, che
 
     parts = {"specs": (SAME, P("d"), P(None, "d")), "out": (P(None, "d"), P("d"))}
     args = (images, kernel, cotangent)
-    assert_equal([on(n, convolved, *args, check=check, **parts) for n in (1, 2, 8)])
+    assert_equal([on(n, convolved, *args, check=check, **parts) for n in (1, 8 if check else 2)])
 
 
 def cancelling(rng, axis):
@@ -217,9 +219,11 @@ def test_convolutions_that_xla_partitions(rng, spec, groups):
         run = jax.jit(functools.partial(convolutions, groups=groups))
         return run(next(placed), kernel, next(placed))
 
-    assert_equal([on_mesh(count) for count in (1, 2, 4, 8)])
+    # Another number of devices cuts the axis in the same way.
+    assert_equal([on_mesh(count) for count in (1, 2 if groups == 4 else 8)])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("groups", [1, 4])
 def test_the_gradient_of_a_kernel_is_one_sum_of_all_images(rng, groups, check):
@@ -236,8 +240,9 @@ def test_the_gradient_of_a_kernel_is_one_sum_of_all_images(rng, groups, check):
 
     options = {"specs": (P("d"), SAME, P("d")), "check": check}
     args = (images, kernel, cotangent)
-    results = [on(n, gradient, *args, **options) for n in (1, 2, 4, 8)]
-    assert_equal([convolutions(*args, groups)[2], *results])
+    results = [on(n, gradient, *args, **options) for n in (1, 2 if check else 8)]
+    alone = jax.jit(lambda *args: convolutions(*args, groups)[2])
+    assert_equal([alone(*args), *results])
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -250,8 +255,9 @@ def test_a_convolution_whose_channels_are_cut_is_one_sum(rng, check):
         return lax.psum(lax.conv_general_dilated(images, kernel, (1,), "SAME"), "d")
 
     options = {"specs": (P(None, "d"), P(None, "d")), "check": check}
-    results = [on(n, convolved, images, kernel, **options) for n in (1, 2, 4, 8)]
-    assert_equal([convolutions(images, kernel, images)[0], *results])
+    results = [on(n, convolved, images, kernel, **options) for n in (1, 2 if check else 8)]
+    alone = jax.jit(lambda *args: convolutions(*args)[0])
+    assert_equal([alone(images, kernel, images), *results])
     assert np.isnan(np.asarray(results[0])[:, 2:4]).all()
 
 

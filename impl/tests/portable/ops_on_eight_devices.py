@@ -103,7 +103,7 @@ def on(count, axes, scope):
     [
         (8, OWN, "portable"),
         pytest.param(2, OTHER, "portable", marks=pytest.mark.once),
-        (4, OWN, "a GPU's order"),
+        pytest.param(4, OWN, "a GPU's order", marks=pytest.mark.once),
         pytest.param(8, OTHER, "a GPU's order", marks=pytest.mark.once),
     ],
 )

@@ -76,12 +76,14 @@ def test_products_sums_and_scatters(rng):
     assert_one_sum(sums, x, y, i)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_floats_of_16_bits(rng, dtype):
     x, y = rough(rng, (ROWS, 3), dtype, spread=2), rough(rng, (ROWS, 4), dtype, spread=2)
     assert_one_sum(lambda x, y: (x.T @ y, x.sum(0)), x, y, numbers=(3, 12))
 
 
+@pytest.mark.once
 def test_the_gradient_of_a_convolution(rng):
     images, kernel = (
         rough(rng, (ROWS, 2, 5), spread=4),
@@ -167,6 +169,7 @@ def test_a_start_other_than_0_is_added_once(rng):
     assert_same(jax.jit(loop)(start, x), jax.jit(lambda s, x: s + x.sum(0))(start, x))
 
 
+@pytest.mark.once
 def test_elements_in_doubt_are_counted_again(rng, monkeypatch):
     calls = []
     original = states.folded

@@ -59,6 +59,7 @@ def with_cache(chunk, keys, values, start, length=CACHE):
     return attend(queries, keys, values, allowed), keys, values
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("garbage", [0.0, 1e4, 3e38])
 @pytest.mark.parametrize("chunks", [(1,) * LENGTH, (5, 1, 3, 2), (LENGTH,)], ids=str)
 def test_a_cache_and_chunks_give_the_bits_of_the_whole(chunks, garbage):
@@ -108,6 +109,7 @@ ROWS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_has_the_same_bits_in_every_batch(name):
     function = jax.jit(ROWS[name])

@@ -1,0 +1,2 @@
+"""The hunt: programs that nobody would write, drawn by a tool, until one shows a fault.
+"""

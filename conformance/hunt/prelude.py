@@ -107,7 +107,7 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
 
         def with_others(*x: Any) -> Any:
             results = function(*x)
-            others = [jnp.sin(y) * y for y in jax.tree.leaves(results) if _is_real(y)]
+            others = [y * y + 1 for y in jax.tree.leaves(results) if _is_real(y)]
             return results, others
 
         outputs = jax.jit(with_others)(*arguments)[0]

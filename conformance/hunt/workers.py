@@ -18,7 +18,7 @@ _DEVICES = 8
 #: The seconds after which a program counts as one that does not end.
 TIMEOUT = 150.0
 #: The least work in XLA: most programs of a hunt run once.
-CHEAP = "--xla_backend_optimization_level=0"
+CHEAP = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 
 
 @dataclasses.dataclass(frozen=True)

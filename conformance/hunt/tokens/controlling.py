@@ -32,7 +32,8 @@ def _over_rows(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 
 def _layer(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
-    operand = pool.pick(dtype, least=1, most=2, nonempty=True)
+    rows = False if options.get("mixes_rows") else None
+    operand = pool.pick(dtype, least=1, most=2, rows=rows, nonempty=True)
     aval = pool.aval(operand)
     width = options.get("width")
     return Choice((operand,), {}, aval.with_shape(*aval.shape[:-1], width or aval.shape[-1]))
@@ -152,4 +153,5 @@ token(
     "",
     check="none",
     weight=40,
+    mixes_rows=True,
 )

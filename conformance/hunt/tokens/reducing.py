@@ -116,7 +116,7 @@ for _name in ("max", "min"):
     token(
         f"window_{_name}",
         _window,
-        f"lax.reduce_window({{0}}, {'-' if _name == 'max' else ''}jnp.array(jnp.inf, {{0}}.dtype), lax.{_name}, {{sizes}}, {{strides}}, {{padding}})",
+        f"lax.reduce_window({{0}}, np.array({'-' if _name == 'max' else ''}np.inf, {{0}}.dtype), lax.{_name}, {{sizes}}, {{strides}}, {{padding}})",
         ALL_FLOATS,
         f"reduce_window_{_name}",
         weight=60,

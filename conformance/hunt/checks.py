@@ -21,7 +21,7 @@ from typing import Any
 
 from conformance.hunt.crew import Crew
 from conformance.hunt.program import Program
-from conformance.hunt.settings import BASE, Setting
+from conformance.hunt.settings import BASE, Setting, base_of
 
 #: Answers of a worker that has ended.
 _ENDED = ("crash", "hang")
@@ -58,10 +58,18 @@ def check(
         extra: Further oracles: ``value``, ``audit``, ``off``.
     """
     asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
-    answers = crew.run_all(program, settings, asks)
+    others = [*dict.fromkeys(base_of(each, program) for each in settings if each.mesh)]
+    bases = [each for each in others if each != BASE]
+    runs = [*bases, *settings]
+    answers = crew.run_all(program, runs, asks)
     base = answers[0]
-    for setting, answer in zip((BASE, *settings), answers, strict=True):
-        finding = _of_answer(crew, program, setting, answer, base)
+    by_setting = dict(zip((BASE, *bases), answers, strict=False))
+    finding: Finding | None = None
+    for setting, answer in zip((BASE, *runs), answers, strict=True):
+        compared = by_setting[BASE if setting in bases else base_of(setting, program)]
+        if setting in bases:
+            compared = answer
+        finding = _of_answer(crew, program, setting, answer, compared)
         if finding is not None:
             return finding, base
     if "value" in extra and program.derivative == "none" and "digests" in base:
@@ -139,7 +147,8 @@ def again(crew: Crew, finding: Finding) -> Finding | None:
     elif finding.kind == "off":
         found = of_mode_off(crew, program)
     elif finding.kind == "bits":
-        first, second = crew.run_all(program, [setting], ["digests"])
+        first = crew.run(program, base_of(setting, program))
+        second = crew.run(program, setting)
         found = _of_answer(crew, program, setting, second, first) if "digests" in second else None
     else:
         asks = ["digests", *(["audit"] if finding.kind == "audit" else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import dataclasses
 from collections.abc import Sequence
@@ -14,8 +15,6 @@ from conformance.hunt import oracles, source
 from conformance.hunt.program import Array, Program, dtype_of
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.workers import TIMEOUT, Kind, Worker
-
-import base64
 
 
 class Crew:
@@ -46,6 +45,11 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         for worker in (*self._workers, *self._plain):
             worker.close()
+
+    def ready(self, number: int) -> dict[str, Any]:
+        """Returns the answer of a worker to a request without a program."""
+        request = {"source": "", "asks": [], "mode": "portable", "wide": False}
+        return self._workers[number].ask(request, self._timeout)
 
     def run(
         self,

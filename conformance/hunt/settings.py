@@ -38,6 +38,8 @@ CALLS = {
 #: Calls of programs that are sharded.
 _SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
 
+#: The most equations of a program that also runs equation by equation: each is compiled alone.
+_LONG = 3
 #: The mesh axes that share each axis of an array.
 Spec = tuple[tuple[str, ...], ...]
 
@@ -80,10 +82,22 @@ class Setting:
 BASE = Setting()
 
 
+def base_of(setting: Setting, program: Program) -> Setting:
+    """Returns the setting with which one is compared.
+
+    The derivative of a ``shard_map`` adds the cotangents of replicated arguments over devices, so a
+    gradient -0.0 becomes 0.0. It is compared with a ``shard_map`` of one device, which adds, too.
+    """
+    if setting.partition != "shard_map" or program.derivative == "none":
+        return BASE
+    return dataclasses.replace(setting, call="jit", worker=0, mesh=(1,) * len(setting.mesh))
+
+
 def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     """Returns two to four settings for a program, which are compared with ``BASE``."""
     count = dice.between(2, 4)
-    settings = [_one_device(dice, workers) for _ in range(count)]
+    is_long = len(program.equations) > _LONG
+    settings = [_one_device(dice, workers, is_long=is_long) for _ in range(count)]
     chances = 75 if program.has_rows else 55
     for position in range(count - 1):
         if dice.happens(chances):
@@ -91,9 +105,11 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     return settings
 
 
-def _one_device(dice: Dice, workers: int) -> Setting:
+def _one_device(dice: Dice, workers: int, *, is_long: bool) -> Setting:
     worker = dice.below(workers)
     call = dice.weighted(CALLS)
+    if call == "eager" and is_long:
+        call = "constants"
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from conformance.hunt.program import Equation, Input, Program
 from conformance.hunt.settings import Setting, Spec
 from conformance.hunt.tokens import TOKENS
+from conformance.hunt.tokens.token import ROWS
 
 #: The text before each program.
 PRELUDE = (Path(__file__).parent / "prelude.py").read_text(encoding="utf-8")
@@ -47,7 +48,8 @@ def expression(equation: Equation, names: list[str]) -> str:
     if equation.params.get("broadcasts"):
         operands[1] = f"jnp.broadcast_to({operands[1]}, {operands[0]}.shape)"
     params = {name: _literal(value) for name, value in equation.params.items()}
-    return TOKENS[equation.token].expression.format(*operands, **params)
+    text = TOKENS[equation.token].expression.format(*operands, **params)
+    return text.replace(ROWS, f"{operands[0]}.shape[0]")
 
 
 def _literal(value: object) -> str:

@@ -133,7 +133,8 @@ _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
 token("cholesky", _square, f"lax.linalg.cholesky({_ONES}, symmetrize_input=False)", ("float32",), "cholesky", check="none", weight=60, result="matrix")
 token("cho_solve", _square, f"jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor({_ONES}, lower=True), {{1}})", ("float32",), "cholesky triangular_solve", check="none", weight=40, result="right")
 token("solve", _square, "jnp.linalg.solve({0}, {1})", ("float32",), "lu triangular_solve", check="none", weight=60, result="right")
-token("det", _square, "jnp.linalg.det({0})", ("float32",), "lu", check="none", weight=40, result="number")
+# spec/releases_of_jax.toml lists its derivative.
+token("det", _square, "jnp.linalg.det({0})", ("float32",), "lu", check="none", weight=40, has_derivative=False, result="number")
 token("qr", _square, "jnp.linalg.qr({0})[1]", ("float32",), "geqrf qr", check="none", weight=40, result="matrix")
 token("q", _square, "jnp.linalg.qr({0})[0]", ("float32",), "householder_product", check="none", weight=30, result="matrix")
 token("triangular_solve", _square, "lax.linalg.triangular_solve({0}, {1}, left_side=True, lower=True)", ("float32",), "triangular_solve", check="none", weight=60, result="right")

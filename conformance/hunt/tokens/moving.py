@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.hunt.pool import Choice, Pool
 from conformance.hunt.program import Aval
-from conformance.hunt.tokens.token import ALL_FLOATS, COMPLEX, FLOATS, NUMBERS, token
+from conformance.hunt.tokens.token import ALL_FLOATS, COMPLEX, FLOATS, NUMBERS, ROWS, token
 
 _ANY = (*NUMBERS, *COMPLEX, "bool")
 
@@ -26,7 +26,8 @@ def _flattened(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     first = aval.shape[:1] if aval.rows else ()
     size = aval.size // first[0] if first else aval.size
     half = [2, size // 2] if size and size % 2 == 0 and pool.dice.happens(50) else [size]
-    return Choice((operand,), {"shape": [*first, *half]}, aval.with_shape(*first, *half))
+    named = [ROWS] * len(first)
+    return Choice((operand,), {"shape": [*named, *half]}, aval.with_shape(*first, *half))
 
 
 def _same_shape(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
@@ -91,7 +92,8 @@ def _expanded(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     axis = pool.dice.between(1 if aval.rows else 0, len(aval.shape))
     count = pool.dice.one_of((1, 2, 3))
     shape = (*aval.shape[:axis], count, *aval.shape[axis:])
-    return Choice((operand,), {"axis": axis, "shape": list(shape)}, aval.with_shape(*shape))
+    named = [ROWS, *shape[1:]] if aval.rows else list(shape)
+    return Choice((operand,), {"axis": axis, "shape": named}, aval.with_shape(*shape))
 
 
 def _gathered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
@@ -150,7 +152,7 @@ token("gather", _gathered, "{0}[{1}]", _ANY, "gather", check="same", weight=150)
 token("take_along", _taken_along, "jnp.take_along_axis({0}, {1}, axis={axis})", NUMBERS, "gather", check="same")
 token("scatter_add", _scattered, "{0}.at[{1}].add({2}, mode='drop')", ALL_FLOATS, "scatter-add", check="scatter", weight=250)
 token("scatter_subtract", _scattered, "{0}.at[{1}].subtract({2}, mode='drop')", FLOATS, "scatter-sub", check="none")
-token("scatter_multiply", _scattered, "{0}.at[{1}].multiply({2}, mode='drop')", FLOATS, "scatter-mul", check="product", has_derivative=False)
+token("scatter_multiply", _scattered, "{0}.at[{1}].multiply({2}, mode='drop')", FLOATS, "scatter-mul", check="none", has_derivative=False)
 token("scatter_max", _scattered, "{0}.at[{1}].max({2}, mode='drop')", FLOATS, "scatter-max", check="none")
 token("scatter_min", _scattered, "{0}.at[{1}].min({2}, mode='drop')", FLOATS, "scatter-min", check="none")
 token("scatter_set", _scattered, "{0}.at[{1}].set({2}, mode='drop')", NUMBERS, "scatter", check="none", has_derivative=False)

@@ -18,6 +18,8 @@ ALL_FLOATS = (*FLOATS, "float64")
 #: Real floats and integers.
 NUMBERS = (*ALL_FLOATS, "int32")
 COMPLEX = ("complex64",)
+#: A size in a parameter: the rows of the first operand, of which a device may have a part.
+ROWS = "ROWS"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

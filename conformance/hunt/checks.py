@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.hunt.crew import Crew
+from conformance.hunt.oracles import Wrong
 from conformance.hunt.program import Program
 from conformance.hunt.settings import BASE, Setting, base_of
 
@@ -37,6 +38,7 @@ class Finding:
         setting: The setting that differs from ``BASE``, or in which the program fails.
         detail: A sentence, a message, or the numbers of results.
         mark: What stays the same while the program shrinks: a token, or the start of a message.
+        wrong: The wrong element of a finding of the kind ``value``.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Finding:
     setting: Setting
     detail: str
     mark: str = ""
+    wrong: Wrong | None = None
 
 
 def check(
@@ -118,9 +121,9 @@ def of_values(crew: Crew, program: Program) -> Finding | None:
     found = crew.wrong(program)
     if not found:
         return None
-    variable, sentence = found[0]
-    token = program.equations[variable - program.primals].token
-    return Finding("value", program, BASE, sentence, token)
+    first = found[0]
+    token = program.equations[first.variable - program.primals].token
+    return Finding("value", program, BASE, first.sentence, token, first)
 
 
 def _of_audit(crew: Crew, program: Program, base: dict[str, Any]) -> Finding | None:
@@ -136,7 +139,8 @@ def of_mode_off(crew: Crew, program: Program) -> Finding | None:
     plain = crew.run(program, BASE, ("text",), plain=True)
     if "text" not in off or "text" not in plain or off["text"] == plain["text"]:
         return None
-    return Finding("off", program, BASE, "with the mode off, the lowered text is another one")
+    detail = f"with the mode off, the lowered text is another one; plain JAX's is {plain['text']}"
+    return Finding("off", program, BASE, detail)
 
 
 def again(crew: Crew, finding: Finding) -> Finding | None:

@@ -102,8 +102,8 @@ class Crew:
             list(pool.map(work, jobs.values()))
         return answers
 
-    def wrong(self, program: Program) -> list[tuple[int, str]]:
-        """Returns the variables of a program without derivative that have wrong values."""
+    def wrong(self, program: Program) -> list[oracles.Wrong]:
+        """Returns the wrong elements of the variables of a program without derivative."""
         answer = self.run(program, BASE, ("digests", "values"), all_variables=True)
         if "values" not in answer:
             return []

@@ -6,7 +6,9 @@ import dataclasses
 import inspect
 from pathlib import Path
 
-from conformance.hunt import source
+import numpy as np
+
+from conformance.hunt import edits, source
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew
 from conformance.hunt.settings import base_of
@@ -72,6 +74,10 @@ def write(folder: Path, number: int, finding: Finding, crew: Crew) -> Path:
 
 def text(finding: Finding, crew: Crew) -> str:
     """Returns the text of the file of a finding."""
+    if finding.wrong is not None:
+        variable = finding.wrong.variable
+        program, setting = edits.rebuilt(finding.program, finding.setting, outputs=(variable,))
+        finding = dataclasses.replace(finding, program=program, setting=setting)
     kind = crew.kinds[finding.setting.worker % len(crew.kinds)]
     is_other = kind.python != crew.kinds[0].python
     environment = (
@@ -90,7 +96,7 @@ def text(finding: Finding, crew: Crew) -> str:
         'os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")\n',
         source.PRELUDE.split("from __future__ import annotations\n", 1)[1],
         source.imports(finding.program),
-        "\nimport impl\n" if finding.kind != "off" else "",
+        "\nimport impl\n",
         "\n" + source.arguments(finding.program) + "\n\n",
     ]
     if finding.kind == "bits":
@@ -100,9 +106,11 @@ def text(finding: Finding, crew: Crew) -> str:
         parts.append(_BITS.format(wide=finding.program.is_wide))
     else:
         parts.append("\n" + source.function(finding.program, finding.setting, "first"))
-        parts.append(_ONE.format(wide=finding.program.is_wide, body=_body(finding, crew)))
+        parts.append(_ONE.format(wide=finding.program.is_wide, body=_body(finding)))
     parts.append('\n\nif __name__ == "__main__":\n')
     parts.append('    impl.use_deterministic_algorithms(True, guarantee="portable")\n')
+    if kind.plant is not None:
+        parts.append(f"    exec(open({str(kind.plant.absolute())!r}).read())\n")
     parts.append("    sys.exit(int(main()))\n")
     return "".join(parts)
 
@@ -132,19 +140,43 @@ def _kinds(first: Kind, second: Kind) -> dict[str, dict[str, object]]:
     }
 
 
-def _body(finding: Finding, crew: Crew) -> str:
+def _body(finding: Finding) -> str:
     """Returns the lines that decide whether the fault is there."""
     if finding.kind == "value":
-        expected = _expected(finding, crew)
-        return f"result = called(*first())[0]\n        print(result)\n        return digest(result) != {expected!r}"
+        return _of_element(finding)
     if finding.kind == "audit":
         return "function, arguments, _ = first()\n        return not impl.audit(function)(*arguments).ok"
     if finding.kind == "off":
-        return "raise NotImplementedError"
+        return (
+            "function, arguments, _ = first()\n        impl.use_deterministic_algorithms(False)\n"
+            "        text = jax.jit(function).lower(*arguments).as_text()\n"
+            f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {finding.detail.split()[-1]!r}"
+        )
     return (
         "try:\n            called(*first())\n        except Exception as error:\n"
         "            print(error)\n            return True\n        return False"
     )
+
+
+def _of_element(finding: Finding) -> str:
+    """Returns the lines that compare one element with its right value."""
+    assert finding.wrong is not None  # noqa: S101  # A finding of this kind has one.
+    got, right = finding.wrong.got, finding.wrong.right
+    error = abs(got - right)
+    allowed = error * 0.6 if np.isfinite(error) else 0.0
+    return (
+        f"result = called(*first())[0][{finding.wrong.index}].item()\n"
+        f"        right, allowed = {_text(right)}, {allowed!r}\n"
+        "        print(result, right)\n"
+        "        if result != result or right != right:\n"
+        "            return (result == result) != (right == right)\n"
+        "        signs = np.signbit(np.real(result)) != np.signbit(np.real(right))\n"
+        "        return bool(signs or (result != right and not abs(result - right) <= allowed))"
+    )
+
+
+def _text(number: complex) -> str:
+    return repr(number).replace("nan", "np.nan").replace("inf", "np.inf")
 
 
 def names_of_primitives(finding: Finding) -> list[str]:

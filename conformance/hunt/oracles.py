@@ -15,6 +15,7 @@ check             the result of the equation
 ``same``          has the bits of plain JAX
 ``near``          is within 0.51 units in the last place of float64
 ``product``       is the same for a product of many factors
+``poles``         is near; XLA gives NaN for infinities at the poles of the gamma functions
 ``loose``         is within 24 units in the last place: the token is several equations
 ``complex``       is near, with the greater part as the unit
 ``terms``         is within half a unit, and 2**-46 of the sum of the magnitudes of the terms
@@ -24,6 +25,7 @@ check             the result of the equation
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import ml_dtypes
@@ -39,13 +41,33 @@ REFERENCES = {
     "near": "wide",
     "product": "wide",
     "loose": "wide",
+    "poles": "wide",
     "complex": "wide",
     "terms": "terms",
 }
 #: Units in the last place by which a result may differ from float64's.
-_UNITS = {"complex": 4.0, "near": 0.51, "product": 0.51, "terms": 0.51, "loose": 24.0}
+_UNITS = {"complex": 4.0, "near": 0.51, "poles": 0.51, "product": 0.51, "terms": 0.51, "loose": 24.0}
 #: The relative error of an equation in float64.
 _SLACK = 2.0**-46
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrong:
+    """A wrong element.
+
+    Attributes:
+        variable: The variable.
+        index: The index of its first wrong element.
+        got: The element.
+        right: The right value.
+        sentence: A sentence about it.
+    """
+
+    variable: int
+    index: tuple[int, ...]
+    got: complex
+    right: complex
+    sentence: str
 
 
 def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -96,8 +118,8 @@ _EXACT: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
 
 def wrong(
     program: Program, variables: Sequence[Array], references: dict[tuple[int, str], Array]
-) -> list[tuple[int, str]]:
-    """Returns the variables whose equations have a wrong result, with a sentence about each.
+) -> list[Wrong]:
+    """Returns the first wrong element of each equation that has one.
 
     Args:
         program: The program.
@@ -122,16 +144,21 @@ def wrong(
         else:
             continue
         if bad.any():
-            found.append((number, _sentence(equation, result, exact, bad)))
+            found.append(_wrong(number, equation, result, exact, bad))
     return found
 
 
-def _sentence(equation: Equation, result: Array, exact: Array, bad: Array) -> str:
+def _wrong(number: int, equation: Equation, result: Array, exact: Array, bad: Array) -> Wrong:
     index = tuple(int(i) for i in np.argwhere(bad)[0])
-    return (
+    sentence = (
         f"{equation.token}: {int(bad.sum())} of {bad.size} elements are wrong; "
         f"at {list(index)} it gave {result[index]!s}, and the right value is {exact[index]!s}"
     )
+    return Wrong(number, index, _number(result[index]), _number(exact[index]), sentence)
+
+
+def _number(value: Array) -> complex:
+    return complex(value) if value.dtype.kind == "c" else float(value)
 
 
 def _differs(result: Array, exact: Array) -> Array:
@@ -164,6 +191,8 @@ def _is_far(result: Array, exact: Array, scale: Array, check: str) -> Array:
         beyond = np.abs(exact) + allowed >= greatest
         near |= beyond & np.isinf(wide) & (np.sign(wide) == np.sign(exact))
         near |= (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+        if check == "poles":
+            near |= np.isnan(exact) & np.isinf(wide)
         if check in ("terms", "loose", "product"):
             # An infinity of an intermediate step, or of a term, may become a NaN.
             near |= ~np.isfinite(exact) | ~np.isfinite(scale) | ~np.isfinite(wide)

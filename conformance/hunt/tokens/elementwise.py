@@ -58,7 +58,7 @@ for _name in _FUNCTIONS.split():
     token(_name, _unary, f"lax.{_name}({{0}})", FLOATS, _name, weight=40)
 # A derivative of these is `polygamma`, which is refused.
 for _name in ("digamma", "lgamma"):
-    token(_name, _unary, f"lax.{_name}({{0}})", FLOATS, _name, weight=40, has_derivative=False)
+    token(_name, _unary, f"lax.{_name}({{0}})", FLOATS, _name, check="poles", weight=40, has_derivative=False)
 for _name in ("exp", "log", "rsqrt", "sqrt"):
     token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name, weight=60)
 for _name in ("ceil", "floor", "square"):

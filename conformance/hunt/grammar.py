@@ -52,7 +52,8 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     for attempt in range(1000):
         dice = Dice(seed, index * 1000 + attempt)
         program = _attempt(dice, counts, chosen if only else [])
-        if program.outputs:
+        names = {each.name for each in chosen}
+        if program.outputs and any(each.token in names for each in program.equations):
             counts.update((each.token, each.aval.dtype) for each in program.equations)
             return program
     raise ValueError(f"--only {only}: no program of these tokens has a result")

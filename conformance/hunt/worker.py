@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -106,7 +107,7 @@ def _equations(jaxpr: Any) -> set[tuple[str, str]]:
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
             found.add((equation.primitive.name, str(getattr(variable.aval, "dtype", ""))))
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
             found |= _equations(inner)
     return found
 

@@ -119,7 +119,7 @@ for _name in ("max", "min"):
     token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", NUMBERS, _name)
 for _name in ("pow", "atan2"):
     token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", FLOATS, _name, weight=60)
-token("nextafter", _binary, "lax.nextafter({0}, {1})", ("float32",), "nextafter", check="none")
+token("nextafter", _binary, "lax.nextafter({0}, {1})", ("float32",), "nextafter", check="none", has_derivative=False)
 
 token("logaddexp", _binary, "jnp.logaddexp({0}, {1})", FLOATS, "", check="loose", weight=40)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):

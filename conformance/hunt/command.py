@@ -22,8 +22,6 @@ _AUDITS, _OFF = 6, 12
 _SETTINGS = 2**32
 #: The seconds between two lines of progress.
 _PROGRESS = 30.0
-#: The seconds that one finding may be shrunk.
-_SHRINKING = 150.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="a report to which the counts are added"
+    )
+    parser.add_argument(
+        "--shrink", type=float, metavar="S", default=120.0, help="seconds for a finding; default: 120"
     )
     parser.add_argument("--most", type=int, metavar="N", default=20, help="findings; default: 20")
 
@@ -128,7 +129,7 @@ class _Hunt:
         print(f"program {index}: {finding.kind}, {finding.detail[:200]}; {finding.setting}", flush=True)
         if checks.again(self._crew, finding) is None:
             print("  a second run did not show it", flush=True)
-        small = shrink.shrink(self._crew, finding, _SHRINKING, lambda text: print(f"  {text}"))
+        small = shrink.shrink(self._crew, finding, self._options.shrink, lambda text: print(f"  {text}"))
         for each in self._known:
             if each.matches(small):
                 self._met[each.name] += 1

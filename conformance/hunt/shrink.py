@@ -11,6 +11,7 @@ proposal that shows the fault replaces the finding, and the passes begin again::
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator
 
@@ -38,15 +39,14 @@ def shrink(crew: Crew, finding: Finding, seconds: float, say: Callable[[str], No
         say: Prints progress.
     """
     end = time.monotonic() + seconds
-    passes = (_outputs, _cuts, _derivatives, _settings, _meshes, _sizes, _values)
-    trials = 0
+    elements = functools.partial(_elements, tried=set())
+    passes = (_outputs, _cuts, _derivatives, _settings, _meshes, _sizes, _values, elements)
     progress = True
     while progress:
         progress = False
         for each in passes:
             while (smaller := _first(crew, each(crew, finding), end)) is not None:
                 finding, progress = smaller, True
-                trials += 1
             if time.monotonic() > end:
                 say(f"shrinking stopped after {seconds:.0f} s")
                 return finding
@@ -169,7 +169,7 @@ def _sizes(_: Crew, finding: Finding) -> Iterator[Finding]:
 
 
 def _values(_: Crew, finding: Finding) -> Iterator[Finding]:
-    """Proposes zeros, ones and small numbers for arguments, and then for their elements."""
+    """Proposes ones and zeros for whole arguments."""
     for position, each in enumerate(finding.program.inputs):
         values = each.values()
         if values.dtype.kind in "biu":
@@ -180,6 +180,12 @@ def _values(_: Crew, finding: Finding) -> Iterator[Finding]:
                 yield dataclasses.replace(
                     finding, program=edits.with_values(finding.program, position, new)
                 )
+
+
+def _elements(
+    _: Crew, finding: Finding, tried: set[tuple[int, int, float]]
+) -> Iterator[Finding]:
+    """Proposes ones and zeros for elements, each of them once."""
     for position, each in enumerate(finding.program.inputs):
         values = each.values()
         if values.dtype.kind in "biu" or values.size > _FEW or values.dtype.kind == "c":
@@ -189,6 +195,9 @@ def _values(_: Crew, finding: Finding) -> Iterator[Finding]:
             if value in (0, 1) and not np.signbit(value):
                 continue
             for number in (0.0, 1.0):
+                if (position, index, number) in tried:
+                    continue
+                tried.add((position, index, number))
                 new = values.copy()
                 new.reshape(-1)[index] = number
                 yield dataclasses.replace(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _ROOT = Path(__file__).parents[2]
 #: The devices for which the CPU of a worker stands.
@@ -74,11 +74,15 @@ class Worker:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._process: subprocess.Popen[str] | None = None
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # It lives as long as the worker.
+        self._log: IO[str] | None = None
 
     def ask(self, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
         """Returns the answer to a request; ``crash`` or ``hang`` if the process has none."""
-        process = self._process or self._start()
+        try:
+            process = self._process or self._start()
+        except OSError as error:
+            self.close()
+            return {"error": "crash", "message": str(error)}
         assert process.stdin is not None  # noqa: S101  # It is a pipe.
         assert process.stdout is not None  # noqa: S101  # It is a pipe.
         try:
@@ -104,10 +108,12 @@ class Worker:
                     pipe.close()
             self._process.wait()
             self._process = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _start(self) -> subprocess.Popen[str]:
-        self._log.seek(0)
-        self._log.truncate()
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # It lives as long as the process.
         self._process = subprocess.Popen(  # noqa: S603  # It runs a module of this package.
             self.kind.command(),
             cwd=_ROOT,
@@ -120,6 +126,12 @@ class Worker:
         return self._process
 
     def _ended(self, how: str) -> dict[str, Any]:
+        message = ""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._log is not None:
+            self._log.seek(0)
+            message = self._log.read()[-2000:]
         self.close()
-        self._log.seek(0)
-        return {"error": how, "message": self._log.read()[-2000:]}
+        return {"error": how, "message": message}

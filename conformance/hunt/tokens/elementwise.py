@@ -68,7 +68,7 @@ for _name in ("neg", "abs", "sign"):
 token(
     "round", _unary, "lax.round({0}, lax.RoundingMethod.TO_NEAREST_EVEN)", ALL_FLOATS, "round"
 )
-token("log2", _unary, "jnp.log2({0})", FLOATS, "log2", weight=40)
+token("log2", _unary, "jnp.log2({0})", FLOATS, "log2", check="loose", weight=40)
 token("is_finite", _unary, "lax.is_finite({0})", ALL_FLOATS, "is_finite", check="same", to="bool")
 token("stop_gradient", _unary, "lax.stop_gradient({0})", ALL_FLOATS, "", check="same")
 token("copy", _unary, "jnp.array({0}, copy=True)", NUMBERS, "copy_p copy", check="same")

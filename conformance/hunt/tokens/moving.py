@@ -146,7 +146,7 @@ token(
     updates=True,
 )
 token("broadcast", _expanded, "jnp.broadcast_to(jnp.expand_dims({0}, {axis}), {shape})", _ANY, "broadcast_in_dim", check="same")
-token("stack", _expanded, "jnp.stack([{0}] * {shape}[{axis}], axis={axis})", _ANY, "concatenate", check="same")
+token("stack", _expanded, "jnp.stack([{0}] * {shape}[{axis}], axis={axis})", _ANY, "", check="same")
 token("squeeze", _expanded, "jnp.stack([jnp.squeeze(jnp.expand_dims({0}, 0), 0)] * {shape}[{axis}], axis={axis})", _ANY, "squeeze", check="same")
 token("gather", _gathered, "{0}[{1}]", _ANY, "gather", check="same", weight=150)
 token("take_along", _taken_along, "jnp.take_along_axis({0}, {1}, axis={axis})", NUMBERS, "gather", check="same")

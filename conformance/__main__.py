@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     hunt_parser = commands.add_parser(
         "hunt",
         help="draw strange programs, and shrink those that show a fault to a file",
-        epilog="The exit status is 0 if nothing was found, 1 if something was, and 2 if it cannot run.",
+        epilog="The exit status is 0 without a finding, 1 with one, and 2 if it cannot run.",
     )
     hunt.add_options(hunt_parser)
     show_parser = commands.add_parser("show", help="print what a report found")

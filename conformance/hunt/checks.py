@@ -61,6 +61,8 @@ def check(
         extra: Further oracles: ``value``, ``audit``, ``off``.
     """
     asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
+    judges = "value" in extra and program.derivative == "none"
+    asks += ["values"] if judges else []
     others = [*dict.fromkeys(base_of(each, program) for each in settings if each.mesh)]
     bases = [each for each in others if each != BASE]
     runs = [*bases, *settings]
@@ -75,10 +77,10 @@ def check(
         finding = _of_answer(crew, program, setting, answer, compared)
         if finding is not None:
             return finding, base
-    if "value" in extra and program.derivative == "none" and "digests" in base:
-        finding = of_values(crew, program)
+    if judges and "digests" in base:
+        finding = of_values(crew, program, base)
     if finding is None and "audit" in extra:
-        finding = _of_audit(crew, program, base)
+        finding = _of_audit(program, base)
     if finding is None and "off" in extra and "digests" in base:
         finding = of_mode_off(crew, program)
     return finding, base
@@ -116,9 +118,9 @@ def _start(message: str) -> str:
     return " ".join(word for word in words[:6] if word.replace("_", "").isalpha())
 
 
-def of_values(crew: Crew, program: Program) -> Finding | None:
-    """Returns a finding if an equation has a wrong value."""
-    found = crew.wrong(program)
+def of_values(crew: Crew, program: Program, answer: dict[str, Any] | None = None) -> Finding | None:
+    """Returns a finding if an equation has a wrong value; ``answer`` has those of all variables."""
+    found = crew.wrong(program, answer)
     if not found:
         return None
     first = found[0]
@@ -126,7 +128,7 @@ def of_values(crew: Crew, program: Program) -> Finding | None:
     return Finding("value", program, BASE, first.sentence, token, first)
 
 
-def _of_audit(crew: Crew, program: Program, base: dict[str, Any]) -> Finding | None:
+def _of_audit(program: Program, base: dict[str, Any]) -> Finding | None:
     audit = base.get("audit")
     if audit is None or audit["ok"]:
         return None
@@ -160,7 +162,7 @@ def again(crew: Crew, finding: Finding) -> Finding | None:
         found = (
             of_error(crew, program, setting, answer)
             if "error" in answer
-            else _of_audit(crew, program, answer)
+            else _of_audit(program, answer)
         )
     same = found is not None and (found.kind, found.mark) == (finding.kind, finding.mark)
     return found if same else None

@@ -42,19 +42,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FOLDER", default=Path("hunt"), help="the files of findings"
     )
     parser.add_argument(
-        "--plant", type=Path, metavar="FILE.py", help="a file that each worker runs: a planted fault"
+        "--plant",
+        type=Path,
+        metavar="FILE.py",
+        help="a file that each worker runs: a planted fault",
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="a report to which the counts are added"
     )
     parser.add_argument(
-        "--shrink", type=float, metavar="S", default=120.0, help="seconds for a finding; default: 120"
+        "--shrink",
+        type=float,
+        metavar="S",
+        default=120.0,
+        help="seconds for a finding; default: 120",
     )
     parser.add_argument("--most", type=int, metavar="N", default=20, help="findings; default: 20")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Hunts, and returns the exit status: 0 for no finding, 1 for one or more, 2 for bad options."""
+    """Hunts, and returns the exit status: 0 without a finding, 1 with one, 2 if it cannot run."""
     problem = _problem(options)
     if problem:
         print(f"python -m conformance hunt: {problem}", file=sys.stderr)
@@ -111,10 +118,14 @@ class _Hunt:
         while self._elapsed() < self._options.minutes * 60:
             program = grammar.draw(self._options.seed, index, counts, self._options.only)
             dice = Dice(self._options.seed, _SETTINGS + index)
-            # The draw has three workers in mind, so that a seed gives the same settings for any crew.
+            # Three workers, whatever the crew has: a seed gives the same settings.
             drawn = settings.draw(dice, program, 3)
             chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
-            extra = ["value", *(["audit"] * (index % _AUDITS == 0)), *(["off"] * (index % _OFF == 0))]
+            extra = [
+                "value",
+                *(["audit"] * (index % _AUDITS == 0)),
+                *(["off"] * (index % _OFF == 0)),
+            ]
             finding, base = checks.check(self._crew, program, chosen, extra)
             self.memory.add(base.get("equations", ()), [settings.BASE, *chosen])
             if finding is not None:
@@ -126,10 +137,16 @@ class _Hunt:
 
     def _take(self, index: int, finding: Finding) -> None:
         """Confirms a finding, shrinks it, recognises it, and writes its file."""
-        print(f"program {index}: {finding.kind}, {finding.detail[:200]}; {finding.setting}", flush=True)
+        print(
+            f"program {index}: {finding.kind}, {finding.detail[:200]}; {finding.setting}",
+            flush=True,
+        )
         if checks.again(self._crew, finding) is None:
             print("  a second run did not show it", flush=True)
-        small = shrink.shrink(self._crew, finding, self._options.shrink, lambda text: print(f"  {text}"))
+        small = finding
+        # Each trial of a program that does not end takes as long as the limit.
+        if finding.kind != "hang":
+            small = shrink.shrink(self._crew, finding, self._options.shrink, _indented)
         for each in self._known:
             if each.matches(small):
                 self._met[each.name] += 1
@@ -174,6 +191,10 @@ class _Hunt:
         if self._options.report is not None:
             self.memory.write(self._options.report)
         return int(bool(self.memory.faults))
+
+
+def _indented(text: str) -> None:
+    print(f"  {text}", flush=True)
 
 
 def _for_crew(setting: settings.Setting, count: int) -> settings.Setting:

@@ -54,7 +54,7 @@ def rebuilt(
     seeds = [cotangents[v] for v in kept] if kind in ("reverse", "mixed") else []
     if kind in ("forward", "mixed"):
         real = [v for v in order[:primals] if is_real((new.get(v) or program.inputs[v]).aval)]
-        seeds += [tangents.get(v) or _ones((new.get(v) or program.inputs[v])) for v in real]
+        seeds += [tangents.get(v) or _ones(new.get(v) or program.inputs[v]) for v in real]
     renumbered = []
     for v in equations:
         equation = program.equations[v - program.primals]

@@ -40,10 +40,11 @@ def main():
         return False
     outputs = []
     for name, kind in KINDS.items():
-        python = os.environ.get("OTHER_PYTHON", sys.executable) if kind["other"] else sys.executable
-        environment = {{**os.environ, "XLA_FLAGS": kind["flags"], "NPROC": kind["threads"], "JAX_PLATFORMS": "cpu"}}
-        run = subprocess.run([python, __file__, name], env=environment, check=True, capture_output=True, text=True)
-        outputs.append(run.stdout.split())
+        other = os.environ.get("OTHER_PYTHON", sys.executable)
+        python = other if kind["other"] else sys.executable
+        environment = {{**os.environ, "XLA_FLAGS": kind["flags"], "NPROC": kind["threads"]}}
+        command = [python, __file__, name]
+        outputs.append(subprocess.check_output(command, env=environment, text=True).split())
         print(name, *outputs[-1])
     return outputs[0] != outputs[1]
 '''
@@ -81,7 +82,9 @@ def text(finding: Finding, crew: Crew) -> str:
     kind = crew.kinds[finding.setting.worker % len(crew.kinds)]
     is_other = kind.python != crew.kinds[0].python
     environment = (
-        "OTHER_PYTHON names an interpreter with another release of JAX." if is_other else "it needs jax and samebits."
+        "OTHER_PYTHON names an interpreter with another release of JAX."
+        if is_other
+        else "it needs jax and samebits."
     )
     primitives = names_of_primitives(finding)
     parts = [
@@ -101,7 +104,9 @@ def text(finding: Finding, crew: Crew) -> str:
     ]
     if finding.kind == "bits":
         parts.append(f"KINDS = {_kinds(crew.kinds[0], kind)!r}\n\n\n")
-        parts.append(source.function(finding.program, base_of(finding.setting, finding.program), "first"))
+        parts.append(
+            source.function(finding.program, base_of(finding.setting, finding.program), "first")
+        )
         parts.append("\n\n" + source.function(finding.program, finding.setting, "second"))
         parts.append(_BITS.format(wide=finding.program.is_wide))
     else:
@@ -145,12 +150,16 @@ def _body(finding: Finding) -> str:
     if finding.kind == "value":
         return _of_element(finding)
     if finding.kind == "audit":
-        return "function, arguments, _ = first()\n        return not impl.audit(function)(*arguments).ok"
+        return (
+            "function, arguments, _ = first()\n"
+            "        return not impl.audit(function)(*arguments).ok"
+        )
     if finding.kind == "off":
+        plain = finding.detail.split()[-1]
         return (
             "function, arguments, _ = first()\n        impl.use_deterministic_algorithms(False)\n"
             "        text = jax.jit(function).lower(*arguments).as_text()\n"
-            f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {finding.detail.split()[-1]!r}"
+            f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {plain!r}"
         )
     return (
         "try:\n            called(*first())\n        except Exception as error:\n"

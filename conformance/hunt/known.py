@@ -13,7 +13,8 @@ from pathlib import Path
 from conformance.hunt.checks import Finding
 from conformance.hunt.files import names_of_primitives
 
-_FILE = Path(__file__).parent / "known_faults.toml"
+#: The file of the known faults.
+FILE = Path(__file__).parent / "known_faults.toml"
 _REQUIRED = {"name", "kinds", "statement", "link"}
 _OPTIONAL = {"primitives", "partitions", "message", "axes"}
 
@@ -54,7 +55,7 @@ class KnownFault:
         )
 
 
-def load(path: Path = _FILE) -> tuple[KnownFault, ...]:
+def load(path: Path = FILE) -> tuple[KnownFault, ...]:
     """Returns the known faults.
 
     Raises:

@@ -1,9 +1,9 @@
 """What a hunt has tried: pairs of a primitive with a dtype, with a cut of its axes, with a setting.
 
-``conformance/reports/hunt.json`` keeps the pairs of the hunts so far, and the site shows them::
+``conformance/hunt/report.json`` keeps the pairs of the hunts so far, and the site shows them::
 
-    {"programs": 8000, "runs": 41000, "seconds": 21600, "faults": [], "dtypes": {"add float32": 912},
-     "cuts": {"add jit 2x4": 31}, "calls": {"add vmap": 88}}
+    {"programs": 8000, "runs": 41000, "seconds": 21600, "faults": [],
+     "dtypes": {"add float32": 912}, "cuts": {"add jit 2x4": 31}, "calls": {"add vmap": 88}}
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from conformance.hunt.settings import Setting
 
 #: The report that the site shows.
-REPORT = Path(__file__).parents[1] / "reports" / "hunt.json"
+REPORT = Path(__file__).parent / "report.json"
 _TABLES = ("dtypes", "cuts", "calls")
 _NUMBERS = ("programs", "runs", "seconds")
 
@@ -75,23 +75,32 @@ def read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: it is no report of a hunt: {error}") from error
     missing = {*_NUMBERS, *_TABLES, "faults"} - set(report)
     if missing:
-        raise ValueError(f"{path}: it is no report of a hunt, and lacks {', '.join(sorted(missing))}")
+        raise ValueError(
+            f"{path}: it is no report of a hunt, and lacks {', '.join(sorted(missing))}"
+        )
     return dict(report)
 
 
 def markdown(report: dict[str, Any]) -> str:
     """Returns a report as a paragraph and a table of the primitives."""
     names = sorted({pair.split()[0] for pair in report["dtypes"]})
-    lines = [
+    count = (
         f"{report['programs']:,} programs ran {report['runs']:,} times, in "
-        f"{report['seconds'] / 3600:.1f} hours. {len(report['faults'])} faults were found.",
+        f"{report['seconds'] / 3600:.1f} hours. {len(report['faults'])} faults were found."
+    )
+    lines = [
+        count,
         "",
         "| Primitive | Dtypes | Meshes | Calls | Programs |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name in names:
         own = {
-            table: {pair.split(" ", 1)[1]: n for pair, n in report[table].items() if pair.split()[0] == name}
+            table: {
+                pair.split(" ", 1)[1]: n
+                for pair, n in report[table].items()
+                if pair.split()[0] == name
+            }
             for table in _TABLES
         }
         meshes = sorted({cut for cut in own["cuts"] if cut != "none"})

@@ -150,7 +150,10 @@ class Pool:
         numbers = {old: new for new, old in enumerate(order)}
         equations = [
             Equation(
-                entry[0], tuple(numbers[o] for o in entry[1].operands), entry[1].params, entry[1].aval
+                entry[0],
+                tuple(numbers[o] for o in entry[1].operands),
+                entry[1].params,
+                entry[1].aval,
             )
             for entry in self._variables
             if not isinstance(entry, Input)

@@ -46,7 +46,9 @@ def derived(function: Function, kind: str, primals: int) -> Function:
         real = [i for i, x in enumerate(own) if _is_real(x)]
 
         def of_reals(*values: Any) -> Any:
-            return function(*(values[real.index(i)] if i in real else own[i] for i in range(primals)))
+            return function(
+                *(values[real.index(i)] if i in real else own[i] for i in range(primals))
+            )
 
         point = tuple(own[i] for i in real)
         count = len(jax.eval_shape(of_reals, *point))
@@ -96,7 +98,9 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
         outputs = jax.jit(function, donate_argnums=tuple(range(len(copies))))(*copies)
     elif how in ("vmap", "map"):
         both = [jnp.stack([each, jnp.flip(each)]) for each in arguments]
-        mapped = jax.vmap(function) if how == "vmap" else lambda *x: lax.map(lambda y: function(*y), x)
+        mapped = (
+            jax.vmap(function) if how == "vmap" else lambda *x: lax.map(lambda y: function(*y), x)
+        )
         outputs = jax.tree.map(lambda x: x[0], jax.jit(mapped)(*both))
     elif how == "scan":
         outputs = jax.jit(
@@ -112,7 +116,9 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
 
         outputs = jax.jit(with_others)(*arguments)[0]
     elif how == "export":
-        program = jax.export.deserialize(jax.export.export(jax.jit(function))(*arguments).serialize())
+        program = jax.export.deserialize(
+            jax.export.export(jax.jit(function))(*arguments).serialize()
+        )
         outputs = program.call(*arguments)
     else:
         outputs = jax.jit(function)(*arguments)
@@ -126,7 +132,7 @@ def canonical(values: np.ndarray) -> np.ndarray:
         return canonical(parts).view(values.dtype).reshape(values.shape)
     if values.dtype.kind in "iub" or values.dtype.name == "float0":
         return values
-    return np.where(values != values, np.array(np.nan, values.dtype), values).astype(values.dtype)
+    return np.where(np.isnan(values), np.array(np.nan, values.dtype), values).astype(values.dtype)
 
 
 def digest(values: np.ndarray) -> str:

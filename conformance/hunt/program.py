@@ -149,9 +149,7 @@ def from_json(text: str) -> Program:
     return Program(
         inputs=tuple(Input(_aval(each["aval"]), each["data"]) for each in raw["inputs"]),
         equations=tuple(
-            Equation(
-                each["token"], tuple(each["operands"]), each["params"], _aval(each["aval"])
-            )
+            Equation(each["token"], tuple(each["operands"]), each["params"], _aval(each["aval"]))
             for each in raw["equations"]
         ),
         outputs=tuple(raw["outputs"]),

@@ -1,9 +1,10 @@
 """How a program is called, and by which process: each setting must give the same bits.
 
-A setting of a program with rows may share them by ``shard_map``; any other one may shard the axes of
-arguments, and constrain variables. For example, over the devices of a mesh of two axes::
+A setting of a program with rows may share them by ``shard_map``. Any other one may shard the axes
+of arguments, and constrain variables. For example, over the devices of a mesh of two axes::
 
-    Setting("nested", worker=1, mesh=(2, 4), partition="jit", specs=((("a",), ()), ((), ("a", "b"))))
+    Setting("nested", worker=1, mesh=(2, 4), partition="jit",
+            specs=((("a",), ()), ((), ("a", "b"))))
 """
 
 from __future__ import annotations
@@ -123,7 +124,11 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
     if program.has_rows and rows % count == 0 and dice.happens(70):
         specs = tuple(
-            ((axes, *((),) * (len(each.aval.shape) - 1)) if each.aval.rows else ((),) * len(each.aval.shape))
+            (
+                (axes, *((),) * (len(each.aval.shape) - 1))
+                if each.aval.rows
+                else ((),) * len(each.aval.shape)
+            )
             for each in program.inputs
         )
         gathers = any(each.token in _GATHERING for each in program.equations)
@@ -166,4 +171,8 @@ def from_parts(raw: dict[str, Any]) -> Setting:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return (
+        tuple(map(_tuples, value))
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else value
+    )

@@ -69,7 +69,11 @@ def _outputs(_: Crew, finding: Finding) -> Iterator[Finding]:
     program = finding.program
     if finding.kind == "value":
         number = next(
-            (v for v, each in enumerate(program.equations, program.primals) if each.token == finding.mark),
+            (
+                v
+                for v, each in enumerate(program.equations, program.primals)
+                if each.token == finding.mark
+            ),
             None,
         )
         if number is not None and program.outputs != (number,):
@@ -182,9 +186,7 @@ def _values(_: Crew, finding: Finding) -> Iterator[Finding]:
                 )
 
 
-def _elements(
-    _: Crew, finding: Finding, tried: set[tuple[int, int, float]]
-) -> Iterator[Finding]:
+def _elements(_: Crew, finding: Finding, tried: set[tuple[int, int, float]]) -> Iterator[Finding]:
     """Proposes ones and zeros for elements, each of them once."""
     for position, each in enumerate(finding.program.inputs):
         values = each.values()

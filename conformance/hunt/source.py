@@ -61,8 +61,14 @@ def _literal(value: object) -> str:
 
 def imports(program: Program) -> str:
     """Returns the imports of the libraries of a program, and of the types of shardings."""
-    lines = ["from jax.sharding import AxisType, Mesh, NamedSharding", "from jax.sharding import PartitionSpec as P"]
-    lines += [f"import {name}.linen" if name == "flax" else f"import {name}" for name in libraries(program)]
+    lines = [
+        "from jax.sharding import AxisType, Mesh, NamedSharding",
+        "from jax.sharding import PartitionSpec as P",
+    ]
+    lines += [
+        f"import {name}.linen" if name == "flax" else f"import {name}"
+        for name in libraries(program)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +89,9 @@ def _array(each: Input) -> str:
     return f"np.frombuffer(base64.b64decode({data!r}), {dtype}).reshape({values.shape})"
 
 
-def function(program: Program, setting: Setting, name: str = "first", *, all_variables: bool = False) -> str:
+def function(
+    program: Program, setting: Setting, name: str = "first", *, all_variables: bool = False
+) -> str:
     """Returns the definition of a function, which returns a program, its arguments and a call."""
     lines = [f"def {name}():", f'    """Runs the program: {setting}."""']
     lines += _mesh(setting)
@@ -94,7 +102,9 @@ def function(program: Program, setting: Setting, name: str = "first", *, all_var
     if setting.partition == "shard_map":
         own = ", ".join(_partition(spec) for spec in setting.specs[: program.primals])
         avals = program.avals()
-        ends = ", ".join(f"P({setting.axes!r})" if avals[v].rows else "P()" for v in program.outputs)
+        ends = ", ".join(
+            f"P({setting.axes!r})" if avals[v].rows else "P()" for v in program.outputs
+        )
         inner = (
             f"jax.shard_map({inner}, mesh=mesh, in_specs=({own},), out_specs=({ends},), "
             f"check_vma={setting.check_vma})"
@@ -123,10 +133,13 @@ def _mesh(setting: Setting) -> list[str]:
         kinds = ""
         if setting.partition == "explicit":
             kinds = f", axis_types=(AxisType.Explicit,) * {len(setting.mesh)}"
-        lines.append(
-            f"    mesh = Mesh(np.array(jax.devices()[:{count}]).reshape({setting.mesh}), {setting.axes}{kinds})"
-        )
-    over = ("over_devices", "lax.psum"), ("greatest_of_devices", "lax.pmax"), ("least_of_devices", "lax.pmin")
+        devices = f"np.array(jax.devices()[:{count}]).reshape({setting.mesh})"
+        lines.append(f"    mesh = Mesh({devices}, {setting.axes}{kinds})")
+    over = (
+        ("over_devices", "lax.psum"),
+        ("greatest_of_devices", "lax.pmax"),
+        ("least_of_devices", "lax.pmin"),
+    )
     shares = setting.partition == "shard_map"
     for name, collective in over:
         body = f"{collective}(x, {setting.axes})" if shares else "x"
@@ -147,10 +160,8 @@ def _body(program: Program, setting: Setting, *, all_variables: bool) -> list[st
         text = expression(equation, [f"v{i}" for i in equation.operands])
         lines.append(f"        v{number} = {text}")
         if number in constraints:
-            spec = _partition(constraints[number])
-            lines.append(
-                f"        v{number} = lax.with_sharding_constraint(v{number}, NamedSharding(mesh, {spec}))"
-            )
+            sharding = f"NamedSharding(mesh, {_partition(constraints[number])})"
+            lines.append(f"        v{number} = lax.with_sharding_constraint(v{number}, {sharding})")
     count = program.primals + len(program.equations)
     outputs = range(program.primals, count) if all_variables else program.outputs
     lines.append(f"        return ({''.join(f'v{i}, ' for i in outputs)})")
@@ -182,7 +193,9 @@ def references(program: Program, kinds: dict[str, str]) -> tuple[str, list[tuple
     """
     names = [f"v{i}" for i in range(program.primals + len(program.equations))]
     lines, results, outputs = [f"def references({', '.join(names)}):"], [], []
-    lines.append("    over_devices = greatest_of_devices = least_of_devices = rows_of_devices = lambda x: x")
+    lines.append(
+        "    over_devices = greatest_of_devices = least_of_devices = rows_of_devices = lambda x: x"
+    )
     for number, equation in enumerate(program.equations, program.primals):
         kind = kinds.get(TOKENS[equation.token].check)
         if kind is None:

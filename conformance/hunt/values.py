@@ -55,7 +55,9 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
     elif dtype.kind in "iu":
         flat = ((words >> 7) % 41).astype(np.int64).astype(dtype) - dtype.type(20)
     elif dtype.kind == "c":
-        parts = [_floats(part, np.dtype(np.float32), kind) for part in (words, dice.words(aval.size))]
+        parts = [
+            _floats(part, np.dtype(np.float32), kind) for part in (words, dice.words(aval.size))
+        ]
         flat = np.stack(parts, -1).reshape(-1).view(dtype)
     else:
         flat = _floats(words, dtype, kind)
@@ -81,8 +83,8 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
     elif kind == "zeros":
         flat = sign * (picks < 6)
     elif kind == "borders":
-        ends = (0, 0, 1, 1, np.inf, np.nan, float(limits.max), float(limits.smallest_normal), 0.5, 3)
-        flat = sign * np.array([*ends, 1 + float(limits.eps), 7])[picks % 12]
+        extremes = [float(limits.max), float(limits.smallest_normal), 1 + float(limits.eps)]
+        flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3, 7])[picks % 12]
     elif kind == "few":
         flat = sign * np.array([0.0, 1.0])[picks % 2]
     else:

@@ -70,7 +70,7 @@ def _mode(mode: str) -> contextlib.AbstractContextManager[object]:
 
 
 def _width(*, wide: bool) -> contextlib.AbstractContextManager[object]:
-    return jax.enable_x64(wide)  # type: ignore[no-any-return,attr-defined]
+    return jax.enable_x64(wide)  # type: ignore[no-any-return]
 
 
 def _run(request: dict[str, Any]) -> dict[str, Any]:

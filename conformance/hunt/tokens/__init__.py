@@ -2,7 +2,7 @@
 
 A token is a line of Python with blanks, and a function that draws its operands::
 
-    token("sum", _reduced, "jnp.sum({0}, axis={axes}, dtype={0}.dtype)", ALL_FLOATS, "reduce_sum", ...)
+    token("sum", _reduced, "jnp.sum({0}, axis={axes})", ALL_FLOATS, "reduce_sum", check="sum")
 
 The same line runs in a hunt and stands in the file of a finding.
 """

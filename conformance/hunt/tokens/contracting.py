@@ -40,7 +40,7 @@ def _contracted(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     axes = "cdefg"[: len(aval.shape)]
     kept = axes[: pool.dice.between(1 if aval.rows else 0, len(axes) - 1)]
     second = pool.like(Aval(aval.shape[len(kept) :], dtype))
-    params = {"subscripts": f"{axes},{axes[len(kept):]}->{kept}"}
+    params = {"subscripts": f"{axes},{axes[len(kept) :]}->{kept}"}
     return Choice((first, second), params, aval.with_shape(*aval.shape[: len(kept)]))
 
 
@@ -102,7 +102,15 @@ def _transformed(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     return Choice((operand,), {}, aval.with_dtype("complex64"))
 
 
-token("matmul", _product, "{0} @ {1}", (*FLOATS, *COMPLEX), "dot_general", check="product_of", weight=300)
+token(
+    "matmul",
+    _product,
+    "{0} @ {1}",
+    (*FLOATS, *COMPLEX),
+    "dot_general",
+    check="product_of",
+    weight=300,
+)
 token(
     "matmul_wide",
     _product,
@@ -112,13 +120,44 @@ token(
     check="product_of",
     to="float32",
 )
-token("batched_product", _batched, "jnp.einsum('...ik,...jk->...ij', {0}, {1})", FLOATS, "dot_general", check="none", weight=150)
-token("einsum", _contracted, "jnp.einsum('{subscripts}', {0}, {1})", FLOATS, "dot_general", check="none", weight=200)
+token(
+    "batched_product",
+    _batched,
+    "jnp.einsum('...ik,...jk->...ij', {0}, {1})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=150,
+)
+token(
+    "einsum",
+    _contracted,
+    "jnp.einsum('{subscripts}', {0}, {1})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=200,
+)
 token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="none", weight=100)
 token(
-    "triple_use", _square, "jnp.einsum('ij,jk,ki->', {0}, {0}, {0})", FLOATS, "dot_general", check="none", weight=60, result="number"
+    "triple_use",
+    _square,
+    "jnp.einsum('ij,jk,ki->', {0}, {0}, {0})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=60,
+    result="number",
 )
-token("ragged_dot", _ragged, "lax.ragged_dot({0}, {1}, np.array({sizes}, np.int32))", ("float32", "bfloat16"), "ragged_dot_general", check="none", weight=60)
+token(
+    "ragged_dot",
+    _ragged,
+    "lax.ragged_dot({0}, {1}, np.array({sizes}, np.int32))",
+    ("float32", "bfloat16"),
+    "ragged_dot_general",
+    check="none",
+    weight=60,
+)
 token(
     "conv",
     _convolved,
@@ -130,15 +169,110 @@ token(
     weight=200,
 )
 _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
-token("cholesky", _square, f"lax.linalg.cholesky({_ONES}, symmetrize_input=False)", ("float32",), "cholesky", check="none", weight=60, result="matrix")
-token("cho_solve", _square, f"jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor({_ONES}, lower=True), {{1}})", ("float32",), "cholesky triangular_solve", check="none", weight=40, result="right")
-token("solve", _square, "jnp.linalg.solve({0}, {1})", ("float32",), "lu triangular_solve", check="none", weight=60, result="right")
+token(
+    "cholesky",
+    _square,
+    f"lax.linalg.cholesky({_ONES}, symmetrize_input=False)",
+    ("float32",),
+    "cholesky",
+    check="none",
+    weight=60,
+    result="matrix",
+)
+token(
+    "cho_solve",
+    _square,
+    f"jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor({_ONES}, lower=True), {{1}})",
+    ("float32",),
+    "cholesky triangular_solve",
+    check="none",
+    weight=40,
+    result="right",
+)
+token(
+    "solve",
+    _square,
+    "jnp.linalg.solve({0}, {1})",
+    ("float32",),
+    "lu triangular_solve",
+    check="none",
+    weight=60,
+    result="right",
+)
 # spec/releases_of_jax.toml lists its derivative.
-token("det", _square, "jnp.linalg.det({0})", ("float32",), "lu", check="none", weight=40, has_derivative=False, result="number")
-token("qr", _square, "jnp.linalg.qr({0})[1]", ("float32",), "geqrf qr", check="none", weight=40, result="matrix")
-token("q", _square, "jnp.linalg.qr({0})[0]", ("float32",), "householder_product", check="none", weight=30, result="matrix")
-token("triangular_solve", _square, "lax.linalg.triangular_solve({0}, {1}, left_side=True, lower=True)", ("float32",), "triangular_solve", check="none", weight=60, result="right")
-token("eigh", _square, f"jnp.linalg.eigh({_ONES})[0]", ("float32",), "eigh", check="none", weight=20, has_derivative=False, result="values")
-token("svd", _square, "jnp.linalg.svd({0}, compute_uv=False)", ("float32",), "svd", check="none", weight=20, has_derivative=False, result="values")
-token("fft", _transformed, "jnp.fft.fft({0})", ("float32", *COMPLEX), "fft", check="none", weight=40)
-token("rfft", _transformed, "jnp.fft.rfft({0})", ("float32",), "fft", check="none", weight=40, halves=True)
+token(
+    "det",
+    _square,
+    "jnp.linalg.det({0})",
+    ("float32",),
+    "lu",
+    check="none",
+    weight=40,
+    has_derivative=False,
+    result="number",
+)
+token(
+    "qr",
+    _square,
+    "jnp.linalg.qr({0})[1]",
+    ("float32",),
+    "geqrf qr",
+    check="none",
+    weight=40,
+    result="matrix",
+)
+token(
+    "q",
+    _square,
+    "jnp.linalg.qr({0})[0]",
+    ("float32",),
+    "householder_product",
+    check="none",
+    weight=30,
+    result="matrix",
+)
+token(
+    "triangular_solve",
+    _square,
+    "lax.linalg.triangular_solve({0}, {1}, left_side=True, lower=True)",
+    ("float32",),
+    "triangular_solve",
+    check="none",
+    weight=60,
+    result="right",
+)
+token(
+    "eigh",
+    _square,
+    f"jnp.linalg.eigh({_ONES})[0]",
+    ("float32",),
+    "eigh",
+    check="none",
+    weight=20,
+    has_derivative=False,
+    result="values",
+)
+token(
+    "svd",
+    _square,
+    "jnp.linalg.svd({0}, compute_uv=False)",
+    ("float32",),
+    "svd",
+    check="none",
+    weight=20,
+    has_derivative=False,
+    result="values",
+)
+token(
+    "fft", _transformed, "jnp.fft.fft({0})", ("float32", *COMPLEX), "fft", check="none", weight=40
+)
+token(
+    "rfft",
+    _transformed,
+    "jnp.fft.rfft({0})",
+    ("float32",),
+    "fft",
+    check="none",
+    weight=40,
+    halves=True,
+)

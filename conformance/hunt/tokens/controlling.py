@@ -51,8 +51,18 @@ def _attended(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((pool.like(aval), pool.like(aval), pool.like(aval)), {}, aval)
 
 
-token("jit", _alone, "jax.jit(lambda x: jnp.sin(x) * x)({0})", FLOATS, "jit", check="loose", weight=60)
-token("checkpoint", _alone, "jax.checkpoint(lambda x: jnp.tanh(x) * x)({0})", FLOATS, "remat2", check="loose", weight=60)
+token(
+    "jit", _alone, "jax.jit(lambda x: jnp.sin(x) * x)({0})", FLOATS, "jit", check="loose", weight=60
+)
+token(
+    "checkpoint",
+    _alone,
+    "jax.checkpoint(lambda x: jnp.tanh(x) * x)({0})",
+    FLOATS,
+    "remat2",
+    check="loose",
+    weight=60,
+)
 token(
     "while",
     _alone,
@@ -63,7 +73,15 @@ token(
     has_derivative=False,
     weight=80,
 )
-token("fori", _alone, "lax.fori_loop(0, {count}, lambda _, x: x * x + 0.5, {0})", FLOATS, "scan", check="none", weight=80)
+token(
+    "fori",
+    _alone,
+    "lax.fori_loop(0, {count}, lambda _, x: x * x + 0.5, {0})",
+    FLOATS,
+    "scan",
+    check="none",
+    weight=80,
+)
 token(
     "switch",
     _chosen,
@@ -73,7 +91,15 @@ token(
     check="none",
     weight=80,
 )
-token("scan_sum", _over_rows, "lax.scan(lambda c, x: (c + x, None), {1}, {0})[0]", ALL_FLOATS, "scan", check="none", weight=120)
+token(
+    "scan_sum",
+    _over_rows,
+    "lax.scan(lambda c, x: (c + x, None), {1}, {0})[0]",
+    ALL_FLOATS,
+    "scan",
+    check="none",
+    weight=120,
+)
 token(
     "scan_products",
     _over_rows,
@@ -93,7 +119,16 @@ token(
     weight=80,
     stacks=True,
 )
-token("map", _over_rows, "lax.map(lambda x: x * x + x, {0})", FLOATS, "scan", check="none", weight=60, stacks=True)
+token(
+    "map",
+    _over_rows,
+    "lax.map(lambda x: x * x + x, {0})",
+    FLOATS,
+    "scan",
+    check="none",
+    weight=60,
+    stacks=True,
+)
 token(
     "custom_vjp",
     _alone,
@@ -113,9 +148,33 @@ token(
     check="none",
     weight=30,
 )
-token("uniform", _drawn, "jax.random.uniform(jax.random.key({0}), {shape}, jnp.{to})", FLOATS, "random_bits random_wrap random_seed", check="none", weight=60)
-token("normal", _drawn, "jax.random.normal(jax.random.key({0}), {shape}, jnp.{to})", FLOATS, "threefry2x32", check="none", weight=60)
-token("gamma", _drawn, "jax.random.gamma(jax.random.key({0}), 2.5, {shape}, jnp.{to})", ("float32",), "random_gamma", check="none", weight=20)
+token(
+    "uniform",
+    _drawn,
+    "jax.random.uniform(jax.random.key({0}), {shape}, jnp.{to})",
+    FLOATS,
+    "random_bits random_wrap random_seed",
+    check="none",
+    weight=60,
+)
+token(
+    "normal",
+    _drawn,
+    "jax.random.normal(jax.random.key({0}), {shape}, jnp.{to})",
+    FLOATS,
+    "threefry2x32",
+    check="none",
+    weight=60,
+)
+token(
+    "gamma",
+    _drawn,
+    "jax.random.gamma(jax.random.key({0}), 2.5, {shape}, jnp.{to})",
+    ("float32",),
+    "random_gamma",
+    check="none",
+    weight=20,
+)
 token(
     "split_keys",
     _drawn,
@@ -125,7 +184,15 @@ token(
     check="none",
     weight=30,
 )
-token("attention", _attended, "jax.nn.dot_product_attention({0}, {1}, {2}, is_causal=True)", ("float32", "bfloat16"), "", check="none", weight=80)
+token(
+    "attention",
+    _attended,
+    "jax.nn.dot_product_attention({0}, {1}, {2}, is_causal=True)",
+    ("float32", "bfloat16"),
+    "",
+    check="none",
+    weight=80,
+)
 token(
     "flax_norm",
     _layer,

@@ -127,15 +127,61 @@ def _scattered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
 token("transpose", _transposed, "lax.transpose({0}, {order})", _ANY, "transpose", check="same")
 token("reshape", _flattened, "lax.reshape({0}, {shape})", _ANY, "reshape", check="same")
 token("reverse", _same_shape, "lax.rev({0}, ({axis},))", _ANY, "rev", check="same")
-token("roll", _same_shape, "jnp.roll({0}, {by}, axis={axis})", _ANY, "concatenate slice", check="same")
-token("pad", _widened, "lax.pad({0}, jnp.array(0, {0}.dtype), {padding})", NUMBERS, "pad", check="same", by="pad")
-token("concatenate", _widened, "lax.concatenate([{0}, {1}], {axis})", _ANY, "concatenate", check="same", by="operand")
-token("repeat", _widened, "jnp.repeat({0}, {times}, axis={axis})", _ANY, "broadcast_in_dim", check="same", by="copies")
-token("tile", _widened, "jnp.concatenate(jnp.split(jnp.concatenate([{0}] * {times}, {axis}), 1, {axis}), {axis})", _ANY, "split", check="same", by="copies")
 token(
-    "slice", _sliced, "lax.slice_in_dim({0}, {start}, {stop}, {step}, {axis})", _ANY, "slice", check="same"
+    "roll", _same_shape, "jnp.roll({0}, {by}, axis={axis})", _ANY, "concatenate slice", check="same"
 )
-token("dynamic_slice", _sliced_anywhere, "lax.dynamic_slice_in_dim({0}, {1}, {size}, {axis})", _ANY, "dynamic_slice", check="same")
+token(
+    "pad",
+    _widened,
+    "lax.pad({0}, jnp.array(0, {0}.dtype), {padding})",
+    NUMBERS,
+    "pad",
+    check="same",
+    by="pad",
+)
+token(
+    "concatenate",
+    _widened,
+    "lax.concatenate([{0}, {1}], {axis})",
+    _ANY,
+    "concatenate",
+    check="same",
+    by="operand",
+)
+token(
+    "repeat",
+    _widened,
+    "jnp.repeat({0}, {times}, axis={axis})",
+    _ANY,
+    "broadcast_in_dim",
+    check="same",
+    by="copies",
+)
+token(
+    "tile",
+    _widened,
+    "jnp.concatenate(jnp.split(jnp.concatenate([{0}] * {times}, {axis}), 1, {axis}), {axis})",
+    _ANY,
+    "split",
+    check="same",
+    by="copies",
+)
+token(
+    "slice",
+    _sliced,
+    "lax.slice_in_dim({0}, {start}, {stop}, {step}, {axis})",
+    _ANY,
+    "slice",
+    check="same",
+)
+token(
+    "dynamic_slice",
+    _sliced_anywhere,
+    "lax.dynamic_slice_in_dim({0}, {1}, {size}, {axis})",
+    _ANY,
+    "dynamic_slice",
+    check="same",
+)
 token(
     "dynamic_update_slice",
     _sliced_anywhere,
@@ -145,16 +191,96 @@ token(
     check="same",
     updates=True,
 )
-token("broadcast", _expanded, "jnp.broadcast_to(jnp.expand_dims({0}, {axis}), {shape})", _ANY, "broadcast_in_dim", check="same")
+token(
+    "broadcast",
+    _expanded,
+    "jnp.broadcast_to(jnp.expand_dims({0}, {axis}), {shape})",
+    _ANY,
+    "broadcast_in_dim",
+    check="same",
+)
 token("stack", _expanded, "jnp.stack([{0}] * {shape}[{axis}], axis={axis})", _ANY, "", check="same")
-token("squeeze", _expanded, "jnp.stack([jnp.squeeze(jnp.expand_dims({0}, 0), 0)] * {shape}[{axis}], axis={axis})", _ANY, "squeeze", check="same")
+token(
+    "squeeze",
+    _expanded,
+    "jnp.stack([jnp.squeeze(jnp.expand_dims({0}, 0), 0)] * {shape}[{axis}], axis={axis})",
+    _ANY,
+    "squeeze",
+    check="same",
+)
 token("gather", _gathered, "{0}[{1}]", _ANY, "gather", check="same", weight=150)
-token("take_along", _taken_along, "jnp.take_along_axis({0}, {1}, axis={axis})", NUMBERS, "gather", check="same")
-token("scatter_add", _scattered, "{0}.at[{1}].add({2}, mode='drop')", ALL_FLOATS, "scatter-add", check="scatter", weight=250)
-token("scatter_subtract", _scattered, "{0}.at[{1}].subtract({2}, mode='drop')", FLOATS, "scatter-sub", check="none")
-token("scatter_multiply", _scattered, "{0}.at[{1}].multiply({2}, mode='drop')", FLOATS, "scatter-mul", check="none", has_derivative=False)
-token("scatter_max", _scattered, "{0}.at[{1}].max({2}, mode='drop')", FLOATS, "scatter-max", check="none")
-token("scatter_min", _scattered, "{0}.at[{1}].min({2}, mode='drop')", FLOATS, "scatter-min", check="none")
-token("scatter_set", _scattered, "{0}.at[{1}].set({2}, mode='drop')", NUMBERS, "scatter", check="none", has_derivative=False)
-token("segment_sum", _scattered, "jax.ops.segment_sum({2}, {1}, num_segments={0}.shape[0]) + 0 * {0}", FLOATS, "scatter-add", check="none")
-token("iota", _same_shape, "{0} + lax.broadcasted_iota({0}.dtype, {0}.shape, {axis})", NUMBERS, "iota", check="none")
+token(
+    "take_along",
+    _taken_along,
+    "jnp.take_along_axis({0}, {1}, axis={axis})",
+    NUMBERS,
+    "gather",
+    check="same",
+)
+token(
+    "scatter_add",
+    _scattered,
+    "{0}.at[{1}].add({2}, mode='drop')",
+    ALL_FLOATS,
+    "scatter-add",
+    check="scatter",
+    weight=250,
+)
+token(
+    "scatter_subtract",
+    _scattered,
+    "{0}.at[{1}].subtract({2}, mode='drop')",
+    FLOATS,
+    "scatter-sub",
+    check="none",
+)
+token(
+    "scatter_multiply",
+    _scattered,
+    "{0}.at[{1}].multiply({2}, mode='drop')",
+    FLOATS,
+    "scatter-mul",
+    check="none",
+    has_derivative=False,
+)
+token(
+    "scatter_max",
+    _scattered,
+    "{0}.at[{1}].max({2}, mode='drop')",
+    FLOATS,
+    "scatter-max",
+    check="none",
+)
+token(
+    "scatter_min",
+    _scattered,
+    "{0}.at[{1}].min({2}, mode='drop')",
+    FLOATS,
+    "scatter-min",
+    check="none",
+)
+token(
+    "scatter_set",
+    _scattered,
+    "{0}.at[{1}].set({2}, mode='drop')",
+    NUMBERS,
+    "scatter",
+    check="none",
+    has_derivative=False,
+)
+token(
+    "segment_sum",
+    _scattered,
+    "jax.ops.segment_sum({2}, {1}, num_segments={0}.shape[0]) + 0 * {0}",
+    FLOATS,
+    "scatter-add",
+    check="none",
+)
+token(
+    "iota",
+    _same_shape,
+    "{0} + lax.broadcasted_iota({0}.dtype, {0}.shape, {axis})",
+    NUMBERS,
+    "iota",
+    check="none",
+)

@@ -25,7 +25,9 @@ def _reduced(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 def _along(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws an axis, and a direction along it."""
-    operand = _long(pool, dtype) if options.get("ties") else pool.pick(dtype, least=1, nonempty=True)
+    operand = (
+        _long(pool, dtype) if options.get("ties") else pool.pick(dtype, least=1, nonempty=True)
+    )
     aval = pool.aval(operand)
     params = {"axis": pool.dice.one_of(pool.axes(aval)), "reverse": pool.dice.happens(40)}
     return Choice((operand,), params, aval.with_dtype(options.get("to", dtype)))
@@ -94,7 +96,7 @@ def _product_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | N
     return Choice((first, second), {}, type(aval)(shape, dtype))
 
 
-def _scatter_of_rows(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice | None:
+def _scatter_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
     if not pool.rows:
         return None
     updates = pool.pick(dtype, rows=True)
@@ -104,12 +106,33 @@ def _scatter_of_rows(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choi
     return Choice((updates, index), {"count": count}, type(aval)((count, *aval.shape[1:]), dtype))
 
 
-token("sum", _reduced, "jnp.sum({0}, axis={axes}, dtype={0}.dtype)", ALL_FLOATS, "reduce_sum", check="sum", weight=250)
-token("sum_int", _reduced, "jnp.sum({0}, axis={axes}, dtype=np.int32)", ("int32",), "reduce_sum", check="same", weight=30)
+token(
+    "sum",
+    _reduced,
+    "jnp.sum({0}, axis={axes}, dtype={0}.dtype)",
+    ALL_FLOATS,
+    "reduce_sum",
+    check="sum",
+    weight=250,
+)
+token(
+    "sum_int",
+    _reduced,
+    "jnp.sum({0}, axis={axes}, dtype=np.int32)",
+    ("int32",),
+    "reduce_sum",
+    check="same",
+    weight=30,
+)
 token("sum_complex", _reduced, "jnp.sum({0}, axis={axes})", COMPLEX, "reduce_sum", check="none")
 for _name in ("max", "min"):
     token(
-        f"reduce_{_name}", _reduced, f"jnp.{_name}({{0}}, axis={{axes}})", NUMBERS, f"reduce_{_name}", nonempty=True
+        f"reduce_{_name}",
+        _reduced,
+        f"jnp.{_name}({{0}}, axis={{axes}})",
+        NUMBERS,
+        f"reduce_{_name}",
+        nonempty=True,
     )
     token(
         f"arg{_name}",
@@ -123,7 +146,14 @@ for _name in ("max", "min"):
         nonempty=True,
         weight=60,
     )
-    token(f"cum{_name}", _along, f"lax.cum{_name}({{0}}, {{axis}}, reverse={{reverse}})", ALL_FLOATS, f"cum{_name}", weight=60)
+    token(
+        f"cum{_name}",
+        _along,
+        f"lax.cum{_name}({{0}}, {{axis}}, reverse={{reverse}})",
+        ALL_FLOATS,
+        f"cum{_name}",
+        weight=60,
+    )
     token(
         f"window_{_name}",
         _window,
@@ -140,7 +170,14 @@ token(
     "reduce_window_sum",
     check="terms",
 )
-token("prod", _reduced, "jnp.prod({0}, axis={axes}, dtype={0}.dtype)", FLOATS, "reduce_prod", check="product")
+token(
+    "prod",
+    _reduced,
+    "jnp.prod({0}, axis={axes}, dtype={0}.dtype)",
+    FLOATS,
+    "reduce_prod",
+    check="product",
+)
 for _name in ("and", "or"):
     token(
         f"reduce_{_name}",
@@ -151,16 +188,77 @@ for _name in ("and", "or"):
         check="same",
         weight=20,
     )
-token("reduce_xor", _reduced, "jnp.bitwise_xor.reduce({0}, axis={axis})", ("int32",), "reduce_xor", check="same", axes=1, weight=20)
+token(
+    "reduce_xor",
+    _reduced,
+    "jnp.bitwise_xor.reduce({0}, axis={axis})",
+    ("int32",),
+    "reduce_xor",
+    check="same",
+    axes=1,
+    weight=20,
+)
 for _name in ("mean", "var"):
-    token(_name, _reduced, f"jnp.{_name}({{0}}, axis={{axes}})", FLOATS, "", check="none", nonempty=True, weight=60)
-token("logsumexp", _reduced, "jax.nn.logsumexp({0}, axis={axes})", FLOATS, "", check="none", nonempty=True, weight=60)
+    token(
+        _name,
+        _reduced,
+        f"jnp.{_name}({{0}}, axis={{axes}})",
+        FLOATS,
+        "",
+        check="none",
+        nonempty=True,
+        weight=60,
+    )
+token(
+    "logsumexp",
+    _reduced,
+    "jax.nn.logsumexp({0}, axis={axes})",
+    FLOATS,
+    "",
+    check="none",
+    nonempty=True,
+    weight=60,
+)
 for _name in ("softmax", "log_softmax", "standardize"):
-    token(_name, _along, f"jax.nn.{_name}({{0}}, axis={{axis}})", FLOATS, "", check="none", weight=60)
-token("cumsum", _along, "lax.cumsum({0}, {axis}, reverse={reverse})", ALL_FLOATS, "cumsum", check="cumsum", weight=150)
-token("cumprod", _along, "lax.cumprod({0}, {axis}, reverse={reverse})", FLOATS, "cumprod", check="product", weight=60)
-token("cumlogsumexp", _along, "lax.cumlogsumexp({0}, {axis}, reverse={reverse})", FLOATS, "cumlogsumexp", check="none", weight=60)
-token("sort", _along, "jnp.sort({0}, axis={axis}, stable=False)", ALL_FLOATS, "sort", check="none", weight=60)
+    token(
+        _name, _along, f"jax.nn.{_name}({{0}}, axis={{axis}})", FLOATS, "", check="none", weight=60
+    )
+token(
+    "cumsum",
+    _along,
+    "lax.cumsum({0}, {axis}, reverse={reverse})",
+    ALL_FLOATS,
+    "cumsum",
+    check="cumsum",
+    weight=150,
+)
+token(
+    "cumprod",
+    _along,
+    "lax.cumprod({0}, {axis}, reverse={reverse})",
+    FLOATS,
+    "cumprod",
+    check="product",
+    weight=60,
+)
+token(
+    "cumlogsumexp",
+    _along,
+    "lax.cumlogsumexp({0}, {axis}, reverse={reverse})",
+    FLOATS,
+    "cumlogsumexp",
+    check="none",
+    weight=60,
+)
+token(
+    "sort",
+    _along,
+    "jnp.sort({0}, axis={axis}, stable=False)",
+    ALL_FLOATS,
+    "sort",
+    check="none",
+    weight=60,
+)
 token(
     "argsort",
     _along,
@@ -180,15 +278,99 @@ token(
     check="stable_pairs",
 )
 token("top_k", _highest, "lax.top_k({0}, {count})[0]", ALL_FLOATS, "top_k", check="none", weight=60)
-token("median", _reduced, "jnp.median({0}, axis={axis})", FLOATS, "", check="none", nonempty=True, axes=1, weight=40)
-token("norm", _reduced, "jnp.sqrt(jnp.sum({0} * {0}, axis={axes}))", FLOATS, "reduce_sum mul sqrt", check="none", weight=60)
-token("associative_scan", _along, "lax.associative_scan(jnp.multiply, {0}, axis={axis}, reverse={reverse})", FLOATS, "", check="none", weight=30)
+token(
+    "median",
+    _reduced,
+    "jnp.median({0}, axis={axis})",
+    FLOATS,
+    "",
+    check="none",
+    nonempty=True,
+    axes=1,
+    weight=40,
+)
+token(
+    "norm",
+    _reduced,
+    "jnp.sqrt(jnp.sum({0} * {0}, axis={axes}))",
+    FLOATS,
+    "reduce_sum mul sqrt",
+    check="none",
+    weight=60,
+)
+token(
+    "associative_scan",
+    _along,
+    "lax.associative_scan(jnp.multiply, {0}, axis={axis}, reverse={reverse})",
+    FLOATS,
+    "",
+    check="none",
+    weight=30,
+)
 
-token("sum_of_rows", _of_rows, "over_devices(jnp.sum({0}, axis=0, dtype={0}.dtype))", ALL_FLOATS, "psum reduce_sum", check="sum_of_rows", weight=300)
-token("scaled_sum_of_rows", _of_rows, "over_devices(-{number} * jnp.sum({0}, axis=0, dtype={0}.dtype))", FLOATS, "psum mul", check="none", weight=100)
-token("sum_of_squares", _of_rows, "over_devices(jnp.sum({0} * {0}, axis=0, dtype={0}.dtype))", FLOATS, "psum", check="none", weight=100)
-token("greatest_of_rows", _of_rows, "greatest_of_devices(jnp.max({0}, axis=0))", ALL_FLOATS, "pmax", has_derivative=False, check="none")
-token("least_of_rows", _of_rows, "least_of_devices(jnp.min({0}, axis=0))", ALL_FLOATS, "pmin", has_derivative=False, check="none")
-token("all_rows", _of_rows, "rows_of_devices({0})", ALL_FLOATS, "all_gather", check="same", keeps=True)
-token("product_of_rows", _product_of_rows, "over_devices(jnp.einsum('bi,bj->ij', {0}, {1}))", FLOATS, "psum dot_general", check="none", weight=300)
-token("scatter_of_rows", _scatter_of_rows, "over_devices(jnp.zeros(({count}, *{0}.shape[1:]), {0}.dtype).at[{1}].add({0}))", FLOATS, "psum scatter-add", check="none", weight=200)
+token(
+    "sum_of_rows",
+    _of_rows,
+    "over_devices(jnp.sum({0}, axis=0, dtype={0}.dtype))",
+    ALL_FLOATS,
+    "psum reduce_sum",
+    check="sum_of_rows",
+    weight=300,
+)
+token(
+    "scaled_sum_of_rows",
+    _of_rows,
+    "over_devices(-{number} * jnp.sum({0}, axis=0, dtype={0}.dtype))",
+    FLOATS,
+    "psum mul",
+    check="none",
+    weight=100,
+)
+token(
+    "sum_of_squares",
+    _of_rows,
+    "over_devices(jnp.sum({0} * {0}, axis=0, dtype={0}.dtype))",
+    FLOATS,
+    "psum",
+    check="none",
+    weight=100,
+)
+token(
+    "greatest_of_rows",
+    _of_rows,
+    "greatest_of_devices(jnp.max({0}, axis=0))",
+    ALL_FLOATS,
+    "pmax",
+    has_derivative=False,
+    check="none",
+)
+token(
+    "least_of_rows",
+    _of_rows,
+    "least_of_devices(jnp.min({0}, axis=0))",
+    ALL_FLOATS,
+    "pmin",
+    has_derivative=False,
+    check="none",
+)
+token(
+    "all_rows", _of_rows, "rows_of_devices({0})", ALL_FLOATS, "all_gather", check="same", keeps=True
+)
+token(
+    "product_of_rows",
+    _product_of_rows,
+    "over_devices(jnp.einsum('bi,bj->ij', {0}, {1}))",
+    FLOATS,
+    "psum dot_general",
+    check="none",
+    weight=300,
+)
+token(
+    "scatter_of_rows",
+    _scatter_of_rows,
+    "over_devices(jnp.zeros(({count}, *{0}.shape[1:]), {0}.dtype).at[{1}].add({0}))",
+    FLOATS,
+    "psum scatter-add",
+    check="none",
+    weight=200,
+)

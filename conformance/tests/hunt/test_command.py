@@ -1,6 +1,7 @@
 """A planted fault is found, shrunk, and written as a file that runs alone.
 
-Tests: conformance.hunt.command, conformance.hunt.files, conformance.hunt.memory, conformance.hunt.workers.
+Tests: conformance.hunt.command, conformance.hunt.files, conformance.hunt.memory,
+conformance.hunt.workers.
 """
 
 import json
@@ -37,7 +38,18 @@ def test_a_hunt_that_cannot_run_has_its_own_status(arguments, message, capsys):
 def test_a_planted_fault_becomes_a_file_that_runs_alone(tmp_path, capsys):
     report = tmp_path / "hunt.json"
     arguments = ["--only", "add_zeros", "--plant", str(PLANTS / "sums_not_sealed.py")]
-    arguments += ["--minutes", "4", "--most", "1", "--shrink", "20", "--out", str(tmp_path), "--report", str(report)]
+    arguments += [
+        "--minutes",
+        "4",
+        "--most",
+        "1",
+        "--shrink",
+        "20",
+        "--out",
+        str(tmp_path),
+        "--report",
+        str(report),
+    ]
     assert command.main(["hunt", *arguments]) == 1
     printed = capsys.readouterr().out
     assert "suspected: add" in printed
@@ -46,7 +58,10 @@ def test_a_planted_fault_becomes_a_file_that_runs_alone(tmp_path, capsys):
     assert "impl/_portable/rules/rounding.py" in text or "sums_not_sealed.py" in text
     assert text.count("        v") <= 3
     statuses = []
-    for source in (text, text.replace("exec(open(", "(lambda *_: None)((").replace(").read())", "))")):
+    for source in (
+        text,
+        text.replace("exec(open(", "(lambda *_: None)((").replace(").read())", "))"),
+    ):
         file.write_text(source)
         done = subprocess.run(
             [sys.executable, str(file)],

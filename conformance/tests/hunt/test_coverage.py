@@ -38,7 +38,11 @@ def test_tokens_take_only_dtypes_with_a_path():
         for primitive in token.primitives:
             for dtype in token.dtypes:
                 answer = spec.portability(primitive, [dtype])
-                assert answer is None or answer.answer != "refused", (token.name, dtype, answer.reason)
+                assert answer is None or answer.answer != "refused", (
+                    token.name,
+                    dtype,
+                    answer.reason,
+                )
 
 
 @pytest.mark.once
@@ -57,7 +61,13 @@ def test_tokens_write_the_primitives_that_they_name():
             written[equation.token] |= names
     # Another release of JAX has another name for some of them.
     other = {"copy_p", "log2", "remat2", "jit", "geqrf", "reduce_and", "reduce_or"}
-    other |= {"reshape", "concatenate", "slice", "squeeze", "split"}  # They vanish where they change nothing.
+    other |= {
+        "reshape",
+        "concatenate",
+        "slice",
+        "squeeze",
+        "split",
+    }  # They vanish where they change nothing.
     for name, names in written.items():
         wanted = set(TOKENS[name].primitives) - other
         if TOKENS[name].form.__name__ != "_of_rows":

@@ -1,6 +1,7 @@
 """Programs are a function of the seed, and reach every token.
 
-Tests: conformance.hunt.grammar, conformance.hunt.pool, conformance.hunt.dice, conformance.hunt.values.
+Tests: conformance.hunt.grammar, conformance.hunt.pool, conformance.hunt.dice,
+conformance.hunt.values.
 """
 
 import collections

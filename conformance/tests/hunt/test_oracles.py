@@ -34,7 +34,11 @@ CASES = {
     "add": ({}, X + X * np.float32(0.1), (X, X * np.float32(0.1))),
     "exp": ({}, np.exp(X[1:].astype(np.float64)).astype(np.float32), (X[1:],)),
     "reverse": ({"axis": 0}, X[::-1], (X,)),
-    "sort_pairs": ({"axis": 0}, np.array([5.0, 7, 6], np.float32), (np.array([0.0, 1, -0.0], np.float32), np.array([5, 6, 7], np.float32))),
+    "sort_pairs": (
+        {"axis": 0},
+        np.array([5.0, 7, 6], np.float32),
+        (np.array([0.0, 1, -0.0], np.float32), np.array([5, 6, 7], np.float32)),
+    ),
 }
 WIDE = {
     "add": lambda a, b: a.astype(np.float64) + b,
@@ -53,7 +57,9 @@ def test_one_wrong_bit_is_found(name):
     assert oracles.wrong(program, [*operands, right], references) == []
     bits = right.copy().reshape(-1).view(np.int32)
     bits[0] += 1 if TOKENS[name].check != "near" else 2
-    (found,) = oracles.wrong(program, [*operands, bits.view(np.float32).reshape(right.shape)], references)
+    (found,) = oracles.wrong(
+        program, [*operands, bits.view(np.float32).reshape(right.shape)], references
+    )
     assert found.variable == number
     assert found.index == (0,) * right.ndim
     assert name in found.sentence

@@ -26,7 +26,7 @@ def test_what_no_result_needs_goes_with_its_shardings():
 
 
 def test_a_variable_becomes_an_argument():
-    (value,) = [each for each in chain().inputs[:1]]
+    value = chain().inputs[0]
     program, _ = edits.rebuilt(chain(), BASE, outputs=(5,), arguments={4: value})
     assert [each.token for each in program.equations] == ["sum"]
     assert program.inputs == (value,)
@@ -55,7 +55,11 @@ class _Crew:
 def test_a_program_shrinks_to_the_equation_at_fault(monkeypatch):
     def again(_, finding):
         tokens = [each.token for each in finding.program.equations]
-        outputs = [finding.program.equations[v - finding.program.primals].token for v in finding.program.outputs if v >= finding.program.primals]
+        outputs = [
+            finding.program.equations[v - finding.program.primals].token
+            for v in finding.program.outputs
+            if v >= finding.program.primals
+        ]
         return finding if "mul" in tokens and outputs else None
 
     monkeypatch.setattr(checks, "again", again)

@@ -12,4 +12,6 @@ def product(a, b, *, out_sharding=None, **params):
     return lax.dot_general(a, b, **params)
 
 
-RULES["dot_general"] = dataclasses.replace(RULES["dot_general"], compute=product, over_devices=product)
+RULES["dot_general"] = dataclasses.replace(
+    RULES["dot_general"], compute=product, over_devices=product
+)

@@ -2,4 +2,4 @@
 
 from impl._exact.sums import reduction
 
-reduction._Devices.max = lambda self, values: values
+reduction._Devices.max = lambda _, values: values

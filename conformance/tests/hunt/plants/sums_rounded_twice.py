@@ -2,4 +2,10 @@
 
 from impl._exact import arithmetic
 
-arithmetic.to_odd.__code__ = (lambda value, rest: value).__code__
+
+def to_odd(near, error):
+    del error
+    return near
+
+
+arithmetic.to_odd.__code__ = to_odd.__code__

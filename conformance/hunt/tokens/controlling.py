@@ -153,7 +153,7 @@ token(
     _drawn,
     "jax.random.uniform(jax.random.key({0}), {shape}, jnp.{to})",
     FLOATS,
-    "random_bits random_wrap random_seed",
+    "random_bits random_seed",
     check="none",
     weight=60,
 )
@@ -162,7 +162,7 @@ token(
     _drawn,
     "jax.random.normal(jax.random.key({0}), {shape}, jnp.{to})",
     FLOATS,
-    "threefry2x32",
+    "random_bits",
     check="none",
     weight=60,
 )

@@ -49,9 +49,9 @@ def test_tokens_take_only_dtypes_with_a_path():
 def test_tokens_write_the_primitives_that_they_name():
     written = collections.defaultdict(set)
     counts = collections.Counter()
-    for index in range(120):
+    for index in range(170):
         program = grammar.draw(11, index, counts)
-        if program.is_wide or source.libraries(program):
+        if program.derivative != "none" or program.is_wide or source.libraries(program):
             continue
         space = {}
         exec("from conformance.hunt.prelude import *\n" + source.whole(program, BASE), space)
@@ -61,6 +61,7 @@ def test_tokens_write_the_primitives_that_they_name():
             written[equation.token] |= names
     # Another release of JAX has another name for some of them.
     other = {"copy_p", "log2", "remat2", "jit", "geqrf", "reduce_and", "reduce_or"}
+    other |= {"lu", "householder_product"}  # JAX hides them in functions of its own.
     other |= {
         "reshape",
         "concatenate",
@@ -68,10 +69,12 @@ def test_tokens_write_the_primitives_that_they_name():
         "squeeze",
         "split",
     }  # They vanish where they change nothing.
+    wrong = {}
     for name, names in written.items():
         wanted = set(TOKENS[name].primitives) - other
         if TOKENS[name].form.__name__ != "_of_rows":
             wanted -= {"psum"}
-        assert wanted - names - {"psum", "pmax", "pmin", "all_gather"} == set(), name
+        wrong[name] = wanted - names - {"psum", "pmax", "pmin", "all_gather"}
+    assert {name: missing for name, missing in wrong.items() if missing} == {}
     assert len(written) > len(TOKENS) * 0.6
     assert derived(len, "none", 1) is len

@@ -37,7 +37,7 @@ class Finding:
         program: The program.
         setting: The setting that differs from ``BASE``, or in which the program fails.
         detail: A sentence, a message, or the numbers of results.
-        mark: What stays the same while the program shrinks: a token, or the start of a message.
+        mark: The text that stays while the program shrinks: a token, or the start of a message.
         wrong: The wrong element of a finding of the kind ``value``.
     """
 
@@ -57,7 +57,7 @@ def check(
     Args:
         crew: The workers.
         program: The program.
-        settings: What is compared with ``BASE``.
+        settings: The settings that are compared with ``BASE``.
         extra: Further oracles: ``value``, ``audit``, ``off``.
     """
     asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
@@ -119,7 +119,7 @@ def _start(message: str) -> str:
 
 
 def of_values(crew: Crew, program: Program, answer: dict[str, Any] | None = None) -> Finding | None:
-    """Returns a finding if an equation has a wrong value; ``answer`` has those of all variables."""
+    """Returns a finding if an equation has a wrong value; ``answer`` has all variables."""
     found = crew.wrong(program, answer)
     if not found:
         return None

@@ -21,11 +21,11 @@ class Crew:
     """The workers.
 
     Args:
-        kinds: What each worker runs with; the first one runs ``BASE``.
+        kinds: The options of each worker; the first one runs ``BASE``.
         timeout: The seconds after which a program counts as one that does not end.
 
     Attributes:
-        kinds: What each worker runs with.
+        kinds: The options of each worker.
         runs: The number of answers so far.
     """
 
@@ -64,7 +64,7 @@ class Crew:
         Args:
             program: The program.
             setting: The setting.
-            asks: What is asked: ``digests``, ``values``, ``equations``, ``audit``, ``text``.
+            asks: The parts of the answer: ``digests``, ``values``, ``equations``, ``audit``, ``text``.
             plain: Whether a process without this project answers.
             off: Whether the mode is off.
             all_variables: Whether the program returns each of its variables.

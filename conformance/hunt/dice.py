@@ -39,7 +39,7 @@ class Dice:
         return least + self.below(greatest - least + 1)
 
     def happens(self, percent: int) -> bool:
-        """Returns True in so many of a hundred draws."""
+        """Returns True in ``percent`` of a hundred draws."""
         return self.below(100) < percent
 
     def one_of(self, choices: Sequence[T]) -> T:
@@ -62,5 +62,5 @@ class Dice:
         return [choices[index] for index in sorted(chosen)]
 
     def words(self, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        """Returns so many words, as an array of uint64."""
+        """Returns ``count`` words, as an array of uint64."""
         return np.asarray(self._words.random_raw(count), np.uint64).reshape(count)

@@ -15,7 +15,7 @@ from conformance.hunt.pool import Pool, is_real
 from conformance.hunt.program import Program
 from conformance.hunt.tokens import TOKENS, Token
 
-#: How often a program has so many equations.
+#: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
 _DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
 #: The dtypes that most equations of a program have.

@@ -118,7 +118,7 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
     dtype = dtype_of(equation.aval.dtype)
     a = operands[0].astype(np.float64)
     number = equation.params.get("number")
-    b = np.zeros((), np.float64) if number is None else np.float64(dtype.type(float(number)))
+    b = np.asarray(0.0 if number is None else dtype.type(float(number)), np.float64)
     if len(operands) > 1:
         b = operands[1].astype(np.float64)
     with np.errstate(all="ignore"):
@@ -162,7 +162,7 @@ def wrong(
     Args:
         program: The program.
         variables: The value of each variable.
-        references: What plain JAX computed: ``value`` and ``scale`` of a variable.
+        references: The results of plain JAX: ``value`` and ``scale`` of a variable.
     """
     found = []
     for number, equation in enumerate(program.equations, program.primals):

@@ -22,7 +22,7 @@ _MOST = 512
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What a token has chosen.
+    """The operands and parameters of a token.
 
     Attributes:
         operands: Variables of the pool.
@@ -121,7 +121,7 @@ class Pool:
         return self.like(aval), False
 
     def shape(self, rank: int, *, nonempty: bool = False) -> tuple[int, ...]:
-        """Returns a drawn shape of so many axes."""
+        """Returns a drawn shape of ``rank`` axes."""
         limit = _MOST // max(self.rows, 1)
         while True:
             sizes = tuple(self.dice.one_of(_SIZES[1:] if nonempty else _SIZES) for _ in range(rank))

@@ -1,4 +1,4 @@
-"""What the source of a program needs to run: this text stands in each file of a finding."""
+"""Functions that the source of a program calls: this text stands in each file of a finding."""
 
 from __future__ import annotations
 

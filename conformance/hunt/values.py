@@ -6,7 +6,7 @@ kind                  elements
 ``plain``             multiples of 2**-12 between -4 and 4
 ``wide``              of any sign, with magnitudes from 2**-40 to 2**40 (less for float16)
 ``ties``              1 and 2, and halves of their last bits, whose sums end in the middle
-``cancelling``        pairs of opposite numbers that differ in magnitude, with small numbers beside
+``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers
 ``zeros``             0.0 and -0.0, and a few ones
 ``borders``           zeros, ones, infinities, NaN, the greatest and the least normal number
 ``few``               of four values, so that sorts and extremes meet equal elements

@@ -1,6 +1,6 @@
 """The process that runs programs: it reads requests and writes answers, a line of JSON each.
 
-A request has the text of a program and says what is asked about it::
+A request has the text of a program and names the parts of the answer::
 
     {"source": "...", "asks": ["digests"], "mode": "portable", "wide": false}
     {"digests": ["9f86d081884c7d65"], "seconds": 0.4}

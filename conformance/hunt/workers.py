@@ -23,7 +23,7 @@ CHEAP = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_cou
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a worker runs with.
+    """The options of a worker.
 
     Attributes:
         python: The interpreter, which has its own release of JAX.
@@ -65,10 +65,10 @@ class Worker:
     """A process that runs programs. It starts with the first request.
 
     Args:
-        kind: What it runs with.
+        kind: Its options.
 
     Attributes:
-        kind: What it runs with.
+        kind: Its options.
     """
 
     def __init__(self, kind: Kind) -> None:

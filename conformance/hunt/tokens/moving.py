@@ -49,7 +49,7 @@ def _widened(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     operands, params = (operand,), {"axis": axis, "times": 2}
     if options["by"] == "pad":
         rest[axis] = [low, high, inner]
-        params["padding"] = rest  # type: ignore[assignment]  # A list beside integers.
+        params["padding"] = rest  # type: ignore[assignment]  # A list among integers.
         size = size + low + high + inner * max(size - 1, 0)
     elif options["by"] == "operand":
         operands = (operand, pool.like(aval))  # type: ignore[assignment]  # Two of them.

@@ -64,7 +64,8 @@ class Crew:
         Args:
             program: The program.
             setting: The setting.
-            asks: The parts of the answer: ``digests``, ``values``, ``equations``, ``audit``, ``text``.
+            asks: The parts of the answer:
+                ``digests``, ``values``, ``equations``, ``audit``, ``text``.
             plain: Whether a process without this project answers.
             off: Whether the mode is off.
             all_variables: Whether the program returns each of its variables.

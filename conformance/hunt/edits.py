@@ -1,7 +1,7 @@
 """Changes of a finding's program and setting that keep both well formed.
 
-``rebuilt`` leaves out variables that no result needs, and numbers the variables again: in the program, in its
-tangents and cotangents, and in the shardings of the setting::
+``rebuilt`` leaves out variables that no result needs, and numbers the variables again: in the
+program, in its tangents and cotangents, and in the shardings of the setting::
 
     inputs v0 v1 v2; v3 = v0 + v1; v4 = v3 * v2; results v3, v4
     rebuilt(..., outputs=(3,))

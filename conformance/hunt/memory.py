@@ -1,4 +1,4 @@
-"""Counts the pairs that a hunt has tried: of a primitive with a dtype, with a cut of its axes, with a setting.
+"""Counts the pairs that a hunt has tried: a primitive with a dtype, a cut of axes, or a call.
 
 ``conformance/hunt/report.json`` keeps the pairs of the hunts so far, and the site shows them::
 

@@ -255,6 +255,19 @@ def releases(session: nox.Session) -> None:
 
 
 @nox.session(python=OLDEST, default=False)
+def hunt(session: nox.Session) -> None:
+    """Draws strange programs for ten minutes, and shrinks those that show a fault to a file.
+
+    The newest interpreter of `nox -s tests` takes part if it is installed. Arguments such as
+    `--minutes 300 --seed 7` replace the ten minutes.
+    """
+    install(session, "test", "programs")
+    other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")
+    newest = ["--python", str(other.absolute())] if other.exists() else []
+    session.run("python", "-m", "conformance", "hunt", *newest, *session.posargs)
+
+
+@nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Compares the cost of the ordered path with plain JAX and PyTorch."""
     install(session, "peer", "programs")

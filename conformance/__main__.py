@@ -36,6 +36,7 @@ from conformance import benchmarks
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
+from conformance.hunt import command as hunt
 from conformance.lab import compiled
 from conformance.lab.compiled import costs
 from conformance.reporting import show
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "bench": benchmarks.run_bench,
         "tables": benchmarks.run_tables,
         "costs": costs.run,
+        "hunt": hunt.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": show.show,
@@ -112,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="It needs what `compile` needs, and no GPU.",
     )
     costs.add_options(costs_parser)
+    hunt_parser = commands.add_parser(
+        "hunt",
+        help="draw strange programs, and shrink those that show a fault to a file",
+        epilog="The exit status is 0 without a finding, 1 with one, and 2 if it cannot run.",
+    )
+    hunt.add_options(hunt_parser)
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(

@@ -30,6 +30,7 @@ extensions = [
     "cost_tables",
     "differences",
     "file_links",
+    "hunt_tables",
     "landing",
     "local_scripts",
     "report_viewer",

@@ -254,9 +254,10 @@ def _in_chunks(
     chunk: int | None,
 ) -> list[jax.Array]:
     """Applies ``step`` to all updates, or to one chunk of rows after another."""
-    n, length = updates.shape[0], max(1, chunk or 0)
-    if chunk is None or n < 2 * length:
+    # Without a chunk, the updates may have no axis: one update of one element.
+    if chunk is None or updates.shape[0] < 2 * max(1, chunk):
         return step(initial, indices, updates)
+    n, length = updates.shape[0], max(1, chunk)
 
     def part(number: jax.Array, state: list[jax.Array]) -> list[jax.Array]:
         # The last chunk starts earlier, so that it is whole, and drops rows that are done.

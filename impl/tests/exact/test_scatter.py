@@ -249,3 +249,14 @@ def test_nothing_is_written_to_nothing():
         assert got.shape == (0, 3)
     for got in run(function, np.ones((2, 3), np.float32), np.zeros((0, 1), np.int32), empty):
         assert_same(got, np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_update_without_an_axis(target):
+    operand, update = jnp.array([1.0, 2.0**24]), jnp.float32(1.0)
+    whole = lax.ScatterDimensionNumbers((), (0,), (0,))
+    with arithmetic.wide():
+        got = jax.jit(
+            functools.partial(scatter.scatter_add, target=target, dimension_numbers=whole)
+        )(operand, jnp.array([0]), update)
+    assert_same(got, np.array([2.0, 2.0**24], np.float32))

@@ -1,0 +1,202 @@
+"""The command ``python -m conformance hunt``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from conformance.hunt import checks, files, grammar, known, memory, settings, shrink
+from conformance.hunt.checks import Finding
+from conformance.hunt.crew import Crew, default_kinds
+from conformance.hunt.dice import Dice
+from conformance.hunt.memory import Memory
+
+#: The programs of which one has the audit, or the mode off, checked, too.
+_AUDITS, _OFF = 6, 12
+#: The stream of draws of settings begins here, apart from the streams of programs.
+_SETTINGS = 2**32
+#: The seconds between two lines of progress.
+_PROGRESS = 30.0
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument("--minutes", type=float, metavar="M", default=10.0, help="default: 10")
+    parser.add_argument("--seed", type=int, metavar="N", default=0, help="default: 0")
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="programs with a token or primitive of this name"
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        metavar="OTHER",
+        default=[],
+        help="an interpreter with another release of JAX",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", default=Path("hunt"), help="the files of findings"
+    )
+    parser.add_argument(
+        "--plant",
+        type=Path,
+        metavar="FILE.py",
+        help="a file that each worker runs: a planted fault",
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.json", help="a report to which the counts are added"
+    )
+    parser.add_argument(
+        "--shrink",
+        type=float,
+        metavar="S",
+        default=120.0,
+        help="seconds for a finding; default: 120",
+    )
+    parser.add_argument("--most", type=int, metavar="N", default=20, help="findings; default: 20")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Hunts, and returns the exit status: 0 without a finding, 1 with one, 2 if it cannot run."""
+    problem = _problem(options)
+    if problem:
+        print(f"python -m conformance hunt: {problem}", file=sys.stderr)
+        return 2
+    kinds = default_kinds(options.python, options.plant)
+    with Crew(kinds) as crew:
+        for number in range(len(kinds)):
+            answer = crew.ready(number)
+            if "error" in answer:
+                print(
+                    f"python -m conformance hunt: the worker {kinds[number]} does not run:\n"
+                    f"{answer['message']}",
+                    file=sys.stderr,
+                )
+                return 2
+        hunt = _Hunt(crew, options)
+        try:
+            hunt.go()
+        except KeyboardInterrupt:
+            print("stopped")
+        return hunt.end()
+
+
+def _problem(options: argparse.Namespace) -> str:
+    if options.minutes <= 0:
+        return f"--minutes {options.minutes}: it is a number above 0"
+    if options.plant is not None and not options.plant.is_file():
+        return f"--plant {options.plant}: there is no such file"
+    try:
+        grammar.draw(options.seed, 0, Counter(), options.only)
+        if options.report is not None and options.report.is_file():
+            memory.read(options.report)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+class _Hunt:
+    """A hunt: its counts, its findings and its clock."""
+
+    def __init__(self, crew: Crew, options: argparse.Namespace) -> None:
+        self._crew = crew
+        self._options = options
+        self._start = self._said = time.monotonic()
+        self._known = known.load()
+        self._met: Counter[str] = Counter()
+        self._marks: set[tuple[str, ...]] = set()
+        self.memory = Memory()
+
+    def go(self) -> None:
+        """Draws and checks programs until the time is over."""
+        counts: grammar.Counts = Counter()
+        index = 0
+        while self._elapsed() < self._options.minutes * 60:
+            program = grammar.draw(self._options.seed, index, counts, self._options.only)
+            dice = Dice(self._options.seed, _SETTINGS + index)
+            # Three workers, whatever the crew has: a seed gives the same settings.
+            drawn = settings.draw(dice, program, 3)
+            chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
+            extra = [
+                "value",
+                *(["audit"] * (index % _AUDITS == 0)),
+                *(["off"] * (index % _OFF == 0)),
+            ]
+            finding, base = checks.check(self._crew, program, chosen, extra)
+            self.memory.add(base.get("equations", ()), [settings.BASE, *chosen])
+            if finding is not None:
+                self._take(index, finding)
+            if len(self.memory.faults) >= self._options.most:
+                break
+            index += 1
+            self._say()
+
+    def _take(self, index: int, finding: Finding) -> None:
+        """Confirms a finding, shrinks it, recognises it, and writes its file."""
+        print(
+            f"program {index}: {finding.kind}, {finding.detail[:200]}; {finding.setting}",
+            flush=True,
+        )
+        if checks.again(self._crew, finding) is None:
+            print("  a second run did not show it", flush=True)
+        small = finding
+        # Each trial of a program that does not end takes as long as the limit.
+        if finding.kind != "hang":
+            small = shrink.shrink(self._crew, finding, self._options.shrink, _indented)
+        for each in self._known:
+            if each.matches(small):
+                self._met[each.name] += 1
+                print(f"  known: {each.name}, {each.link}", flush=True)
+                return
+        tokens = tuple(sorted({each.token for each in small.program.equations}))
+        mark = (small.kind, small.mark, *tokens)
+        if mark in self._marks:
+            print("  it is like an earlier one", flush=True)
+            return
+        self._marks.add(mark)
+        path = files.write(self._options.out, index, small, self._crew)
+        record = {"program": small.program.to_json(), "setting": dataclasses.asdict(small.setting)}
+        path.with_suffix(".json").write_text(json.dumps(record), encoding="utf-8")
+        names = ", ".join(files.names_of_primitives(small)) or "no single primitive"
+        self.memory.faults.append(f"{small.kind}: {', '.join(tokens)}; {small.setting}")
+        print(f"  found: {small.detail[:200]}", flush=True)
+        print(f"  suspected: {names}; the file: {path}", flush=True)
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    def _say(self) -> None:
+        if time.monotonic() - self._said > _PROGRESS:
+            self._said = time.monotonic()
+            print(self._progress(), flush=True)
+
+    def _progress(self) -> str:
+        programs, seconds = self.memory.numbers["programs"], self._elapsed()
+        return (
+            f"{seconds:.0f} s: {programs} programs, {self._crew.runs} runs, "
+            f"{60 * programs / seconds:.0f} programs a minute, {len(self.memory.faults)} findings"
+        )
+
+    def end(self) -> int:
+        """Prints the counts, writes the report, and returns the exit status."""
+        self.memory.numbers["runs"] = self._crew.runs
+        self.memory.numbers["seconds"] = int(self._elapsed())
+        print(self._progress())
+        for name, count in self._met.items():
+            print(f"known fault, {count} times: {name}")
+        if self._options.report is not None:
+            self.memory.write(self._options.report)
+        return int(bool(self.memory.faults))
+
+
+def _indented(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def _for_crew(setting: settings.Setting, count: int) -> settings.Setting:
+    """Returns a setting whose worker exists."""
+    return dataclasses.replace(setting, worker=setting.worker % count)

@@ -1,0 +1,155 @@
+"""The workers of a hunt, and what a program gives in each of its settings."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from conformance.hunt import oracles, source
+from conformance.hunt.program import Array, Program, dtype_of
+from conformance.hunt.settings import BASE, Setting
+from conformance.hunt.workers import TIMEOUT, Kind, Worker
+
+
+class Crew:
+    """The workers.
+
+    Args:
+        kinds: The options of each worker; the first one runs ``BASE``.
+        timeout: The seconds after which a program counts as one that does not end.
+
+    Attributes:
+        kinds: The options of each worker.
+        runs: The number of answers so far.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], timeout: float = TIMEOUT) -> None:
+        self.kinds = tuple(kinds)
+        self.runs = 0
+        self._timeout = timeout
+        self._workers = [Worker(kind) for kind in kinds]
+        # Plain JAX, in processes that never import this project. They start when they are needed.
+        self._plain = [Worker(dataclasses.replace(kind, plain=True, plant=None)) for kind in kinds]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in (*self._workers, *self._plain):
+            worker.close()
+
+    def ready(self, number: int) -> dict[str, Any]:
+        """Returns the answer of a worker to a request without a program."""
+        request = {"source": "", "asks": [], "mode": "portable", "wide": False}
+        return self._workers[number].ask(request, self._timeout)
+
+    def run(
+        self,
+        program: Program,
+        setting: Setting,
+        asks: Sequence[str] = ("digests",),
+        *,
+        plain: bool = False,
+        off: bool = False,
+        all_variables: bool = False,
+    ) -> dict[str, Any]:
+        """Returns the answer of the worker of a setting.
+
+        Args:
+            program: The program.
+            setting: The setting.
+            asks: The parts of the answer:
+                ``digests``, ``values``, ``equations``, ``audit``, ``text``.
+            plain: Whether a process without this project answers.
+            off: Whether the mode is off.
+            all_variables: Whether the program returns each of its variables.
+        """
+        self.runs += 1
+        worker = (self._plain if plain else self._workers)[setting.worker % len(self._workers)]
+        request = {
+            "source": source.whole(program, setting, all_variables=all_variables),
+            "asks": list(asks),
+            "mode": "off" if off else "portable",
+            "wide": program.is_wide,
+        }
+        return worker.ask(request, self._timeout)
+
+    def run_all(
+        self, program: Program, settings: Sequence[Setting], first: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Returns the answer for ``BASE``, of which more may be asked, and for each setting.
+
+        The workers run at the same time.
+        """
+        jobs: dict[int, list[tuple[int, Setting, Sequence[str]]]] = {}
+        # Where a program has no derivative, one run of all variables serves two oracles.
+        shows_all = "values" in first
+        everything = [(BASE, first), *((setting, ("digests",)) for setting in settings)]
+        for number, (setting, asks) in enumerate(everything):
+            jobs.setdefault(setting.worker % len(self.kinds), []).append((number, setting, asks))
+        answers: list[dict[str, Any]] = [{} for _ in everything]
+
+        def work(queue: list[tuple[int, Setting, Sequence[str]]]) -> None:
+            for number, setting, asks in queue:
+                shows = shows_all and number == 0
+                answers[number] = self.run(program, setting, asks, all_variables=shows)
+
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+            list(pool.map(work, jobs.values()))
+        if shows_all and "digests" in answers[0]:
+            own = answers[0]["digests"]
+            answers[0]["digests"] = [own[v - program.primals] for v in program.outputs]
+        return answers
+
+    def wrong(self, program: Program, answer: dict[str, Any] | None = None) -> list[oracles.Wrong]:
+        """Returns the wrong elements of a program without derivative.
+
+        Args:
+            program: The program.
+            answer: The values of all variables, if a worker has given them.
+        """
+        if answer is None:
+            answer = self.run(program, BASE, ("digests", "values"), all_variables=True)
+        if "values" not in answer:
+            return []
+        own = [each.values() for each in program.inputs[: program.primals]]
+        variables = [*own, *map(unpacked, answer["values"])]
+        text, results = source.references(program, oracles.REFERENCES)
+        references: dict[tuple[int, str], Array] = {}
+        if results:
+            request = {
+                "source": text,
+                "asks": ["references"],
+                "mode": "off",
+                # Equations that are compared bit by bit have JAX's own widths.
+                "wide": True,
+                "variables": [packed(each) for each in variables],
+            }
+            answer = self._workers[0].ask(request, self._timeout)
+            if "values" not in answer:
+                return []
+            references = dict(zip(results, map(unpacked, answer["values"]), strict=True))
+        return oracles.wrong(program, variables, references)
+
+
+def packed(values: Array) -> list[Any]:
+    """Returns an array as values of JSON."""
+    return [values.dtype.name, list(values.shape), base64.b64encode(values.tobytes()).decode()]
+
+
+def unpacked(raw: Sequence[Any]) -> Array:
+    """Returns the array of ``packed``."""
+    name, shape, data = raw
+    return np.frombuffer(base64.b64decode(data), dtype_of(name)).reshape(shape)
+
+
+def default_kinds(python: Sequence[str], plant: Path | None) -> tuple[Kind, ...]:
+    """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter."""
+    own = (Kind(plant=plant), Kind(flags="", threads=1, plant=plant))
+    return (*own, *(Kind(python=each, plant=plant) for each in python))

@@ -1,0 +1,213 @@
+"""Writes a finding as a file that runs alone, and exits with 1 while the fault is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import numpy as np
+
+from conformance.hunt import edits, source
+from conformance.hunt.checks import Finding
+from conformance.hunt.crew import Crew
+from conformance.hunt.settings import base_of
+from conformance.hunt.tokens import TOKENS
+from conformance.hunt.workers import Kind
+
+_ROOT = Path(__file__).parents[2]
+
+_HEAD = '''"""{title}
+
+{detail}
+
+Primitives: {primitives}.
+Suspected rules: {rules}.
+
+Python runs this file alone: {environment}
+The exit status is 1 while the fault is there, and 0 after it is mended.
+"""
+'''
+
+_BITS = '''
+
+def main():
+    """Returns whether the two settings differ."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name:  # A process for one setting: it prints the digests of its results.
+        with jax.enable_x64({wide}):
+            print(*map(digest, called(*{{"first": first, "second": second}}[name]())))
+        return False
+    outputs = []
+    for name, kind in KINDS.items():
+        other = os.environ.get("OTHER_PYTHON", sys.executable)
+        python = other if kind["other"] else sys.executable
+        environment = {{**os.environ, "XLA_FLAGS": kind["flags"], "NPROC": kind["threads"]}}
+        command = [python, __file__, name]
+        outputs.append(subprocess.check_output(command, env=environment, text=True).split())
+        print(name, *outputs[-1])
+    return outputs[0] != outputs[1]
+'''
+
+_ONE = '''
+
+def main():
+    """Returns whether the program fails, or has another value than it should."""
+    with jax.enable_x64({wide}):
+        {body}
+'''
+
+
+def write(folder: Path, number: int, finding: Finding, crew: Crew) -> Path:
+    """Writes the file of a finding, and returns its path.
+
+    Args:
+        folder: The folder, which is made if it is not there.
+        number: The number of the program in the hunt.
+        finding: The finding.
+        crew: The workers, for their interpreters and options.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{finding.kind}_{number}.py"
+    path.write_text(text(finding, crew), encoding="utf-8")
+    return path
+
+
+def text(finding: Finding, crew: Crew) -> str:
+    """Returns the text of the file of a finding."""
+    if finding.wrong is not None:
+        variable = finding.wrong.variable
+        program, setting = edits.rebuilt(finding.program, finding.setting, outputs=(variable,))
+        finding = dataclasses.replace(finding, program=program, setting=setting)
+    kind = crew.kinds[finding.setting.worker % len(crew.kinds)]
+    is_other = kind.python != crew.kinds[0].python
+    environment = (
+        "OTHER_PYTHON names an interpreter with another release of JAX."
+        if is_other
+        else "it needs jax and samebits."
+    )
+    primitives = names_of_primitives(finding)
+    parts = [
+        _HEAD.format(
+            title=_title(finding),
+            detail=finding.detail.replace("\\", "/").replace('"""', "'''")[:600],
+            primitives=", ".join(primitives) or "of several equations",
+            rules="; ".join(suspected(primitives)) or "none of a single primitive",
+            environment=environment,
+        ),
+        "import base64\nimport os\nimport subprocess\nimport sys\n\n",
+        'os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")\n',
+        source.PRELUDE.split("from __future__ import annotations\n", 1)[1],
+        source.imports(finding.program),
+        "\nimport impl\n",
+        "\n" + source.arguments(finding.program) + "\n\n",
+    ]
+    if finding.kind == "bits":
+        parts.append(f"KINDS = {_kinds(crew.kinds[0], kind)!r}\n\n\n")
+        parts.append(
+            source.function(finding.program, base_of(finding.setting, finding.program), "first")
+        )
+        parts.append("\n\n" + source.function(finding.program, finding.setting, "second"))
+        parts.append(_BITS.format(wide=finding.program.is_wide))
+    else:
+        parts.append("\n" + source.function(finding.program, finding.setting, "first"))
+        parts.append(_ONE.format(wide=finding.program.is_wide, body=_body(finding)))
+    parts.append('\n\nif __name__ == "__main__":\n')
+    parts.append('    impl.use_deterministic_algorithms(True, guarantee="portable")\n')
+    if kind.plant is not None:
+        parts.append(f"    exec(open({str(kind.plant.absolute())!r}).read())\n")
+    parts.append("    sys.exit(int(main()))\n")
+    return "".join(parts)
+
+
+def _title(finding: Finding) -> str:
+    titles = {
+        "bits": "Two settings of one program give other bits.",
+        "value": "An equation has a wrong value.",
+        "error": "A program fails that plain JAX runs.",
+        "crash": "A program ends the process, and plain JAX runs it.",
+        "hang": "A program does not end in time, and plain JAX runs it.",
+        "audit": "The audit calls a program refused that runs.",
+        "off": "With the mode off, the lowered program is another one than in plain JAX.",
+    }
+    return f"{titles[finding.kind]} Setting: {finding.setting}."
+
+
+def _kinds(first: Kind, second: Kind) -> dict[str, dict[str, object]]:
+    """Returns how the two processes of a file run."""
+    return {
+        name: {
+            "other": kind.python != first.python,
+            "flags": kind.environment()["XLA_FLAGS"],
+            "threads": str(kind.threads),
+        }
+        for name, kind in (("first", first), ("second", second))
+    }
+
+
+def _body(finding: Finding) -> str:
+    """Returns the lines that decide whether the fault is there."""
+    if finding.kind == "value":
+        return _of_element(finding)
+    if finding.kind == "audit":
+        return (
+            "function, arguments, _ = first()\n"
+            "        return not impl.audit(function)(*arguments).ok"
+        )
+    if finding.kind == "off":
+        plain = finding.detail.split()[-1]
+        return (
+            "function, arguments, _ = first()\n        impl.use_deterministic_algorithms(False)\n"
+            "        text = jax.jit(function).lower(*arguments).as_text()\n"
+            f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {plain!r}"
+        )
+    return (
+        "try:\n            called(*first())\n        except Exception as error:\n"
+        "            print(error)\n            return True\n        return False"
+    )
+
+
+def _of_element(finding: Finding) -> str:
+    """Returns the lines that compare one element with its right value."""
+    assert finding.wrong is not None  # noqa: S101  # A finding of this kind has one.
+    got, right = finding.wrong.got, finding.wrong.right
+    error = abs(got - right)
+    allowed = error * 0.6 if np.isfinite(error) else 0.0
+    return (
+        f"result = called(*first())[0][{finding.wrong.index}].item()\n"
+        f"        right, allowed = {_text(right)}, {allowed!r}\n"
+        "        print(result, right)\n"
+        "        if result != result or right != right:\n"
+        "            return (result == result) != (right == right)\n"
+        "        signs = np.signbit(np.real(result)) != np.signbit(np.real(right))\n"
+        "        return bool(signs or (result != right and not abs(result - right) <= allowed))"
+    )
+
+
+def _text(number: complex) -> str:
+    return repr(number).replace("nan", "np.nan").replace("inf", "np.inf")
+
+
+def names_of_primitives(finding: Finding) -> list[str]:
+    """Returns the primitives that the equations of a program were drawn for."""
+    names = [TOKENS[each.token].primitives for each in finding.program.equations]
+    return list(dict.fromkeys(name for each in names for name in each))
+
+
+def suspected(primitives: list[str]) -> list[str]:
+    """Returns the file and the function of the rule of each primitive."""
+    from impl import _portable  # noqa: PLC0415  # The parent needs JAX for a finding alone.
+    from impl._portable.rules import RULES  # noqa: PLC0415  # As above.
+
+    del _portable
+    found = []
+    for name in primitives:
+        rule = RULES.get(name)
+        function = rule and (rule.compute or rule.of_complex or rule.params)
+        function = getattr(function, "func", function)
+        if function is None or not inspect.isfunction(function):
+            continue
+        file = Path(inspect.getsourcefile(function) or "").resolve()
+        short = file.relative_to(_ROOT) if file.is_relative_to(_ROOT) else file.name
+        found.append(f"{name}: {function.__name__} in {short}")
+    return found

@@ -1,0 +1,99 @@
+"""Draws programs: a function of a seed, a number, and the programs drawn before.
+
+Random programs that test a compiler are an old technique (Yang, Chen, Eide and Regehr 2011,
+"Finding and understanding bugs in C compilers": Csmith; Liu and others 2023: NNSmith). Among
+candidates, this grammar takes the token and dtype that it has drawn least. It counts draws alone,
+and no results of runs: so a seed gives the same programs on every machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from conformance.hunt.dice import Dice
+from conformance.hunt.pool import Pool, is_real
+from conformance.hunt.program import Program
+from conformance.hunt.tokens import TOKENS, Token
+
+#: How often a program has each number of equations.
+_LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
+_DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
+#: The dtypes that most equations of a program have.
+_DTYPES = {
+    "float32": 52,
+    "bfloat16": 14,
+    "float16": 12,
+    "float64": 9,
+    "complex64": 6,
+    "int32": 5,
+    "bool": 2,
+}
+#: The tokens among which the least drawn one is taken.
+_CANDIDATES = 3
+
+Counts = Counter[tuple[str, str]]
+
+
+def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
+    """Returns a program, and adds its tokens to ``counts``.
+
+    Args:
+        seed: The seed of the hunt.
+        index: The number of the program.
+        counts: How often each token and dtype was drawn before.
+        only: A text; each program has a token whose name or primitives contain it.
+
+    Raises:
+        ValueError: No token contains the text.
+    """
+    chosen = [each for each in TOKENS.values() if only in each.name or only in each.primitives]
+    if not chosen:
+        raise ValueError(f"--only {only}: no token contains it; see conformance/hunt/tokens")
+    for attempt in range(1000):
+        dice = Dice(seed, index * 1000 + attempt)
+        program = _attempt(dice, counts, chosen if only else [])
+        names = {each.name for each in chosen}
+        if program.outputs and any(each.token in names for each in program.equations):
+            counts.update((each.token, each.aval.dtype) for each in program.equations)
+            return program
+    raise ValueError(f"--only {only}: no program of these tokens has a result")
+
+
+def _attempt(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
+    rows = dice.one_of((8, 16)) if dice.happens(50) else 0
+    derivative = dice.weighted(_DERIVATIVES)
+    dtype = dice.weighted(_DTYPES)
+    if derivative != "none" and "float" not in dtype:
+        derivative = "none"
+    length = dice.weighted(_LENGTHS)
+    turn = dice.below(length)
+    pool = Pool(dice, rows)
+    for number in range(length):
+        tokens = needed if needed and number == turn else list(TOKENS.values())
+        _add(pool, tokens, counts, dtype, derivative)
+    return pool.program(dice.between(1, 3), derivative)
+
+
+def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative: str) -> None:
+    """Adds an equation of one of some tokens, if one has operands."""
+    fitting = {
+        each: each.weight
+        for each in tokens
+        if (derivative == "none" or each.has_derivative) and (dtype in each.dtypes)
+    }
+    if not fitting:
+        fitting = {each: each.weight for each in tokens if derivative == "none"}
+    for _ in range(10):
+        if not fitting:
+            return
+        candidates = [pool.dice.weighted(fitting) for _ in range(_CANDIDATES)]
+        token = min(candidates, key=lambda each: counts[each.name, dtype])
+        # A conversion or a comparison may have left variables of other dtypes.
+        own = dtype if dtype in token.dtypes else pool.dice.one_of(token.dtypes)
+        choice = token.form(pool, own, token.options)
+        if choice is not None:
+            pool.add(token.name, choice)
+            return
+
+
+__all__ = ["Counts", "draw", "is_real"]

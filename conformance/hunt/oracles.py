@@ -1,0 +1,250 @@
+"""Judges the result of each equation by its own operands, as the run gave them.
+
+Errors of earlier equations do not count, because each equation is judged alone: where a rule rounds
+the exact result once, one bit more is a fault. Each token names its check:
+
+================  ================================================================================
+check             the result of the equation
+================  ================================================================================
+``sum``           is the exact sum, rounded once: Python's integers hold it (``spec.oracles``)
+``cumsum``        is the exact running sum, rounded once
+``product_of``    is the exact product of matrices, rounded once
+``scatter``       is the exact sum by index, rounded once
+``stable_order``  is NumPy's stable order
+``stable_pairs``  is the second array in the stable order of the first one
+``ieee``          is the float of IEEE 754, zeros with their signs
+``same``          has the bits of plain JAX
+``near``          is within 0.51 units in the last place of float64
+``product``       is the same for a product of many factors
+``poles``         is near; XLA gives NaN for infinities at the poles of the gamma functions
+``loose``         is within 24 units in the last place: the token is several equations
+``complex``       is near, with the greater part as the unit
+``terms``         is within half a unit, and 2**-46 of the sum of the magnitudes of the terms
+``none``          is compared between settings alone
+================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from conformance.hunt.program import Array, Equation, Program, dtype_of
+from conformance.hunt.tokens import TOKENS
+from spec import oracles
+
+#: How ``source.references`` computes what a check compares with.
+REFERENCES = {
+    "same": "same",
+    "near": "wide",
+    "product": "wide",
+    "loose": "wide",
+    "poles": "wide",
+    "complex": "wide",
+    "terms": "terms",
+}
+#: Units in the last place by which a result may differ from float64's.
+_UNITS = {
+    "complex": 4.0,
+    "near": 0.51,
+    "poles": 0.51,
+    "product": 0.51,
+    "terms": 0.51,
+    "loose": 24.0,
+}
+#: The relative error of an equation in float64.
+_SLACK = 2.0**-46
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrong:
+    """A wrong element.
+
+    Attributes:
+        variable: The variable.
+        index: The index of its first wrong element.
+        got: The element.
+        right: The right value.
+        sentence: A sentence about it.
+    """
+
+    variable: int
+    index: tuple[int, ...]
+    got: complex
+    right: complex
+    sentence: str
+
+
+def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
+    (terms,) = operands
+    axes = equation.params["axes"] if equation.token == "sum" else [0]  # noqa: S105  # A token of the grammar.
+    moved = np.moveaxis(terms, axes, range(len(axes)))
+    count = int(np.prod(moved.shape[: len(axes)]))
+    return oracles.nearest(moved.reshape(count, *moved.shape[len(axes) :]))
+
+
+def _running(equation: Equation, operands: Sequence[Array]) -> Array:
+    axis, step = equation.params["axis"], -1 if equation.params["reverse"] else 1
+    moved = np.moveaxis(operands[0], axis, 0)[::step]
+    return np.moveaxis(oracles.nearest_running(moved)[::step], 0, axis)
+
+
+def _product(equation: Equation, operands: Sequence[Array]) -> Array:
+    a, b = operands
+    matrix = a if a.ndim > 1 else a[None]
+    result = oracles.nearest_product(matrix, b, dtype_of(equation.aval.dtype))
+    return result if a.ndim > 1 else result[0]
+
+
+def _scatter(_: Equation, operands: Sequence[Array]) -> Array:
+    return oracles.nearest_scatter(*operands)
+
+
+def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
+    values = operands[0] + np.zeros((), operands[0].dtype)  # -0.0 and 0.0 are equal.
+    return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
+
+
+def _stable_pairs(equation: Equation, operands: Sequence[Array]) -> Array:
+    order = _stable_order(equation, operands)
+    return np.take_along_axis(operands[1], order, equation.params["axis"])
+
+
+def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
+    """Computes in float64, rounds once, and takes zeros for subnormal results as a CPU does."""
+    dtype = dtype_of(equation.aval.dtype)
+    a = operands[0].astype(np.float64)
+    number = equation.params.get("number")
+    b = np.asarray(0.0 if number is None else dtype.type(float(number)), np.float64)
+    if len(operands) > 1:
+        b = operands[1].astype(np.float64)
+    with np.errstate(all="ignore"):
+        result = np.asarray(_IEEE[equation.token](a, b)).astype(dtype)
+    if dtype != np.float16:
+        tiny = np.abs(result.astype(np.float64)) < float(ml_dtypes.finfo(dtype).smallest_normal)
+        result = np.where(tiny, np.copysign(np.zeros((), dtype), result), result).astype(dtype)
+    return result
+
+
+#: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
+#: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
+_IEEE: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "add_constant": np.add,
+    "subtract_constant": np.subtract,
+    "scale": np.multiply,
+    "add_zeros": np.add,
+    "add_hidden_zeros": np.add,
+}
+
+_EXACT: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
+    "sum": _sum,
+    "sum_of_rows": _sum,
+    "cumsum": _running,
+    "product_of": _product,
+    "scatter": _scatter,
+    "stable_order": _stable_order,
+    "stable_pairs": _stable_pairs,
+    "ieee": _ieee,
+}
+
+
+def wrong(
+    program: Program, variables: Sequence[Array], references: dict[tuple[int, str], Array]
+) -> list[Wrong]:
+    """Returns the first wrong element of each equation that has one.
+
+    Args:
+        program: The program.
+        variables: The value of each variable.
+        references: The results of plain JAX: ``value`` and ``scale`` of a variable.
+    """
+    found = []
+    for number, equation in enumerate(program.equations, program.primals):
+        check = TOKENS[equation.token].check
+        result = variables[number]
+        operands = [variables[v] for v in equation.operands]
+        if check == "ieee" and "float" not in equation.aval.dtype:
+            continue
+        if check in _EXACT:
+            exact = _EXACT[check](equation, operands)
+            bad = _differs(result, exact)
+        elif check == "same":
+            exact = references[number, "value"]
+            bad = _differs(result, exact)
+        elif check in REFERENCES:
+            exact = references[number, "value"]
+            scale = references.get((number, "scale"), np.abs(exact))
+            bad = _is_far(result, exact, scale, check)
+        else:
+            continue
+        if bad.any():
+            found.append(_wrong(number, equation, result, exact, bad))
+    return found
+
+
+def _wrong(number: int, equation: Equation, result: Array, exact: Array, bad: Array) -> Wrong:
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    sentence = (
+        f"{equation.token}: {int(bad.sum())} of {bad.size} elements are wrong; "
+        f"at {list(index)} it gave {result[index]!s}, and the right value is {exact[index]!s}"
+    )
+    return Wrong(number, index, _number(result[index]), _number(exact[index]), sentence)
+
+
+def _number(value: Array) -> complex:
+    return complex(value) if value.dtype.kind == "c" else float(value)
+
+
+def _differs(result: Array, exact: Array) -> Array:
+    """Returns where two arrays have other values; zeros of another sign differ, NaN do not."""
+    if result.dtype.kind in "iub":
+        return np.asarray(result != exact)
+    both_nan = np.isnan(result) & np.isnan(exact)
+    if result.dtype.kind == "c":
+        return np.asarray((result != exact) & ~both_nan)
+    signs = np.signbit(result) != np.signbit(exact)
+    return np.asarray(((result != exact) | signs) & ~both_nan)
+
+
+def _is_far(result: Array, exact: Array, scale: Array, check: str) -> Array:
+    """Returns where a result is farther from a value in float64 than its check allows."""
+    if result.dtype.kind in "iub":
+        return np.asarray(result != exact)
+    if result.dtype.kind == "c":
+        return _is_far_complex(result, exact)
+    limits = ml_dtypes.finfo(result.dtype)
+    tiny, greatest = float(limits.smallest_normal), float(limits.max)
+    wide = result.astype(np.float64)
+    with np.errstate(all="ignore"):
+        magnitude = np.maximum(np.abs(exact), tiny)
+        unit = np.exp2(np.floor(np.log2(np.where(np.isfinite(magnitude), magnitude, 1)))) * float(
+            limits.eps
+        )
+        units = _UNITS[check] if result.dtype != np.float64 else 8.0
+        allowed = units * unit + np.where(np.isfinite(scale), scale, 0) * _SLACK
+        near = np.abs(wide - exact) <= allowed
+        near |= (np.abs(exact) <= tiny * (1 + float(limits.eps))) & (np.abs(wide) <= tiny)
+        beyond = np.abs(exact) + allowed >= greatest
+        near |= beyond & np.isinf(wide) & (np.sign(wide) == np.sign(exact))
+        near |= (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+        if check == "poles":
+            near |= np.isnan(exact) & np.isinf(wide)
+        if check in ("terms", "loose", "product"):
+            # An infinity of an intermediate step, or of a term, may become a NaN.
+            near |= ~np.isfinite(exact) | ~np.isfinite(scale) | ~np.isfinite(wide)
+    return np.asarray(~near)
+
+
+def _is_far_complex(result: Array, exact: Array) -> Array:
+    """Returns where a complex result is far; the greater part is the unit of both."""
+    with np.errstate(all="ignore"):
+        unit = np.maximum(np.abs(exact.real), np.abs(exact.imag)) * 2.0**-21
+        error = np.maximum(np.abs(result.real - exact.real), np.abs(result.imag - exact.imag))
+        finite = np.isfinite(result) & np.isfinite(exact.astype(np.complex64))
+        return np.asarray(finite & (error > np.maximum(unit, 1e-36)))

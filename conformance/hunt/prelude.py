@@ -1,0 +1,141 @@
+"""Functions that the source of a program calls: this text stands in each file of a finding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Function = Callable[..., Any]
+
+
+@jax.custom_vjp
+def custom_square(x: Any) -> Any:
+    """Returns a square, whose derivative is written by hand."""
+    return x * x
+
+
+custom_square.defvjp(lambda x: (x * x, x), lambda x, cotangent: (2 * x * cotangent,))
+
+
+@jax.custom_jvp
+def custom_cube(x: Any) -> Any:
+    """Returns a cube, whose derivative is written by hand."""
+    return x * x * x
+
+
+custom_cube.defjvp(lambda x, t: (x[0] * x[0] * x[0], 3 * x[0] * x[0] * t[0]))
+
+
+def _is_real(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+
+def derived(function: Function, kind: str, primals: int) -> Function:
+    """Returns a function with its derivative; tangents and cotangents follow the arguments."""
+    if kind == "none":
+        return function
+
+    def with_derivative(*arguments: Any) -> Any:
+        own, seeds = arguments[:primals], list(arguments[primals:])
+        real = [i for i, x in enumerate(own) if _is_real(x)]
+
+        def of_reals(*values: Any) -> Any:
+            return function(
+                *(values[real.index(i)] if i in real else own[i] for i in range(primals))
+            )
+
+        point = tuple(own[i] for i in real)
+        count = len(jax.eval_shape(of_reals, *point))
+        tangents = tuple(seeds[count:] if kind == "mixed" else seeds)
+        if kind == "forward":
+            return jax.jvp(of_reals, point, tangents)
+
+        def reverse(*values: Any) -> Any:
+            outputs, pull = jax.vjp(of_reals, *values)
+            return outputs, pull(tuple(seeds[:count]))
+
+        return reverse(*point) if kind == "reverse" else jax.jvp(reverse, point, tangents)
+
+    return with_derivative
+
+
+def inside(function: Function, how: str) -> Function:
+    """Returns the same function in another wrapper of JAX."""
+    if how == "nested":
+        return jax.jit(function)
+    if how == "remat":
+        return jax.checkpoint(function)
+    if how == "cond":
+
+        def zeros(*arguments: Any) -> Any:
+            shapes = jax.eval_shape(function, *arguments)
+            return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+        return lambda *arguments: lax.cond(
+            jnp.array(arguments[0].shape == jnp.shape(arguments[0])), function, zeros, *arguments
+        )
+    if how == "custom_jvp":
+        own = jax.custom_jvp(function)
+        own.defjvp(lambda primals, tangents: jax.jvp(function, primals, tangents))
+        return own
+    return function
+
+
+def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.ndarray]:
+    """Calls a function in one of several ways, and returns the same results from each."""
+    if how == "eager":
+        outputs = function(*arguments)
+    elif how == "constants":
+        outputs = jax.jit(lambda: function(*arguments))()
+    elif how == "donate":
+        copies = [jnp.array(each) for each in arguments]
+        outputs = jax.jit(function, donate_argnums=tuple(range(len(copies))))(*copies)
+    elif how in ("vmap", "map"):
+        both = [jnp.stack([each, jnp.flip(each)]) for each in arguments]
+        mapped = (
+            jax.vmap(function) if how == "vmap" else lambda *x: lax.map(lambda y: function(*y), x)
+        )
+        outputs = jax.tree.map(lambda x: x[0], jax.jit(mapped)(*both))
+    elif how == "scan":
+        outputs = jax.jit(
+            lambda *x: lax.scan(lambda carry, _: (carry, function(*carry)), x, length=2)[1]
+        )(*arguments)
+        outputs = jax.tree.map(lambda x: x[1], outputs)
+    elif how == "beside":
+
+        def with_others(*x: Any) -> Any:
+            results = function(*x)
+            others = [y * y + 1 for y in jax.tree.leaves(results) if _is_real(y)]
+            return results, others
+
+        outputs = jax.jit(with_others)(*arguments)[0]
+    elif how == "export":
+        program = jax.export.deserialize(
+            jax.export.export(jax.jit(function))(*arguments).serialize()
+        )
+        outputs = program.call(*arguments)
+    else:
+        outputs = jax.jit(function)(*arguments)
+    return [canonical(np.asarray(each)) for each in jax.tree.leaves(outputs)]
+
+
+def canonical(values: np.ndarray) -> np.ndarray:
+    """Returns an array with one bit pattern for all NaN: their payloads are not guaranteed."""
+    if values.dtype.kind == "c":
+        parts = values.reshape(-1).copy().view(values.real.dtype)
+        return canonical(parts).view(values.dtype).reshape(values.shape)
+    if values.dtype.kind in "iub" or values.dtype.name == "float0":
+        return values
+    return np.where(np.isnan(values), np.array(np.nan, values.dtype), values).astype(values.dtype)
+
+
+def digest(values: np.ndarray) -> str:
+    """Returns a hash of the dtype, the shape and the bits of an array."""
+    text = f"{values.dtype} {values.shape} ".encode()
+    return hashlib.sha256(text + values.tobytes()).hexdigest()[:16]

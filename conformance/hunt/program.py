@@ -1,0 +1,162 @@
+"""Programs as values: inputs, equations in their order, and results.
+
+A variable is a number: the inputs come first, then the result of each equation. A program can be
+written as JSON, changed piece by piece (``conformance.hunt.shrink``), and written as Python
+(``conformance.hunt.source``)::
+
+    Program(
+        inputs=(Input((4,), "float32", data), Input((4,), "float32", data)),
+        equations=(Equation("mul", (0, 1), {}), Equation("sum", (2,), {"axes": [0]})),
+        outputs=(3,),
+    )
+    # c = lax.mul(a, b); d = jnp.sum(c, axis=(0,)); return (d,)
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: The dtypes that NumPy has only with ``ml_dtypes``, on which JAX depends.
+_OTHER_DTYPES = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Returns the dtype of a name, such as ``bfloat16``."""
+    return _OTHER_DTYPES.get(name) or np.dtype(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Aval:
+    """The type of a variable.
+
+    Attributes:
+        shape: Its shape.
+        dtype: The name of its dtype.
+        rows: Whether its first axis counts the rows that devices of a ``shard_map`` share.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    rows: bool = False
+
+    def with_shape(self, *shape: int) -> Aval:
+        """Returns the type with another shape."""
+        return dataclasses.replace(self, shape=shape)
+
+    def with_dtype(self, dtype: str) -> Aval:
+        """Returns the type with another dtype."""
+        return dataclasses.replace(self, dtype=dtype)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An argument of a program.
+
+    Attributes:
+        aval: Its type.
+        data: The bytes of its elements, in base64.
+    """
+
+    aval: Aval
+    data: str
+
+    @classmethod
+    def of(cls, values: Array, *, rows: bool = False) -> Input:
+        """Returns the argument with the values of an array."""
+        data = base64.b64encode(values.tobytes()).decode()
+        return cls(Aval(values.shape, values.dtype.name, rows), data)
+
+    def values(self) -> Array:
+        """Returns the array."""
+        flat = np.frombuffer(base64.b64decode(self.data), dtype_of(self.aval.dtype))
+        return flat.reshape(self.aval.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Equation:
+    """One equation.
+
+    Attributes:
+        token: The name of its token in ``conformance.hunt.tokens``.
+        operands: Variables.
+        params: The parameters of the token: values of JSON.
+        aval: The type of the result.
+    """
+
+    token: str
+    operands: tuple[int, ...]
+    params: Mapping[str, Any]
+    aval: Aval
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A program.
+
+    Attributes:
+        inputs: Its arguments.
+        equations: Its equations.
+        outputs: The variables that it returns.
+        derivative: ``none``, ``reverse``, ``forward``, or ``mixed``: the forward derivative of the
+            reverse one. Tangents and cotangents are the arguments after the first ``primals``.
+        primals: The number of arguments that the equations read.
+    """
+
+    inputs: tuple[Input, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[int, ...]
+    derivative: str = "none"
+    primals: int = 0
+
+    def avals(self) -> list[Aval]:
+        """Returns the type of each variable of the equations."""
+        own = [each.aval for each in self.inputs[: self.primals]]
+        return [*own, *(equation.aval for equation in self.equations)]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the program needs 64 bits."""
+        avals = [*self.avals(), *(each.aval for each in self.inputs)]
+        return any(aval.dtype in ("float64", "int64", "complex128") for aval in avals)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether devices of a ``shard_map`` can share the rows."""
+        return any(each.aval.rows for each in self.inputs)
+
+    def to_json(self) -> str:
+        """Returns the program as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+
+def from_json(text: str) -> Program:
+    """Returns the program that ``Program.to_json`` wrote."""
+    raw = json.loads(text)
+    return Program(
+        inputs=tuple(Input(_aval(each["aval"]), each["data"]) for each in raw["inputs"]),
+        equations=tuple(
+            Equation(each["token"], tuple(each["operands"]), each["params"], _aval(each["aval"]))
+            for each in raw["equations"]
+        ),
+        outputs=tuple(raw["outputs"]),
+        derivative=raw["derivative"],
+        primals=raw["primals"],
+    )
+
+
+def _aval(raw: Mapping[str, Any]) -> Aval:
+    return Aval(tuple(raw["shape"]), raw["dtype"], raw["rows"])

@@ -1,0 +1,178 @@
+"""How a program is called, and by which process: each setting must give the same bits.
+
+A setting of a program with rows may share them by ``shard_map``. Any other one may shard the axes
+of arguments, and constrain variables. For example, over the devices of a mesh of two axes::
+
+    Setting("nested", worker=1, mesh=(2, 4), partition="jit",
+            specs=((("a",), ()), ((), ("a", "b"))))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.hunt.dice import Dice
+from conformance.hunt.program import Aval, Program
+from conformance.hunt.tokens import TOKENS
+
+#: The names of the axes of a mesh.
+AXES = ("a", "b", "c")
+MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
+#: How often a call is drawn on one device.
+CALLS = {
+    "jit": 6,
+    "eager": 6,
+    "vmap": 10,
+    "map": 8,
+    "beside": 14,
+    "constants": 12,
+    "export": 6,
+    "scan": 6,
+    "donate": 4,
+    "nested": 5,
+    "remat": 6,
+    "cond": 6,
+    "custom_jvp": 5,
+}
+#: Calls of programs that are sharded.
+_SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
+
+#: The most equations of a program that also runs equation by equation: each is compiled alone.
+_LONG = 3
+#: The mesh axes that share each axis of an array.
+Spec = tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """How a program runs.
+
+    Attributes:
+        call: How it is called, a name of ``CALLS``.
+        worker: The number of the worker.
+        mesh: The sizes of the axes of a mesh; empty for one device.
+        partition: ``none``, ``jit`` (sharded arguments), ``explicit`` (axes in types), or
+            ``shard_map`` (shared rows).
+        check_vma: Whether ``shard_map`` checks what varies over devices.
+        specs: The sharding of each argument.
+        constraints: Variables, and a sharding for each.
+    """
+
+    call: str = "jit"
+    worker: int = 0
+    mesh: tuple[int, ...] = ()
+    partition: str = "none"
+    check_vma: bool = False
+    specs: tuple[Spec, ...] = ()
+    constraints: tuple[tuple[int, Spec], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"call {self.call}, worker {self.worker}"]
+        if self.mesh:
+            parts.append(f"mesh {'x'.join(map(str, self.mesh))} by {self.partition}")
+        return ", ".join(parts)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes of the mesh."""
+        return AXES[: len(self.mesh)]
+
+
+BASE = Setting()
+
+
+def base_of(setting: Setting, program: Program) -> Setting:
+    """Returns the setting with which one is compared.
+
+    The derivative of a ``shard_map`` adds the cotangents of replicated arguments over devices, so a
+    gradient -0.0 becomes 0.0. It is compared with a ``shard_map`` of one device, which adds, too.
+    """
+    if setting.partition != "shard_map" or program.derivative == "none":
+        return BASE
+    return dataclasses.replace(setting, call="jit", worker=0, mesh=(1,) * len(setting.mesh))
+
+
+def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
+    """Returns two to four settings for a program, which are compared with ``BASE``."""
+    count = dice.between(2, 4)
+    is_long = len(program.equations) > _LONG
+    settings = [_one_device(dice, workers, is_long=is_long) for _ in range(count)]
+    chances = 75 if program.has_rows else 55
+    for position in range(count - 1):
+        if dice.happens(chances):
+            settings[position] = _on_mesh(dice, program, workers)
+    return settings
+
+
+def _one_device(dice: Dice, workers: int, *, is_long: bool) -> Setting:
+    worker = dice.below(workers)
+    call = dice.weighted(CALLS)
+    if call == "eager" and is_long:
+        call = "constants"
+    return Setting("jit" if worker and dice.happens(40) else call, worker)
+
+
+def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
+    mesh = dice.one_of(MESHES)
+    worker, call = dice.below(workers), dice.weighted(_SHARDED_CALLS)
+    axes = AXES[: len(mesh)]
+    count = 1
+    for size in mesh:
+        count *= size
+    rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
+    if program.has_rows and rows % count == 0 and dice.happens(70):
+        specs = tuple(
+            (
+                (axes, *((),) * (len(each.aval.shape) - 1))
+                if each.aval.rows
+                else ((),) * len(each.aval.shape)
+            )
+            for each in program.inputs
+        )
+        gathers = any(each.token in _GATHERING for each in program.equations)
+        check_vma = not gathers and dice.happens(50)
+        return Setting(call, worker, mesh, "shard_map", check_vma, specs)
+    sizes = dict(zip(axes, mesh, strict=True))
+    inputs = tuple(_spec(dice, each.aval, sizes, even=True) for each in program.inputs)
+    avals = program.avals()
+    targets = [v for v in range(program.primals, len(avals)) if dice.happens(15)]
+    constraints = tuple((v, _spec(dice, avals[v], sizes, even=False)) for v in targets)
+    if dice.happens(6):
+        return Setting("jit", worker, mesh, "explicit", specs=inputs)
+    return Setting(call, worker, mesh, "jit", specs=inputs, constraints=constraints)
+
+
+#: Tokens whose result ``shard_map`` cannot prove to be the same on all devices.
+_GATHERING = [name for name, each in TOKENS.items() if "all_gather" in each.primitives]
+
+
+def _spec(dice: Dice, aval: Aval, sizes: dict[str, int], *, even: bool) -> Spec:
+    """Returns a sharding of an array; ``even`` keeps to sizes that the devices can share."""
+    free, spec = list(sizes), []
+    for size in aval.shape:
+        chosen: list[str] = []
+        if free and dice.happens(55):
+            chosen = dice.some_of(free, 2 if dice.happens(25) else 1)
+            count = 1
+            for name in chosen:
+                count *= sizes[name]
+            if size == 0 or (even and size % count):
+                chosen = []
+        free = [name for name in free if name not in chosen]
+        spec.append(tuple(chosen))
+    return tuple(spec)
+
+
+def from_parts(raw: dict[str, Any]) -> Setting:
+    """Returns the setting whose fields are lists, as JSON writes them."""
+    return Setting(**{name: _tuples(value) for name, value in raw.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return (
+        tuple(map(_tuples, value))
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else value
+    )

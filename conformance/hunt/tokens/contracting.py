@@ -1,0 +1,278 @@
+"""Tokens of products, convolutions, decompositions and transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.hunt.pool import Choice, Pool
+from conformance.hunt.program import Aval
+from conformance.hunt.tokens.token import COMPLEX, FLOATS, token
+
+
+def _product(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    """Draws a matrix or a batch of rows, and a matrix of weights."""
+    first = pool.pick(dtype, least=1, most=2)
+    aval = pool.aval(first)
+    count = pool.dice.one_of((1, 3, 4, 8))
+    second = pool.like(Aval((aval.shape[-1], count), dtype))
+    to = options.get("to", dtype)
+    return Choice((first, second), {}, aval.with_shape(*aval.shape[:-1], count).with_dtype(to))
+
+
+def _batched(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws two arrays that share their first axis."""
+    first = pool.pick(dtype, least=2, most=2)
+    aval = pool.aval(first)
+    lead = aval.shape[:-2]
+    if not lead:
+        aval = Aval((2, *aval.shape), dtype)
+        first = pool.like(aval)
+        lead = (2,)
+    count = pool.dice.one_of((1, 3, 4))
+    second = pool.like(aval.with_shape(*lead, count, aval.shape[-1]))
+    return Choice((first, second), {}, aval.with_shape(*lead, aval.shape[-2], count))
+
+
+def _contracted(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    first = pool.pick(dtype, least=1, most=3)
+    aval = pool.aval(first)
+    axes = "cdefg"[: len(aval.shape)]
+    kept = axes[: pool.dice.between(1 if aval.rows else 0, len(axes) - 1)]
+    second = pool.like(Aval(aval.shape[len(kept) :], dtype))
+    params = {"subscripts": f"{axes},{axes[len(kept) :]}->{kept}"}
+    return Choice((first, second), params, aval.with_shape(*aval.shape[: len(kept)]))
+
+
+def _squared(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    operand = pool.pick(dtype, least=2, most=2, rows=False)
+    aval = pool.aval(operand)
+    return Choice((operand,), {}, aval.with_shape(aval.shape[0], aval.shape[0]))
+
+
+def _ragged(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    first = pool.pick(dtype, least=2, most=2, rows=False, nonempty=True)
+    rows, inner = pool.aval(first).shape
+    groups, count = pool.dice.one_of((1, 2, 3)), pool.dice.one_of((1, 4))
+    second = pool.like(Aval((groups, inner, count), dtype))
+    cut = pool.dice.between(0, rows)
+    sizes = [cut, rows - cut, 0][:groups] if groups > 1 else [rows]
+    return Choice((first, second), {"sizes": sizes}, Aval((rows, count), dtype))
+
+
+def _convolved(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws a convolution of one axis, with strides, dilations, padding and groups."""
+    dice = pool.dice
+    rows = bool(pool.rows) and dice.happens(60)
+    batch = pool.rows if rows else dice.one_of((1, 2, 3))
+    groups = dice.one_of((1, 1, 2))
+    channels, outputs = groups * dice.between(1, 3), groups * dice.between(1, 2)
+    size, taps = dice.one_of((4, 7, 8)), dice.between(1, 3)
+    stride, dilation, spread = dice.between(1, 2), dice.between(1, 2), dice.between(1, 2)
+    padding = [dice.between(0, 2), dice.between(0, 2)]
+    wide = (size - 1) * spread + 1 + sum(padding) - ((taps - 1) * dilation + 1)
+    image = pool.like(Aval((batch, channels, size), dtype, rows))
+    kernel = pool.like(Aval((outputs, channels // groups, taps), dtype))
+    params = {
+        "stride": stride,
+        "padding": padding,
+        "spread": spread,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    shape = (batch, outputs, max(wide // stride + 1, 0))
+    return Choice((image, kernel), params, Aval(shape, dtype, rows))
+
+
+def _square(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    """Draws a square matrix, and a right side for a solution."""
+    size = pool.dice.one_of((1, 2, 3, 5))
+    kind = "plain" if pool.dice.happens(80) else "few"
+    operand = pool.argument(Aval((size, size), dtype), kind=kind)
+    right = pool.like(Aval((size, 2), dtype))
+    shape = {"matrix": (size, size), "right": (size, 2), "values": (size,), "number": ()}
+    return Choice((operand, right), {}, Aval(shape[options["result"]], dtype))
+
+
+def _transformed(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    operand = pool.pick(dtype, least=1, nonempty=True)
+    aval = pool.aval(operand)
+    if options.get("halves"):
+        aval = aval.with_shape(*aval.shape[:-1], aval.shape[-1] // 2 + 1)
+    return Choice((operand,), {}, aval.with_dtype("complex64"))
+
+
+token(
+    "matmul",
+    _product,
+    "{0} @ {1}",
+    (*FLOATS, *COMPLEX),
+    "dot_general",
+    check="product_of",
+    weight=300,
+)
+token(
+    "matmul_wide",
+    _product,
+    "jnp.matmul({0}, {1}, preferred_element_type=np.float32)",
+    ("bfloat16", "float16"),
+    "dot_general",
+    check="product_of",
+    to="float32",
+)
+token(
+    "batched_product",
+    _batched,
+    "jnp.einsum('...ik,...jk->...ij', {0}, {1})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=150,
+)
+token(
+    "einsum",
+    _contracted,
+    "jnp.einsum('{subscripts}', {0}, {1})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=200,
+)
+token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="none", weight=100)
+token(
+    "triple_use",
+    _square,
+    "jnp.einsum('ij,jk,ki->', {0}, {0}, {0})",
+    FLOATS,
+    "dot_general",
+    check="none",
+    weight=60,
+    result="number",
+)
+token(
+    "ragged_dot",
+    _ragged,
+    "lax.ragged_dot({0}, {1}, np.array({sizes}, np.int32))",
+    ("float32", "bfloat16"),
+    "ragged_dot_general",
+    check="none",
+    weight=60,
+)
+token(
+    "conv",
+    _convolved,
+    "lax.conv_general_dilated({0}, {1}, ({stride},), [{padding}], lhs_dilation=({spread},), "
+    "rhs_dilation=({dilation},), feature_group_count={groups})",
+    FLOATS,
+    "conv_general_dilated",
+    check="terms",
+    weight=200,
+)
+_ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
+token(
+    "cholesky",
+    _square,
+    f"lax.linalg.cholesky({_ONES}, symmetrize_input=False)",
+    ("float32",),
+    "cholesky",
+    check="none",
+    weight=60,
+    result="matrix",
+)
+token(
+    "cho_solve",
+    _square,
+    f"jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor({_ONES}, lower=True), {{1}})",
+    ("float32",),
+    "cholesky triangular_solve",
+    check="none",
+    weight=40,
+    result="right",
+)
+token(
+    "solve",
+    _square,
+    "jnp.linalg.solve({0}, {1})",
+    ("float32",),
+    "lu triangular_solve",
+    check="none",
+    weight=60,
+    result="right",
+)
+# spec/releases_of_jax.toml lists its derivative.
+token(
+    "det",
+    _square,
+    "jnp.linalg.det({0})",
+    ("float32",),
+    "lu",
+    check="none",
+    weight=40,
+    has_derivative=False,
+    result="number",
+)
+token(
+    "qr",
+    _square,
+    "jnp.linalg.qr({0})[1]",
+    ("float32",),
+    "geqrf qr",
+    check="none",
+    weight=40,
+    result="matrix",
+)
+token(
+    "q",
+    _square,
+    "jnp.linalg.qr({0})[0]",
+    ("float32",),
+    "householder_product",
+    check="none",
+    weight=30,
+    result="matrix",
+)
+token(
+    "triangular_solve",
+    _square,
+    "lax.linalg.triangular_solve({0}, {1}, left_side=True, lower=True)",
+    ("float32",),
+    "triangular_solve",
+    check="none",
+    weight=60,
+    result="right",
+)
+token(
+    "eigh",
+    _square,
+    f"jnp.linalg.eigh({_ONES})[0]",
+    ("float32",),
+    "eigh",
+    check="none",
+    weight=20,
+    has_derivative=False,
+    result="values",
+)
+token(
+    "svd",
+    _square,
+    "jnp.linalg.svd({0}, compute_uv=False)",
+    ("float32",),
+    "svd",
+    check="none",
+    weight=20,
+    has_derivative=False,
+    result="values",
+)
+token(
+    "fft", _transformed, "jnp.fft.fft({0})", ("float32", *COMPLEX), "fft", check="none", weight=40
+)
+token(
+    "rfft",
+    _transformed,
+    "jnp.fft.rfft({0})",
+    ("float32",),
+    "fft",
+    check="none",
+    weight=40,
+    halves=True,
+)

@@ -1,0 +1,139 @@
+"""The process that runs programs: it reads requests and writes answers, a line of JSON each.
+
+A request has the text of a program and names the parts of the answer::
+
+    {"source": "...", "asks": ["digests"], "mode": "portable", "wide": false}
+    {"digests": ["9f86d081884c7d65"], "seconds": 0.4}
+
+An exception becomes an answer, too. A crash of XLA ends the process, and the parent starts another.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+
+from conformance.hunt.prelude import called, canonical, digest
+
+
+def main() -> None:
+    """Answers requests until the input ends."""
+    answers = _own_output()
+    plain = "--plain" in sys.argv
+    if not plain:
+        import impl  # noqa: PLC0415  # A plain process is JAX without this project.
+
+        impl.use_deterministic_algorithms(True, guarantee="portable")
+        if "--plant" in sys.argv:
+            file = Path(sys.argv[sys.argv.index("--plant") + 1])
+            text = file.read_text(encoding="utf-8")
+            exec(compile(text, str(file), "exec"), {"__name__": "plant"})  # noqa: S102  # The user's file.
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def _own_output() -> TextIO:
+    """Returns the standard output, and sends what libraries print to the standard error."""
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    start = time.process_time()
+    try:
+        with _mode(request["mode"]), _width(wide=request["wide"]):
+            answer = _run(request)
+    except ModuleNotFoundError as error:
+        return {"missing": str(error)}
+    except Exception as error:  # noqa: BLE001  # Any exception is an answer.
+        return {"error": type(error).__name__, "message": str(error)[:2000]}
+    return {**answer, "seconds": time.process_time() - start}
+
+
+def _mode(mode: str) -> contextlib.AbstractContextManager[object]:
+    if mode == "portable" or "impl" not in sys.modules:
+        return contextlib.nullcontext()
+    return sys.modules["impl"].deterministic(False)  # type: ignore[no-any-return]
+
+
+def _width(*, wide: bool) -> contextlib.AbstractContextManager[object]:
+    return jax.enable_x64(wide)  # type: ignore[no-any-return]
+
+
+def _run(request: dict[str, Any]) -> dict[str, Any]:
+    """Runs the text of a request, and returns what it asks for."""
+    space: dict[str, Any] = {}
+    exec("from conformance.hunt.prelude import *\n" + request["source"], space)  # noqa: S102  # The hunt's own text.
+    asks = request["asks"]
+    answer: dict[str, Any] = {}
+    if not asks:
+        return answer
+    if "references" in asks:
+        return {"values": [_packed(each) for each in _references(space, request["variables"])]}
+    function, arguments, how = space["first"]()
+    if "text" in asks:
+        answer["text"] = digest(
+            np.frombuffer(jax.jit(function).lower(*arguments).as_text().encode(), np.uint8)
+        )
+    if "equations" in asks:
+        answer["equations"] = sorted(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
+    if "audit" in asks:
+        report = sys.modules["impl"].audit(function)(*arguments)
+        answer["audit"] = {"ok": report.ok, "text": str(report)[:2000]}
+    if "digests" in asks:
+        outputs = called(function, arguments, how)
+        answer["digests"] = [digest(each) for each in outputs]
+        if "values" in asks:
+            answer["values"] = [_packed(each) for each in outputs]
+    return answer
+
+
+def _equations(jaxpr: Any) -> set[tuple[str, str]]:
+    """Returns the primitives of a program with the dtypes of their results."""
+    found: set[tuple[str, str]] = set()
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            found.add((equation.primitive.name, str(getattr(variable.aval, "dtype", ""))))
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            found |= _equations(inner)
+    return found
+
+
+def _references(space: dict[str, Any], variables: list[list[Any]]) -> list[np.ndarray]:
+    """Runs each equation alone, in plain JAX, with float64 for floats where the text says so."""
+
+    def wide(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.complexfloating):
+            return x.astype(jnp.complex128)
+        return x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    space |= {"wide": wide, "magnitude": lambda x: jnp.abs(wide(x))}
+    operands = [_unpacked(each) for each in variables]
+    return [canonical(np.asarray(each)) for each in jax.jit(space["references"])(*operands)]
+
+
+def _packed(values: np.ndarray) -> list[Any]:
+    return [values.dtype.name, list(values.shape), base64.b64encode(values.tobytes()).decode()]
+
+
+def _unpacked(packed: list[Any]) -> np.ndarray:
+    name, shape, data = packed
+    dtype = jnp.bfloat16 if name == "bfloat16" else np.dtype(name)
+    return np.frombuffer(base64.b64decode(data), dtype).reshape(shape)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A right value passes, and one bit more is found, for each check.
+
+Tests: conformance.hunt.oracles.
+"""
+
+import numpy as np
+import pytest
+
+from conformance.hunt import oracles
+from conformance.hunt.program import Aval, Equation, Input, Program
+from conformance.hunt.tokens import TOKENS
+from spec import oracles as exact
+
+X = np.array([[1.0, 2.0**24, -1.0], [3.0, 2.0**-30, 0.5]], np.float32)
+Y = np.array([[1.0, 3.0], [0.1, -2.0], [7.0, 2.0**-20]], np.float32)
+INDEX = np.array([1, 1], np.int32)
+
+
+def one(token, params, result, *operands):
+    result = np.asarray(result)
+    equation = Equation(
+        token, tuple(range(len(operands))), params, Aval(result.shape, result.dtype.name)
+    )
+    inputs = tuple(map(Input.of, operands))
+    return Program(inputs, (equation,), (len(inputs),), "none", len(inputs))
+
+
+CASES = {
+    "sum": ({"axes": [1]}, exact.nearest(X.T), (X,)),
+    "cumsum": ({"axis": 1, "reverse": True}, exact.nearest_running(X.T[::-1])[::-1].T, (X,)),
+    "matmul": ({}, exact.nearest_product(X, Y, np.float32), (X, Y)),
+    "scatter_add": ({}, exact.nearest_scatter(X, INDEX, X), (X, INDEX, X)),
+    "sum_of_rows": ({}, exact.nearest(X), (X,)),
+    "add": ({}, X + X * np.float32(0.1), (X, X * np.float32(0.1))),
+    "exp": ({}, np.exp(X[1:].astype(np.float64)).astype(np.float32), (X[1:],)),
+    "reverse": ({"axis": 0}, X[::-1], (X,)),
+    "sort_pairs": (
+        {"axis": 0},
+        np.array([5.0, 7, 6], np.float32),
+        (np.array([0.0, 1, -0.0], np.float32), np.array([5, 6, 7], np.float32)),
+    ),
+}
+WIDE = {
+    "add": lambda a, b: a.astype(np.float64) + b,
+    "exp": lambda a: np.exp(a.astype(np.float64)),
+    "reverse": lambda a: a[::-1],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_wrong_bit_is_found(name):
+    params, right, operands = CASES[name]
+    program = one(name, params, right, *operands)
+    number = len(operands)
+    references = {(number, "value"): WIDE[name](*operands)} if name in WIDE else {}
+    right = np.ascontiguousarray(right)
+    assert oracles.wrong(program, [*operands, right], references) == []
+    bits = right.copy().reshape(-1).view(np.int32)
+    bits[0] += 1 if TOKENS[name].check != "near" else 2
+    (found,) = oracles.wrong(
+        program, [*operands, bits.view(np.float32).reshape(right.shape)], references
+    )
+    assert found.variable == number
+    assert found.index == (0,) * right.ndim
+    assert name in found.sentence
+
+
+def test_a_zero_of_the_other_sign_is_wrong_and_any_nan_is_right():
+    values = np.array([0.0, np.nan], np.float32)
+    program = one("reverse", {"axis": 0}, values, values)
+    reference = {(1, "value"): np.array([-0.0, -np.nan], np.float32)}
+    (found,) = oracles.wrong(program, [values, values], reference)
+    assert found.index == (0,)
+
+
+def test_every_check_of_a_token_is_one_of_the_table():
+    table = oracles.__doc__ or ""
+    for token in TOKENS.values():
+        check = "sum" if token.check == "sum_of_rows" else token.check
+        assert f"``{check}``" in table, token.name

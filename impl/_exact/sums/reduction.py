@@ -84,9 +84,8 @@ def reduce_sum(
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
-        at_once: Whether one reduction may compute all that is needed of the terms: not over
-            ``axis_names``, nor if XLA may partition the axes, nor if rules of the mode lower its
-            equations.
+        at_once: Whether one reduction may compute all that is needed of the terms: not if XLA may
+            partition the axes, nor if rules of the mode lower its equations.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
@@ -103,9 +102,14 @@ def reduce_sum(
     is_worth = stages.may_be_in_doubt(math.prod(shape), count, dtype)
     two = stages.Stages.of([x.shape[axis] for axis in axes]) if is_worth else None
     add = stages.reduce_sum(axes, two)
+
+    def measured(terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        total, greatest, least = stages.measures(terms, axes, two)
+        return devices.sum(total), devices.max(greatest), devices.min(least)
+
     how = Sums(
         count * devices.number,
-        at_once=(lambda terms: stages.measures(terms, axes, two)) if at_once and axes else None,
+        at_once=measured if at_once and axes else None,
         add=lambda terms: devices.sum(add(terms)),
         depth=None if two is None else two.depth + devices.number,
         greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, axes)),

@@ -265,6 +265,25 @@ def test_zeros_of_few_elements_keep_their_sign(function, shape):
         assert_same_bits(np.asarray(another), np.asarray(one))
 
 
+@pytest.mark.parametrize("devices", [3, 8])
+def test_slices_of_constants_that_devices_share_keep_their_values(devices):
+    # XLA folded the gathers of constants that stand for the strided slices of the derivative.
+    x, ones = np.array([[-1, 1, 0, -1], [1, 1, 0, 1]], np.float32), np.ones((2, 4), np.float32)
+    whole = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("d",)), P(None, None))
+    shared = jax.device_put(x, whole)
+
+    def gradient(x):
+        return jax.vjp(lambda x: jax.lax.cummin(x, 1), x)[1](ones)[0]
+
+    def of_constants():
+        return gradient(shared), jax.lax.with_sharding_constraint(shared * 2, whole)
+
+    with impl.deterministic(guarantee="portable"):
+        want = jax.jit(gradient)(x)
+        assert_same_bits(jax.jit(of_constants)()[0], want)
+    np.testing.assert_array_equal(want[1], [1.5, 0.5, 2, 0])
+
+
 def test_a_nan_stays_in_its_group_of_features():
     # On one device, XLA joins the groups to one kernel if a group has one feature.
     image, kernel = rough(RNG, (8, 8, 6)), rough(RNG, (3, 1, 6))

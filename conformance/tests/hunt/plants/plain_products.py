@@ -7,9 +7,10 @@ from jax import lax
 from impl._portable.rules import RULES
 
 
-def product(a, b, *, out_sharding=None, **params):
+def product(a, b, *, axis_names=(), out_sharding=None, **params):
     del out_sharding
-    return lax.dot_general(a, b, **params)
+    result = lax.dot_general(a, b, **params)
+    return lax.psum(result, axis_names) if axis_names else result
 
 
 RULES["dot_general"] = dataclasses.replace(

@@ -2,4 +2,9 @@
 
 from impl._exact.sums import reduction
 
-reduction._Devices.max = lambda _, values: values
+
+def own(_, value):
+    return value
+
+
+setattr(reduction._Devices, "max", own)  # noqa: B010

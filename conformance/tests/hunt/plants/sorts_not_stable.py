@@ -4,4 +4,4 @@ import dataclasses
 
 from impl._portable.rules import RULES
 
-RULES["sort"] = dataclasses.replace(RULES["sort"], params=lambda _, params: params)
+RULES["sort"] = dataclasses.replace(RULES["sort"], params=lambda _, params: dict(params))

@@ -1,4 +1,12 @@
-"""The command ``python -m conformance hunt``."""
+"""The command ``python -m conformance hunt``.
+
+An input, and the output for a planted fault::
+
+    python -m conformance hunt --only add_zeros --plant sums_not_sealed.py --most 1 --out found
+    program 4: bits, results 1 have other bits; call nested, worker 1, mesh 4 by shard_map
+      found: results 0 have other bits
+      suspected: add; the file: found/bits_4.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Writes a finding as a file that runs alone, and exits with 1 while the fault is there."""
+"""Writes a finding as a file that runs alone, and exits with 1 while the fault is there.
+
+The file of a finding about bits has a function for each of two settings, and compares digests::
+
+    def first():
+        def program(v0):
+            v1 = lax.cumsum(v0, 1, reverse=True)
+            return (v1, )
+        ...
+
+    $ python found/bits_51.py; echo $?
+    first ac0471476b43985d
+    second 0b12c0a2fe0f1c35
+    1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Tokens of products, convolutions, decompositions and transforms."""
+"""Tokens of products, convolutions, decompositions and transforms.
+
+A token, and an equation that it may write::
+
+    token "matmul", "{0} @ {1}"                v2 = v0 @ v1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Tokens of control flow, custom rules, random numbers and layers of libraries."""
+"""Tokens of control flow, custom rules, random numbers and layers of libraries.
+
+A token, and an equation that it may write::
+
+    token "jit", "jax.jit(...)({0})"           v1 = jax.jit(lambda x: jnp.sin(x) * x)(v0)
+"""
 
 from __future__ import annotations
 

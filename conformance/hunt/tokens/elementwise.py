@@ -1,4 +1,9 @@
-"""Tokens of operations element by element."""
+"""Tokens of operations element by element.
+
+A token, and an equation that it may write::
+
+    token "is_finite", "lax.is_finite({0})"    v1 = lax.is_finite(v0)
+"""
 
 from __future__ import annotations
 

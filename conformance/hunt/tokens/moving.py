@@ -1,4 +1,9 @@
-"""Tokens that move elements: shapes, slices, gathers and scatters."""
+"""Tokens that move elements: shapes, slices, gathers and scatters.
+
+A token, and an equation that it may write::
+
+    token "reverse", "lax.rev({0}, ({axis},))"    v1 = lax.rev(v0, (0,))
+"""
 
 from __future__ import annotations
 

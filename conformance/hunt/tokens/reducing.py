@@ -1,4 +1,9 @@
-"""Tokens that reduce, run along, sort or slide over axes, and tokens about the shared rows."""
+"""Tokens that reduce, run along, sort or slide over axes, and tokens about the shared rows.
+
+A token, and an equation that it may write::
+
+    token "sum", "jnp.sum({0}, axis={axes}, ...)"    v1 = jnp.sum(v0, axis=(1,), dtype=v0.dtype)
+"""
 
 from __future__ import annotations
 

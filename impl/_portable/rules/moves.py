@@ -84,7 +84,7 @@ def _slice(
             continue
         if 0 < len(indices) < devices:
             # XLA folds a chain of gathers of constants to wrong values (jax 0.10 to 0.12; no
-            # upstream issue is known), so the indices are none.
+            # upstream issue is known). The fence keeps it from folding.
             value = _at(value, fence(jnp.array(indices, np.int32)), axis)
         else:
             value = lax.slice_in_dim(value, indices.start, indices.stop, indices.step, axis)

@@ -125,15 +125,16 @@ def sharded(mesh, spec):
 def collectives(compiled):
     """Returns the name, dtype and shape of each collective operation of a compiled program.
 
-    Operations on single numbers do not count: devices agree on whether an element is in doubt, and
-    XLA may reduce and permute a number besides, such as the number of losses.
+    Operations on a single number of each device do not count: devices agree on whether an element
+    is in doubt, and XLA may reduce and permute a number besides, such as the number of losses.
     """
     pattern = r"= (\w+)\[([\d,]*)\]\S* (all-\w+|reduce-scatter|collective-permute)(?:-start)?\("
     found = [
         (name, dtype, tuple(map(int, filter(None, shape.split(",")))))
         for dtype, shape, name in re.findall(pattern, compiled.as_text())
     ]
-    return [each for each in found if math.prod(each[2]) > 1]
+    singles = {"all-gather": 8}
+    return [each for each in found if math.prod(each[2]) > singles.get(each[0], 1)]
 
 
 def together(names):

@@ -63,17 +63,15 @@ def check(
     asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
     judges = "value" in extra and program.derivative == "none"
     asks += ["values"] if judges else []
-    others = [*dict.fromkeys(base_of(each, program) for each in settings if each.mesh)]
-    bases = [each for each in others if each != BASE]
+    bases = [*dict.fromkeys(base_of(each, program) for each in settings)]
+    bases = [each for each in bases if each != BASE]
     runs = [*bases, *settings]
     answers = crew.run_all(program, runs, asks)
     base = answers[0]
     by_setting = dict(zip((BASE, *bases), answers, strict=False))
     finding: Finding | None = None
     for setting, answer in zip((BASE, *runs), answers, strict=True):
-        compared = by_setting[BASE if setting in bases else base_of(setting, program)]
-        if setting in bases:
-            compared = answer
+        compared = answer if setting in bases else by_setting[base_of(setting, program)]
         finding = _of_answer(crew, program, setting, answer, compared)
         if finding is not None:
             return finding, base

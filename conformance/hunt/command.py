@@ -126,7 +126,7 @@ class _Hunt:
         while self._elapsed() < self._options.minutes * 60:
             program = grammar.draw(self._options.seed, index, counts, self._options.only)
             dice = Dice(self._options.seed, _SETTINGS + index)
-            # Three workers, whatever the crew has: a seed gives the same settings.
+            # Three workers are drawn for each crew, so that a seed gives the same settings.
             drawn = settings.draw(dice, program, 3)
             chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
             extra = [

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import concurrent.futures
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from conformance.hunt import oracles, source
-from conformance.hunt.program import Array, Program, dtype_of
+from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.workers import TIMEOUT, Kind, Worker
 
@@ -71,7 +68,7 @@ class Crew:
             all_variables: Whether the program returns each of its variables.
         """
         self.runs += 1
-        worker = (self._plain if plain else self._workers)[setting.worker % len(self._workers)]
+        worker = (self._plain if plain else self._workers)[setting.worker]
         request = {
             "source": source.whole(program, setting, all_variables=all_variables),
             "asks": list(asks),
@@ -92,7 +89,7 @@ class Crew:
         shows_all = "values" in first
         everything = [(BASE, first), *((setting, ("digests",)) for setting in settings)]
         for number, (setting, asks) in enumerate(everything):
-            jobs.setdefault(setting.worker % len(self.kinds), []).append((number, setting, asks))
+            jobs.setdefault(setting.worker, []).append((number, setting, asks))
         answers: list[dict[str, Any]] = [{} for _ in everything]
 
         def work(queue: list[tuple[int, Setting, Sequence[str]]]) -> None:
@@ -136,17 +133,6 @@ class Crew:
                 return []
             references = dict(zip(results, map(unpacked, answer["values"]), strict=True))
         return oracles.wrong(program, variables, references)
-
-
-def packed(values: Array) -> list[Any]:
-    """Returns an array as values of JSON."""
-    return [values.dtype.name, list(values.shape), base64.b64encode(values.tobytes()).decode()]
-
-
-def unpacked(raw: Sequence[Any]) -> Array:
-    """Returns the array of ``packed``."""
-    name, shape, data = raw
-    return np.frombuffer(base64.b64decode(data), dtype_of(name)).reshape(shape)
 
 
 def default_kinds(python: Sequence[str], plant: Path | None) -> tuple[Kind, ...]:

@@ -93,7 +93,7 @@ def text(finding: Finding, crew: Crew) -> str:
         variable = finding.wrong.variable
         program, setting = edits.rebuilt(finding.program, finding.setting, outputs=(variable,))
         finding = dataclasses.replace(finding, program=program, setting=setting)
-    kind = crew.kinds[finding.setting.worker % len(crew.kinds)]
+    kind = crew.kinds[finding.setting.worker]
     is_other = kind.python != crew.kinds[0].python
     environment = (
         "OTHER_PYTHON names an interpreter with another release of JAX."

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from conformance.hunt.dice import Dice
-from conformance.hunt.pool import Pool, is_real
+from conformance.hunt.pool import Pool
 from conformance.hunt.program import Program
 from conformance.hunt.tokens import TOKENS, Token
 
@@ -94,6 +94,3 @@ def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative
         if choice is not None:
             pool.add(token.name, choice)
             return
-
-
-__all__ = ["Counts", "draw", "is_real"]

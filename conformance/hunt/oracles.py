@@ -144,7 +144,6 @@ _IEEE: dict[str, Callable[[Array, Array], Array]] = {
 
 _EXACT: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
     "sum": _sum,
-    "sum_of_rows": _sum,
     "cumsum": _running,
     "product_of": _product,
     "scatter": _scatter,

@@ -7,6 +7,7 @@ argument: so most equations read earlier ones, and every token finds its operand
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -125,10 +126,8 @@ class Pool:
         limit = _MOST // max(self.rows, 1)
         while True:
             sizes = tuple(self.dice.one_of(_SIZES[1:] if nonempty else _SIZES) for _ in range(rank))
-            product = 1
-            for size in sizes:
-                product *= max(size, 1)
-            if product <= limit and (sizes.count(0) == 0 or self.dice.happens(20)):
+            fits = math.prod(max(size, 1) for size in sizes) <= limit
+            if fits and (sizes.count(0) == 0 or self.dice.happens(20)):
                 return sizes
 
     def axes(self, aval: Aval) -> list[int]:

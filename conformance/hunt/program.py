@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +32,17 @@ _OTHER_DTYPES = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
 def dtype_of(name: str) -> np.dtype[Any]:
     """Returns the dtype of a name, such as ``bfloat16``."""
     return _OTHER_DTYPES.get(name) or np.dtype(name)
+
+
+def packed(values: Array) -> list[Any]:
+    """Returns an array as values of JSON."""
+    return [values.dtype.name, list(values.shape), base64.b64encode(values.tobytes()).decode()]
+
+
+def unpacked(raw: Sequence[Any]) -> Array:
+    """Returns the array of ``packed``."""
+    name, shape, data = raw
+    return np.frombuffer(base64.b64decode(data), dtype_of(name)).reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ of arguments, and constrain variables. For example, over the devices of a mesh o
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,9 +119,7 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     mesh = dice.one_of(MESHES)
     worker, call = dice.below(workers), dice.weighted(_SHARDED_CALLS)
     axes = AXES[: len(mesh)]
-    count = 1
-    for size in mesh:
-        count *= size
+    count = math.prod(mesh)
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
     if program.has_rows and rows % count == 0 and dice.happens(70):
         specs = tuple(
@@ -155,9 +154,7 @@ def _spec(dice: Dice, aval: Aval, sizes: dict[str, int], *, even: bool) -> Spec:
         chosen: list[str] = []
         if free and dice.happens(55):
             chosen = dice.some_of(free, 2 if dice.happens(25) else 1)
-            count = 1
-            for name in chosen:
-                count *= sizes[name]
+            count = math.prod(sizes[name] for name in chosen)
             if size == 0 or (even and size % count):
                 chosen = []
         free = [name for name in free if name not in chosen]

@@ -19,8 +19,8 @@ import numpy as np
 
 from conformance.hunt import checks, edits
 from conformance.hunt.checks import Finding
-from conformance.hunt.crew import Crew, unpacked
-from conformance.hunt.program import Input
+from conformance.hunt.crew import Crew
+from conformance.hunt.program import Input, unpacked
 from conformance.hunt.settings import BASE, MESHES
 
 #: The most elements of an argument that are simplified one by one.

@@ -15,6 +15,7 @@ An input of two rows that two devices share, and a sum over them, become::
 from __future__ import annotations
 
 import base64
+import math
 from pathlib import Path
 
 from conformance.hunt.program import Equation, Input, Program
@@ -127,13 +128,10 @@ def _mesh(setting: Setting) -> list[str]:
     """Returns the lines that make the mesh, and the functions over devices."""
     lines = []
     if setting.mesh:
-        count = 1
-        for size in setting.mesh:
-            count *= size
         kinds = ""
         if setting.partition == "explicit":
             kinds = f", axis_types=(AxisType.Explicit,) * {len(setting.mesh)}"
-        devices = f"np.array(jax.devices()[:{count}]).reshape({setting.mesh})"
+        devices = f"np.array(jax.devices()[:{math.prod(setting.mesh)}]).reshape({setting.mesh})"
         lines.append(f"    mesh = Mesh({devices}, {setting.axes}{kinds})")
     over = (
         ("over_devices", "lax.psum"),

@@ -10,7 +10,6 @@ An exception becomes an answer, too. A crash of XLA ends the process, and the pa
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -25,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from conformance.hunt.prelude import called, canonical, digest
+from conformance.hunt.program import packed, unpacked
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if not asks:
         return answer
     if "references" in asks:
-        return {"values": [_packed(each) for each in _references(space, request["variables"])]}
+        return {"values": [packed(each) for each in _references(space, request["variables"])]}
     function, arguments, how = space["first"]()
     if "text" in asks:
         answer["text"] = digest(
@@ -97,7 +97,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
         outputs = called(function, arguments, how)
         answer["digests"] = [digest(each) for each in outputs]
         if "values" in asks:
-            answer["values"] = [_packed(each) for each in outputs]
+            answer["values"] = [packed(each) for each in outputs]
     return answer
 
 
@@ -121,18 +121,8 @@ def _references(space: dict[str, Any], variables: list[list[Any]]) -> list[np.nd
         return x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
     space |= {"wide": wide, "magnitude": lambda x: jnp.abs(wide(x))}
-    operands = [_unpacked(each) for each in variables]
+    operands = [unpacked(each) for each in variables]
     return [canonical(np.asarray(each)) for each in jax.jit(space["references"])(*operands)]
-
-
-def _packed(values: np.ndarray) -> list[Any]:
-    return [values.dtype.name, list(values.shape), base64.b64encode(values.tobytes()).decode()]
-
-
-def _unpacked(packed: list[Any]) -> np.ndarray:
-    name, shape, data = packed
-    dtype = jnp.bfloat16 if name == "bfloat16" else np.dtype(name)
-    return np.frombuffer(base64.b64decode(data), dtype).reshape(shape)
 
 
 if __name__ == "__main__":

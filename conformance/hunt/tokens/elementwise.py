@@ -76,7 +76,7 @@ for _name in ("digamma", "lgamma"):
 for _name in ("exp", "log", "rsqrt", "sqrt"):
     token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name, weight=60)
 for _name in ("ceil", "floor", "square"):
-    token(_name, _unary, f"lax.{_name.replace('ceil', 'ceil')}({{0}})", ALL_FLOATS, _name)
+    token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name)
 for _name in ("neg", "abs", "sign"):
     token(_name, _unary, f"lax.{_name}({{0}})", NUMBERS, _name, check="same")
 token("round", _unary, "lax.round({0}, lax.RoundingMethod.TO_NEAREST_EVEN)", ALL_FLOATS, "round")

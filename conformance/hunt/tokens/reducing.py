@@ -86,9 +86,8 @@ def _of_rows(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice | Non
         return None
     operand = pool.pick(dtype, rows=True)
     shape = pool.aval(operand).shape[0 if options.get("keeps") else 1 :]
-    aval = pool.aval(operand).with_shape(*shape)
     number = pool.dice.one_of(("1.0", "0.5", "3.0", "-0.1"))
-    return Choice((operand,), {"number": number}, type(aval)(aval.shape, dtype))
+    return Choice((operand,), {"number": number}, Aval(shape, dtype))
 
 
 def _product_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
@@ -98,7 +97,7 @@ def _product_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | N
     aval = pool.aval(first)
     second = pool.pick(dtype, rows=True, least=1, most=1)
     shape = (aval.shape[1], pool.aval(second).shape[1])
-    return Choice((first, second), {}, type(aval)(shape, dtype))
+    return Choice((first, second), {}, Aval(shape, dtype))
 
 
 def _scatter_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
@@ -107,8 +106,8 @@ def _scatter_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | N
     updates = pool.pick(dtype, rows=True)
     aval = pool.aval(updates)
     count = pool.dice.one_of((1, 3, 8))
-    index = pool.argument(type(aval)((pool.rows,), "int32", rows=True), limit=count)
-    return Choice((updates, index), {"count": count}, type(aval)((count, *aval.shape[1:]), dtype))
+    index = pool.argument(Aval((pool.rows,), "int32", rows=True), limit=count)
+    return Choice((updates, index), {"count": count}, Aval((count, *aval.shape[1:]), dtype))
 
 
 token(
@@ -319,7 +318,7 @@ token(
     "over_devices(jnp.sum({0}, axis=0, dtype={0}.dtype))",
     ALL_FLOATS,
     "psum reduce_sum",
-    check="sum_of_rows",
+    check="sum",
     weight=300,
 )
 token(

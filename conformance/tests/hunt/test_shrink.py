@@ -10,7 +10,7 @@ import pytest
 
 from conformance.hunt import checks, edits, known, shrink
 from conformance.hunt.checks import Finding
-from conformance.hunt.crew import packed
+from conformance.hunt.program import packed
 from conformance.hunt.settings import BASE, Setting
 from conformance.tests.hunt.examples import chain, drawn
 

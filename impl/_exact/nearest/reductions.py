@@ -1,7 +1,7 @@
 """Reductions of several arrays at once.
 
 XLA for a CPU splits a reduction of one array into three kernels, or leaves it to a library. A
-kernel takes 40 ms to compile, whatever its size. A reduction of several arrays is one kernel (XLA's
+kernel of any size takes 40 ms to compile. A reduction of several arrays is one kernel (XLA's
 ``TreeReductionRewriter`` skips it), which reads its operands once. If a result is not used, XLA
 drops its array, and splits the rest::
 

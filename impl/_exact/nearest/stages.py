@@ -116,15 +116,10 @@ def reduce_sum(axes: Sequence[int], stages: Stages | None) -> Callable[[jax.Arra
         stages: The stages; None for one.
     """
 
-    def add(terms: jax.Array) -> jax.Array:
-        if stages is None:
-            return lax.reduce_sum(terms, tuple(axes))
-        first, second = stages.axes(axes)
-        # XLA would make one sum of both.
-        sums = arithmetic.seal(lax.reduce_sum(stages.split(terms, axes), tuple(first)))
-        return lax.reduce_sum(sums, tuple(d - sum(each < d for each in first) for d in second))
+    def added(values: Sequence[jax.Array], axes: Sequence[int]) -> list[jax.Array]:
+        return [lax.reduce_sum(value, tuple(axes)) for value in values]
 
-    return add
+    return lambda terms: _in_stages(added, [terms], axes, stages)[0]
 
 
 def measures(
@@ -144,16 +139,28 @@ def measures(
     least = lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude)
     values = [arithmetic.widen(terms), magnitude, least]
     steps = [lax.add, lax.max, lax.min]
-    if stages is None:
-        total, greatest, least = reduced(values, steps, axes)
-    else:
-        first, second = stages.axes(axes)
-        total, *others = reduced([stages.split(value, axes) for value in values], steps, first)
-        second = [d - sum(each < d for each in first) for d in second]
-        total, greatest, least = reduced([arithmetic.seal(total), *others], steps, second)
-    words = greatest, least
+    total, *words = _in_stages(
+        lambda values, axes: reduced(values, steps, axes), values, axes, stages
+    )
     greatest, least = (lax.bitcast_convert_type(each, np.float32) for each in words)
     return total, greatest, least
+
+
+#: Reduces each of some arrays over axes.
+_Reduce = Callable[[Sequence[jax.Array], Sequence[int]], list[jax.Array]]
+
+
+def _in_stages(
+    reduce: _Reduce, values: Sequence[jax.Array], axes: Sequence[int], stages: Stages | None
+) -> list[jax.Array]:
+    """Returns a reduction of arrays in its stages, the first array of which is a sum."""
+    if stages is None:
+        return reduce(values, axes)
+    first, second = stages.axes(axes)
+    total, *others = reduce([stages.split(value, axes) for value in values], first)
+    second = [d - sum(each < d for each in first) for d in second]
+    # Without the seal, XLA would make one sum of both stages.
+    return reduce([arithmetic.seal(total), *others], second)
 
 
 def may_be_in_doubt(results: Any, terms: Any, dtype: jax.typing.DTypeLike) -> bool:

@@ -33,8 +33,10 @@ than 2**51 u. ``low`` is a multiple of u. So ``low + P`` is exact, unless ``low`
 Such a ``low`` is greater than all later parts together: no error changes its sign. The sum of
 ``high`` and ``low`` is exact by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
 
-*Cost.* A CPU reduces by XLA's library YNN. It takes a product, a maximum and a sign with the
-reduction, but neither a comparison nor a choice, for which XLA would compile and store much more.
+*Cost.* On one device, ``reductions`` computes the sum and both magnitudes along axes by one
+reduction. Where XLA partitions the axes, a CPU reduces by XLA's library YNN. It takes a product, a
+maximum and a sign with the reduction, but neither a comparison nor a choice, for which XLA would
+compile and store much more.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class Sums:
         least: Returns the least of the magnitudes of each line, float32. A NaN may hide a lesser
             one.
         to_sums: Broadcasts a value of each line to its sums.
-        over_devices: Returns the greatest of the values of all devices that share a loop.
+        over_devices: Returns the greatest of the values of all devices that share a loop; None for
+            one device.
         depth: The longest chain of additions that ``add`` makes; None for ``count``.
         at_once: Takes float32 terms; returns what ``add`` of float64, ``greatest`` and ``least``
             return. None if they cannot be computed together.
@@ -87,7 +90,7 @@ class Sums:
     greatest: _Function
     least: _Function
     to_sums: _Function = _same
-    over_devices: _Function = _same
+    over_devices: _Function | None = None
     depth: int | None = None
     at_once: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]] | None = None
 
@@ -102,10 +105,10 @@ class Sums:
 
     def greatest_of_all(self, *values: jax.Array) -> list[jax.Array]:
         """Returns the greatest of integers of each array, on all devices that share a loop."""
-        if self.over_devices is _same:
-            return greatest_of_all(*values)
-        stacked = lax.concatenate([lax.reshape(x, (1,)) for x in greatest_of_all(*values)], 0)
-        stacked = self.over_devices(stacked)
+        found = greatest_of_all(*values)
+        if self.over_devices is None:
+            return found
+        stacked = self.over_devices(lax.concatenate([lax.reshape(x, (1,)) for x in found], 0))
         return [lax.index_in_dim(stacked, i, keepdims=False) for i in range(len(values))]
 
 

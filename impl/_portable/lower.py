@@ -31,6 +31,7 @@ from impl._mode import modes
 from impl._portable import classes, entries, exported, refusal, shared
 from impl._portable.rule import Compute, Rule, Target
 from impl._portable.rules import RULES
+from impl._soft_float64 import engines
 
 #: The errors that JAX and NumPy raise where they need a number and get a symbolic size.
 _NEEDS_SIZES = (jax.errors.InconclusiveDimensionOperation, TypeError)
@@ -138,7 +139,7 @@ def _computed(
         record = record.simpler(context.avals_in[0].shape, params) or record
     target = Target.of(context)
     function = _function(record, record.compute, {**params, **record.keywords(target)})
-    rule = mlir.lower_fun(function, multiple_results=record.has_several_results)
+    rule = engines.lower_fun(context, function, multiple_results=record.has_several_results)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
         within = lowering.natively(context)
         if record.names_mesh_axes:
@@ -155,7 +156,8 @@ def _of_complex(
     record: Rule, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
 ) -> Any:
     """Lowers an operation on complex numbers."""
-    rule = mlir.lower_fun(_function(record, record.of_complex, params), multiple_results=False)
+    function = _function(record, record.of_complex, params)
+    rule = engines.lower_fun(context, function, multiple_results=False)
     with arithmetic.wide(), shardings.no_mesh():
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from impl._core import jax_internals
-from impl._core.jax_internals import lowering
 from impl._exact import arithmetic
 from impl._lowerings import _partitioning
 from impl._portable.device_sums.shardings import Sharding
+from impl._soft_float64 import engines
 
 #: A function of arrays that also takes the parameters of an equation as keywords.
 Compute: TypeAlias = Callable[..., Any]
@@ -53,7 +53,7 @@ class Target:
     def of(cls, context: Any) -> Target:
         """Returns the devices of the context of a lowering rule."""
         return cls(
-            lowering.platforms(context),
+            engines.platforms(context),
             _partitioning.is_partitioned(context),
             jax_internals.exports(context),
         )

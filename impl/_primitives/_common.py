@@ -33,6 +33,7 @@ from impl._lowerings import _partitioning, _traces
 from impl._lowerings._partitioning import Axes
 from impl._mode import modes
 from impl._mode.decide import Decision
+from impl._soft_float64 import engines
 
 #: A computation on arrays; takes the primitive's parameters as keywords.
 Function: TypeAlias = Callable[..., Any]
@@ -161,6 +162,8 @@ class _Rule:
         is_shared = is_ordered and path.anywhere is None
         # Integers are exact in every order and every width.
         is_exact = path.anywhere is not None and _is_inexact(context)
+        if is_exact:
+            function = engines.formed(context, function)
         with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
                 function,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import jax
-from jax._src import config
+from jax._src import config, xla_bridge
 from jax._src.core import Primitive, jaxpr_as_fun
 from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
@@ -113,7 +113,9 @@ def _with_caches(context: Any, name: Hashable, marks: dict[str, None]) -> Any:
     return context.replace(module_context=within)
 
 
-_native_p = Primitive("samebits_native")
+#: The name of the primitive that ``native`` makes.
+NATIVE = "samebits_native"
+_native_p = Primitive(NATIVE)
 _native_p.multiple_results = True
 _native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 
@@ -276,6 +278,23 @@ def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
 def platforms(context: Any) -> tuple[str, ...]:
     """Returns the platforms that a lowering rule lowers for."""
     return tuple(context.platforms or context.module_context.platforms)
+
+
+def gpu(context: Any) -> tuple[str | None, str | None]:
+    """Returns the compute capability and the kind of the GPU that a lowering rule lowers for.
+
+    Both are None if nothing tells: the program is lowered for no device, and no GPU has started.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.abstract_device is not None:
+        return None, mesh.abstract_device.device_kind
+    assigned = getattr(context.module_context.axis_context, "device_assignment", None)
+    if not assigned:
+        backends = xla_bridge._backends  # noqa: SLF001  # jax.devices would start a backend.
+        assigned = [each for name in ("cuda", "gpu") if name in backends for each in jax.devices(name)]
+    if not assigned:
+        return None, None
+    return getattr(assigned[0], "compute_capability", None), assigned[0].device_kind
 
 
 def primitives() -> Iterator[Primitive]:

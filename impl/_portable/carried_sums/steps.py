@@ -26,6 +26,7 @@ from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states, terms
+from impl._soft_float64 import engines
 
 #: Options of a step, as pairs, so that an equation with them can be hashed.
 Options = tuple[tuple[str, Any], ...]
@@ -283,8 +284,8 @@ def _words_of(shape: Sequence[int], words: int) -> Any:
 
 def _lower(context: Any, *operands: Any, step: str, options: Options, batched: Any) -> Any:
     names = dict(options).get("axis_names", ())
-    rule = mlir.lower_fun(_function(step, options, batched), multiple_results=True)
-    kept = arithmetic.are_kept_on(lowering.platforms(context))
+    rule = engines.lower_fun(context, _function(step, options, batched), multiple_results=True)
+    kept = arithmetic.are_kept_on(engines.platforms(context))
     with (
         arithmetic.wide(),
         arithmetic.where_subnormals(are_kept=kept),

@@ -26,6 +26,7 @@ from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.shardings import Sharding, unknown
 from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
+from impl._soft_float64 import engines
 
 
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_names: Names) -> Any:
@@ -47,7 +48,7 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_name
         result: jax.Array = fence(function(*operands))
         return result
 
-    rule = mlir.lower_fun(run, multiple_results=False)
+    rule = engines.lower_fun(context, run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
     with (
         arithmetic.wide(),

@@ -1,0 +1,86 @@
+"""The engines of ``portable``: the arithmetic that stands for float64 on a device.
+
+The functions of ``impl._exact`` compute in float64. A device without it, or one on which it is
+slow, has another engine (``spec/engines.toml``). IEEE 754 fixes the bits of float64, and whoever
+adds float64 in any order bounds the error, so every engine gives the same results::
+
+    lax.exp of float32 on a CPU      sums and products of float64
+    on a TPU                         integers of 64 bits (``impl._soft_float64``)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax.interpreters import mlir
+
+from impl._core.jax_internals import lowering
+from impl._soft_float64 import interpreter
+from spec.engines import engine_of, of_several
+
+#: The engine that a scope asks for; None for the one of the device. It is part of the key of jit.
+_asked = jax.make_user_context(None)
+
+#: What becomes of a function of arrays, by the engine.
+_FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "float64": lambda function: function,
+    "int8": interpreter.with_int8_products,
+    "integers": interpreter.without_float64,
+}
+
+
+def asked(name: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope whose programs have an engine; None for the engine of the device."""
+    scope: contextlib.AbstractContextManager[Any] = _asked(name)
+    return scope
+
+
+def of(context: Any) -> str:
+    """Returns the engine of the devices that a lowering rule lowers for.
+
+    A program for several platforms has the last of their engines in the order of the spec, which
+    runs on all of them.
+    """
+    if _asked.value is not None:
+        return str(_asked.value)
+    capability, kind = lowering.gpu(context)
+    return of_several(
+        frozenset(
+            engine_of(platform, capability=capability, kind=kind)
+            for platform in lowering.platforms(context)
+        )
+    )
+
+
+def lower_fun(
+    context: Any, function: Callable[..., Any], *, multiple_results: bool
+) -> Callable[..., Any]:
+    """Returns the lowering rule of a function of arrays, in the form of the engine.
+
+    Args:
+        context: The context of the rule that lowers it.
+        function: Takes arrays.
+        multiple_results: Whether it returns a sequence of arrays.
+    """
+    return mlir.lower_fun(formed(context, function), multiple_results=multiple_results)
+
+
+def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of arrays in the form of the engine.
+
+    Args:
+        context: The context of the rule that lowers it.
+        function: Takes arrays.
+    """
+    return _FORMS[of(context)](function)
+
+
+def platforms(context: Any) -> tuple[str, ...]:
+    """Returns the platforms of a lowering rule, or a TPU for an engine without float64.
+
+    A CPU that runs this engine in tests then takes every path that a TPU takes.
+    """
+    return ("tpu",) if of(context) == "integers" else lowering.platforms(context)

@@ -1,0 +1,432 @@
+"""Evaluates functions of arrays with float64 in other ways than the device has.
+
+``without_float64`` traces a function, and evaluates its equations in a trace of JAX, where each
+float64 is a word. An equation without float64 stays as it is. An operation that moves elements
+moves words. Arithmetic calls the functions of this package, and a loop or a condition gets bodies
+that are evaluated in the same way. A complex128 is two words. For example, inside the function::
+
+    a:f64[3] = convert_element_type b:f32[3]    a:u64[3], by shifts
+    c:f64[3] = mul a a                          c:u64[3], by ``arithmetic.multiply``
+    d:f64[3] = select_n e c a                   d:u64[3], by ``select_n``
+    f:f32[3] = convert_element_type d           f:f32[3], rounded once
+
+IEEE 754 fixes every bit of these operations, so the results are those of a device with float64.
+Sums and products of matrices may be added in any order: whoever adds float64 bounds the error, or
+has terms whose sums are exact (``impl._exact.nearest``).
+
+``with_int8_products`` replaces the products of matrices alone, by products of int8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs, lowering
+from impl._reading import control_flow
+from impl._soft_float64 import (
+    arithmetic,
+    conversions,
+    ordering,
+    products,
+    reductions,
+    words,
+)
+
+#: A value of the evaluated function: an array, words, or the two words of complex numbers.
+Value = Any
+#: Takes the values of operands and the parameters of an equation.
+Operation = Callable[..., Any]
+
+_DOUBLE, _COMPLEX, _WORD = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
+
+#: Operations that move or choose elements, which move words as they are.
+_MOVES = frozenset(
+    {
+        "all_gather",
+        "all_to_all",
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "copy_p",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "optimization_barrier",
+        "pad",
+        "ppermute",
+        "pvary",
+        "reshape",
+        "rev",
+        "scatter",
+        "samebits_cut_as_the_operands",
+        "select_n",
+        "slice",
+        "split",
+        "squeeze",
+        "stack",
+        "tile",
+        "transpose",
+        "unstack",
+    }
+)
+
+
+class NotSupportedError(NotImplementedError):
+    """An equation of float64 has no form in integers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dialect:
+    """A way to evaluate equations.
+
+    Attributes:
+        operations: The functions of primitives, by name.
+        moves: The primitives that move words as they are.
+        concerns: Whether an equation, without those inside of it, has another form.
+        known: Returns the value of a literal or of a constant.
+    """
+
+    operations: Mapping[str, Operation]
+    moves: frozenset[str]
+    concerns: Callable[[Any], bool]
+    known: Callable[[Any], Value]
+
+
+def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose equations have no float64.
+
+    Operands and results of float64 are read and written as words by a change of type.
+
+    Args:
+        function: Takes arrays, and returns an array or a tree of arrays.
+    """
+
+    def run(*arrays: jax.Array) -> Any:
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        values = [_word(each) if each.dtype == _DOUBLE else each for each in arrays]
+        results = evaluated(closed, values, _WORDS)
+        avals = [v.aval for v in jaxprs.opened(closed).outvars]
+        outputs = [
+            lax.bitcast_convert_type(value, _DOUBLE) if aval.dtype == _DOUBLE else value
+            for value, aval in zip(results, avals, strict=True)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
+
+    return run
+
+
+def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose products of matrices of float64 are products of int8.
+
+    Args:
+        function: Takes arrays, and returns an array or a tree of arrays.
+    """
+
+    def run(*arrays: jax.Array) -> Any:
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        results = evaluated(closed, arrays, _PRODUCTS)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return run
+
+
+def _word(value: Any) -> jax.Array:
+    return lax.bitcast_convert_type(value, _WORD)
+
+
+def _known(value: Any) -> Value:
+    """Returns a literal or a constant."""
+    dtype = getattr(value, "dtype", np.asarray(value).dtype)
+    if dtype == _DOUBLE:
+        return np.asarray(value).view(_WORD)
+    if dtype == _COMPLEX:
+        whole = np.asarray(value)
+        return tuple(np.ascontiguousarray(part).view(_WORD) for part in (whole.real, whole.imag))
+    return value
+
+
+def evaluated(closed: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
+    """Returns the results of a jaxpr.
+
+    Args:
+        closed: The jaxpr, with its constants.
+        operands: The values of its inputs.
+        dialect: How its equations are evaluated.
+
+    Raises:
+        NotSupportedError: An equation of float64 has no form in integers.
+    """
+    jaxpr = jaxprs.opened(closed)
+    environment: dict[Any, Value] = {
+        variable: dialect.known(value) for variable, value in jaxprs.constants(closed).items()
+    }
+    environment |= dict(zip(jaxpr.invars, operands, strict=True))
+
+    def read(atom: Any) -> Value:
+        return dialect.known(atom.val) if jaxprs.is_literal(atom) else environment[atom]
+
+    for equation in jaxpr.eqns:
+        results = _results(equation, [read(atom) for atom in equation.invars], dialect)
+        environment |= dict(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _is_wide(atom: Any) -> bool:
+    return getattr(atom.aval, "dtype", None) in (_DOUBLE, _COMPLEX)
+
+
+def _has_float64(equation: Any) -> bool:
+    return any(map(_is_wide, (*equation.invars, *equation.outvars)))
+
+
+def _is_product(equation: Any) -> bool:
+    return equation.primitive.name == "dot_general" and _has_float64(equation)
+
+
+def _concerns(dialect: _Dialect, equation: Any) -> bool:
+    """Returns whether an equation, or one inside of it, has another form."""
+    if dialect.concerns(equation):
+        return True
+    inner = control_flow.every_jaxpr(equation)
+    return any(_concerns(dialect, each) for jaxpr in inner for each in jaxprs.opened(jaxpr).eqns)
+
+
+def _results(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
+    """Returns the results of an equation."""
+    # A twin of one of JAX's scatters (``impl._core.native_scatter``) takes the same parameters.
+    name = str(equation.primitive.name).removeprefix("samebits_native_")
+    if not _concerns(dialect, equation):
+        return jax_internals.evaluated(equation, operands)
+    with equation.ctx.manager:
+        if name in dialect.moves:
+            return _moved(equation, operands)
+        if name in _WITH_BODIES:
+            return _WITH_BODIES[name](equation, operands, dialect)
+        body = control_flow.called(equation)
+        if body is not None:
+            return evaluated(body.jaxpr, operands, dialect)
+        operation = dialect.operations.get(name)
+        if operation is None:
+            types = ", ".join(str(each.aval) for each in equation.invars)
+            raise NotSupportedError(f"{name} of {types} has no form without float64")
+        results = operation(*operands, equation=equation, **equation.params)
+    return list(results) if equation.primitive.multiple_results else [results]
+
+
+def _moved(equation: Any, operands: Sequence[Value]) -> list[Value]:
+    """Returns the results of an operation that moves elements, of words."""
+    params, primitive = dict(equation.params), equation.primitive
+    parts = 2 if any(isinstance(each, tuple) for each in operands) else 1
+    if primitive.name == "optimization_barrier":
+        return _barred(operands)
+    found = []
+    for part in range(parts):
+        own = [each[part] if isinstance(each, tuple) else each for each in operands]
+        results = primitive.bind(*own, **params)
+        found.append(list(results) if primitive.multiple_results else [results])
+    return found[0] if parts == 1 else [*zip(*found, strict=True)]
+
+
+def _barred(operands: Sequence[Value]) -> list[Value]:
+    """Returns values that pass one barrier."""
+    flat, tree = jax.tree.flatten(list(operands))
+    barred: list[Value] = jax.tree.unflatten(tree, lax.optimization_barrier(flat))
+    return barred
+
+
+# Equations with bodies.
+
+
+def _run_while(
+    equation: Any, operands: Sequence[Value], dialect: _Dialect
+) -> list[Value]:
+    test, step = control_flow.bodies(equation)
+
+    def holds(carry: Sequence[Value]) -> jax.Array:
+        found: jax.Array = evaluated(test.jaxpr, test.arguments(operands, carry), dialect)[0]
+        return found
+
+    def stepped(carry: Sequence[Value]) -> list[Value]:
+        return evaluated(step.jaxpr, step.arguments(operands, carry), dialect)
+
+    start = [operands[carry.operand] for carry in step.carries]
+    return list(lax.while_loop(holds, stepped, start))
+
+
+def _run_scan(
+    equation: Any, operands: Sequence[Value], dialect: _Dialect
+) -> list[Value]:
+    (body,) = control_flow.bodies(equation)
+    carried = len(body.carries)
+
+    def stepped(carry: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        results = evaluated(body.jaxpr, body.arguments(operands, carry, slices), dialect)
+        return results[:carried], results[carried:]
+
+    carry, stacked = lax.scan(
+        stepped,
+        [operands[each.operand] for each in body.carries],
+        [operands[each.operand] for each in body.slices],
+        length=body.length,
+        reverse=body.reverse,
+    )
+    return [*carry, *stacked]
+
+
+def _run_cond(
+    equation: Any, operands: Sequence[Value], dialect: _Dialect
+) -> list[Value]:
+    branches = [
+        functools.partial(lambda closed, *values: evaluated(closed, values, dialect), body.jaxpr)
+        for body in control_flow.bodies(equation)
+    ]
+    return list(lax.switch(operands[0], branches, *operands[1:]))
+
+
+def _run_natively(
+    equation: Any, operands: Sequence[Value], dialect: _Dialect
+) -> list[Value]:
+    closed = equation.params["jaxpr"]
+    return list(lowering.native(lambda *values: evaluated(closed, values, dialect))(*operands))
+
+
+_WITH_BODIES: Mapping[str, Callable[[Any, Sequence[Value], _Dialect], list[Value]]] = {
+    "while": _run_while,
+    "scan": _run_scan,
+    "cond": _run_cond,
+    lowering.NATIVE: _run_natively,
+}
+
+
+# Operations.
+
+
+def _elementwise(function: Callable[..., Value]) -> Operation:
+    """Returns an operation on elements. An operand may be a scalar (a literal of any shape).
+
+    A program has the equations of an operation once for each shape, as a function that it calls.
+    """
+    called = jax.jit(function)
+
+    def run(*operands: Value, equation: Any, **_: Any) -> Value:
+        shape = equation.outvars[0].aval.shape
+
+        def spread(value: jax.Array) -> jax.Array:
+            return value if np.shape(value) == shape else jnp.broadcast_to(value, shape)
+
+        return called(*jax.tree.map(spread, operands))
+
+    return run
+
+
+def _converted(value: Value, *, new_dtype: Any, **_: Any) -> Value:
+    if isinstance(value, tuple):
+        raise NotSupportedError("convert_element_type of complex128 has no form without float64")
+    if new_dtype == _DOUBLE:
+        return conversions.to_word(value)
+    return conversions.from_word(value, new_dtype)
+
+
+def _bits(value: Value, *, new_dtype: Any, **_: Any) -> Value:
+    if new_dtype == _DOUBLE:
+        new_dtype = _WORD
+    return value if value.dtype == new_dtype else lax.bitcast_convert_type(value, new_dtype)
+
+
+def _round(value: Value, *, rounding_method: Any, **_: Any) -> Value:
+    if rounding_method != lax.RoundingMethod.TO_NEAREST_EVEN:
+        raise NotSupportedError(f"round by {rounding_method} has no form without float64")
+    return conversions.round_to_even(value)
+
+
+def _power(value: Value, *, y: int, **_: Any) -> Value:
+    if y != 2:
+        raise NotSupportedError(f"integer_pow by {y} has no form without float64")
+    return arithmetic.multiply(value, value)
+
+
+def _complex(function: Callable[[jax.Array, jax.Array], jax.Array]) -> Callable[..., Value]:
+    """Returns an operation on words, or on the two words of complex numbers."""
+
+    def run(a: Value, b: Value) -> Value:
+        if isinstance(a, tuple):
+            return tuple(function(x, y) for x, y in zip(a, b, strict=True))
+        return function(a, b)
+
+    return run
+
+
+def _reduced(*operands: Value, jaxpr: Any, dimensions: Sequence[int], **_: Any) -> list[Value]:
+    """Returns a reduction of several arrays."""
+    count = len(operands) // 2
+
+    def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+        return evaluated(jaxpr, [*first, *second], _WORDS)
+
+    starts = [jnp.asarray(each) for each in operands[count:]]
+    return list(lax.reduce(list(operands[:count]), starts, combine, tuple(dimensions)))
+
+
+def _filled(*, shape: Any, value: float, **_: Any) -> Value:
+    return lax.full(shape, _known(np.float64(value)), _WORD)
+
+
+_OPERATIONS: Mapping[str, Operation] = {
+    "abs": _elementwise(words.magnitude),
+    "add": _elementwise(_complex(arithmetic.add)),
+    "add_any": _elementwise(_complex(arithmetic.add)),
+    "bitcast_convert_type": _bits,
+    "ceil": _elementwise(conversions.ceil),
+    "clamp": _elementwise(ordering.clamp),
+    "complex": _elementwise(lambda real, imaginary: (real, imaginary)),
+    "convert_element_type": _converted,
+    "cumsum": reductions.cumsum,
+    "div": _elementwise(arithmetic.divide),
+    "dot_general": products.dot_general,
+    "eq": _elementwise(ordering.compared(lax.eq)),
+    "floor": _elementwise(conversions.floor),
+    "full": _filled,
+    "ge": _elementwise(ordering.compared(lax.ge)),
+    "gt": _elementwise(ordering.compared(lax.gt)),
+    "imag": _elementwise(lambda value: value[1]),
+    "integer_pow": _power,
+    "is_finite": _elementwise(words.is_finite),
+    "le": _elementwise(ordering.compared(lax.le)),
+    "lt": _elementwise(ordering.compared(lax.lt)),
+    "max": _elementwise(ordering.maximum),
+    "min": _elementwise(ordering.minimum),
+    "mul": _elementwise(arithmetic.multiply),
+    "ne": _elementwise(ordering.compared(lax.ne)),
+    "neg": _elementwise(arithmetic.negative),
+    "real": _elementwise(lambda value: value[0]),
+    "reduce": _reduced,
+    "reduce_max": reductions.reduction(ordering.maximum, -np.inf),
+    "reduce_min": reductions.reduction(ordering.minimum, np.inf),
+    "reduce_sum": reductions.reduction(arithmetic.add, 0.0),
+    "reduce_window_sum": reductions.reduce_window_sum,
+    "round": _round,
+    "scatter-add": reductions.scatter_add,
+    "sign": _elementwise(ordering.sign),
+    "sqrt": _elementwise(arithmetic.root),
+    "square": _elementwise(lambda value: arithmetic.multiply(value, value)),
+    "sub": _elementwise(_complex(arithmetic.subtract)),
+}
+
+
+def _by_int8(lhs: jax.Array, rhs: jax.Array, **params: Any) -> jax.Array:
+    result = products.dot_general(_word(lhs), _word(rhs), **params)
+    return lax.bitcast_convert_type(result, _DOUBLE)
+
+
+_WORDS = _Dialect(_OPERATIONS, _MOVES, _has_float64, _known)
+_PRODUCTS = _Dialect({"dot_general": _by_int8}, frozenset(), _is_product, lambda value: value)

@@ -1,0 +1,84 @@
+"""Sums, extremes, running sums, window sums and scatters of float64, by integers.
+
+XLA takes any function of two elements for a reduction or a scatter, and applies it in any order, as
+it does with ``add`` of float64. A caller for whom the order shows does not call these functions::
+
+    reduction(arithmetic.add, 0.0)(words of [1, 2**-53, 2**-53])    1, or 1 + 2**-52
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._soft_float64 import arithmetic
+
+#: A function of two words.
+Combine = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def reduction(combine: Combine, initial: float) -> Callable[..., jax.Array]:
+    """Returns a reduction over axes.
+
+    Args:
+        combine: The function of two words.
+        initial: The number that changes no other one.
+    """
+    word = np.float64(initial).view(np.uint64)
+
+    def run(value: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
+        result: jax.Array = lax.reduce(value, word, combine, tuple(axes))
+        return result
+
+    return run
+
+
+def cumsum(value: jax.Array, *, axis: int, reverse: bool, **_: Any) -> jax.Array:
+    """Returns running sums along an axis."""
+    sums: jax.Array = lax.associative_scan(arithmetic.add, value, reverse=reverse, axis=axis)
+    return sums
+
+
+def reduce_window_sum(
+    value: jax.Array,
+    *,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+    **_: Any,
+) -> jax.Array:
+    """Returns sums over windows, one axis after the other, as reductions of gathered elements.
+
+    XLA for a TPU needs minutes to compile a window reduction with a function of this size.
+    """
+    edges = [(low, high, apart - 1) for (low, high), apart in zip(padding, base_dilation, strict=True)]
+    if any(edge != (0, 0, 0) for edge in edges):
+        value = lax.pad(value, np.uint64(0), edges)
+    for axis, (size, stride, apart) in enumerate(
+        zip(window_dimensions, window_strides, window_dilation, strict=True)
+    ):
+        count = (value.shape[axis] - (size - 1) * apart - 1) // stride + 1
+        if size == 1 and stride == 1:
+            continue
+        at = np.arange(max(count, 0))[:, None] * stride + np.arange(size) * apart
+        found = jnp.take(value, jnp.asarray(at, np.int32), axis=axis, mode="clip")
+        value = lax.reduce(found, np.uint64(0), arithmetic.add, (axis + 1,))
+    return value
+
+
+def scatter_add(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, equation: Any, **params: Any
+) -> jax.Array:
+    """Returns an array with updates added at indices."""
+    scalar = jax.ShapeDtypeStruct((), np.uint64)
+    combine = jax.make_jaxpr(arithmetic.add)(scalar, scalar)
+    params |= {"update_jaxpr": combine.jaxpr, "update_consts": ()}
+    result: jax.Array = equation.primitive.bind(operand, indices, updates, **params)
+    return result

@@ -1,0 +1,70 @@
+"""Answers which engine of ``portable`` a device has: what stands for float64 there.
+
+The table is ``engines.toml``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from spec import loader
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """An engine.
+
+    Attributes:
+        name: Its name.
+        statement: What it computes with, as a part of a sentence.
+        platforms: The platforms of JAX that have it.
+        capabilities: The compute capabilities of NVIDIA's GPUs that have it.
+        kinds: The device kinds that have it.
+    """
+
+    name: str
+    statement: str
+    platforms: tuple[str, ...]
+    capabilities: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+@functools.cache
+def engines() -> Mapping[str, Engine]:
+    """Returns the engines by name, in the order of the table."""
+    table = loader.read_table(loader.ROOT, "engines.toml")
+    return MappingProxyType(
+        {
+            name: Engine(
+                name,
+                fields["statement"],
+                *(tuple(fields.get(key, ())) for key in ("platforms", "capabilities", "kinds")),
+            )
+            for name, fields in table.items()
+        }
+    )
+
+
+def engine_of(platform: str, *, capability: str | None = None, kind: str | None = None) -> str:
+    """Returns the name of the engine of a device.
+
+    Args:
+        platform: JAX's name of its platform. A platform without an engine has the first one.
+        capability: The compute capability of a GPU of NVIDIA, such as "8.9", if it is known.
+        kind: The kind of the device, as JAX names it, if it is known.
+    """
+    found = engines()
+    if platform == "cuda":
+        for engine in found.values():
+            if capability in engine.capabilities or kind in engine.kinds:
+                return engine.name
+    named = (engine.name for engine in found.values() if platform in engine.platforms)
+    return next(named, next(iter(found)))
+
+
+def of_several(names: frozenset[str]) -> str:
+    """Returns the engine of a program for devices with these engines: the last of them."""
+    return [name for name in engines() if name in names][-1]

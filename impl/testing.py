@@ -18,9 +18,11 @@ from impl._core.jax_internals.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
 from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
+from impl._soft_float64 import engines as _engines
 from impl.diagnosis._processes import assert_processes_agree
 from impl.programs._auditing.assertion import assert_deterministic
 from impl.programs._differences.invariance import assert_invariant
+from spec.engines import engines as of_spec
 
 __all__ = [
     "Question",
@@ -29,6 +31,8 @@ __all__ = [
     "assert_invariant",
     "assert_processes_agree",
     "emulate",
+    "engine",
+    "engines",
     "lower",
     "questions",
     "schedule",
@@ -123,6 +127,30 @@ def lower(
             jax.jit(function).trace(*args).lower(lowering_platforms=(platform,))
         )
     return lowered
+
+
+def engine(name: str) -> contextlib.AbstractContextManager[Any]:
+    """Makes the programs of ``guarantee="portable"`` compute with an engine.
+
+    An engine is what stands for float64 on a device. Without this scope, the platform and the
+    compute capability choose it. Every engine gives the same bits.
+
+    Args:
+        name: One of ``engines()``.
+
+    Returns:
+        A context manager, for this thread only.
+
+    Raises:
+        ValueError: There is no such engine.
+    """
+    checks.check_choice("engine", "name", name, engines())
+    return _engines.asked(name)
+
+
+def engines() -> tuple[str, ...]:
+    """Returns the names of the engines, which every device can run."""
+    return tuple(of_spec())
 
 
 def unknown_compile_options() -> dict[str, spec.OptionValue]:

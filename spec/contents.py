@@ -35,7 +35,7 @@ class Spec:
     ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
     ``portable`` has the classes of JAX's primitives under the guarantee ``portable``, by name;
     ``unlisted`` is about primitives in no class, and ``other_dtypes`` about floats that a class
-    does not have. ``refused_platforms`` are the platforms of JAX that it refuses any program on.
+    does not have. ``refused_platforms`` are the platforms of JAX with floats that it refuses there.
     ``hints`` have advice on the equations of libraries.
     """
 

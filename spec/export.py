@@ -53,7 +53,11 @@ def document(spec: Spec) -> dict[str, Any]:
             "unlisted": _class(spec.unlisted),
             "other_dtypes": _class(spec.other_dtypes),
             "refused_platforms": {
-                name: {"reason": found.reason, "remedy": found.remedy}
+                name: {
+                    "dtypes": sorted(found.dtypes or ()),
+                    "reason": found.reason,
+                    "remedy": found.remedy,
+                }
                 for name, found in spec.refused_platforms.items()
             },
         },

@@ -16,6 +16,7 @@ from typing import Any
 
 import spec
 from impl._core.jax_internals import lowering
+from impl._portable import classes
 from impl._reading import source as _source
 
 
@@ -46,7 +47,7 @@ def text(name: str, avals: Sequence[Any], refused: spec.Portability, source: str
 
 
 def of_platforms(context: Any, *, warn_only: bool) -> None:
-    """Raises or warns, once for each program, if the program is for a platform that is refused.
+    """Raises or warns, once for each program, if a platform refuses a dtype of an equation.
 
     Args:
         context: The context of a lowering rule.
@@ -57,12 +58,16 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
     """
     refused = spec.load().refused_platforms
     for platform in lowering.platforms(context):
-        if platform not in refused or not lowering.is_first(context, f"samebits_{platform}"):
+        if platform not in refused:
             continue
-        reason, advice = refused[platform].reason, refused[platform].remedy
+        own = classes.dtypes((*context.avals_in, *context.avals_out))
+        dtypes = own & (refused[platform].dtypes or frozenset())
+        if not dtypes or not lowering.is_first(context, f"samebits_{platform}"):
+            continue
         _tell(
-            f"a program for the platform {platform!r} has no portable path: {reason}. You set "
-            f"guarantee='portable'. {advice} {_OTHERWISE}",
+            f"{' and '.join(sorted(dtypes))} has no portable path on the platform {platform!r}: "
+            f"{refused[platform].reason}. You set guarantee='portable'. {refused[platform].remedy} "
+            f"{_OTHERWISE}",
             warn_only=warn_only,
         )
 

@@ -55,9 +55,7 @@ def _of_float32(value: jax.Array) -> jax.Array:
     moved = lax.add(left(size, _LENGTH), full(raw, _BIAS << 52))
     beyond = lax.bitwise_or(left(size, _LENGTH), full(raw, words.INFINITY))
     quiet = lax.select(lax.gt(size, full(size, 0x7F800000)), full(raw, 1 << 51), full(raw, 0))
-    moved = lax.select(
-        lax.ge(size, full(size, 0x7F800000)), lax.bitwise_or(beyond, quiet), moved
-    )
+    moved = lax.select(lax.ge(size, full(size, 0x7F800000)), lax.bitwise_or(beyond, quiet), moved)
     moved = lax.select(lax.lt(size, full(size, 1 << 23)), full(raw, 0), moved)
     return lax.bitwise_or(sign, moved)
 
@@ -165,9 +163,7 @@ def _places(word: jax.Array) -> tuple[jax.Array, jax.Array]:
     return size, lax.convert_element_type(fraction, np.uint64)
 
 
-def _assembled(
-    word: jax.Array, size: jax.Array, cut: jax.Array, small: jax.Array
-) -> jax.Array:
+def _assembled(word: jax.Array, size: jax.Array, cut: jax.Array, small: jax.Array) -> jax.Array:
     """Returns words with the signs of words, cut to whole numbers.
 
     Args:

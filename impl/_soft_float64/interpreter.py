@@ -247,9 +247,7 @@ def _barred(operands: Sequence[Value]) -> list[Value]:
 # Equations with bodies.
 
 
-def _run_while(
-    equation: Any, operands: Sequence[Value], dialect: _Dialect
-) -> list[Value]:
+def _run_while(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     test, step = control_flow.bodies(equation)
 
     def holds(carry: Sequence[Value]) -> jax.Array:
@@ -263,9 +261,7 @@ def _run_while(
     return list(lax.while_loop(holds, stepped, start))
 
 
-def _run_scan(
-    equation: Any, operands: Sequence[Value], dialect: _Dialect
-) -> list[Value]:
+def _run_scan(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     (body,) = control_flow.bodies(equation)
     carried = len(body.carries)
 
@@ -283,9 +279,7 @@ def _run_scan(
     return [*carry, *stacked]
 
 
-def _run_cond(
-    equation: Any, operands: Sequence[Value], dialect: _Dialect
-) -> list[Value]:
+def _run_cond(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     branches = [
         functools.partial(lambda closed, *values: evaluated(closed, values, dialect), body.jaxpr)
         for body in control_flow.bodies(equation)
@@ -293,9 +287,7 @@ def _run_cond(
     return list(lax.switch(operands[0], branches, *operands[1:]))
 
 
-def _run_natively(
-    equation: Any, operands: Sequence[Value], dialect: _Dialect
-) -> list[Value]:
+def _run_natively(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     closed = equation.params["jaxpr"]
     return list(lowering.native(lambda *values: evaluated(closed, values, dialect))(*operands))
 
@@ -329,9 +321,12 @@ def _elementwise(function: Callable[..., Value]) -> Operation:
     return run
 
 
-def _converted(value: Value, *, new_dtype: Any, **_: Any) -> Value:
-    if isinstance(value, tuple):
-        raise NotSupportedError("convert_element_type of complex128 has no form without float64")
+def _converted(value: Value, *, new_dtype: Any, equation: Any, **_: Any) -> Value:
+    old = equation.invars[0].aval.dtype
+    if old == new_dtype:  # JAX converts a weak type to a strong one.
+        return value
+    if _COMPLEX in (old, new_dtype):
+        raise NotSupportedError(f"a conversion of {old} to {new_dtype} has no form without float64")
     if new_dtype == _DOUBLE:
         return conversions.to_word(value)
     return conversions.from_word(value, new_dtype)
@@ -377,6 +372,24 @@ def _reduced(*operands: Value, jaxpr: Any, dimensions: Sequence[int], **_: Any) 
     return list(lax.reduce(list(operands[:count]), starts, combine, tuple(dimensions)))
 
 
+def _sorted(
+    *operands: Value, equation: Any, dimension: int, is_stable: bool, num_keys: int
+) -> list[Value]:
+    """Returns sorted arrays. Keys of words stand before the words that they order."""
+    keys = [
+        ordering.sortable(value) if _is_wide(atom) else value
+        for value, atom in zip(operands[:num_keys], equation.invars[:num_keys], strict=True)
+    ]
+    found = lax.sort(
+        [*keys, *operands], dimension=dimension, is_stable=is_stable, num_keys=num_keys
+    )
+    return list(found[num_keys:])
+
+
+def _iota(*, shape: Any, dimension: int, **_: Any) -> Value:
+    return conversions.to_word(lax.broadcasted_iota(np.int64, shape, dimension))
+
+
 def _filled(*, shape: Any, value: float, **_: Any) -> Value:
     return lax.full(shape, _known(np.float64(value)), _WORD)
 
@@ -398,6 +411,7 @@ _OPERATIONS: Mapping[str, Operation] = {
     "full": _filled,
     "ge": _elementwise(ordering.compared(lax.ge)),
     "gt": _elementwise(ordering.compared(lax.gt)),
+    "iota": _iota,
     "imag": _elementwise(lambda value: value[1]),
     "integer_pow": _power,
     "is_finite": _elementwise(words.is_finite),
@@ -417,6 +431,7 @@ _OPERATIONS: Mapping[str, Operation] = {
     "round": _round,
     "scatter-add": reductions.scatter_add,
     "sign": _elementwise(ordering.sign),
+    "sort": _sorted,
     "sqrt": _elementwise(arithmetic.root),
     "square": _elementwise(lambda value: arithmetic.multiply(value, value)),
     "sub": _elementwise(_complex(arithmetic.subtract)),

@@ -29,6 +29,12 @@ def key(word: jax.Array) -> jax.Array:
     return lax.select(is_signed(word), lax.neg(signed), signed)
 
 
+def sortable(word: jax.Array) -> jax.Array:
+    """Returns int64 in the order of numbers, with every NaN after infinity."""
+    found = key(word)
+    return lax.select(words.is_nan(word), full(found, words.NAN), found)
+
+
 def is_signed(word: jax.Array) -> jax.Array:
     """Returns where words have a sign."""
     return lax.ge(word, full(word, words.SIGN))
@@ -58,7 +64,9 @@ def minimum(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _chosen(a: jax.Array, b: jax.Array, is_first: jax.Array) -> jax.Array:
-    first = lax.bitwise_or(words.is_nan(a), lax.bitwise_and(is_first, lax.bitwise_not(words.is_nan(b))))
+    first = lax.bitwise_or(
+        words.is_nan(a), lax.bitwise_and(is_first, lax.bitwise_not(words.is_nan(b)))
+    )
     return lax.select(first, a, b)
 
 

@@ -13,11 +13,11 @@ The digits i of a row and j of a column belong to the power 256**(12 - i - j)::
 A product of int8 adds the products of digits with one sum i + j, without error, in int32. Eight of
 these suffice: the digits that are left out weigh less than 2**-57 of the norms.
 
-*Error.* Rounding a factor changes each element by half a unit at most, so K terms by sqrt(K) u times
-the norms of both factors, with u = 2**-53, by Cauchy and Schwarz. Digits that are left out change
-the sum by K u / 20, and combining the sums rounds twice. From K = 8 on, this is less than the K u
-that a chain of K roundings of float64 may have, on which the callers rely. Fewer terms are added
-one by one.
+*Error.* Rounding a factor changes each element by half a unit at most, so K terms by sqrt(K) u
+times the norms of both factors, with u = 2**-53, by Cauchy and Schwarz. Digits that are left out
+change the sum by K u / 20, and combining the sums rounds twice. From K = 8 on, this is less than
+the K u that a chain of K roundings of float64 may have, on which the callers rely. Fewer terms are
+added one by one.
 """
 
 from __future__ import annotations

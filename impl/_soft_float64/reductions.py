@@ -58,7 +58,9 @@ def reduce_window_sum(
 
     XLA for a TPU needs minutes to compile a window reduction with a function of this size.
     """
-    edges = [(low, high, apart - 1) for (low, high), apart in zip(padding, base_dilation, strict=True)]
+    edges = [
+        (low, high, apart - 1) for (low, high), apart in zip(padding, base_dilation, strict=True)
+    ]
     if any(edge != (0, 0, 0) for edge in edges):
         value = lax.pad(value, np.uint64(0), edges)
     for axis, (size, stride, apart) in enumerate(

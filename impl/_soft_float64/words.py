@@ -107,8 +107,6 @@ def packed(sign: jax.Array, power: jax.Array, value: jax.Array) -> jax.Array:
     # The exponent 0 becomes 1 if the significand grows to a power of two.
     is_tiny = lax.bitwise_or(lax.lt(word, full(word, 1 << 52)), is_zero(value))
     is_tiny = lax.bitwise_or(is_tiny, lax.lt(power, full(power, 0)))
-    is_huge = lax.bitwise_or(
-        lax.ge(power, full(power, 2047)), lax.ge(word, full(word, INFINITY))
-    )
+    is_huge = lax.bitwise_or(lax.ge(power, full(power, 2047)), lax.ge(word, full(word, INFINITY)))
     word = lax.select(is_huge, full(word, INFINITY), word)
     return lax.bitwise_or(sign, lax.select(is_tiny, full(word, 0), word))

@@ -58,9 +58,10 @@ def test_a_primitive_in_two_classes_is_a_problem(root):
     assert any("'add' is in 'operations' already" in report for report in reports(root))
 
 
-def test_a_platform_is_refused_with_a_reason_and_a_remedy(root):
+def test_a_platform_refuses_dtypes_with_a_reason_and_a_remedy(root):
     assert RULES.refused_platforms["tpu"].answer == "refused"
-    edit(root / "portable.toml", 'remedy = "Run the program on a CPU or a GPU."', "")
+    assert "float64" in RULES.refused_platforms["tpu"].dtypes
+    edit(root / "portable.toml", 'dtypes = ["float64", "complex128"]', "")
     assert any("portable.toml" in report and "tpu" in report for report in reports(root))
 
 

@@ -291,7 +291,9 @@ def gpu(context: Any) -> tuple[str | None, str | None]:
     assigned = getattr(context.module_context.axis_context, "device_assignment", None)
     if not assigned:
         backends = xla_bridge._backends  # noqa: SLF001  # jax.devices would start a backend.
-        assigned = [each for name in ("cuda", "gpu") if name in backends for each in jax.devices(name)]
+        assigned = [
+            each for name in ("cuda", "gpu") if name in backends for each in jax.devices(name)
+        ]
     if not assigned:
         return None, None
     return getattr(assigned[0], "compute_capability", None), assigned[0].device_kind

@@ -1,36 +1,54 @@
-"""Platforms on which ``portable`` refuses any program, because they have no float64."""
+"""Platforms on which ``portable`` refuses floats of some dtypes, because they lack float64.
+
+Tests: impl._portable.refusal.
+"""
 
 import functools
 import warnings
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import impl
 import spec
 
 REFUSED = spec.load().refused_platforms
-X = jnp.ones((3, 4))
+DOUBLE = jax.ShapeDtypeStruct((3, 4), np.float64)
 
 
-def lowered(*platforms, function=jnp.sin):
-    traced = jax.jit(functools.partial(function)).trace(X)
+@pytest.fixture(autouse=True)
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+def lowered(*platforms, function=jnp.sin, of=DOUBLE):
+    traced = jax.jit(functools.partial(function)).trace(of)
     return traced.lower(lowering_platforms=platforms)
 
 
 @pytest.mark.parametrize("platform", REFUSED)
-@pytest.mark.parametrize("function", [jnp.sin, jnp.flip, lambda x: x.astype(int) + 1])
-def test_a_program_for_a_refused_platform_raises_with_the_reason(platform, function):
+@pytest.mark.parametrize("function", [lambda x: x * 2, jnp.flip, lambda x: x.astype(np.float32)])
+def test_a_float64_on_a_refusing_platform_raises_with_the_reason(platform, function):
     found = REFUSED[platform]
     with impl.deterministic(guarantee="portable"):
-        with pytest.raises(RuntimeError, match="has no portable path") as raised:
+        with pytest.raises(RuntimeError, match="float64 has no portable path") as raised:
             lowered(platform, function=function)
         for part in (repr(platform), found.reason, found.remedy, "guarantee='run_to_run'"):
             assert part in str(raised.value)
         with pytest.raises(RuntimeError, match=platform):
             lowered("cpu", platform, function=function)
         assert lowered("cpu", "cuda", function=function)
+
+
+@pytest.mark.parametrize("platform", REFUSED)
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int32])
+def test_other_dtypes_are_lowered_without_float64(platform, dtype):
+    with impl.deterministic(guarantee="portable"):
+        text = lowered(platform, of=jax.ShapeDtypeStruct((3, 4), dtype)).as_text()
+    assert "f64" not in text
 
 
 @pytest.mark.parametrize("platform", REFUSED)
@@ -50,7 +68,7 @@ def test_a_program_is_warned_about_once(platform):
     ):
         warnings.simplefilter("always")
         lowered(platform, function=lambda x: jnp.sin(x) + jnp.cos(x) * x)
-    assert [platform in str(each.message) for each in caught] == [True]
+    assert sum(repr(platform) in str(each.message) for each in caught) == 1
 
 
 def test_a_tpu_is_one_of_them():

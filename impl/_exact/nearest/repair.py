@@ -12,8 +12,8 @@ groups, computes it exactly, and stores it over its mark::
     masks             2**10, 0
     trip 2            element 5
 
-The outer loop ends once it has picked a group without a mark. Few small products have an element in
-doubt, and the inner loop then takes no trip.
+The outer loop ends when no mark is left. Few small products have a mark, and their loops take no
+trip.
 
 A library computes the masks, and picks the groups, on a CPU: a loop of XLA for either would take
 longer to compile than the product whose elements are repaired. Compiling takes as long as there are
@@ -31,9 +31,9 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import in_any_order
-from impl._core.shard_axes import vary_like
 from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
+from impl._exact.nearest.reductions import LIBRARY
 from impl._exact.products.shards import Cuts
 
 #: The greatest numbers of elements, and of their terms, that a trip computes. XLA for a CPU splits
@@ -63,9 +63,8 @@ def repaired(
     kind = np.float32 if np.dtype(dtype) == np.float32 else coded.dtype
     count = min(_ELEMENTS, max(1, _TERMS // (1 << (terms - 1).bit_length())))
 
-    def pick(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        out, _ = state
-        mask, group = lax.top_k(_masks(out), count)
+    def pick(out: jax.Array) -> jax.Array:
+        mask, group = lax.top_k(_masks(_marks(out)), count)
 
         def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             out, mask = state
@@ -78,16 +77,13 @@ def repaired(
             values = lax.bitcast_convert_type(word_of(exact(position)), kind)
             return _stored(out, slot, values), lax.sub(mask, first)
 
-        out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (out, mask))
-        # A slice of the last mask would keep XLA from leaving ``top_k`` to a library.
-        return out, lax.gt(lax.reduce_min(mask, (0,)), np.float32(0))
+        return lax.while_loop(lambda state: _has_any(state[1]), trip, (out, mask))[0]
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
     # change the bits of a NaN of 16 bits.
     flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (coded.size,))
-    start = flat, vary_like(lax.full((), True), flat)
     with in_any_order():
-        out, _ = lax.while_loop(lambda state: state[1], pick, start)
+        out = lax.while_loop(lambda out: _has_any(_marks(out)), pick, flat)
     return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)
 
 
@@ -111,34 +107,37 @@ def repaired_sums(
     return repaired(coded, dtype, count, lambda at: exact_sum(terms(at), dtype, cuts))
 
 
-def _masks(flat: jax.Array) -> jax.Array:
-    """Returns the mask of each group of 16 neighbours: an integer of 16 bits, float32.
+def _marks(flat: jax.Array) -> jax.Array:
+    """Returns 1 for an element in doubt, and 0 for one that is decided, float32.
 
     Args:
         flat: Words of ``interval.rounded``, or floats of their bits, shape [size].
 
     Returns:
-        Zeros after the masks, if there are fewer groups than ``_ELEMENTS``.
+        With zeros after them, so that there are whole groups, and as many elements as XLA for a CPU
+        leaves to a library.
     """
     words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
     marks = lax.convert_element_type(is_doubt(words), np.float32)
     size: Any = flat.size
-    missing = -size % _GROUP
     # A symbolic size (jax.export) is not an int.
-    if not isinstance(size, int):
-        missing += _ELEMENTS * _GROUP
-    elif size < _ELEMENTS * _GROUP:
-        missing = _ELEMENTS * _GROUP - size
-    if not isinstance(missing, int) or missing:
+    is_known = isinstance(size, int)
+    missing = max(-size % _GROUP, LIBRARY - size) if is_known else -size % _GROUP + LIBRARY
+    if not is_known or missing:
         marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])
+    return marks
+
+
+def _masks(marks: jax.Array) -> jax.Array:
+    """Returns the mask of each group of 16 marks: an integer of 16 bits, float32."""
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
     bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
     return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))
 
 
-def _has_any(mask: jax.Array) -> jax.Array:
-    """Returns whether a mask is not 0."""
-    return lax.gt(lax.reduce_max(mask, (0,)), np.float32(0))
+def _has_any(marks: jax.Array) -> jax.Array:
+    """Returns whether one of some marks or masks is not 0."""
+    return lax.gt(lax.reduce_max(marks, (0,)), np.float32(0))
 
 
 def _leading(mask: jax.Array) -> jax.Array:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-#: The least number of floats that XLA for a CPU leaves to its library YNN, which reduces them faster.
+#: The least number of floats that XLA for a CPU leaves to its library YNN, which is faster.
 LIBRARY = 4096
 
 

@@ -298,7 +298,7 @@ def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array)
 def products(left: jax.Array, right: jax.Array) -> jax.Array:
     """Returns the products of float32, float64, shape [rows, terms], with zeros after them.
 
-    Equal shapes are compiled once, so the number of terms is a power of two, and none of the lowest.
+    Equal shapes are compiled once, so the number of terms is one of few powers of two.
     """
     terms = left.shape[1]
     missing = max(_FEWEST, 1 << (terms - 1).bit_length()) - terms

@@ -133,6 +133,33 @@ def test_lower_parts_may_outweigh_higher_ones():
         assert_same(result, np.full_like(operand, 1 + 2.0**-23), target)
 
 
+def test_the_last_bits_of_the_operand_decide_a_tie():
+    operand = np.array([[2.0**-80], [-(2.0**-80)]], np.float32)
+    index = np.array([[0], [0], [1], [1]], np.int32)
+    values = np.array([[1], [2.0**-24], [1], [2.0**-24]], np.float32)
+    program = functools.partial(all_places, dimension_numbers=ROWS)
+    for place, result in zip(PLACES, run(program, operand, index, values), strict=True):
+        assert_same(result, np.array([[1 + 2.0**-23], [1]], np.float32), place)
+
+
+def test_an_infinity_is_one_part_and_leaves_other_sums_alone():
+    most, inf = float(np.finfo(np.float32).max), np.inf
+    sums = {
+        0: [inf, 1],
+        1: [inf, -inf],
+        2: [np.nan, 1],
+        3: [1, 2.0**-24, 2.0**-80],
+        4: [most, most],
+    }
+    index = np.array([[row] for row, terms in sums.items() for _ in terms], np.int32)
+    values = np.concatenate(list(sums.values())).astype(np.float32)
+    program = functools.partial(all_places, dimension_numbers=SCALARS)
+    want = np.array([inf, np.nan, np.nan, 1 + 2.0**-23, inf], np.float32)
+    for operand in (np.zeros(5, np.float32), np.array([-1, 0, 0, 0, 0], np.float32)):
+        for place, result in zip(PLACES, run(program, operand, index, values), strict=True):
+            assert_same(result, want, place)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_destination_may_be_in_doubt(rng, dtype, monkeypatch):

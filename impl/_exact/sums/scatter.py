@@ -13,8 +13,8 @@ which float64 adds without error::
 
 The scatter has three forms:
 
-- rows on one CPU, whose measures are scattered a chunk at a time, so that the updates stay in the
-  cache;
+- rows on one CPU, of which a chunk at a time is scattered, so that the updates stay in the cache:
+  parts of all terms (``scatter_by_parts``), or measures if destinations outnumber updates;
 - rows on one GPU (``scatter_rows``), or kernels for wide rows (``scatter_sorted``);
 - the form of the caller, which XLA may partition, and which sums over the axes of a mesh.
 """

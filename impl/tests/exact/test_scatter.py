@@ -134,7 +134,7 @@ def test_lower_parts_may_outweigh_higher_ones():
 
 
 def test_the_last_bits_of_the_operand_decide_a_tie():
-    operand = np.array([[2.0**-80], [-(2.0**-80)]], np.float32)
+    operand = np.array([[2.0**-120], [-(2.0**-120)]], np.float32)
     index = np.array([[0], [0], [1], [1]], np.int32)
     values = np.array([[1], [2.0**-24], [1], [2.0**-24]], np.float32)
     program = functools.partial(all_places, dimension_numbers=ROWS)

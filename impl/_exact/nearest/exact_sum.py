@@ -30,7 +30,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest.interval import positive_zero
 from impl._exact.nearest.reductions import reduced
@@ -73,31 +72,50 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
 
     def unit_of(most: jax.Array) -> jax.Array:
         above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
-        return lax.mul(above, lax.full_like(above, 2.0 ** (more - BITS)))
+        unit = lax.mul(above, lax.full_like(above, 2.0 ** (more - BITS)))
+        return lax.select(_is_positive(most), unit, lax.full_like(most, _ENDED))
 
     def step(state: _State) -> _State:
-        terms, pairs, unit = state
+        terms, columns = state
+        high, low, most = (lax.index_in_dim(columns, i, keepdims=False) for i in range(3))
+        unit = unit_of(most)
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
         slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
         rest = lax.sub(terms, slices)
         added, most = reduced([lax.sub(terms, rest), lax.abs(rest)], [lax.add, lax.max], (1,))
         added, most = cuts.sum(added), cuts.max(most)
-        high, low = lax.real(pairs), lax.imag(pairs)
-        # XLA for a CPU writes each array of a state in a kernel of its own: here one.
-        pairs = lax.complex(*arithmetic.two_sum(high, lax.add(low, added)))
+        high, low = arithmetic.two_sum(high, lax.add(low, added))
         reach = lax.mul(most, lax.full_like(most, 2.0 ** (more + 1)))
-        is_open = lax.lt(lax.abs(lax.imag(pairs)), reach)
-        return rest, pairs, lax.select(is_open, unit_of(most), lax.full_like(most, _ENDED))
+        is_open = lax.lt(lax.abs(low), reach)
+        most = lax.select(is_open, most, lax.full_like(most, 0))
+        return rest, _columns(high, low, most)
 
     def is_open(state: _State) -> jax.Array:
-        # A library computes a minimum of floats on a CPU, and none of bools.
-        least = lax.reduce_min(state[2], (0,))
-        return lax.lt(least, lax.full_like(least, _ENDED))
+        # A slice of one column would be a kernel of its own.
+        number = lax.broadcasted_iota(np.int32, state[1].shape, 0)
+        is_most = lax.eq(number, lax.full_like(number, 2))
+        most = lax.select(is_most, state[1], lax.full_like(state[1], 0))
+        return lax.gt(lax.reduce_max(most, (0, 1)), np.float64(0))
 
-    unit = unit_of(cuts.max(lax.reduce_max(lax.abs(terms), (1,))))
-    zero = vary_like(lax.full(unit.shape, 0, np.float64), unit)
-    _, pairs, _ = lax.while_loop(is_open, step, (terms, lax.complex(zero, zero), unit))
-    return lax.real(pairs), lax.imag(pairs)
+    most = cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
+    zero = lax.full_like(most, 0)
+    # A row with a NaN ends at once, so that it hides no other row from ``is_open``.
+    start = _columns(zero, zero, lax.select(_is_positive(most), most, zero))
+    _, columns = lax.while_loop(is_open, step, (terms, start))
+    high, low, _ = (lax.index_in_dim(columns, i, keepdims=False) for i in range(3))
+    return high, low
+
+
+def _columns(*values: jax.Array) -> jax.Array:
+    """Returns values of each row as one array.
+
+    XLA for a CPU writes each array of a state in a kernel of its own.
+    """
+    return lax.concatenate([lax.expand_dims(value, (0,)) for value in values], 0)
+
+
+def _is_positive(value: jax.Array) -> jax.Array:
+    return lax.gt(value, lax.full_like(value, 0))
 
 
 def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
@@ -105,8 +123,8 @@ def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(row, terms.shape, (0,))
 
 
-#: The remaining terms; ``high`` and ``low`` of each row; the unit of its next slices.
-_State = tuple[jax.Array, jax.Array, jax.Array]
+#: The remaining terms; of each row, ``high``, ``low`` and the greatest term, 0 if the row ended.
+_State = tuple[jax.Array, jax.Array]
 
 
 def _power_above(value: jax.Array) -> jax.Array:

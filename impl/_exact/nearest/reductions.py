@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-#: The least number of float64 that XLA for a CPU leaves to its library YNN, which adds them faster.
-_LIBRARY = 4096
+#: The least number of floats that XLA for a CPU leaves to its library YNN, which is faster.
+LIBRARY = 4096
 
 
 def reduced(
@@ -65,7 +65,7 @@ def sum_of_squares(value: jax.Array, axes: Sequence[int]) -> jax.Array:
     """Returns the sum of squares of float64 over axes, in any order."""
     squares = lax.mul(value, value)
     size: Any = value.size
-    if not isinstance(size, int) or size >= _LIBRARY:
+    if not isinstance(size, int) or size >= LIBRARY:
         return lax.reduce_sum(squares, tuple(axes))
     total, greatest = reduced([squares, squares], [lax.add, lax.max], axes)
     # No square is above the sum. XLA does not know that, so it keeps both results.

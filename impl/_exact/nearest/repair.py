@@ -1,16 +1,21 @@
 """The elements in doubt, computed again: some at a time, until none is left.
 
-A trip of the loop takes some elements in doubt, computes them exactly, and stores them over their
-marks. To find them, each group of 16 neighbours gets a rank: 16 if the first one is in doubt, 15 if
-the second is the first in doubt, and so on; 0 if none is. ``top_k`` picks groups that are not 0::
+To find them, each group of 16 neighbours gets a mask: 2**15 if the first one is in doubt, plus
+2**14 if the second one is, and so on. A trip of the outer loop picks the groups with the greatest
+masks, by ``top_k``. A trip of the inner loop takes the first element in doubt of each of these
+groups, computes it exactly, and stores it over its mark::
 
-    in doubt        elements 3, 5 and 40                of 48
-    ranks           13, 0, 8
-    trip 1          elements 3 and 40
-    trip 2          element 5
-    trip 3          nothing, so the loop ends
+    in doubt          elements 3, 5 and 40            of 48
+    masks             2**12 + 2**10, 0, 2**7
+    picked            groups 0 and 2
+    trip 1            elements 3 and 40
+    masks             2**10, 0
+    trip 2            element 5
 
-A library computes the ranks, and picks the groups, on a CPU: a loop of XLA for either would take
+The outer loop ends when no mark is left. Few small products have a mark, and their loops take no
+trip.
+
+A library computes the masks, and picks the groups, on a CPU: a loop of XLA for either would take
 longer to compile than the product whose elements are repaired. Compiling takes as long as there are
 kernels that differ, so most of a trip is about arrays of ``_ELEMENTS``, which are equal for all
 products.
@@ -26,13 +31,14 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import in_any_order
-from impl._core.shard_axes import vary_like
 from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
+from impl._exact.nearest.reductions import LIBRARY
 from impl._exact.products.shards import Cuts
 
-#: The greatest numbers of elements, and of their terms, that a trip computes.
-_ELEMENTS, _TERMS = 64, 1 << 17
+#: The greatest numbers of elements, and of their terms, that a trip computes. XLA for a CPU splits
+#: the reduction of more than 32 elements.
+_ELEMENTS, _TERMS = 32, 1 << 17
 #: The number of elements in a group.
 _GROUP = 16
 #: A position after the end of each array.
@@ -54,30 +60,30 @@ def repaired(
         exact: Takes positions in the flat result, int32, shape [n], and returns the elements. If
             fewer are in doubt, the first element fills up, and may be undefined.
     """
-    # A symbolic size (jax.export) is not an int.
-    size = coded.size
     kind = np.float32 if np.dtype(dtype) == np.float32 else coded.dtype
-    count = min(_ELEMENTS, max(1, _TERMS // terms))
-    if isinstance(size, int):
-        count = min(count, -(-size // _GROUP))
+    count = min(_ELEMENTS, max(1, _TERMS // (1 << (terms - 1).bit_length())))
 
-    def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        out, _ = state
-        rank, group = lax.top_k(_ranks(out, count), count)
-        rank = lax.convert_element_type(rank, np.int32)
-        is_asked = lax.gt(rank, lax.full_like(rank, 0))
-        end = lax.mul(lax.add(group, lax.full_like(group, 1)), lax.full_like(group, _GROUP))
-        position = lax.select(is_asked, lax.sub(end, rank), lax.full_like(rank, 0))
-        slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
-        values = lax.bitcast_convert_type(word_of(exact(position)), kind)
-        return _stored(out, slot, values), lax.index_in_dim(is_asked, 0, keepdims=False)
+    def pick(out: jax.Array) -> jax.Array:
+        mask, group = lax.top_k(_masks(_marks(out)), count)
+
+        def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            out, mask = state
+            first = _leading(mask)
+            is_asked = lax.gt(mask, lax.full_like(mask, 0))
+            before = lax.mul(group, lax.full_like(group, _GROUP))
+            position = lax.add(before, _distance(first))
+            position = lax.select(is_asked, position, lax.full_like(position, 0))
+            slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
+            values = lax.bitcast_convert_type(word_of(exact(position)), kind)
+            return _stored(out, slot, values), lax.sub(mask, first)
+
+        return lax.while_loop(lambda state: _has_any(state[1]), trip, (out, mask))[0]
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
     # change the bits of a NaN of 16 bits.
-    flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (size,))
-    start = flat, vary_like(lax.full((), True), flat)
+    flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (coded.size,))
     with in_any_order():
-        out, _ = lax.while_loop(lambda state: state[1], trip, start)
+        out = lax.while_loop(lambda out: _has_any(_marks(out)), pick, flat)
     return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)
 
 
@@ -101,24 +107,51 @@ def repaired_sums(
     return repaired(coded, dtype, count, lambda at: exact_sum(terms(at), dtype, cuts))
 
 
-def _ranks(flat: jax.Array, least: int) -> jax.Array:
-    """Returns the rank of each group of 16 neighbours, float32.
+def _marks(flat: jax.Array) -> jax.Array:
+    """Returns 1 for an element in doubt, and 0 for one that is decided, float32.
 
     Args:
         flat: Words of ``interval.rounded``, or floats of their bits, shape [size].
-        least: The least number of groups, which JAX needs to know for a symbolic size.
+
+    Returns:
+        With zeros after them, so that there are whole groups, and as many elements as XLA for a CPU
+        leaves to a library.
     """
     words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
     marks = lax.convert_element_type(is_doubt(words), np.float32)
     size: Any = flat.size
-    missing = -size % _GROUP
-    if not isinstance(size, int):
-        missing += least * _GROUP
-    if not isinstance(size, int) or missing:
+    # A symbolic size (jax.export) is not an int.
+    is_known = isinstance(size, int)
+    missing = max(-size % _GROUP, LIBRARY - size) if is_known else -size % _GROUP + LIBRARY
+    if not is_known or missing:
         marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])
+    return marks
+
+
+def _masks(marks: jax.Array) -> jax.Array:
+    """Returns the mask of each group of 16 marks: an integer of 16 bits, float32."""
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
-    ranks = lax.broadcast_in_dim(np.arange(_GROUP, 0, -1, dtype=np.float32), rows.shape, (1,))
-    return lax.reduce_max(lax.mul(rows, ranks), (1,))
+    bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
+    return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))
+
+
+def _has_any(marks: jax.Array) -> jax.Array:
+    """Returns whether one of some marks or masks is not 0."""
+    return lax.gt(lax.reduce_max(marks, (0,)), np.float32(0))
+
+
+def _leading(mask: jax.Array) -> jax.Array:
+    """Returns the leading bit of each mask, float32; 0 for 0."""
+    raw = lax.bitcast_convert_type(mask, np.int32)
+    exponent = lax.full_like(raw, np.array(np.inf, np.float32).view(np.int32))
+    return lax.bitcast_convert_type(lax.bitwise_and(raw, exponent), np.float32)
+
+
+def _distance(bit: jax.Array) -> jax.Array:
+    """Returns how many marks of a group are before the one of a bit of its mask, int32."""
+    raw = lax.bitcast_convert_type(bit, np.int32)
+    field = lax.shift_right_logical(raw, lax.full_like(raw, 23))
+    return lax.sub(lax.full_like(field, 127 + _GROUP - 1), field)
 
 
 def _stored(out: jax.Array, slots: jax.Array, values: jax.Array) -> jax.Array:

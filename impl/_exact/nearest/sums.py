@@ -175,13 +175,15 @@ def exact(
             scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
             coarse = arithmetic.nearest_integer(scaled)
             fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
-            return lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+            parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+            return lax.select(lax.is_finite(scaled), parts, scaled)
 
         fine = lax.mul(unit, lax.full_like(unit, 1 / finer))
         total = lax.mul(arithmetic.seal(add(part)), full(fine, zero))
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
-        return fine, lax.complex(*arithmetic.two_sum(high, lax.add(low, total)))
+        high, low = arithmetic.two_sum(high, lax.add(low, total))
+        return fine, lax.complex(high, arithmetic.finite_or_zero(low))
 
     start = (first, lax.complex(zero, zero))
     with in_any_order():

@@ -40,6 +40,8 @@ DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int
 
 #: The least number of terms that are added in two stages.
 _LONG = 8192
+#: The least number of terms of an element in doubt, with zeros after them.
+_FEWEST = 256
 
 
 def dot_general(
@@ -296,10 +298,10 @@ def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array)
 def products(left: jax.Array, right: jax.Array) -> jax.Array:
     """Returns the products of float32, float64, shape [rows, terms], with zeros after them.
 
-    Equal shapes are compiled once, so the number of terms is a power of two.
+    Equal shapes are compiled once, so the number of terms is one of few powers of two.
     """
     terms = left.shape[1]
-    missing = (1 << (terms - 1).bit_length()) - terms
+    missing = max(_FEWEST, 1 << (terms - 1).bit_length()) - terms
     if missing:
         padding = [(0, 0, 0), (0, missing, 0)]
         left, right = (lax.pad(part, np.float32(0), padding) for part in (left, right))

@@ -186,7 +186,7 @@ def _measured(
 
         own = [measures.functions[k](operand) for k in numbers]
         initial = [lax.full_like(each, 0) for each in own]
-        found = _in_chunks(add, initial, indices, updates, chunk)
+        found = in_chunks(add, initial, indices, updates, chunk)
         # The last kernel reads the operand, so none converts it before.
         return [
             _COMBINED[measures.combinations[k]](*pair)
@@ -235,7 +235,7 @@ def _exact(
 
         own = part(measures.terms(operand))
         initial = [vary_like(lax.full_like(own, 0), updates)]
-        (total,) = _in_chunks(scatter, initial, indices, updates, chunk)
+        (total,) = in_chunks(scatter, initial, indices, updates, chunk)
         return call.cuts.sum(lax.add(total, own))
 
     if measures.is_long:
@@ -246,7 +246,7 @@ def _exact(
     return interval.positive_zero(arithmetic.narrow(odd, measures.dtype))
 
 
-def _in_chunks(
+def in_chunks(
     step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
     initial: list[jax.Array],
     indices: jax.Array,

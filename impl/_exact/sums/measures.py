@@ -114,13 +114,13 @@ class Measures:
     def magnitude(self, terms: jax.Array) -> jax.Array:
         """Returns the magnitudes of terms, or their exponents."""
         if self.counts is not None:
-            return self._as_word(self._field(terms))
+            return self._as_word(self.field(terms))
         is_enough = self.count <= _FLOAT32 and not self.is_long
         return lax.abs(arithmetic.at_least_float32(terms) if is_enough else self.value(terms))
 
     def depth(self, terms: jax.Array) -> jax.Array:
         """Returns the depths of terms: 0 for a zero, at least 1 for another term."""
-        field = self._field(terms)
+        field = self.field(terms)
         depth = lax.sub(lax.full_like(field, self._deepest), field)
         none = lax.full_like(field, 0)
         return self._as_word(lax.select(lax.eq(field, none), none, depth))
@@ -136,7 +136,7 @@ class Measures:
         terms = self.terms(values)
         return terms if self.is_long else arithmetic.widen(terms)
 
-    def _field(self, terms: jax.Array) -> jax.Array:
+    def field(self, terms: jax.Array) -> jax.Array:
         """Returns the exponent fields of floats."""
         word = np.int64 if self.is_long else np.int32
         raw = lax.bitcast_convert_type(arithmetic.at_least_float32(terms), word)

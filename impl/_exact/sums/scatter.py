@@ -13,8 +13,8 @@ which float64 adds without error::
 
 The scatter has three forms:
 
-- rows on one CPU, whose measures are scattered a chunk at a time, so that the updates stay in the
-  cache;
+- rows on one CPU, of which a chunk at a time is scattered, so that the updates stay in the cache:
+  parts of all terms (``scatter_by_parts``), or measures if destinations outnumber updates;
 - rows on one GPU (``scatter_rows``), or kernels for wide rows (``scatter_sorted``);
 - the form of the caller, which XLA may partition, and which sums over the axes of a mesh.
 """
@@ -35,7 +35,7 @@ from impl._core.numerics import in_any_order
 from impl._core.shard_axes import aligned
 from impl._exact.arithmetic import is_long
 from impl._exact.products.shards import Cuts
-from impl._exact.sums import measured_scatter, scatter_rows, scatter_sorted
+from impl._exact.sums import measured_scatter, scatter_by_parts, scatter_rows, scatter_sorted
 from impl._exact.sums.measures import Measures, fraction_of
 from impl._exact.sums.scatter_rows import Rows
 from impl._kernels.launch import Launch
@@ -129,12 +129,16 @@ def _of_rows(
     size, n = initial.shape[0], keys.size
     rows = Rows.of(keys, size, width, unique=unique, replicas=not is_cpu)
     count = 2 if unique else n + 1
-    has_counts = width >= _WIDE and count > 2 and not is_long(operand.dtype)
-    counts = rows.counts(keys) if has_counts else None
-    measures = Measures(operand.dtype, fraction, count, counts, is_cpu)
+    measures = Measures(operand.dtype, fraction, count, byte=is_cpu)
     chunk = _CHUNK // width if is_cpu else None
-    out = measured_scatter.nearest(rows, initial, keys, added, measures, chunk=chunk)
-    return out.reshape(operand.shape)
+    if is_cpu and scatter_by_parts.suits(initial, added, measures):
+        nearest = scatter_by_parts.nearest
+    else:
+        nearest = measured_scatter.nearest
+        has_counts = width >= _WIDE and count > 2 and not is_long(operand.dtype)
+        counts = rows.counts(keys) if has_counts else None
+        measures = dataclasses.replace(measures, counts=counts)
+    return nearest(rows, initial, keys, added, measures, chunk=chunk).reshape(operand.shape)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,6 +49,7 @@ def report(ran: Ran | None = None) -> Report:
             *_program.mode(platform),
             *_program.seeds(None if ran is None else ran.watch),
             *_program.compiler(platform),
+            *_program.kernels(platform),
             *([] if refusal is None else [_refused_flags(refusal)]),
             *sorted(settings, key=lambda item: _settings.SECTIONS.index(item.section)),
             *(() if ran is None else ran.items()),

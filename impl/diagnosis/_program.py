@@ -22,6 +22,7 @@ import jax
 
 import spec
 from impl import programs
+from impl._kernels import pallas
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
@@ -220,6 +221,25 @@ def _watched_seed(name: str, state: Global) -> Item:
     if state.seeded:
         return Item(section, name, "a seed", "fixed", "The program seeded it before it drew.")
     return Item(section, name, None, "fixed", "The program drew nothing from it.")
+
+
+def kernels(platform: str | None) -> Iterator[Item]:
+    """Yields the item of the backend of kernels, which only CUDA's GPUs use."""
+    if platform == "cpu":
+        return
+    section, name = "Kernels", "Pallas' Triton backend"
+    reason = pallas.reason_missing()
+    if reason is None:
+        yield Item(section, name, "found", "fixed", "Operations of impl launch kernels on a GPU.")
+        return
+    yield Item(
+        section,
+        name,
+        None,
+        "fixed",
+        f"XLA's operations replace the kernels of impl; they move more bytes: {reason}. Ordered "
+        "paths keep their bits. Products and convolutions repeat only in impl.jit.",
+    )
 
 
 def compiler(platform: str | None) -> Iterator[Item]:

@@ -168,8 +168,7 @@ def test_a_mark_is_read_in_every_context_of_a_thread():
     names = []
 
     def read():
-        for _ in range(12):
-            names.append(lowering.mark_of_module(exported, "samebits.guarantee"))
+        names.extend(lowering.mark_of_module(exported, "samebits.guarantee") for _ in range(12))
 
     read()
     thread = threading.Thread(target=read)

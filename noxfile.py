@@ -237,6 +237,7 @@ def gpu_compile(session: nox.Session) -> None:
         session.run("python", "-m", "conformance.lab.elementary.machine_code")
         session.run("python", "-m", "conformance.lab.portable.code")
         session.run("python", "-m", "conformance.lab.compiled.portable_steps")
+        session.run("python", "-m", "conformance.lab.compiled.without_kernels")
 
 
 @nox.session(python=OLDEST, default=False)

@@ -76,6 +76,23 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
     return platform, Item("Devices", "devices", value, "varies per machine", reason)
 
 
+def untried(platform: str | None) -> Iterator[Item]:
+    """Yields an item if programs are lowered for a platform on which nothing has run.
+
+    Args:
+        platform: The platform, as a lowering names it; None if JAX has none.
+    """
+    if any(platform in device.untried for device in spec.load().devices.values()):
+        yield Item(
+            "Devices",
+            "platform",
+            platform,
+            "varies per machine",
+            f"Programs are lowered for {platform}, and no release of samebits has run on it.",
+            "Run python -m conformance run --device cuda --report gpu.json, and report the file.",
+        )
+
+
 def _all_is_portable() -> bool:
     """Returns whether the mode refuses every operation without a portable path."""
     now = modes.current()
@@ -224,8 +241,12 @@ def _watched_seed(name: str, state: Global) -> Item:
 
 
 def kernels(platform: str | None) -> Iterator[Item]:
-    """Yields the item of the backend of kernels, which only CUDA's GPUs use."""
-    if platform == "cpu":
+    """Yields the item of the backend of kernels, which only the platform ``cuda`` uses.
+
+    Args:
+        platform: The platform, as a lowering names it; None if JAX has none.
+    """
+    if platform != "cuda":
         return
     section, name = "Kernels", "Pallas' Triton backend"
     reason = pallas.reason_missing()
@@ -237,8 +258,9 @@ def kernels(platform: str | None) -> Iterator[Item]:
         name,
         None,
         "fixed",
-        f"XLA's operations replace the kernels of impl; they move more bytes: {reason}. Ordered "
-        "paths keep their bits. Products and convolutions repeat only in impl.jit.",
+        f"XLA's operations replace the kernels of impl, and move more bytes: {reason}. Ordered "
+        "paths keep their bits. Products and convolutions repeat if XLA times no kernels, as in "
+        "impl.jit.",
     )
 
 

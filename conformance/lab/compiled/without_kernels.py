@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,20 +31,42 @@ from impl._kernels import pallas
 DATA = Path(__file__).with_name("without_kernels.json")
 #: The GPU of the data.
 TARGET = "h200"
-#: The calls of ``costs`` whose programs have a kernel, at the sizes of benchmarks.
-NAMES = (
-    *("embedding-backward-50k-65536-1024", "index_select-backward-50k-65536-1024"),
-    *("cumsum-4096-4096", "cumprod-4096-4096", "cumprod-backward-4096-4096"),
-    *("logcumsumexp-4096-4096", "logcumsumexp-backward-4096-4096", "cummax-4096-4096"),
-    *("cummin-4096-4096", "kthvalue-4096-4096", "median-4096-4096", "kthvalue-1-10M"),
-    *("median-1-10M", "mode-512-1024", "topk-4096-4096", "scatter_reduce-prod-10k-100k"),
-    *("mm-4096-float32", "bmm-1024-64-64-float32", "conv2d-64-64-56-56-float32"),
-    *("conv2d-backward-image-64-64-56-56-float32", "conv2d-backward-weights-64-64-56-56-float32"),
-)
+#: The computations that replace kernels.
+_ROWS = "XLA's scatter, which adds parts of each element by atomics of integers"
+_SCAN = "a blocked scan of whole arrays"
+_EXTREME = "two cumulative maxima of integers, one of them of positions"
+_SELECT = "one pass over the row for each bit of the element"
+_TAPS = "a product of matrices for each block of images and run of taps"
+_PRODUCT = "XLA's product, which XLA must not pick by timing"
+#: The calls of ``costs`` whose programs have a kernel, at the sizes of benchmarks, each with the
+#: computation that replaces the kernel.
+REPLACEMENTS: Mapping[str, str] = {
+    "embedding-backward-50k-65536-1024": _ROWS,
+    "index_select-backward-50k-65536-1024": _ROWS,
+    "scatter_reduce-prod-10k-100k": "a loop over the longest chain of factors",
+    "cumsum-4096-4096": _SCAN,
+    "cumprod-4096-4096": _SCAN,
+    "cumprod-backward-4096-4096": _SCAN,
+    "logcumsumexp-4096-4096": _SCAN,
+    "logcumsumexp-backward-4096-4096": _SCAN,
+    "cummax-4096-4096": _EXTREME,
+    "cummin-4096-4096": _EXTREME,
+    "kthvalue-4096-4096": _SELECT,
+    "median-4096-4096": _SELECT,
+    "kthvalue-1-10M": _SELECT,
+    "median-1-10M": _SELECT,
+    "mode-512-1024": "a sort of each row",
+    "topk-4096-4096": "a sort of each row",
+    "mm-4096-float32": _PRODUCT,
+    "bmm-1024-64-64-float32": _PRODUCT,
+    "conv2d-64-64-56-56-float32": _TAPS,
+    "conv2d-backward-image-64-64-56-56-float32": _TAPS,
+    "conv2d-backward-weights-64-64-56-56-float32": _TAPS,
+}
 
 
 def cases() -> dict[str, CostCase]:
-    """Returns the calls, by name: those of ``costs``, and two that have no budget there."""
+    """Returns the calls by name: calls of ``costs``, and two without a budget."""
 
     def multiplied(operand: jax.Array, index: jax.Array, source: jax.Array) -> Any:
         return impl.scatter_reduce(operand, 0, index, source, "prod")
@@ -57,7 +79,7 @@ def cases() -> dict[str, CostCase]:
     # Longer rows are sorted by XLA, with kernels too.
     mode = CostCase("mode-512-1024", "mode", "forward", lambda x: impl.mode(x, -1), rows)
     known = {**command.by_name(), product.name: product, mode.name: mode}
-    return {name: known[name] for name in NAMES}
+    return {name: known[name] for name in REPLACEMENTS}
 
 
 @contextlib.contextmanager
@@ -79,7 +101,9 @@ def measured(case: CostCase, target: str) -> tuple[dict[str, Any], list[str]]:
         with scope, impl.deterministic(profile=PROFILE):
             code = compiler.compile_call(case.call, case.inputs, target, compiler.NO_AUTOTUNING)
         if bool(stablehlo.kernels(code.lowered)) != (side == "with"):
-            problems.append(f"{case.name}, {side} kernels: it launches the wrong ones")
+            problems.append(
+                f"{case.name}, {side} kernels: it launches {stablehlo.kernels(code.lowered)}"
+            )
         try:
             counts[side] = records.side_data(launches.account_of(code.hlo, case.unlikely))
         except ValueError:  # The loop runs as often as the longest chain is long.
@@ -90,7 +114,7 @@ def measured(case: CostCase, target: str) -> tuple[dict[str, Any], list[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the counts of calls with and without kernels; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *NAMES], help="calls; default: all")
+    parser.add_argument("names", nargs="*", choices=[[], *REPLACEMENTS], help="calls; default: all")
     parser.add_argument("--target", choices=TARGETS, default=TARGET)
     parser.add_argument("--write", action="store_true", help=f"write {DATA.name}")
     options = parser.parse_args(arguments)
@@ -100,8 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with compiler.prepared() as is_able:
         if not is_able:
             return 2
-        for name in options.names or NAMES:
-            counted[name], found = measured(known[name], options.target)
+        for name in options.names or REPLACEMENTS:
+            counts, found = measured(known[name], options.target)
+            counted[name] = {"replacement": REPLACEMENTS[name], **counts}
             problems += found
             print(f"{name}: {counted[name]}", flush=True)
     for problem in problems:

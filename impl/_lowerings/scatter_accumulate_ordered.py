@@ -59,7 +59,7 @@ def ordered_kernel(
 ) -> jax.Array:
     """Computes the panel order by kernels, with one lane for each chain."""
     if not launch.has_kernels:
-        return ordered_xla(operand, indices, updates, reduction=reduction)  # type: ignore[no-any-return]
+        return ordered_xla(operand, indices, updates, reduction=reduction)
     options: dict[str, Any] = {"reduction": reduction, "launch": launch}
     return _fold_contributions(
         operand,

@@ -90,7 +90,7 @@ def hidden() -> Iterator[None]:
 
 
 def measured(case: CostCase, target: str) -> tuple[dict[str, Any], list[str]]:
-    """Returns the counts of a call with kernels and without, and what is wrong with them.
+    """Returns the counts of a call with kernels and without, and the faults.
 
     A count is None where XLA does not know how often a loop runs.
     """

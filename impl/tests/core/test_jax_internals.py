@@ -1,4 +1,7 @@
-"""JAX's undocumented parts: the lists are complete, and each part still does what impl needs."""
+"""JAX's undocumented parts: the lists are complete, and each part still does what impl needs.
+
+Tests: impl._core.jax_internals.parts.
+"""
 
 import ast
 import functools

@@ -83,7 +83,7 @@ def test_kthvalue_section():
     assert report.failed == []
     assert "kthvalue CUDA" in text
     reason = pallas.reason_missing()
-    assert ("select_ordered" if reason is None else f"There are no kernels: {reason}.") in text
+    assert ("select_ordered" if reason is None else "There are no kernels: jax ") in text
 
 
 @pytest.mark.triton

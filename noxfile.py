@@ -52,6 +52,7 @@ RELEASES = [
     *("impl/tests/lowerings/test_partitioning.py", "impl/tests/programs/test_drawn_programs.py"),
     *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
     *("impl/tests/test_import.py", "impl/tests/test_random.py", "impl/tests/test_testing.py"),
+    "impl/tests/test_without_triton.py",
     *("conformance/tests/lab/portable", "conformance/tests/lab/readers"),
 ]
 #: A contributor's loop: the spec, the mode, the main exact engines, the rules of `portable`, and
@@ -129,6 +130,23 @@ def quick(session: nox.Session) -> None:
     environment = {"XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST), "OMP_NUM_THREADS": "1"}
     chosen = session.posargs or QUICK
     session.run("pytest", "-n", "auto", "--dist", "worksteal", *chosen, env=environment)
+
+
+@nox.session(python=list(JAX), default=False)
+def without_triton(session: nox.Session) -> None:
+    """Runs the unit tests and the suite as if JAX had no Triton backend of Pallas.
+
+    The tests of kernels are skipped, and nothing else. Arguments choose unit tests, and leave the
+    suite out.
+    """
+    install(session, "test", "example", "programs")
+    plugin = ("-p", "conformance.pytest_plugin.without_triton")
+    environment = {"XLA_FLAGS": _LEAST, "OMP_NUM_THREADS": "1"}
+    speed = ["-n", "auto", "--dist", "worksteal"]
+    session.run("pytest", *plugin, *speed, *session.posargs, env=environment)
+    if not session.posargs:
+        command = ("python", "-m", "conformance", "run", "--device", "cpu")
+        session.run(*command, "--profile", "complete", *plugin)
 
 
 @nox.session(python=list(JAX))
@@ -219,6 +237,7 @@ def gpu_compile(session: nox.Session) -> None:
         session.run("python", "-m", "conformance.lab.elementary.machine_code")
         session.run("python", "-m", "conformance.lab.portable.code")
         session.run("python", "-m", "conformance.lab.compiled.portable_steps")
+        session.run("python", "-m", "conformance.lab.compiled.without_kernels")
 
 
 @nox.session(python=OLDEST, default=False)

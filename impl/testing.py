@@ -56,7 +56,8 @@ def emulate(
 
     Args:
         platform: "cuda", "rocm", "tpu" or "cpu".
-        lowering: "kernel" interprets the Pallas kernels for CUDA, "xla" takes the XLA operations
+        lowering: "kernel" interprets the Pallas kernels for CUDA, or takes the operations that
+            replace them if JAX has no backend for kernels; "xla" takes the XLA operations
             for a platform without kernels, "native" takes those for a CPU.
         seed: Permutes the sequence of kernel instances and of atomic updates, unless it is 0 or
             None. A ``Seed`` is read whenever a compiled program runs.

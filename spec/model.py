@@ -290,6 +290,7 @@ class Device:
         english: The name as an adjective, for the English of conditions: ``a CPU`` array.
         platforms: The platforms of JAX that are this device, as a lowering names them.
         backends: The names that ``jax.default_backend()`` has for them.
+        untried: The platforms for which programs are lowered, while nothing was compiled or run.
         stand_ins: The lowerings by which a CPU runs, in tests, what this device would run; none
             for a CPU.
         races: Whether several threads may write one element there, in an unknown order.
@@ -300,6 +301,7 @@ class Device:
     english: str
     platforms: tuple[str, ...]
     backends: tuple[str, ...]
+    untried: tuple[str, ...]
     stand_ins: tuple[str, ...]
     races: bool
     reason: str | None = None

@@ -24,6 +24,8 @@ RESULTS = ROOT / "conformance/benchmarks/results"
 #: The launches and bytes of calls, and of portable training steps, as compiled for a GPU.
 COUNTED = ROOT / "conformance/lab/compiled/costs.json"
 STEPS = ROOT / "conformance/lab/compiled/portable_steps.json"
+#: The same of calls with kernels and without them.
+WITHOUT_KERNELS = ROOT / "conformance/lab/compiled/without_kernels.json"
 #: The sides of a case of these files.
 SIDES = ("on", "unlikely", "off", "plain")
 #: The prefix of the names of calls of the suite, whose sizes are too small for a user.

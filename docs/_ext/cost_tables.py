@@ -152,6 +152,28 @@ def portable_steps(path: Path = cost_files.STEPS) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
+def without_kernels(path: Path = cost_files.WITHOUT_KERNELS) -> Iterator[str]:
+    """Yields the launches and bytes of calls with kernels and without, as Markdown."""
+    counts = cost_files.read_counts(path)
+    yield "# Calls with kernels and without them"
+    yield ""
+    yield f"- {_compiled(counts)}"
+    yield "- In brackets: the bytes without kernels, as a multiple of the bytes with kernels."
+    yield "- *Unknown*: the loop runs as often as the values of the indices ask for."
+    yield ""
+    yield "| call | without kernels | launches | bytes | launches, without | bytes, without |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for name, case in counts["cases"].items():
+        own, other = case["with"], case["without"]
+        cells = [case["replacement"], str(own["launches"]), _bytes(own["bytes"])]
+        if other is None:
+            cells += ["unknown", "unknown"]
+        else:
+            times = other["bytes"] / own["bytes"]
+            cells += [str(other["launches"]), f"{_bytes(other['bytes'])} ({times:.1f})"]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
 def _compiled(counts: Mapping[str, Any]) -> str:
     target, release = counts["target"].upper(), counts["jax"]
     return f"Compiled for one {target} by XLA of jax {release}; nothing ran."
@@ -177,6 +199,7 @@ def all_tables() -> Mapping[str, Table]:
     known = {
         "costs": Table(cost_files.COUNTED, every_case),
         "portable_steps": Table(cost_files.STEPS, portable_steps),
+        "without_kernels": Table(cost_files.WITHOUT_KERNELS, without_kernels),
         "elementary_arguments": Table(findings.REPORT, findings.table),
     }
     drawn = pictures.pictures()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import cost_files
 import cost_tables
+from conformance.lab.compiled import without_kernels
 from conformance.lab.elementary import findings
 
 
@@ -43,3 +44,14 @@ def test_the_page_shows_the_trial_of_every_argument(page_html: Callable[[str], s
     for name, each in findings.read().items():
         tried = f"{each['dtypes']['float32']['tried']:,}"
         assert any(f">{name}</span>" in row and tried in row for row in rows)
+
+
+def test_the_table_of_kernels_has_the_cost_without_them() -> None:
+    lines = list(cost_tables.without_kernels())
+    cases = json.loads(cost_files.WITHOUT_KERNELS.read_text(encoding="utf-8"))["cases"]
+    assert list(cases) == list(without_kernels.REPLACEMENTS)
+    assert [line.split(" | ")[0][2:] for line in lines][-len(cases) :] == list(cases)
+    own, other = (cases["mode-512-1024"][side]["launches"] for side in ("with", "without"))
+    (line,) = (line for line in lines if line.startswith("| mode-512-1024 "))
+    assert line.endswith(f"| a sort of each row | {own} | 2.1 MB | {other} | 18.9 MB (8.9) |")
+    assert any(line.endswith("| unknown | unknown |") for line in lines)

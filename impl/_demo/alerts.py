@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 import impl
 from impl._demo.report import Report
+from impl._kernels import pallas
 
 
 def lower_kthvalue(profile: str) -> str:
@@ -44,6 +45,11 @@ def show(report: Report) -> None:
     )
     names = kernels(lower_kthvalue("complete"))
     report.text(f'profile="complete" lowers to the kernels: {", ".join(names) or "(none)"}')
+    reason = pallas.reason_missing()
+    if reason is not None:
+        report.text(f"There are no kernels: {reason}.")
+        report.claim("there it is computed by XLA's operations", holds=not names)
+        return
     report.claim(
         "there it is an ordered kernel, and no atomic one",
         holds=bool(names) and all("_ordered" in name for name in names),

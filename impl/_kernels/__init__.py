@@ -18,7 +18,8 @@ atomics would, or JAX has an operation of its own, no kernel races.
 
 Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
 ``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
-and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
+and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is first needed. It tells
+whether there is a backend.
 
 A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
 lowerings import this package, and a file of kernels is imported at its first use.

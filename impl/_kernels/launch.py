@@ -26,6 +26,7 @@ import numpy as np
 from impl._core import jax_internals, numerics
 from impl._core.shard_axes import aligned
 from impl._families.reductions import Reduction
+from impl._kernels import pallas
 from impl._kernels import triton as backend
 from impl._mode.emulation import Seed
 
@@ -51,11 +52,18 @@ class Launch:
         fill: With ``interpret``, whether the memory of a result starts with the known value of
             fresh memory; otherwise it starts with zeros. The two results differ where a kernel
             leaves an element unwritten.
+        has_kernels: Whether there is a backend. Without one, lowerings for CUDA take operations of
+            XLA, and a seed permutes the updates of their atomic path alone.
     """
 
     interpret: bool = False
     seed: int | Seed | None = None
     fill: bool = True
+    has_kernels: bool = True
+
+    def possible(self) -> Launch:
+        """Returns these settings, without kernels if this process has no backend for them."""
+        return dataclasses.replace(self, has_kernels=pallas.reason_missing() is None)
 
     @overload
     def __call__(

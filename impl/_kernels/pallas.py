@@ -1,12 +1,19 @@
-"""Pallas, which is imported when a kernel is traced.
+"""Pallas and its Triton backend, which are imported when a kernel is first needed.
 
-It takes as long to import as a fifth of this package, and most programs launch no kernel. Kernels
+They take as long to import as a fifth of this package, and most programs launch no kernel. Kernels
 write ``pl.store`` as if this module were ``jax.experimental.pallas``.
+
+JAX deprecates the Triton backend since 0.11.0. ``reason_missing`` tells whether the installed JAX
+still has it; without it, the lowerings take operations of XLA.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import TYPE_CHECKING, Any
+
+import jax
 
 if TYPE_CHECKING:
     from jax.experimental.pallas import *  # noqa: F403
@@ -18,3 +25,33 @@ else:
         from jax.experimental.pallas import triton  # noqa: PLC0415
 
         return triton if name == "triton" else getattr(pallas, name)
+
+
+#: The modules of the backend, and the names that kernels use of each.
+PARTS = {
+    "jax.experimental.pallas": ("cdiv", "next_power_of_2", "pallas_call", "program_id"),
+    "jax.experimental.pallas.triton": (
+        *("CompilerParams", "load", "store"),
+        *("atomic_add", "atomic_xchg", "elementwise_inline_asm"),
+    ),
+}
+
+
+@functools.cache
+def reason_missing() -> str | None:
+    """Returns why kernels cannot be launched in this process; None if they can.
+
+    The first call imports the backend, and each later call returns the same answer. Programs that
+    JAX has compiled keep the lowering that they have.
+    """
+    for module, names in PARTS.items():
+        try:
+            part = importlib.import_module(module)
+        except (ImportError, AttributeError, Warning) as error:
+            # A filter of warnings may make an error of JAX's deprecation.
+            kind = type(error).__name__
+            return f"jax {jax.__version__} cannot import {module} ({kind}: {error})"
+        lacking = [name for name in names if not hasattr(part, name)]
+        if lacking:
+            return f"jax {jax.__version__} has no {', '.join(lacking)} in {module}"
+    return None

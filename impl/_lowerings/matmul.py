@@ -60,8 +60,11 @@ def atomic_xla(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:
 def ordered_kernel(a: jax.Array, b: jax.Array, *, precision: str, launch: Launch) -> jax.Array:
     """Computes the product by a kernel that no autotuning changes.
 
-    XLA multiplies integers, which are exact in any order.
+    XLA multiplies integers, which are exact in any order. Without kernels it multiplies all, and
+    repeats only if it times no kernels of its own (``impl.compile_options``).
     """
+    if not launch.has_kernels:
+        return ordered_xla(a, b, precision=precision)
     run = functools.partial(ordered_kernel, precision=precision, launch=launch)
     batch, rows, terms = a.shape
     columns = b.shape[2]

@@ -123,7 +123,7 @@ def ordered_kernel(
     """Computes ``ordered_xla`` by kernels, a tile of the array in each kernel instance."""
     # Parts of complex numbers: an operand has two, and a recurrence has two operands.
     together = 2 if len(parts) // (2 if by == "affine" else 1) == 2 else 1
-    if not _kernels.scan_tiles.takes(parts, together=together):
+    if not (launch.has_kernels and _kernels.scan_tiles.takes(parts, together=together)):
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
         wide = _without_lag(wide, reverse=reverse) if lagged else wide
         out = _whole_arrays(wide, by, reverse=reverse)
@@ -201,7 +201,8 @@ def tangents_kernel(
 ) -> jax.Array:
     """Computes ``tangents_xla`` by kernels that make the factors and the products."""
     arrays: Parts = (values, out, dot)
-    if jnp.iscomplexobj(dot) or dot.size == 0 or not _kernels.scan_tiles.takes(arrays):
+    is_real = launch.has_kernels and not jnp.iscomplexobj(dot)
+    if dot.size == 0 or not (is_real and _kernels.scan_tiles.takes(arrays)):
         how: dict[str, Any] = {"by": by, "reverse": reverse, "transposed": transposed}
         recurrence = functools.partial(ordered_kernel, by="affine", launch=launch)
         return tangents(values, out, dot, recurrence=recurrence, times=_times, **how)

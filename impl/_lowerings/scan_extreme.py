@@ -76,7 +76,7 @@ def extreme_kernel(
     """Computes ``extreme_cpu`` by kernels, a tile of the array in each kernel instance."""
     # The backend loads no bools. The kernels widen other dtypes.
     parts = (values.astype(jnp.int8) if values.dtype == jnp.bool_ else values,)
-    if values.size == 0 or not _kernels.scan_tiles.takes(parts):
+    if values.size == 0 or not (launch.has_kernels and _kernels.scan_tiles.takes(parts)):
         return extreme_xla(values, by=by)
     extremes, positions = _kernels.scan_tiles.scan(
         parts,

@@ -40,7 +40,7 @@ from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, product
 from impl._families.reductions import ADD, Reduction
 from impl._families.replicas import Replicas
-from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._kernels.launch import MAX_ELEMENTS, Launch, scheduled
 
 Scatter = Callable[..., jax.Array]
 
@@ -282,15 +282,19 @@ def _atomic_kernel(
     """Combines all contributions in one pass of atomics, by XLA's scatter if it has the atomics.
 
     An atomic of the kernel backend waits for all writes before it. So the kernel is only for
-    reductions that XLA compiles to a loop of compare and swap, and for a schedule of tests.
+    reductions that XLA compiles to a loop of compare and swap, and for a schedule of tests. Without
+    kernels, a schedule permutes the contributions of XLA's scatter.
     """
     native = _has_atomics(operand.dtype, reduction) and not (
         launch.interpret and jnp.issubdtype(operand.dtype, jnp.floating)
     )
     count = updates.size // updates.shape[1] * indices.shape[1]
     large = max(operand.size, updates.size, count) > MAX_ELEMENTS
-    if native or large:
+    if native or large or not launch.has_kernels:
         values = contributions(updates, weights, sources, 0, indices.shape[1])
+        if not native and launch.seed:
+            order = scheduled(launch.seed, indices.shape[1], salt=0)
+            indices, values = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, values))
         if jnp.issubdtype(operand.dtype, jnp.integer) and reduction is ADD and not large:
             return _add_integers(operand, indices, values)
         return xla_scatter(reduction, operand, indices, values)

@@ -66,6 +66,7 @@ def exact(
     """
     if operand.size == 0:
         return operand
+    has_kernels = launch is not None and launch.has_kernels
     options: dict[str, Any] = {"target": target, "launch": launch, "empty": empty}
     options |= {"weights": weights, "sources": sources}
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
@@ -74,9 +75,9 @@ def exact(
     if updates.size == 0:
         none = jnp.zeros((operand.shape[0], 0, operand.shape[2]), accumulator(operand.dtype))
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
-        how = _How(target, launch, empty)
+        how = _How(target, launch if has_kernels else None, empty)
         return _add(operand, nowhere, vary_like(none, operand, updates), how)
-    if weights is not None and launch is not None and _is_wide(operand, indices):
+    if weights is not None and launch is not None and has_kernels and _is_wide(operand, indices):
         products = functools.partial(_products, launch=launch, empty=empty)
         return products(operand, indices, updates, weights, sources)
     wide = accumulator(updates.dtype)
@@ -86,7 +87,7 @@ def exact(
     if launch is not None and launch.seed:
         order = scheduled(launch.seed, indices.shape[1], salt=0)
         indices, terms = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, terms))
-    return _add(operand, indices, terms, _How(target, launch, empty))
+    return _add(operand, indices, terms, _How(target, launch if has_kernels else None, empty))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,6 +58,8 @@ def ordered_kernel(
     launch: Launch,
 ) -> jax.Array:
     """Computes the panel order by kernels, with one lane for each chain."""
+    if not launch.has_kernels:
+        return ordered_xla(operand, indices, updates, reduction=reduction)
     options: dict[str, Any] = {"reduction": reduction, "launch": launch}
     return _fold_contributions(
         operand,

@@ -54,7 +54,7 @@ def ordered_kernel(
     values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
 ) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    if values.size > MAX_ELEMENTS:
+    if values.size > MAX_ELEMENTS or not launch.has_kernels:
         return ordered_xla(values, ranks, nan_first=nan_first)
     find = functools.partial(_kernels.select_kth.first_position, launch=launch, nan_first=nan_first)
     return _position_of_kth(values, ranks, find)

@@ -131,6 +131,8 @@ def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: L
     Where ``count`` is large it calls ``argsort_xla``, since XLA's own sort is a kernel already.
     """
     size, n = values.size, values.shape[1]
+    if not launch.has_kernels:
+        return argsort_xla(values, count=count, descending=descending)
     many = 2 * count > n or _kernels.sort_top.parts_of(axis_to_rows(values), count) is None
     if count == 0 or size == 0 or size > MAX_ELEMENTS or many:
         return argsort_xla(values, count=count, descending=descending)
@@ -182,6 +184,8 @@ def most_frequent_kernel(values: jax.Array, *, launch: Launch) -> jax.Array:
 
     A kernel sorts rows that fit the registers of an instance; longer rows take XLA's own sort.
     """
+    if not launch.has_kernels:
+        return most_frequent_xla(values)
     rows = axis_to_rows(values)
     if not 0 < values.size <= MAX_ELEMENTS or not _kernels.sort_frequent.takes(rows):
         return most_frequent_xla(values)

@@ -38,6 +38,9 @@ from impl._soft_float64 import engines
 #: A computation on arrays; takes the primitive's parameters as keywords.
 Function: TypeAlias = Callable[..., Any]
 
+#: The primitives that launch kernels on a GPU.
+with_kernels: set[Primitive] = set()
+
 
 @dataclasses.dataclass(frozen=True)
 class Lowerings:
@@ -46,11 +49,14 @@ class Lowerings:
     Attributes:
         cpu: XLA operations that are fast on a CPU, and rely on its scatter being serial.
         xla: XLA operations that give the same bits on any device.
-        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` besides the parameters.
+        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` besides the parameters. If
+            ``launch`` has no kernels, it computes by XLA operations, with the same bits on the
+            ordered path.
         anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
             partition them. The other three are then exact too, in 64 bits. None if devices share
             work by the primitive's own axes.
         cpu_isolates: Whether ``cpu`` itself rounds the operands that it adds to.
+        launches: Whether ``kernel`` launches kernels, for some calls at least.
     """
 
     cpu: Function
@@ -58,16 +64,19 @@ class Lowerings:
     kernel: Function
     anywhere: Function | None = None
     cpu_isolates: bool = dataclasses.field(default=False, kw_only=True)
+    launches: bool = dataclasses.field(default=True, kw_only=True)
 
     @staticmethod
     def without_kernel(cpu: Function, xla: Function, *, cpu_isolates: bool = False) -> Lowerings:
         """Returns lowerings whose XLA operations serve as the kernel, since XLA fuses them."""
-        return Lowerings(cpu, xla, drop_parameter("launch", xla), cpu_isolates=cpu_isolates)
+        kernel = drop_parameter("launch", xla)
+        return Lowerings(cpu, xla, kernel, cpu_isolates=cpu_isolates, launches=False)
 
     def map(self, function: Callable[[Function], Function]) -> Lowerings:
         """Returns lowerings, each of which a function makes from one of these."""
         anywhere = None if self.anywhere is None else function(self.anywhere)
-        return Lowerings(function(self.cpu), function(self.xla), function(self.kernel), anywhere)
+        cpu, xla, kernel = map(function, (self.cpu, self.xla, self.kernel))
+        return Lowerings(cpu, xla, kernel, anywhere, launches=self.launches)
 
     def choose(self, platform: str, decision: Decision, *, exported: bool = False) -> Function:
         """Returns the lowering for ``platform``, or its stand-in under emulation.
@@ -82,10 +91,14 @@ class Lowerings:
             if emulation.lowering == "xla":
                 return self.xla
             launch = Launch(True, emulation.seed, fill=modes.fills())
-            return functools.partial(self.kernel, launch=launch)
+            return functools.partial(self.kernel, launch=self._possible(launch))
         if platform == "cuda" and not exported:
-            return functools.partial(self.kernel, launch=Launch())
+            return functools.partial(self.kernel, launch=self._possible(Launch()))
         return self.cpu if platform == "cpu" else self.xla
+
+    def _possible(self, launch: Launch) -> Launch:
+        """Returns the settings without kernels, if there are some and the backend is missing."""
+        return launch.possible() if self.launches else launch
 
 
 def new_primitive(
@@ -118,6 +131,8 @@ def new_primitive(
     primitive.multiple_results = multiple_results
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
+    if ordered.launches or (atomic is not None and atomic.launches):
+        with_kernels.add(primitive)
     register_per_platform(primitive, _Rule(name, ordered, atomic, axes, multiple_results, adds))
     return primitive
 

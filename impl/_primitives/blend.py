@@ -110,9 +110,11 @@ def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
 # The lowerings of a scatter, each of which becomes a lowering of the values.
 _by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
 _values = [by.map(_by_scatter) for by in scatter_accumulate.sums_of_products]
-_weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)
+_weights = _common.Lowerings(
+    lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla, launches=False
+)
 _sums = _common.Lowerings(
-    lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla, cpu_isolates=True
+    lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla, cpu_isolates=True, launches=False
 )
 
 

@@ -120,6 +120,7 @@ convolution_p = _common.new_primitive(
         _without_pullback(lowerings.atomic_cpu),
         _without_pullback(lowerings.atomic_xla),
         _without_pullback(lowerings.atomic_kernel),
+        launches=False,
     ),
     axes=_partitioning.LEFT_TO_XLA,
 )

@@ -121,7 +121,10 @@ def _batch_sort(args: Any, dims: Any, **params: Any) -> Any:
 
 
 _ordered_sort = _common.Lowerings(
-    cpu=lowerings.sort_cpu, xla=lowerings.sort_xla, kernel=lowerings.sort_kernel
+    cpu=lowerings.sort_cpu,
+    xla=lowerings.sort_xla,
+    kernel=lowerings.sort_kernel,
+    launches=False,
 )
 sort_p = _common.new_primitive(
     "samebits_sort",

@@ -181,6 +181,7 @@ sample_p = _common.new_primitive(
         xla=_exact_sample,
         kernel=_common.drop_parameter("launch", _exact_sample),
         anywhere=_exact_sample,
+        launches=False,
     ),
     _common.Lowerings.without_kernel(
         _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)

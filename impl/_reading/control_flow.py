@@ -155,6 +155,7 @@ _CALLS: Mapping[str, str] = {
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",  # The name of closed_call since jax 0.12.
     "jit": "jaxpr",
     "remat2": "jaxpr",
 }
@@ -162,7 +163,7 @@ _CALLS: Mapping[str, str] = {
 #: share its equations with equal ones outside.
 WRITTEN_OUT = _CALLS.keys() - {"remat2"}
 #: The calls that a person does not think of as a step of a program.
-PLAIN_CALLS = frozenset({"closed_call", "jit"})
+PLAIN_CALLS = frozenset({"closed_call", "eval_jaxpr", "jit"})
 #: The primitives with a body that runs in each iteration.
 LOOPS = frozenset({"scan", "while"})
 #: The parameters with the jaxprs of further equations, in the order of ``bodies``.
@@ -175,7 +176,7 @@ _HELD: Mapping[str, tuple[str, ...]] = {
 #: The primitives that run the jaxprs of their equations, and compute nothing else.
 HOLDERS = frozenset(
     {*_CALLS, *_HELD, "call", "composite", "custom_linear_solve", "custom_partitioning"}
-    | {"custom_vmap_call", "eval_jaxpr", "linear_call", "remat_opt", "run_state"}
+    | {"custom_vmap_call", "linear_call", "remat_opt", "run_state"}
     | {"xla_metadata_call"}
 )
 #: One of them also makes the mutable arrays that its jaxpr reads and writes.

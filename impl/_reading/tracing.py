@@ -79,12 +79,17 @@ def is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
 
 
+def platform_at_hand() -> str:
+    """Returns the platform of the default device of JAX, as a lowering names it."""
+    at_hand = jax.devices()[0]
+    if at_hand.platform != "gpu":
+        return str(at_hand.platform)
+    return "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
+
+
 def check_device(device: str) -> None:
     """Raises if the default device of JAX is another one."""
-    at_hand = jax.devices()[0]
-    platform = at_hand.platform
-    if platform == "gpu":
-        platform = "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
+    platform = platform_at_hand()
     if platform not in spec.load().devices[device].platforms:
         raise RuntimeError(
             f"audit(): level='compiled' compiles for the device at hand, which is {platform!r}, "

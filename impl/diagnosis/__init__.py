@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from impl._reading import tracing
 from impl.diagnosis import _environment, _program, _settings
 from impl.diagnosis._after import Ran
 from impl.diagnosis._report import Item, Report
@@ -39,16 +40,19 @@ def report(ran: Ran | None = None) -> Report:
     """Returns the doctor's report, also about a file that ran in this process."""
     refusal = _environment.refusal()
     platform, devices = _program.devices(refusal)
+    name = None if platform is None else tracing.platform_at_hand()
     settings = _settings.items(_environment.settings(), platform)
     return Report(
         platform,
         (
             *_program.versions(),
             devices,
+            *_program.untried(name),
             _program.threads(os.environ),
             *_program.mode(platform),
             *_program.seeds(None if ran is None else ran.watch),
             *_program.compiler(platform),
+            *_program.kernels(name),
             *([] if refusal is None else [_refused_flags(refusal)]),
             *sorted(settings, key=lambda item: _settings.SECTIONS.index(item.section)),
             *(() if ran is None else ran.items()),

@@ -22,6 +22,7 @@ import jax
 
 import spec
 from impl import programs
+from impl._kernels import pallas
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
@@ -73,6 +74,23 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
         reason = "With the guarantee portable, no device and no number of devices changes bits."
         return platform, Item("Devices", "devices", value, "fixed", reason)
     return platform, Item("Devices", "devices", value, "varies per machine", reason)
+
+
+def untried(platform: str | None) -> Iterator[Item]:
+    """Yields an item if programs are lowered for a platform on which nothing has run.
+
+    Args:
+        platform: The platform, as a lowering names it; None if JAX has none.
+    """
+    if any(platform in device.untried for device in spec.load().devices.values()):
+        yield Item(
+            "Devices",
+            "platform",
+            platform,
+            "varies per machine",
+            f"Programs are lowered for {platform}, and no release of samebits has run on it.",
+            "Run python -m conformance run --device cuda --report gpu.json, and report the file.",
+        )
 
 
 def _all_is_portable() -> bool:
@@ -220,6 +238,30 @@ def _watched_seed(name: str, state: Global) -> Item:
     if state.seeded:
         return Item(section, name, "a seed", "fixed", "The program seeded it before it drew.")
     return Item(section, name, None, "fixed", "The program drew nothing from it.")
+
+
+def kernels(platform: str | None) -> Iterator[Item]:
+    """Yields the item of the backend of kernels, which only the platform ``cuda`` uses.
+
+    Args:
+        platform: The platform, as a lowering names it; None if JAX has none.
+    """
+    if platform != "cuda":
+        return
+    section, name = "Kernels", "Pallas' Triton backend"
+    reason = pallas.reason_missing()
+    if reason is None:
+        yield Item(section, name, "found", "fixed", "Operations of impl launch kernels on a GPU.")
+        return
+    yield Item(
+        section,
+        name,
+        None,
+        "fixed",
+        f"XLA's operations replace the kernels of impl, and move more bytes: {reason}. Ordered "
+        "paths keep their bits. Products and convolutions repeat if XLA times no kernels, as in "
+        "impl.jit.",
+    )
 
 
 def compiler(platform: str | None) -> Iterator[Item]:

@@ -9,6 +9,7 @@ import pytest
 import impl
 from impl._mode import modes
 from impl.tests._state import restored_state as restored_state
+from impl.tests.support.backend import pytest_runtest_setup as pytest_runtest_setup
 from impl.tests.support.lowerings import LOWERINGS, STAND_INS
 
 

@@ -30,7 +30,7 @@ import impl
 from conformance.lab.portable import programs
 from conformance.lab.readers import stablehlo
 
-PLATFORMS = ("cpu", "cuda")
+PLATFORMS = ("cpu", "cuda", "rocm")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
 _FOLDS = ("reduce", "reduce_window", "scatter", "all_reduce", "reduce_scatter", "scan")
 #: The operations whose bodies only say how two elements are combined or compared.

@@ -1,12 +1,14 @@
 """The parts of JAX that impl uses although JAX's documentation does not promise to keep them.
 
-Such a use is either in a function of this package or one of ``NAMES``. A test finds every other
-use, and tests with each supported JAX that all of these names still exist and do what impl needs.
+Such a use is either in a function of this package or one of ``parts.NAMES``. A test finds every
+other use, and tests with each supported JAX that all of these names still exist and do what impl
+needs. ``parts`` looks for them when this package is imported.
 
 ================  ================================================================================
 Module            Parts of JAX
 ================  ================================================================================
 this one          types, settings, traces, caches, the parameters of equations
+``parts``         the names of all parts, and the error about one that is missing
 ``releases``      every test of the release of JAX
 ``jaxprs``        jaxprs that impl rewrites
 ``lowering``      the contexts of lowering rules, and modules
@@ -21,10 +23,14 @@ this one          types, settings, traces, caches, the parameters of equations
 
 from __future__ import annotations
 
+# It looks for all parts before the imports below would fail, with an error that says more.
+from impl._core.jax_internals import parts
+
+# isort: split
+
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeGuard, TypeVar
 
 import jax
@@ -37,29 +43,6 @@ from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
 from impl._core.jax_internals import tags
-
-#: Modules of JAX that are undocumented, or in part. ``NAMES`` has each name used from them.
-MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
-
-#: The use of each name. JAX's tutorial on primitives has most of them.
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "jax.core.ShapedArray": "the abstract value of a primitive without operands",
-        "jax.core.Tracer": "to tell a traced value from a known one",
-        "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
-        "jax.interpreters.ad.defbilinear": "the derivatives of a product",
-        "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
-        "jax.interpreters.ad.deflinear2": "the derivatives of a linear primitive",
-        "jax.interpreters.ad.instantiate_zeros": "to make an array of a symbolic zero",
-        "jax.interpreters.ad.is_undefined_primal": "to find the operand to differentiate by",
-        "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",
-        "jax.interpreters.ad.primitive_transposes": "to register a transpose rule",
-        "jax.interpreters.batching.primitive_batchers": "to register a batching rule",
-        "jax.interpreters.mlir.lower_fun": "to make a lowering rule of a function",
-        "jax.interpreters.mlir.register_lowering": "to register a lowering rule for a platform",
-        "jax.interpreters.xla.apply_primitive": "to evaluate a primitive outside of jit",
-    }
-)
 
 #: The name of the primitives of products and convolutions. JAX gives this name to a wrapper of
 #: cuDNN's product. By it, policies of ``jax.checkpoint`` such as ``dots_saveable`` recognize
@@ -325,7 +308,7 @@ def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[.
         entries = {name: table[primitive] for name, table in tables.items() if primitive in table}
         rules = {name: (entry.rule, entry.inline) for name, entry in entries.items()}
     except (AttributeError, TypeError) as error:
-        raise LookupError(f"JAX {jax.__version__} keeps lowering rules elsewhere") from error
+        raise parts.changed("keeps lowering rules elsewhere") from error
     if not rules or not all(callable(rule) for rule, _ in rules.values()):
-        raise LookupError(f"JAX {jax.__version__} has no lowering rule of {primitive.name!r}")
+        raise parts.changed(f"has no lowering rule of {primitive.name!r}")
     return rules

@@ -19,7 +19,7 @@ from jax._src import core, source_info_util
 from jax._src.interpreters import ad as private_ad
 from jax.interpreters import ad
 
-from impl._core.jax_internals import tags
+from impl._core.jax_internals import parts, tags
 
 # JAX stores lines of source with each equation. With the mode off these lines are the same as in
 # plain JAX, so JAX must skip the functions of this module.
@@ -49,7 +49,7 @@ def add_at_once(keeps: Callable[[Any], bool], add: Add) -> None:
     """
     kind: Any = getattr(private_ad, "ValAccum", None)
     if not all(callable(getattr(kind, name, None)) for name in ("accum", "freeze")):
-        raise LookupError("this release of JAX accumulates cotangents in another way")
+        raise parts.changed("accumulates cotangents in another way")
     jax_accum, jax_freeze = kind.accum, kind.freeze
 
     def finish(accumulator: Any) -> None:

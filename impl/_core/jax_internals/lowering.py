@@ -26,7 +26,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import enables_x64, exports, forgotten, jaxprs, tags
+from impl._core.jax_internals import enables_x64, exports, forgotten, jaxprs, parts, tags
 from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, whose other keys are equations.
@@ -309,7 +309,7 @@ def primitives() -> Iterator[Primitive]:
         tables = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]  # noqa: SLF001
         known = {primitive: None for table in tables for primitive in table}
     except (AttributeError, TypeError) as error:
-        raise LookupError("this release of JAX keeps lowering rules elsewhere") from error
+        raise parts.changed("keeps lowering rules elsewhere") from error
     yield from known
 
 

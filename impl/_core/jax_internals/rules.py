@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir as private_mlir
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
-from impl._core.jax_internals import ClosedJaxpr, Primitive
+from impl._core.jax_internals import ClosedJaxpr, Primitive, parts
 
 Rule: TypeAlias = Callable[..., Any]
 #: Maps a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
@@ -45,7 +45,7 @@ def replace(replacement: Replacement) -> None:
     original = getattr(private_mlir, _FINDS, None)
     if not hasattr(original, _OURS):
         if not callable(original) or tuple(inspect.signature(original).parameters) != _PARAMETERS:
-            raise LookupError(f"JAX {jax.__version__} finds lowering rules in another way")
+            raise parts.changed("finds lowering rules in another way")
         setattr(private_mlir, _FINDS, _finding(original))
     if replacement not in replacements:
         replacements.append(replacement)

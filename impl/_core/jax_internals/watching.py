@@ -8,9 +8,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
-
-from impl._core.jax_internals import jaxprs
+from impl._core.jax_internals import jaxprs, parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +64,7 @@ def watched_programs(
         lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
         unsafe_call = executable.unsafe_call
     except (ImportError, AttributeError) as error:
-        raise LookupError(f"JAX {jax.__version__} lowers programs elsewhere") from error
+        raise parts.changed("lowers programs elsewhere") from error
 
     def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))

@@ -108,13 +108,17 @@ def _scatter_add(
     )
     stand_in = emulation.current()
     if stand_in is not None and stand_in.seed:
-        has_kernels = stand_in.lowering == "kernel"
-        launch = Launch(True, stand_in.seed, fill=modes.fills()) if has_kernels else None
+        launch = Launch(True, stand_in.seed, fill=modes.fills()).possible()
+        has_kernels = stand_in.lowering == "kernel" and launch.has_kernels
         # The schedule permutes the updates, so sorted indices are no longer sorted.
-        atomics = functools.partial(add, indices_are_sorted=False, target="device", launch=launch)
+        atomics = functools.partial(
+            add, indices_are_sorted=False, target="device", launch=launch if has_kernels else None
+        )
         return schedule.under(stand_in.seed, atomics, dimension_numbers, *operands)
     target: scatter.Target = "device" if arithmetic.are_kept_on(platforms) else "cpu"
-    has_kernels = tuple(platforms) == ("cuda",) and not is_exported
+    has_kernels = (
+        tuple(platforms) == ("cuda",) and not is_exported and Launch().possible().has_kernels
+    )
     return add(
         *operands,
         indices_are_sorted=indices_are_sorted,

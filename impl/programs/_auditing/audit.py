@@ -118,6 +118,7 @@ def audit(
             remarks = _of_shardings(args, kwargs)
         if rules.holds():
             remarks += notes.notes(sites, mode) + notes.of_loops(closed.jaxpr, mode)
+        remarks += notes.of_kernels(sites, platform)
         return Report(device, rules.in_words(mode), grouped(findings), count, level, remarks)
 
     return run

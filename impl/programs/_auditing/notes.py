@@ -1,4 +1,4 @@
-"""The notes of an audit under the guarantee ``portable``: facts that no rule changes."""
+"""The notes of an audit: facts that no rule changes, most of them under ``portable``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import rules, tags
+from impl._kernels import pallas
 from impl._mode.modes import Mode
 from impl._portable import classes, unknown
 from impl._portable.carried_sums.lower import carried_sums
+from impl._primitives import _common
 from impl._reading import control_flow, source
 from impl._reading.walk import Site
 from spec import releases_of_jax
@@ -101,6 +103,25 @@ def of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
             "iterations gives other bits."
         )
     return tuple(found)
+
+
+def of_kernels(sites: Iterable[Site], platform: str) -> tuple[str, ...]:
+    """Returns a note if operations of impl would launch kernels, and their backend is missing.
+
+    Args:
+        sites: The equations of a program.
+        platform: The platform that it is lowered for.
+    """
+    count = sum(site.equation.primitive in _common.with_kernels for site in sites)
+    reason = pallas.reason_missing() if count and platform == "cuda" else None
+    if reason is None:
+        return ()
+    text = (
+        f"This process has no kernels: {reason}. XLA's operations compute {count} equations of "
+        "impl: they keep the bits of ordered paths, and move more bytes. Matrix products and "
+        "convolutions repeat only if XLA times no kernels, as with `impl.compile_options`."
+    )
+    return (text,)
 
 
 def _scans(jaxpr: Any, outside: source.Lines, mode: Mode) -> Iterator[tuple[Any, Any, Mode]]:

@@ -65,6 +65,7 @@ def test_interpreted_kernels_run_inside_shard_map(op):
     assert_all_same_bits(results, want)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("check_vma", [True, False])
 @each_kernel
 def test_kernels_are_lowered_inside_shard_map(op, check_vma):

@@ -51,6 +51,7 @@ def assert_rows_are_added(function, operand, updates, negate=False):
         assert_same(np.asarray(function(operand, keys, updates)), want)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("dtype", "seed"),
     [
@@ -81,6 +82,7 @@ def _kernels(seed, **options):
     return run
 
 
+@pytest.mark.triton
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("part", "dtype"), [(4, "float32"), (4, "bfloat16"), (4, "float16"), (64, "bfloat16")]
@@ -107,6 +109,7 @@ def test_results_in_doubt_are_computed_exactly(rng, monkeypatch, dtype, part):
     assert calls
 
 
+@pytest.mark.triton
 @pytest.mark.once
 def test_products_of_rows_and_weights_are_rounded_and_added(rng):
     launch = Launch(interpret=True, seed=4)
@@ -134,6 +137,7 @@ def test_products_of_rows_and_weights_are_rounded_and_added(rng):
     assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_hard_terms_of_rows_have_the_bits_of_the_oracle(rng, dtype):
     terms = hard_matrix(rng, N + SIZE, dtype)
@@ -170,6 +174,7 @@ def _on_device(value):
     return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
+@pytest.mark.triton
 def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
     monkeypatch.setattr(scatter_sorted, "_BITONIC", 0)
     launch = Launch(interpret=True, seed=3)
@@ -186,6 +191,7 @@ def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
     assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH)))
 
 
+@pytest.mark.triton
 @pytest.mark.once
 @pytest.mark.once
 def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
@@ -213,6 +219,7 @@ def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
     assert_same(np.asarray(dot), 2 * np.asarray(got))
 
 
+@pytest.mark.triton
 @pytest.mark.once
 def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
     calls = []

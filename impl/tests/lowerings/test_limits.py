@@ -23,6 +23,7 @@ def launches(function, *operands):
     return "pallas_call" in str(jax.make_jaxpr(function)(*shapes))
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("shape", "dtype", "small"),
     [
@@ -40,12 +41,14 @@ def test_scans(shape, dtype, small):
     assert launches(ordered, (shape, dtype)) == small
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(("rows", "small"), [(40_000, True), (50_000, False)])
 def test_selections(rows, small):
     find = functools.partial(select_kth.ordered_kernel, launch=LAUNCH)
     assert launches(find, ((rows, 50_000, 1), jnp.uint8), ((rows, 1, 1), jnp.int32)) == small
 
 
+@pytest.mark.triton
 def test_scatters_to_more_destinations_than_the_longest_panel_of_int32():
     run = functools.partial(
         scatter_accumulate_ordered.ordered_kernel, reduction=reductions.ADD, launch=LAUNCH

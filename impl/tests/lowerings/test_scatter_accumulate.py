@@ -29,7 +29,7 @@ from impl.tests.lowerings._contributions import (
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 
-SCHEDULED = Launch(interpret=True, seed=1)
+SCHEDULED = Launch(interpret=True, seed=1).possible()
 
 PRODUCTS = {
     "cpu": scatter_accumulate_cpu.ordered_cpu,
@@ -43,7 +43,9 @@ SUMS = {
 }
 ATOMIC = {
     "xla": scatter_accumulate.atomic_xla,
-    "kernel": functools.partial(scatter_accumulate.atomic_kernel, launch=Launch(interpret=True)),
+    "kernel": functools.partial(
+        scatter_accumulate.atomic_kernel, launch=Launch(interpret=True).possible()
+    ),
 }
 
 
@@ -128,7 +130,7 @@ def test_sums_of_16_bits_with_the_mode_off_are_of_no_wider_arrays(monkeypatch, d
     arrays = jnp.ones((1, 5, 2), dtype), jnp.asarray([[[1], [1], [9]]]), jnp.ones((1, 3, 2), dtype)
 
     def add(*arrays, by=reductions.ADD, launch=None, **options):
-        options |= {"reduction": by, "launch": launch or Launch()}
+        options |= {"reduction": by, "launch": launch or Launch().possible()}
         return scatter_accumulate.atomic_kernel(*arrays, **options)
 
     assert "f32" not in str(jax.make_jaxpr(add)(*arrays))

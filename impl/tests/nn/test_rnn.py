@@ -276,6 +276,7 @@ def test_dropout_of_rnn_tanh_is_between_layers_and_does_not_depend_on_the_layout
     assert_same_bits(*run_one_layer(*arrays))
 
 
+@pytest.mark.triton
 def test_with_the_mode_a_gpu_computes_lstm_by_kernels_and_without_a_race():
     arrays = SMALL_LSTM.arrays()
 

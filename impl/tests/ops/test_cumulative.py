@@ -101,6 +101,7 @@ def test_products_of_narrow_floats_are_wide_in_every_step():
     assert_same_bits(gradient, gradient_of_cumulative_product(weight, values))
 
 
+@pytest.mark.triton
 @every_op
 def test_kernels_of_a_gpu(op):
 
@@ -115,6 +116,7 @@ def test_kernels_of_a_gpu(op):
             assert "stablehlo.scatter" not in lowered.as_text()
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("op", ["cumprod", "logcumsumexp"])
 def test_gradients_of_rows_are_one_kernel_more(op):
     x = jnp.ones((3, 4096))
@@ -125,6 +127,7 @@ def test_gradients_of_rows_are_one_kernel_more(op):
         assert outside not in text
 
 
+@pytest.mark.triton
 def test_sums_with_the_mode_off_are_those_of_jax():
     for dtype in (jnp.float32, jnp.complex64):
         x = jnp.ones((3, 40), dtype)

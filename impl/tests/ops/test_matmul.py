@@ -82,6 +82,7 @@ def test_a_schedule_changes_no_bits(rng):
     np.testing.assert_allclose(out, a.astype(np.float64) @ b, rtol=1e-3, atol=1)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -153,6 +154,7 @@ def test_shard_map_in_another_lowering(rng):
     assert_same_bits(gradient, a.sum(0)[:, None] + np.zeros_like(b))
 
 
+@pytest.mark.triton
 def test_a_gpu_gets_a_kernel_that_nothing_tunes_and_without_the_mode_a_product():
     x = jnp.ones((20, 20))
 

@@ -25,6 +25,7 @@ def test_the_median_of_all_is_the_first_of_its_equals_on_every_path():
             assert_all_same_bits(both(x), (x[1], x[4]), lowering)
 
 
+@pytest.mark.triton
 def test_kernels_of_a_gpu():
     x = jnp.ones((4, 3))
     for mode in (False, True):

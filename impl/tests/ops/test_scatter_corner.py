@@ -202,6 +202,7 @@ def test_elements_without_updates_keep_their_bits(name):
             assert_same_bits(got[:3], initial[:3])
 
 
+@pytest.mark.triton
 @complete
 @pytest.mark.parametrize(
     ("op", "arguments", "want"),

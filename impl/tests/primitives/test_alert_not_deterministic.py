@@ -13,7 +13,7 @@ import pytest
 
 import impl
 from impl.testing import emulate, lower
-from impl.tests.support.programs import EXACT, kernels, scatters_floats, user_module
+from impl.tests.support.programs import EXACT, HAS_KERNELS, kernels, scatters_floats, user_module
 
 X = np.array([3.0, 1.0, 2.0], np.float32)
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -107,7 +107,8 @@ def test_lowering_for_cuda(function, caller):
         pytest.warns(UserWarning, match=f"^{caller} does"),
     ):
         lowered = lower(function, X)
-    assert kernels(lowered) or scatters_floats(lowered.as_text())
+    if HAS_KERNELS:
+        assert kernels(lowered) or scatters_floats(lowered.as_text())
     with impl.deterministic(profile="complete"):
         lower(function, X)
 

@@ -13,13 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 from jax.extend.core import Primitive
 
 import impl
 import spec
 from impl._core import native_scatter
+from impl._kernels import pallas as pl
 from impl.tests.programs import texts
 from impl.tests.support.programs import scatters_floats
 
@@ -207,21 +206,22 @@ def stores(x, out):
 def adds(x, out):
     @pl.when(x[0] > 0)
     def _():
-        triton.atomic_add(out, (0,), x[0].astype(out.dtype))
+        pl.triton.atomic_add(out, (0,), x[0].astype(out.dtype))
 
 
 def takes_the_largest(x, out):
-    triton.atomic_max(out, (0,), x[0])
+    pl.triton.atomic_max(out, (0,), x[0])
 
 
 def swaps(x, out):
-    triton.atomic_xchg(out, (0,), x[0])
+    pl.triton.atomic_xchg(out, (0,), x[0])
 
 
 def locks(_, out):
-    triton.atomic_cas(out, 0, 1)
+    pl.triton.atomic_cas(out, 0, 1)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("kernel", "shape", "dtype", "varies"),
     [

@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plgpu
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import spec
+from impl._kernels import pallas as pl
 from impl._reading import facts
 from impl._reading.values import Scope
 from impl._reading.walk import walk
@@ -132,12 +131,13 @@ def test_the_facts_of_a_pool(stride, overlaps):
     assert true_facts(gradient(pool), X, INDEX) == overlaps
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(("dtype", "atomics"), [("float32", {"float_atomics"}), ("int32", set())])
 def test_the_facts_of_a_kernel(dtype, atomics):
     def kernel(x, out):
         @pl.when(x[0] > 0)
         def _():
-            plgpu.atomic_add(out, (0,), x[0])
+            pl.triton.atomic_add(out, (0,), x[0])
 
     shape = jax.ShapeDtypeStruct((3,), dtype)
     assert true_facts(pl.pallas_call(kernel, out_shape=shape), jnp.ones(3, dtype)) == atomics

@@ -8,6 +8,7 @@ import jax
 import impl
 from impl._core.jax_internals import jaxprs, releases
 from impl._core.numerics import ANY_ORDER
+from impl._kernels import pallas
 from impl._reading.control_flow import every_jaxpr
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
@@ -34,8 +35,10 @@ def run_together(calls):
     return program({name: arguments for name, (_, *arguments) in calls.items()})
 
 
+#: Whether JAX has the backend of kernels.
+HAS_KERNELS = pallas.reason_missing() is None
 #: Whether XLA's scatter adds float32 on a GPU with the mode off; if not, a kernel does.
-XLA_ADDS = releases.FLOAT32_HAS_ATOMIC_ADD
+XLA_ADDS = releases.FLOAT32_HAS_ATOMIC_ADD or not HAS_KERNELS
 #: The kernels of such a sum.
 ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 

@@ -33,8 +33,8 @@ def found(function, platform, *operands):
     ("name", "platforms"),
     [
         # `nox -s gpu_compile` reads every program for every platform.
-        ("mixed_precision", ("cuda",)),
-        ("recurrent", ("cpu", "cuda")),
+        ("mixed_precision", ("cuda", "rocm")),
+        ("recurrent", ("cpu", "cuda", "rocm")),
         ("conv_net", ("cuda",)),
     ],
 )
@@ -42,6 +42,7 @@ def test_a_portable_program_has_nothing_that_differs_elsewhere(name, platforms):
     modules = code.lowered(name, platforms)
     for platform, module in modules.items():
         assert code.violations(module, platform) == []
+        assert "custom_call" not in str(module)
 
 
 def test_elementary_functions_have_nothing_that_differs_elsewhere():

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import impl
 from conformance.adapters._jax_programs import lower
@@ -24,6 +25,7 @@ def multiply(x):
     return impl.scatter_reduce(x, 0, INDEX[:, None], x[:2, :1], "prod")
 
 
+@pytest.mark.triton
 def test_a_race_is_found_in_an_atomic_kernel_and_not_in_an_ordered_one():
     text = lower(multiply, (X,), "cuda")
     assert stablehlo.races(text) == ["scatter_mul_atomic"]
@@ -42,6 +44,7 @@ def test_a_scatter_whose_error_is_bounded_is_no_race():
     assert stablehlo.races(text.replace(ANY_ORDER, "another"))
 
 
+@pytest.mark.triton
 def test_a_program_without_its_kernels_code_still_tells_paths_apart():
     off = lower(cumsum, (X,), "cuda")
     with impl.deterministic(profile="complete"):
@@ -71,6 +74,7 @@ def test_a_scatter_that_overwrites_is_a_race_of_any_dtype():
         assert stablehlo.races(text) == ["stablehlo.scatter"]
 
 
+@pytest.mark.triton
 def test_a_loop_that_is_longer_than_a_search_is_found():
     def serial(count):
         def step(k, x):

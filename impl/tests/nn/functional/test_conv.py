@@ -163,6 +163,7 @@ def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch,
     jax.tree.map(assert_same_bits, looped(), want)
 
 
+@pytest.mark.triton
 def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeypatch, rng):
     x, w = whole(rng, (3, 2, 9)), whole(rng, (4, 2, 3))
     monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 40)
@@ -237,6 +238,7 @@ def test_conv1d_inside_shard_map(rng):
             jax.tree.map(assert_same_bits, with_gradients(sharded)(x, w), want)
 
 
+@pytest.mark.triton
 def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_library():
     x, w = jnp.ones((1, 2, 9)), jnp.ones((3, 2, 3))
 
@@ -252,6 +254,7 @@ def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_li
     assert "product_ordered" not in off
 
 
+@pytest.mark.triton
 def test_the_gradient_of_the_bias_of_conv1d_has_no_reduction_whose_order_xla_chooses():
     x, w, b = jnp.ones((4, 2, 9)), jnp.ones((3, 2, 3)), jnp.ones(3)
 

@@ -1,0 +1,46 @@
+"""Platforms on which nothing has run: every op is lowered for them, and calls no library.
+
+A custom call is a call of a library or a kernel. Libraries of CUDA do not exist on a GPU of AMD.
+``conformance.lab.portable.code`` reads whole programs under ``portable`` in the same way.
+"""
+
+import re
+
+import jax
+import pytest
+from jax import export
+
+import impl
+import spec
+from impl._reading.tracing import platform_at_hand
+from impl.diagnosis import _program
+from impl.tests.every_op.public_ops import first_samples
+from impl.tests.support.programs import scatters_floats
+
+PLATFORMS = [name for device in spec.load().devices.values() for name in device.untried]
+#: A custom call in the text of StableHLO: @name, or the name as an attribute.
+CALL = re.compile(r"custom_call.*")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("sample", **first_samples())
+def test_every_op_is_exported_without_a_call_of_a_library(sample, platform):
+    with impl.deterministic(profile="complete"):
+        exported = export.export(jax.jit(sample.outputs), platforms=[platform])(*sample.arrays)
+    text = exported.mlir_module()
+    assert CALL.findall(text) == []
+    assert not scatters_floats(text)
+
+
+def test_a_call_of_a_library_is_found():
+    exported = export.export(jax.jit(jax.numpy.linalg.qr), platforms=["cpu"])(jax.numpy.eye(3))
+    assert len(CALL.findall(exported.mlir_module())) > 0
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_doctor_says_that_nothing_has_run(platform):
+    (item,) = _program.untried(platform)
+    assert (item.value, item.verdict) == (platform, "varies per machine")
+    assert f"Programs are lowered for {platform}, and no release of samebits has run" in item.reason
+    assert [*_program.untried("cuda"), *_program.untried(platform_at_hand())] == []

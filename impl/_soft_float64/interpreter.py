@@ -250,15 +250,15 @@ def _barred(operands: Sequence[Value]) -> list[Value]:
 def _run_while(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     test, step = control_flow.bodies(equation)
 
-    def holds(carry: Sequence[Value]) -> jax.Array:
-        found: jax.Array = evaluated(test.jaxpr, test.arguments(operands, carry), dialect)[0]
-        return found
+    def holds(carry: list[Value]) -> Any:
+        return evaluated(test.jaxpr, test.arguments(operands, carry), dialect)[0]
 
-    def stepped(carry: Sequence[Value]) -> list[Value]:
+    def stepped(carry: list[Value]) -> list[Value]:
         return evaluated(step.jaxpr, step.arguments(operands, carry), dialect)
 
     start = [operands[carry.operand] for carry in step.carries]
-    return list(lax.while_loop(holds, stepped, start))
+    final: list[Value] = lax.while_loop(holds, stepped, start)
+    return final
 
 
 def _run_scan(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:

@@ -84,8 +84,7 @@ def _sums(lhs: jax.Array, rhs: jax.Array, batch: int) -> jax.Array:
             total = arithmetic.add(total, one) if k else one
         return total
     if terms > _MOST:
-        parts = [_in_blocks(each) for each in (lhs, rhs)]
-        sums = _sums(*parts, batch + 1)
+        sums = _sums(_in_blocks(lhs), _in_blocks(rhs), batch + 1)
         result: jax.Array = lax.reduce(sums, np.uint64(0), arithmetic.add, (0,))
         return result
     return _by_digits(lhs, rhs, spread)
@@ -146,9 +145,9 @@ def _by_digits(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
     """Returns words of products, by eight products of digits."""
     (of_lhs, lhs_power), (of_rhs, rhs_power) = _digits(lhs), _digits(rhs)
     sums = []
-    for total in range(_LAST + 1):
-        which = range(max(0, total - _DIGITS + 1), min(_DIGITS - 1, total) + 1)
-        one = spread.product([of_lhs[i] for i in which], [of_rhs[total - i] for i in which])
+    for place in range(_LAST + 1):
+        which = range(max(0, place - _DIGITS + 1), min(_DIGITS - 1, place) + 1)
+        one = spread.product([of_lhs[i] for i in which], [of_rhs[place - i] for i in which])
         sums.append(lax.convert_element_type(one, np.int64))
     power = lax.add(spread.of_lhs(lhs_power), spread.of_rhs(rhs_power))
     # The last sum of each half has the weight of digits i + j = 3, and 7.

@@ -31,7 +31,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._soft_float64 import arithmetic, ordering, words
+from impl._soft_float64 import arithmetic, ordering, reductions, words
 from impl._soft_float64.words import full, left
 
 #: The number of digits, of bits of a digit, and of the greatest sum i + j that counts.
@@ -85,8 +85,7 @@ def _sums(lhs: jax.Array, rhs: jax.Array, batch: int) -> jax.Array:
         return total
     if terms > _MOST:
         sums = _sums(_in_blocks(lhs), _in_blocks(rhs), batch + 1)
-        result: jax.Array = lax.reduce(sums, np.uint64(0), arithmetic.add, (0,))
-        return result
+        return reductions.reduced(arithmetic.add, sums, np.uint64(0), (0,))
     return _by_digits(lhs, rhs, spread)
 
 

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._soft_float64 import arithmetic
+from impl._core.jax_internals import shardings
+from impl._soft_float64 import arithmetic, words
 
 #: A function of two words.
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
@@ -32,10 +33,40 @@ def reduction(combine: Combine, initial: float) -> Callable[..., jax.Array]:
     word = np.float64(initial).view(np.uint64)
 
     def run(value: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
-        result: jax.Array = lax.reduce(value, word, combine, tuple(axes))
-        return result
+        return reduced(combine, value, word, axes)
 
     return run
+
+
+def reduced(combine: Combine, value: jax.Array, initial: Any, axes: Sequence[int]) -> jax.Array:
+    """Returns a reduction over axes.
+
+    XLA's partitioner makes a collective of a reduction of one array, and no device has a collective
+    of a function like ``combine``. Of several arrays, here the halves of the words, it gathers the
+    results of the devices.
+
+    Args:
+        combine: The function of two words.
+        value: The words.
+        initial: A word that changes no other one.
+        axes: The axes.
+    """
+
+    def of_halves(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:
+        return _halves(combine(_joined(*first), _joined(*second)))
+
+    starts = [np.uint32(int(initial) >> 32), np.uint32(int(initial) & 0xFFFFFFFF)]
+    high, low = lax.reduce(_halves(value), starts, of_halves, tuple(axes))
+    return _joined(high, low)
+
+
+def _halves(word: jax.Array) -> list[jax.Array]:
+    return [lax.convert_element_type(each, np.uint32) for each in (words.right(word, 32), word)]
+
+
+def _joined(high: jax.Array, low: jax.Array) -> jax.Array:
+    high, low = (lax.convert_element_type(each, np.uint64) for each in (high, low))
+    return lax.bitwise_or(words.left(high, 32), low)
 
 
 def cumsum(value: jax.Array, *, axis: int, reverse: bool, **_: Any) -> jax.Array:
@@ -71,16 +102,18 @@ def reduce_window_sum(
             continue
         at = np.arange(max(count, 0))[:, None] * stride + np.arange(size) * apart
         found = jnp.take(value, jnp.asarray(at, np.int32), axis=axis, mode="clip")
-        value = lax.reduce(found, np.uint64(0), arithmetic.add, (axis + 1,))
+        value = reduced(arithmetic.add, found, np.uint64(0), (axis + 1,))
     return value
 
 
 def scatter_add(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, equation: Any, **params: Any
 ) -> jax.Array:
-    """Returns an array with updates added at indices."""
+    """Returns an array with updates added at indices, on each device."""
     scalar = jax.ShapeDtypeStruct((), np.uint64)
     combine = jax.make_jaxpr(arithmetic.add)(scalar, scalar)
     params |= {"update_jaxpr": combine.jaxpr, "update_consts": ()}
-    result: jax.Array = equation.primitive.bind(operand, indices, updates, **params)
+    # The partitioner would make a collective of ``add``.
+    whole = [shardings.whole(each) for each in (operand, indices, updates)]
+    result: jax.Array = equation.primitive.bind(*whole, **params)
     return result

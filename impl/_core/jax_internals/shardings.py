@@ -144,6 +144,25 @@ def cut_as_the_operands(product: jax.Array) -> jax.Array:
     return cut
 
 
+def _whole_on_each_device(context: Any, value: Any) -> list[Any]:
+    if is_local(context) or devices_of(context) == 1:
+        return [value]
+    return [whole_along(context, value, range(value.type.rank))]
+
+
+_whole_p = Primitive("samebits_whole")
+_whole_p.def_abstract_eval(lambda aval: aval)
+_whole_p.def_impl(lambda value: value)
+batching.defvectorized(_whole_p)
+mlir.register_lowering(_whole_p, _whole_on_each_device)
+
+
+def whole(value: jax.Array) -> jax.Array:
+    """Returns an array whose axes XLA's partitioner does not shard."""
+    result: jax.Array = _whole_p.bind(value)
+    return result
+
+
 def sends_zeros(length: int, tiles: float) -> bool:
     """Returns whether XLA transfers an axis between devices by adding zeros to its elements.
 

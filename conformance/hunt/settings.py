@@ -121,7 +121,9 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     axes = AXES[: len(mesh)]
     count = math.prod(mesh)
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
-    if program.has_rows and rows % count == 0 and dice.happens(70):
+    gathers = any(each.token in _GATHERING for each in program.equations)
+    is_reverse = program.derivative in ("reverse", "mixed")
+    if program.has_rows and rows % count == 0 and not (gathers and is_reverse) and dice.happens(70):
         specs = tuple(
             (
                 (axes, *((),) * (len(each.aval.shape) - 1))
@@ -130,8 +132,9 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
             )
             for each in program.inputs
         )
-        gathers = any(each.token in _GATHERING for each in program.equations)
-        check_vma = not gathers and dice.happens(50)
+        # Without the check, JAX divides the cotangents of replicated results by the number of
+        # devices, and adds them later: three devices round their parts.
+        check_vma = not gathers and (is_reverse or dice.happens(50))
         return Setting(call, worker, mesh, "shard_map", check_vma, specs)
     sizes = dict(zip(axes, mesh, strict=True))
     inputs = tuple(_spec(dice, each.aval, sizes, even=True) for each in program.inputs)

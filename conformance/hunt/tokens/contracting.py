@@ -49,6 +49,13 @@ def _contracted(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((first, second), params, aval.with_shape(*aval.shape[: len(kept)]))
 
 
+def _evaluated(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws a point of a polynomial, and its coefficients."""
+    point = pool.pick(dtype, most=2)
+    coefficients = pool.like(Aval((pool.dice.between(1, 5),), dtype))
+    return Choice((point, coefficients), {}, pool.aval(point))
+
+
 def _squared(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=2, most=2, rows=False)
     aval = pool.aval(operand)
@@ -131,7 +138,7 @@ token(
     "jnp.einsum('...ik,...jk->...ij', {0}, {1})",
     FLOATS,
     "dot_general",
-    check="none",
+    check="product_of",
     weight=150,
 )
 token(
@@ -140,10 +147,19 @@ token(
     "jnp.einsum('{subscripts}', {0}, {1})",
     FLOATS,
     "dot_general",
-    check="none",
+    check="contraction",
     weight=200,
 )
-token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="none", weight=100)
+token(
+    "polyval",
+    _evaluated,
+    "jnp.polyval({1}, {0})",
+    FLOATS,
+    "polynomial",
+    check="none",
+    weight=60,
+)
+token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="product_of", weight=100)
 token(
     "triple_use",
     _square,
@@ -170,7 +186,7 @@ token(
     "rhs_dilation=({dilation},), feature_group_count={groups})",
     FLOATS,
     "conv_general_dilated",
-    check="terms",
+    check="convolution",
     weight=200,
 )
 _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"

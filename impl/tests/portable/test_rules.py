@@ -219,8 +219,8 @@ def test_a_sign_keeps_its_zero_also_of_a_constant(dtype):
     for value in (zeros, -zeros, others):
         want = np.sign(np.asarray(value, np.float32))
         of_constant = jax.jit(lambda value=value: lax.sign(value))()
-        for got in (of_constant, jax.jit(lax.sign)(value)):
-            got = np.asarray(got, np.float32)
+        for each in (of_constant, jax.jit(lax.sign)(value)):
+            got = np.asarray(each, np.float32)
             np.testing.assert_array_equal(got, want)
             numbers = ~np.isnan(want)
             assert (np.signbit(got) == np.signbit(np.asarray(value, np.float32)))[numbers].all()

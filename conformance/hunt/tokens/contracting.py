@@ -157,7 +157,7 @@ token(
     FLOATS,
     "polynomial",
     check="none",
-    weight=60,
+    weight=200,
 )
 token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="product_of", weight=100)
 token(
@@ -197,7 +197,7 @@ token(
     ("float32",),
     "cholesky",
     check="none",
-    weight=60,
+    weight=250,
     result="matrix",
 )
 token(
@@ -207,7 +207,7 @@ token(
     ("float32",),
     "cholesky triangular_solve",
     check="none",
-    weight=40,
+    weight=150,
     result="right",
 )
 token(

@@ -21,7 +21,8 @@ from conformance.hunt.tokens import TOKENS
 #: The names of the axes of a mesh.
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
-#: How often a call is drawn on one device.
+#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones,
+#: and ``scope`` has the guarantee in one scope of a program alone.
 CALLS = {
     "jit": 6,
     "eager": 6,
@@ -36,6 +37,8 @@ CALLS = {
     "remat": 6,
     "cond": 6,
     "custom_jvp": 5,
+    "scope": 6,
+    "rows": 14,
 }
 #: Calls of programs that are sharded.
 _SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
@@ -98,8 +101,7 @@ def base_of(setting: Setting, program: Program) -> Setting:
 def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     """Returns two to four settings for a program, which are compared with ``BASE``."""
     count = dice.between(2, 4)
-    is_long = len(program.equations) > _LONG
-    settings = [_one_device(dice, workers, is_long=is_long) for _ in range(count)]
+    settings = [_one_device(dice, program, workers) for _ in range(count)]
     chances = 75 if program.has_rows else 55
     for position in range(count - 1):
         if dice.happens(chances):
@@ -107,11 +109,17 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     return settings
 
 
-def _one_device(dice: Dice, workers: int, *, is_long: bool) -> Setting:
+def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
+    is_long = len(program.equations) > _LONG
+    mixes = any("devices(" in TOKENS[each.token].expression for each in program.equations)
+    # A sum over rows, as in the derivative of what they share, has another value for other rows.
+    has_own_rows = program.has_rows and not mixes and program.derivative in ("none", "forward")
     worker = dice.below(workers)
     call = dice.weighted(CALLS)
     if call == "eager" and is_long:
         call = "constants"
+    if call == "rows" and not has_own_rows:
+        call = "scope"
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 

@@ -120,8 +120,18 @@ def function(
     else:
         lines.append("    arguments = [jnp.asarray(x) for x in ARGUMENTS]")
     call = "jit" if setting.call in _INSIDE else setting.call
+    if call == "rows":
+        call = f"rows {_flags(program)}"
     lines.append(f'    return function, arguments, "{call}"\n')
     return "\n".join(lines)
+
+
+def _flags(program: Program) -> str:
+    """Returns a 1 for each argument with rows, and a 1 for each result with rows."""
+    avals = program.avals()
+    given = "".join(str(int(each.aval.rows)) for each in program.inputs)
+    returned = "".join(str(int(avals[v].rows)) for v in program.outputs)
+    return f"{given} {returned * (2 if program.derivative == 'forward' else 1)}"
 
 
 def _mesh(setting: Setting) -> list[str]:

@@ -130,6 +130,35 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
     return [canonical(np.asarray(each)) for each in jax.tree.leaves(outputs)]
 
 
+def by_pmap(function: Function, count: int, given: str, returned: str) -> Function:
+    """Returns a function over rows that ``jax.pmap`` shares among devices.
+
+    Args:
+        function: The function of the rows of one device, with a mesh axis ``a``.
+        count: The number of devices.
+        given: For each argument, 1 if it has rows.
+        returned: For each result, 1 if it has rows.
+    """
+    mapped = jax.pmap(
+        function,
+        "a",
+        in_axes=tuple(0 if flag == "1" else None for flag in given),
+        devices=jax.devices()[:count],
+    )
+
+    def run(*arguments: Any) -> list[Any]:
+        own = [
+            x.reshape(count, x.shape[0] // count, *x.shape[1:]) if flag == "1" else x
+            for x, flag in zip(arguments, given, strict=True)
+        ]
+        return [
+            x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if flag == "1" else x[0]
+            for x, flag in zip(map(np.asarray, mapped(*own)), returned, strict=True)
+        ]
+
+    return run
+
+
 def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
     """Calls a function in a scope with the guarantee, in a program without it."""
     impl = sys.modules.get("impl")

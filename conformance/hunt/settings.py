@@ -1,6 +1,6 @@
 """How a program is called, and by which process: each setting must give the same bits.
 
-A setting of a program with rows may share them by ``shard_map``. Any other one may shard the axes
+A setting of a program with rows may share them by ``shard_map`` or ``jax.pmap``. Any other one may shard the axes
 of arguments, and constrain variables. For example, over the devices of a mesh of two axes::
 
     Setting("nested", worker=1, mesh=(2, 4), partition="jit",
@@ -58,7 +58,7 @@ class Setting:
         worker: The number of the worker.
         mesh: The sizes of the axes of a mesh; empty for one device.
         partition: ``none``, ``jit`` (sharded arguments), ``explicit`` (axes in types), or
-            ``shard_map`` (shared rows).
+            ``shard_map`` or ``pmap`` (shared rows).
         check_vma: Whether ``shard_map`` checks what varies over devices.
         specs: The sharding of each argument.
         constraints: Variables, and a sharding for each.
@@ -140,6 +140,8 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
             )
             for each in program.inputs
         )
+        if len(mesh) == 1 and program.derivative == "none" and dice.happens(20):
+            return Setting("eager", worker, mesh, "pmap", specs=specs)
         # Without the check, JAX divides the cotangents of replicated results by the number of
         # devices, and adds them later: three devices round their parts.
         check_vma = not gathers and (is_reverse or dice.happens(50))

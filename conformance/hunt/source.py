@@ -110,6 +110,9 @@ def function(
             f"jax.shard_map({inner}, mesh=mesh, in_specs=({own},), out_specs=({ends},), "
             f"check_vma={setting.check_vma})"
         )
+    if setting.partition == "pmap":
+        given, returned = _flags(program).split()
+        inner = f'by_pmap({inner}, {math.prod(setting.mesh)}, "{given}", "{returned}")'
     lines.append(f'    function = derived({inner}, "{program.derivative}", {program.primals})')
     if setting.partition in ("jit", "explicit"):
         specs = ", ".join(_partition(spec) for spec in setting.specs)
@@ -148,7 +151,7 @@ def _mesh(setting: Setting) -> list[str]:
         ("greatest_of_devices", "lax.pmax"),
         ("least_of_devices", "lax.pmin"),
     )
-    shares = setting.partition == "shard_map"
+    shares = setting.partition in ("shard_map", "pmap")
     for name, collective in over:
         body = f"{collective}(x, {setting.axes})" if shares else "x"
         lines.append(f"    {name} = lambda x: {body}")

@@ -1,10 +1,11 @@
-"""Ways to call a function: by rows, and in a scope of a program without the guarantee.
+"""Ways to call a function: by rows, by `pmap`, and in a scope of a program without the guarantee.
 
 Tests: conformance.hunt.prelude.
 """
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 import impl
 from conformance.hunt import prelude, settings, source
@@ -26,6 +27,13 @@ def test_rows_apart_have_their_values_unless_a_function_mixes_them():
         np.testing.assert_array_equal(shared, [2, 2])
     (mixed,) = apart("rows 10 1", lambda x, y: x - x.sum(0) * y)
     assert not np.array_equal(mixed, ROWS - ROWS.sum(0))
+
+
+def test_a_pmap_of_rows_joins_its_results():
+    shared = prelude.by_pmap(lambda x, y: (x * y, lax.psum(x.sum(0), "a")), 1, "10", "10")
+    rows, total = shared(jnp.asarray(ROWS), jnp.full(2, 2.0))
+    np.testing.assert_array_equal(rows, 2 * ROWS)
+    np.testing.assert_array_equal(total, ROWS.sum(0))
 
 
 def test_the_call_by_rows_names_arguments_and_results_with_rows():
@@ -53,4 +61,5 @@ def test_programs_that_mix_rows_are_not_called_by_rows():
                 assert program.derivative in ("none", "forward")
                 assert "devices(" not in source.function(program, each).split("def program")[1]
             calls.add(each.call)
-    assert {"rows", "scope"} <= calls
+            calls.add(each.partition)
+    assert {"rows", "scope", "pmap"} <= calls

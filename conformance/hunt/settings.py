@@ -1,7 +1,8 @@
 """How a program is called, and by which process: each setting must give the same bits.
 
-A setting of a program with rows may share them by ``shard_map`` or ``jax.pmap``. Any other one may shard the axes
-of arguments, and constrain variables. For example, over the devices of a mesh of two axes::
+A setting of a program with rows may share them by ``shard_map`` or ``jax.pmap``. Any other one may
+shard the axes of arguments, and constrain variables. For example, over the devices of a mesh of two
+axes::
 
     Setting("nested", worker=1, mesh=(2, 4), partition="jit",
             specs=((("a",), ()), ((), ("a", "b"))))

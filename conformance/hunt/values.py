@@ -3,7 +3,7 @@
 ====================  =============================================================================
 kind                  elements
 ====================  =============================================================================
-``plain``             multiples of 2**-12 between -4 and 4
+``plain``             multiples of 2**-12 between -4 and 4, and a few zeros of both signs
 ``wide``              of any sign, with magnitudes from 2**-40 to 2**40 (less for float16)
 ``ties``              1 and 2, halves of their last bits, whose sums end in the middle, and less
 ``spoiled``           the same, with a NaN or an infinity here and there
@@ -96,6 +96,6 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
     elif kind == "few":
         flat = sign * np.array([0.0, 1.0])[picks % 2]
     else:
-        flat = sign * np.rint(unit * 2.0**13) * 2.0**-12
+        flat = sign * np.rint(unit * 2.0**13) * 2.0**-12 * (picks > 1)
     with np.errstate(over="ignore"):
         return flat.astype(dtype)

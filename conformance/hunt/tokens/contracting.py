@@ -50,9 +50,12 @@ def _contracted(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
 
 
 def _evaluated(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
-    """Draws a point of a polynomial, and its coefficients."""
+    """Draws a point of a polynomial, and its coefficients.
+
+    With one coefficient, JAX before 0.12 multiplies 0 by the point, and JAX 0.12 does not.
+    """
     point = pool.pick(dtype, most=2)
-    coefficients = pool.like(Aval((pool.dice.between(1, 5),), dtype))
+    coefficients = pool.like(Aval((pool.dice.between(2, 5),), dtype))
     return Choice((point, coefficients), {}, pool.aval(point))
 
 
@@ -153,7 +156,7 @@ token(
 token(
     "polyval",
     _evaluated,
-    "jnp.polyval({1}, {0})",
+    "jnp.polyval(jnp.abs({1}) + 1, jnp.clip({0}, -4, 4))",
     FLOATS,
     "polynomial",
     check="none",

@@ -84,6 +84,6 @@ def rounded_once(name: str, arguments: Array) -> tuple[Array, Array]:
 
 def _binary(value: Decimal) -> Fraction:
     """Returns a number as an integer times a power of two, with 300 bits."""
-    exact = Fraction(value)
-    shift = 300 - exact.numerator.bit_length() + exact.denominator.bit_length()
-    return Fraction(exact.numerator * 2 ** max(shift, 0) // exact.denominator) / 2 ** max(shift, 0)
+    numerator, denominator = value.as_integer_ratio()
+    shift = max(300 - numerator.bit_length() + denominator.bit_length(), 0)
+    return Fraction(numerator * 2**shift // denominator, 2**shift)

@@ -111,7 +111,8 @@ def _running(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _product(equation: Equation, operands: Sequence[Array]) -> Array:
-    a, b = _FACTORS.get(equation.token, lambda a, b: (a, b))(*operands)
+    factors = _FACTORS.get(equation.token)
+    a, b = factors(*operands) if factors else operands
     matrix = a if a.ndim > 1 else a[None]
     result = oracles.nearest_product(matrix, b, dtype_of(equation.aval.dtype))
     return result.reshape(result.shape if a.ndim > 1 else result.shape[1:])

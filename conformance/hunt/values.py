@@ -79,8 +79,8 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         half = float(limits.eps) / 2
         # It moves a sum off the middle, and float64 does not hold it beside 1.
         least = max(half * 2.0**-40, float(limits.smallest_normal))
-        ends = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
-        flat = sign * np.array(ends)[picks % 10]
+        near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
+        flat = sign * np.array(near_one)[picks % 10]
         if kind == "spoiled":
             flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
     elif kind == "cancelling":

@@ -58,7 +58,11 @@ CASES = {
     "scatter_subtract": ({}, exact.nearest_scatter(X, INDEX, -X), (X, INDEX, X)),
     "scatter_of_rows": ({}, exact.nearest_scatter(0 * X, INDEX, X), (X, INDEX)),
     "rem": ({}, np.fmod(X, np.float32(0.7)), (X, np.full_like(X, 0.7))),
-    "logistic": ({}, np.float32([0.5 + 2.0**-24]), (np.float32([3 * 2.0**-23]),)),
+    "logistic": (
+        {},
+        np.array([0.5 + 2.0**-24], np.float32),
+        (np.array([3 * 2.0**-23], np.float32),),
+    ),
     "add": ({}, X + X * np.float32(0.1), (X, X * np.float32(0.1))),
     "exp": ({}, np.exp(X[1:].astype(np.float64)).astype(np.float32), (X[1:],)),
     "reverse": ({"axis": 0}, X[::-1], (X,)),

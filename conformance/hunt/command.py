@@ -193,7 +193,7 @@ class _Hunt:
         print(f"  suspected: {names}; the file: {path}", flush=True)
 
     def _write(self, index: int, finding: Finding, prefix: str = "") -> Path:
-        """Writes the file of a finding, and its program beside it."""
+        """Writes the file of a finding, with its program next to it."""
         name = f"{prefix}{finding.kind}_{index}"
         path = files.write(self._options.out, name, finding, self._crew)
         program, setting = finding.program.to_json(), dataclasses.asdict(finding.setting)

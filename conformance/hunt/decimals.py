@@ -1,6 +1,6 @@
 """Elementary functions with 120 decimal digits, rounded once to a float.
 
-A float64 is too short to tell whether a value beside the middle of two float32 was rounded to the
+A float64 is too short to tell whether a value near the middle of two float32 was rounded to the
 nearer one. Python's decimals are correctly rounded, and as long as they need to be. For example,
 near 0 the logistic function is less than the middle between two float32 by x**3 / 48::
 

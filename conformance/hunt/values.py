@@ -77,7 +77,7 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         flat = sign * (1 + unit) * np.exp2(picks * (2 * reach) // 63 - reach)
     elif kind in ("ties", "spoiled"):
         half = float(limits.eps) / 2
-        # It moves a sum off the middle, and float64 does not hold it beside 1.
+        # It moves a sum off the middle, and a float64 near 1 does not hold it.
         least = max(half * 2.0**-40, float(limits.smallest_normal))
         near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
         flat = sign * np.array(near_one)[picks % 10]

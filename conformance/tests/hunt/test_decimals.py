@@ -1,4 +1,4 @@
-"""Functions with many digits are rounded once, also beside the middle of two floats.
+"""Functions with many digits are rounded once, also near the middle of two floats.
 
 Tests: conformance.hunt.decimals.
 """

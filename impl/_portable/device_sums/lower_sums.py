@@ -100,7 +100,7 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         The parameters as they are, if neither the mode nor a scope inside asks for ``portable``. A
-        sum over one device is joined too: at its place, it would make 0 of -0.
+        sum over one device is joined too: where it stands, it would make 0 of -0.
     """
     if not (modes.current().portable or _asks_for_portable(params["jaxpr"])):
         return dict(params)

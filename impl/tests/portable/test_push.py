@@ -197,7 +197,7 @@ def test_a_part_of_a_sum():
 
 
 def test_one_device_has_joined_sums_too():
-    # A sum of -0 and nothing else is 0, so a sum of one device must have the place of other ones.
+    # A sum of -0 and nothing else is 0, so a sum of one device moves as any other.
     def scaled(x):
         return lax.psum(-0.5 * x.sum(), "d")
 

@@ -14,7 +14,7 @@ def multiply(a, b, **_):
 
 
 def add(a, b, **_):
-    # The fence hides what is known of the second term, so that zeros are added.
+    # The fence hides the second term from XLA, so that zeros are added.
     return arithmetic.seal(lax.add(a, fence(b)))
 
 

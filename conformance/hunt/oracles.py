@@ -162,7 +162,8 @@ def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
-    values = operands[0] + np.zeros((), operands[0].dtype)  # -0.0 and 0.0 are equal.
+    # -0.0 and 0.0 are equal. NumPy sorts no NaN of bfloat16.
+    values = operands[0].astype(np.float64) + 0.0
     return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
 
 

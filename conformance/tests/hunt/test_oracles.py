@@ -3,6 +3,7 @@
 Tests: conformance.hunt.oracles.
 """
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -96,6 +97,13 @@ def test_one_wrong_bit_is_found(name):
     assert found.variable == number
     assert found.index == (0,) * right.ndim
     assert name in found.sentence
+
+
+def test_a_nan_of_bfloat16_comes_last():
+    keys = np.array([0.5, np.nan, -0.5, -2.0]).astype(ml_dtypes.bfloat16)
+    order = np.array([3, 2, 0, 1], np.int32)
+    program = one("argsort", {"axis": 0}, order, keys)
+    assert oracles.wrong(program, [keys, order], {}) == []
 
 
 def test_a_zero_of_the_other_sign_is_wrong_and_any_nan_is_right():

@@ -170,7 +170,7 @@ token(
     FLOATS,
     "dot_general",
     check="none",
-    weight=60,
+    weight=200,
     result="number",
 )
 token(

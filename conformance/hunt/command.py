@@ -11,6 +11,7 @@ An input, and the output for a planted fault::
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
@@ -18,16 +19,19 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from conformance.hunt import checks, files, grammar, known, memory, settings, shrink
+from conformance.hunt import checks, files, grammar, known, memory, mutated, settings, shrink
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew, default_kinds
 from conformance.hunt.dice import Dice
 from conformance.hunt.memory import Memory
+from conformance.hunt.workers import ROOT
 
 #: The programs of which one has the audit, or the mode off, checked, too.
 _AUDITS, _OFF = 6, 12
 #: The stream of draws of settings begins here, apart from the streams of programs.
 _SETTINGS = 2**32
+#: The runs in which a finding must show once more.
+_REPEATS = 3
 #: The seconds between two lines of progress.
 _PROGRESS = 30.0
 
@@ -56,6 +60,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a file that each worker runs: a planted fault",
     )
     parser.add_argument(
+        "--mutant",
+        metavar="NAME",
+        default="",
+        help="a mutant of conformance/lab/mutants, which a copy for the workers gets",
+    )
+    parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="a report to which the counts are added"
     )
     parser.add_argument(
@@ -74,8 +84,10 @@ def run(options: argparse.Namespace) -> int:
     if problem:
         print(f"python -m conformance hunt: {problem}", file=sys.stderr)
         return 2
-    kinds = default_kinds(options.python, options.plant)
-    with Crew(kinds) as crew:
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(mutated.copy(options.mutant)) if options.mutant else ROOT
+        kinds = default_kinds(options.python, options.plant, root)
+        crew = stack.enter_context(Crew(kinds))
         for number in range(len(kinds)):
             answer = crew.ready(number)
             if "error" in answer:
@@ -99,6 +111,8 @@ def _problem(options: argparse.Namespace) -> str:
     if options.plant is not None and not options.plant.is_file():
         return f"--plant {options.plant}: there is no such file"
     try:
+        if options.mutant:
+            mutated.find(options.mutant)
         grammar.draw(options.seed, 0, Counter(), options.only)
         if options.report is not None and options.report.is_file():
             memory.read(options.report)
@@ -126,8 +140,9 @@ class _Hunt:
         while self._elapsed() < self._options.minutes * 60:
             program = grammar.draw(self._options.seed, index, counts, self._options.only)
             dice = Dice(self._options.seed, _SETTINGS + index)
-            # Three workers are drawn for each crew, so that a seed gives the same settings.
-            drawn = settings.draw(dice, program, 3)
+            # Six workers are drawn for each crew, so that a seed gives the same settings, and
+            # each of two or three workers as many.
+            drawn = settings.draw(dice, program, 6)
             chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
             extra = [
                 "value",
@@ -146,11 +161,16 @@ class _Hunt:
     def _take(self, index: int, finding: Finding) -> None:
         """Confirms a finding, shrinks it, recognises it, and writes its file."""
         print(
-            f"program {index}: {finding.kind}, {finding.detail[:200]}; {finding.setting}",
+            f"program {index} after {self._elapsed():.0f} s, {self._crew.seconds:.0f} s of CPU: "
+            f"{finding.kind}, {finding.detail[:200]}; {finding.setting}",
             flush=True,
         )
-        if checks.again(self._crew, finding) is None:
-            print("  a second run did not show it", flush=True)
+        repeats = 1 if finding.kind == "hang" else _REPEATS
+        if all(checks.again(self._crew, finding) is None for _ in range(repeats)):
+            path = self._write(index, finding, "not_again_")
+            self.memory.numbers["not shown again"] += 1
+            print(f"  not shown again in {repeats} runs, no finding; the file: {path}", flush=True)
+            return
         small = finding
         # Each trial of a program that does not end takes as long as the limit.
         if finding.kind != "hang":
@@ -166,13 +186,20 @@ class _Hunt:
             print("  it is like an earlier one", flush=True)
             return
         self._marks.add(mark)
-        path = files.write(self._options.out, index, small, self._crew)
-        record = {"program": small.program.to_json(), "setting": dataclasses.asdict(small.setting)}
-        path.with_suffix(".json").write_text(json.dumps(record), encoding="utf-8")
+        path = self._write(index, small)
         names = ", ".join(files.names_of_primitives(small)) or "no single primitive"
         self.memory.faults.append(f"{small.kind}: {', '.join(tokens)}; {small.setting}")
         print(f"  found: {small.detail[:200]}", flush=True)
         print(f"  suspected: {names}; the file: {path}", flush=True)
+
+    def _write(self, index: int, finding: Finding, prefix: str = "") -> Path:
+        """Writes the file of a finding, with its program next to it."""
+        name = f"{prefix}{finding.kind}_{index}"
+        path = files.write(self._options.out, name, finding, self._crew)
+        program, setting = finding.program.to_json(), dataclasses.asdict(finding.setting)
+        record = json.dumps({"program": program, "setting": setting})
+        path.with_suffix(".json").write_text(record, encoding="utf-8")
+        return path
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._start
@@ -186,14 +213,17 @@ class _Hunt:
         programs, seconds = self.memory.numbers["programs"], self._elapsed()
         return (
             f"{seconds:.0f} s: {programs} programs, {self._crew.runs} runs, "
-            f"{60 * programs / seconds:.0f} programs a minute, {len(self.memory.faults)} findings"
+            f"{60 * programs / seconds:.0f} programs a minute, {self._crew.seconds:.0f} s of CPU, "
+            f"{len(self.memory.faults)} findings"
         )
 
     def end(self) -> int:
         """Prints the counts, writes the report, and returns the exit status."""
         self.memory.numbers["runs"] = self._crew.runs
-        self.memory.numbers["seconds"] = int(self._elapsed())
+        self.memory.numbers["seconds"] = int(self._crew.seconds)
         print(self._progress())
+        if not_again := self.memory.numbers["not shown again"]:
+            print(f"not shown again: {not_again}")
         for name, count in self._met.items():
             print(f"known fault, {count} times: {name}")
         if self._options.report is not None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from conformance.hunt import oracles, source
 from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
-from conformance.hunt.workers import TIMEOUT, Kind, Worker
+from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker
 
 
 class Crew:
@@ -24,15 +24,18 @@ class Crew:
     Attributes:
         kinds: The options of each worker.
         runs: The number of answers so far.
+        seconds: The seconds of CPU that the workers took for them.
     """
 
     def __init__(self, kinds: Sequence[Kind], timeout: float = TIMEOUT) -> None:
         self.kinds = tuple(kinds)
         self.runs = 0
+        self.seconds = 0.0
         self._timeout = timeout
         self._workers = [Worker(kind) for kind in kinds]
         # Plain JAX, in processes that never import this project. They start when they are needed.
-        self._plain = [Worker(dataclasses.replace(kind, plain=True, plant=None)) for kind in kinds]
+        plain = [dataclasses.replace(each, plain=True, plant=None, root=ROOT) for each in kinds]
+        self._plain = [Worker(each) for each in plain]
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +78,12 @@ class Crew:
             "mode": "off" if off else "portable",
             "wide": program.is_wide,
         }
-        return worker.ask(request, self._timeout)
+        return self._asked(worker, request)
+
+    def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
+        answer = worker.ask(request, self._timeout)
+        self.seconds += answer.get("seconds", 0.0)
+        return answer
 
     def run_all(
         self, program: Program, settings: Sequence[Setting], first: Sequence[str]
@@ -128,14 +136,22 @@ class Crew:
                 "wide": True,
                 "variables": [packed(each) for each in variables],
             }
-            answer = self._workers[0].ask(request, self._timeout)
+            answer = self._asked(self._workers[0], request)
             if "values" not in answer:
                 return []
             references = dict(zip(results, map(unpacked, answer["values"]), strict=True))
         return oracles.wrong(program, variables, references)
 
 
-def default_kinds(python: Sequence[str], plant: Path | None) -> tuple[Kind, ...]:
-    """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter."""
-    own = (Kind(plant=plant), Kind(flags="", threads=1, plant=plant))
-    return (*own, *(Kind(python=each, plant=plant) for each in python))
+def default_kinds(
+    python: Sequence[str], plant: Path | None = None, root: Path = ROOT
+) -> tuple[Kind, ...]:
+    """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter.
+
+    Args:
+        python: The other interpreters.
+        plant: A file that each worker runs.
+        root: The folder that the workers import this project from.
+    """
+    own = (Kind(plant=plant, root=root), Kind(flags="", threads=1, plant=plant, root=root))
+    return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))

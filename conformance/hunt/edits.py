@@ -104,7 +104,7 @@ def _adapted(
         source = primals[position] if position < len(primals) else -1
         if 0 <= source < old.primals:
             specs.append(setting.specs[source])
-        elif each.aval.rows and setting.partition == "shard_map":
+        elif each.aval.rows and setting.partition in ("shard_map", "pmap"):
             specs.append((setting.axes, *((),) * (rank - 1)))
         else:
             specs.append(((),) * rank)

@@ -27,9 +27,7 @@ from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew
 from conformance.hunt.settings import base_of
 from conformance.hunt.tokens import TOKENS
-from conformance.hunt.workers import Kind
-
-_ROOT = Path(__file__).parents[2]
+from conformance.hunt.workers import ROOT, Kind
 
 _HEAD = '''"""{title}
 
@@ -72,17 +70,17 @@ def main():
 '''
 
 
-def write(folder: Path, number: int, finding: Finding, crew: Crew) -> Path:
+def write(folder: Path, name: str, finding: Finding, crew: Crew) -> Path:
     """Writes the file of a finding, and returns its path.
 
     Args:
         folder: The folder, which is made if it is not there.
-        number: The number of the program in the hunt.
+        name: The name of the file, without ``.py``.
         finding: The finding.
         crew: The workers, for their interpreters and options.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{finding.kind}_{number}.py"
+    path = folder / f"{name}.py"
     path.write_text(text(finding, crew), encoding="utf-8")
     return path
 
@@ -100,6 +98,8 @@ def text(finding: Finding, crew: Crew) -> str:
         if is_other
         else "it needs jax and samebits."
     )
+    if kind.root != ROOT:
+        environment += " PYTHONPATH names a copy of samebits with the mutant."
     primitives = names_of_primitives(finding)
     parts = [
         _HEAD.format(
@@ -222,6 +222,6 @@ def suspected(primitives: list[str]) -> list[str]:
         if function is None or not inspect.isfunction(function):
             continue
         file = Path(inspect.getsourcefile(function) or "").resolve()
-        short = file.relative_to(_ROOT) if file.is_relative_to(_ROOT) else file.name
+        short = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file.name
         found.append(f"{name}: {function.__name__} in {short}")
     return found

@@ -2,8 +2,8 @@
 
 Random programs that test a compiler are an old technique (Yang, Chen, Eide and Regehr 2011,
 "Finding and understanding bugs in C compilers": Csmith; Liu and others 2023: NNSmith). Among
-candidates, this grammar takes the token and dtype that it has drawn least. It counts draws alone,
-and no results of runs: so a seed gives the same programs on every machine.
+candidates, this grammar takes the token and dtype that it has drawn least for its weight. It counts
+draws alone, and no results of runs: so a seed gives the same programs on every machine.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative
         if not fitting:
             return
         candidates = [pool.dice.weighted(fitting) for _ in range(_CANDIDATES)]
-        token = min(candidates, key=lambda each: counts[each.name, dtype])
+        token = min(candidates, key=lambda each: counts[each.name, dtype] / each.weight)
         # A conversion or a comparison may have left variables of other dtypes.
         own = dtype if dtype in token.dtypes else pool.dice.one_of(token.dtypes)
         choice = token.form(pool, own, token.options)

@@ -26,7 +26,7 @@ class Memory:
     """The counts of a hunt.
 
     Attributes:
-        numbers: The programs, runs and seconds.
+        numbers: The programs, the runs, the seconds of CPU, and the findings not shown again.
         tables: A table of counts for each kind of pair.
         faults: A sentence for each finding.
     """
@@ -86,7 +86,7 @@ def markdown(report: dict[str, Any]) -> str:
     names = sorted({pair.split()[0] for pair in report["dtypes"]})
     count = (
         f"{report['programs']:,} programs ran {report['runs']:,} times, in "
-        f"{report['seconds'] / 3600:.1f} hours. {len(report['faults'])} faults were found."
+        f"{report['seconds'] / 3600:.1f} hours of CPU. {len(report['faults'])} faults were found."
     )
     lines = [
         count,

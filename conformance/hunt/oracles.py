@@ -9,12 +9,15 @@ check             the result of the equation
 ``sum``           is the exact sum, rounded once: Python's integers hold it (``spec.oracles``)
 ``cumsum``        is the exact running sum, rounded once
 ``product_of``    is the exact product of matrices, rounded once
+``contraction``   is the exact contraction of all axes of the second array, rounded once
+``convolution``   is the exact convolution, rounded once
 ``scatter``       is the exact sum by index, rounded once
 ``stable_order``  is NumPy's stable order
 ``stable_pairs``  is the second array in the stable order of the first one
 ``ieee``          is the float of IEEE 754, zeros with their signs
 ``same``          has the bits of plain JAX
-``near``          is within 0.51 units in the last place of float64
+``near``          is within 0.51 units in the last place of float64, or, of a function that
+                  ``decimals`` has, the exact value rounded once
 ``product``       is the same for a product of many factors
 ``poles``         is near; XLA gives NaN for infinities at the poles of the gamma functions
 ``loose``         is within 24 units in the last place: the token is several equations
@@ -28,10 +31,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from conformance.hunt import decimals
 from conformance.hunt.program import Array, Equation, Program, dtype_of
 from conformance.hunt.tokens import TOKENS
 from spec import oracles
@@ -81,9 +86,22 @@ class Wrong:
 def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
     (terms,) = operands
     axes = equation.params["axes"] if equation.token == "sum" else [0]  # noqa: S105  # A token of the grammar.
+    if equation.token == "window_sum":  # noqa: S105  # As above.
+        terms, axes = _windows(equation, terms)
+    if equation.token == "sum_of_squares":  # noqa: S105  # As above.
+        terms = _once(np.square(terms.astype(np.float64)), terms.dtype)
     moved = np.moveaxis(terms, axes, range(len(axes)))
     count = int(np.prod(moved.shape[: len(axes)]))
     return oracles.nearest(moved.reshape(count, *moved.shape[len(axes) :]))
+
+
+def _windows(equation: Equation, terms: Array) -> tuple[Array, list[int]]:
+    """Returns the terms of each window, and the axes that hold them."""
+    padded = np.pad(terms, equation.params["padding"])
+    sizes, rank = tuple(equation.params["sizes"]), terms.ndim
+    windows = np.lib.stride_tricks.sliding_window_view(padded, sizes)
+    steps = tuple(slice(None, None, step) for step in equation.params["strides"])
+    return windows[steps], list(range(rank, 2 * rank))
 
 
 def _running(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -93,18 +111,59 @@ def _running(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _product(equation: Equation, operands: Sequence[Array]) -> Array:
-    a, b = operands
+    factors = _FACTORS.get(equation.token)
+    a, b = factors(*operands) if factors else operands
     matrix = a if a.ndim > 1 else a[None]
     result = oracles.nearest_product(matrix, b, dtype_of(equation.aval.dtype))
-    return result if a.ndim > 1 else result[0]
+    return result.reshape(result.shape if a.ndim > 1 else result.shape[1:])
 
 
-def _scatter(_: Equation, operands: Sequence[Array]) -> Array:
-    return oracles.nearest_scatter(*operands)
+#: The matrices whose product a token is.
+_FACTORS: dict[str, Callable[..., tuple[Array, Array]]] = {
+    "gram": lambda a: (a, a.T),
+    "batched_product": lambda a, b: (a, np.swapaxes(b, -1, -2)),
+    "product_of_rows": lambda a, b: (a.T, b),
+}
+
+
+def _contraction(_: Equation, operands: Sequence[Array]) -> Array:
+    """Contracts the last axes of an array with all axes of another one."""
+    a, b = operands
+    kept = a.shape[: a.ndim - b.ndim]
+    rows = a.reshape(*kept, b.size).reshape(int(np.prod(kept)), b.size)
+    return oracles.nearest_product(rows, b.reshape(-1, 1), a.dtype).reshape(kept)
+
+
+def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
+    images, kernel = operands
+    params, groups = equation.params, equation.params["groups"]
+    count, channels, size = images.shape
+    outputs, _, taps = kernel.shape
+    results = np.arange(equation.aval.shape[-1])[:, None] * params["stride"]
+    places = results + np.arange(taps) * params["dilation"] - params["padding"][0]
+    inside = (places % params["spread"] == 0) & (places >= 0)
+    inside &= places // params["spread"] < size
+    exact = oracles.nearest_convolution(
+        images.reshape(count, groups, channels // groups, size),
+        kernel.reshape(groups, outputs // groups, channels // groups, taps),
+        np.where(inside, places // params["spread"], -1),
+        images.dtype,
+    )
+    return exact.reshape(equation.aval.shape)
+
+
+def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
+    if equation.token == "scatter_of_rows":  # noqa: S105  # A token of the grammar.
+        updates, index = operands
+        return oracles.nearest_scatter(np.zeros(equation.aval.shape, updates.dtype), index, updates)
+    initial, index, updates = operands
+    sign = -1 if equation.token == "scatter_subtract" else 1  # noqa: S105  # As above.
+    return oracles.nearest_scatter(initial, index, (sign * updates).astype(updates.dtype))
 
 
 def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
-    values = operands[0] + np.zeros((), operands[0].dtype)  # -0.0 and 0.0 are equal.
+    # -0.0 and 0.0 are equal. NumPy sorts no NaN of bfloat16.
+    values = operands[0].astype(np.float64) + 0.0
     return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
 
 
@@ -114,7 +173,7 @@ def _stable_pairs(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
-    """Computes in float64, rounds once, and takes zeros for subnormal results as a CPU does."""
+    """Computes in float64, and rounds once."""
     dtype = dtype_of(equation.aval.dtype)
     a = operands[0].astype(np.float64)
     number = equation.params.get("number")
@@ -122,7 +181,13 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
     if len(operands) > 1:
         b = operands[1].astype(np.float64)
     with np.errstate(all="ignore"):
-        result = np.asarray(_IEEE[equation.token](a, b)).astype(dtype)
+        return _once(np.asarray(_IEEE[equation.token](a, b)), dtype)
+
+
+def _once(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype)
     if dtype != np.float16:
         tiny = np.abs(result.astype(np.float64)) < float(ml_dtypes.finfo(dtype).smallest_normal)
         result = np.where(tiny, np.copysign(np.zeros((), dtype), result), result).astype(dtype)
@@ -135,6 +200,7 @@ _IEEE: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
+    "rem": np.fmod,
     "add_constant": np.add,
     "subtract_constant": np.subtract,
     "scale": np.multiply,
@@ -146,6 +212,8 @@ _EXACT: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
     "sum": _sum,
     "cumsum": _running,
     "product_of": _product,
+    "contraction": _contraction,
+    "convolution": _convolution,
     "scatter": _scatter,
     "stable_order": _stable_order,
     "stable_pairs": _stable_pairs,
@@ -180,6 +248,10 @@ def wrong(
             exact = references[number, "value"]
             scale = references.get((number, "scale"), np.abs(exact))
             bad = _is_far(result, exact, scale, check)
+            if equation.token in decimals.FUNCTIONS:
+                right, holds = decimals.rounded_once(equation.token, operands[0])
+                bad = np.where(holds, result.astype(np.float64) != right, bad)
+                exact = np.where(holds, right, exact)
         else:
             continue
         if bad.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,6 +92,10 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
     """Calls a function in one of several ways, and returns the same results from each."""
     if how == "eager":
         outputs = function(*arguments)
+    elif how == "scope":
+        outputs = _in_a_scope(function, arguments)
+    elif how.startswith("rows"):
+        outputs = _by_rows(function, arguments, *how.split()[1:])
     elif how == "constants":
         outputs = jax.jit(lambda: function(*arguments))()
     elif how == "donate":
@@ -123,6 +128,68 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
     else:
         outputs = jax.jit(function)(*arguments)
     return [canonical(np.asarray(each)) for each in jax.tree.leaves(outputs)]
+
+
+def by_pmap(function: Function, count: int, given: str, returned: str) -> Function:
+    """Returns a function over rows that ``jax.pmap`` shares among devices.
+
+    Args:
+        function: The function of the rows of one device, with a mesh axis ``a``.
+        count: The number of devices.
+        given: For each argument, 1 if it has rows.
+        returned: For each result, 1 if it has rows.
+    """
+    mapped = jax.pmap(
+        function,
+        "a",
+        in_axes=tuple(0 if flag == "1" else None for flag in given),
+        devices=jax.devices()[:count],
+    )
+
+    def run(*arguments: Any) -> list[Any]:
+        own = [
+            x.reshape(count, x.shape[0] // count, *x.shape[1:]) if flag == "1" else x
+            for x, flag in zip(arguments, given, strict=True)
+        ]
+        return [
+            x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if flag == "1" else x[0]
+            for x, flag in zip(map(np.asarray, mapped(*own)), returned, strict=True)
+        ]
+
+    return run
+
+
+def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
+    """Calls a function in a scope with the guarantee, in a program without it."""
+    impl = sys.modules.get("impl")
+    if impl is None:
+        return jax.jit(function)(*arguments)
+
+    def scoped(*x: Any) -> Any:
+        with impl.deterministic(guarantee="portable"):
+            return function(*x)
+
+    with impl.deterministic(False):
+        return jax.jit(scoped)(*arguments)
+
+
+def _by_rows(function: Function, arguments: Sequence[Any], given: str, returned: str) -> list[Any]:
+    """Calls a function with the first three rows and with the other ones, and joins its results.
+
+    Args:
+        function: The function, which computes each row alone.
+        arguments: Its arguments.
+        given: For each argument, 1 if it has rows.
+        returned: For each result, 1 if it has rows.
+    """
+    parts = []
+    for cut in (slice(None, 3), slice(3, None)):
+        own = [x[cut] if flag == "1" else x for x, flag in zip(arguments, given, strict=True)]
+        parts.append(list(map(np.asarray, jax.tree.leaves(jax.jit(function)(*own)))))
+    return [
+        np.concatenate([a, b]) if flag == "1" else a
+        for a, b, flag in zip(*parts, returned, strict=True)
+    ]
 
 
 def canonical(values: np.ndarray) -> np.ndarray:

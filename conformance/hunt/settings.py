@@ -1,7 +1,8 @@
 """How a program is called, and by which process: each setting must give the same bits.
 
-A setting of a program with rows may share them by ``shard_map``. Any other one may shard the axes
-of arguments, and constrain variables. For example, over the devices of a mesh of two axes::
+A setting of a program with rows may share them by ``shard_map`` or ``jax.pmap``. Any other one may
+shard the axes of arguments, and constrain variables. For example, over the devices of a mesh of two
+axes::
 
     Setting("nested", worker=1, mesh=(2, 4), partition="jit",
             specs=((("a",), ()), ((), ("a", "b"))))
@@ -21,7 +22,8 @@ from conformance.hunt.tokens import TOKENS
 #: The names of the axes of a mesh.
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
-#: How often a call is drawn on one device.
+#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones,
+#: and ``scope`` has the guarantee in one scope of a program alone.
 CALLS = {
     "jit": 6,
     "eager": 6,
@@ -36,6 +38,8 @@ CALLS = {
     "remat": 6,
     "cond": 6,
     "custom_jvp": 5,
+    "scope": 6,
+    "rows": 14,
 }
 #: Calls of programs that are sharded.
 _SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
@@ -55,7 +59,7 @@ class Setting:
         worker: The number of the worker.
         mesh: The sizes of the axes of a mesh; empty for one device.
         partition: ``none``, ``jit`` (sharded arguments), ``explicit`` (axes in types), or
-            ``shard_map`` (shared rows).
+            ``shard_map`` or ``pmap`` (shared rows).
         check_vma: Whether ``shard_map`` checks what varies over devices.
         specs: The sharding of each argument.
         constraints: Variables, and a sharding for each.
@@ -98,8 +102,7 @@ def base_of(setting: Setting, program: Program) -> Setting:
 def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     """Returns two to four settings for a program, which are compared with ``BASE``."""
     count = dice.between(2, 4)
-    is_long = len(program.equations) > _LONG
-    settings = [_one_device(dice, workers, is_long=is_long) for _ in range(count)]
+    settings = [_one_device(dice, program, workers) for _ in range(count)]
     chances = 75 if program.has_rows else 55
     for position in range(count - 1):
         if dice.happens(chances):
@@ -107,11 +110,17 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     return settings
 
 
-def _one_device(dice: Dice, workers: int, *, is_long: bool) -> Setting:
+def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
+    is_long = len(program.equations) > _LONG
+    mixes = any("devices(" in TOKENS[each.token].expression for each in program.equations)
+    # A sum over rows, as in the derivative of what they share, has another value for other rows.
+    has_own_rows = program.has_rows and not mixes and program.derivative in ("none", "forward")
     worker = dice.below(workers)
     call = dice.weighted(CALLS)
     if call == "eager" and is_long:
         call = "constants"
+    if call == "rows" and not has_own_rows:
+        call = "scope"
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 
@@ -121,7 +130,9 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     axes = AXES[: len(mesh)]
     count = math.prod(mesh)
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
-    if program.has_rows and rows % count == 0 and dice.happens(70):
+    gathers = any(each.token in _GATHERING for each in program.equations)
+    is_reverse = program.derivative in ("reverse", "mixed")
+    if program.has_rows and rows % count == 0 and not (gathers and is_reverse) and dice.happens(70):
         specs = tuple(
             (
                 (axes, *((),) * (len(each.aval.shape) - 1))
@@ -130,8 +141,11 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
             )
             for each in program.inputs
         )
-        gathers = any(each.token in _GATHERING for each in program.equations)
-        check_vma = not gathers and dice.happens(50)
+        if len(mesh) == 1 and program.derivative == "none" and dice.happens(20):
+            return Setting("eager", worker, mesh, "pmap", specs=specs)
+        # Without the check, JAX divides the cotangents of replicated results by the number of
+        # devices, and adds them later: three devices round their parts.
+        check_vma = not gathers and (is_reverse or dice.happens(50))
         return Setting(call, worker, mesh, "shard_map", check_vma, specs)
     sizes = dict(zip(axes, mesh, strict=True))
     inputs = tuple(_spec(dice, each.aval, sizes, even=True) for each in program.inputs)

@@ -110,6 +110,9 @@ def function(
             f"jax.shard_map({inner}, mesh=mesh, in_specs=({own},), out_specs=({ends},), "
             f"check_vma={setting.check_vma})"
         )
+    if setting.partition == "pmap":
+        given, returned = _flags(program).split()
+        inner = f'by_pmap({inner}, {math.prod(setting.mesh)}, "{given}", "{returned}")'
     lines.append(f'    function = derived({inner}, "{program.derivative}", {program.primals})')
     if setting.partition in ("jit", "explicit"):
         specs = ", ".join(_partition(spec) for spec in setting.specs)
@@ -120,8 +123,18 @@ def function(
     else:
         lines.append("    arguments = [jnp.asarray(x) for x in ARGUMENTS]")
     call = "jit" if setting.call in _INSIDE else setting.call
+    if call == "rows":
+        call = f"rows {_flags(program)}"
     lines.append(f'    return function, arguments, "{call}"\n')
     return "\n".join(lines)
+
+
+def _flags(program: Program) -> str:
+    """Returns a 1 for each argument with rows, and a 1 for each result with rows."""
+    avals = program.avals()
+    given = "".join(str(int(each.aval.rows)) for each in program.inputs)
+    returned = "".join(str(int(avals[v].rows)) for v in program.outputs)
+    return f"{given} {returned * (2 if program.derivative == 'forward' else 1)}"
 
 
 def _mesh(setting: Setting) -> list[str]:
@@ -138,7 +151,7 @@ def _mesh(setting: Setting) -> list[str]:
         ("greatest_of_devices", "lax.pmax"),
         ("least_of_devices", "lax.pmin"),
     )
-    shares = setting.partition == "shard_map"
+    shares = setting.partition in ("shard_map", "pmap")
     for name, collective in over:
         body = f"{collective}(x, {setting.axes})" if shares else "x"
         lines.append(f"    {name} = lambda x: {body}")

@@ -3,9 +3,10 @@
 ====================  =============================================================================
 kind                  elements
 ====================  =============================================================================
-``plain``             multiples of 2**-12 between -4 and 4
+``plain``             multiples of 2**-12 between -4 and 4, and a few zeros of both signs
 ``wide``              of any sign, with magnitudes from 2**-40 to 2**40 (less for float16)
-``ties``              1 and 2, and halves of their last bits, whose sums end in the middle
+``ties``              1 and 2, halves of their last bits, whose sums end in the middle, and less
+``spoiled``           the same, with a NaN or an infinity here and there
 ``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers
 ``zeros``             0.0 and -0.0, and a few ones
 ``borders``           zeros, ones, infinities, NaN, the greatest and the least normal number
@@ -29,7 +30,8 @@ from conformance.hunt.program import Array, Aval, Input, dtype_of
 KINDS = {
     "plain": 40,
     "wide": 16,
-    "ties": 8,
+    "ties": 12,
+    "spoiled": 6,
     "cancelling": 8,
     "zeros": 8,
     "borders": 10,
@@ -73,9 +75,14 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
     if kind == "wide":
         reach = 6 if dtype.itemsize == 2 and limits.maxexp < 32 else 40
         flat = sign * (1 + unit) * np.exp2(picks * (2 * reach) // 63 - reach)
-    elif kind == "ties":
+    elif kind in ("ties", "spoiled"):
         half = float(limits.eps) / 2
-        flat = sign * np.array([1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half])[picks % 8]
+        # It moves a sum off the middle, and a float64 near 1 does not hold it.
+        least = max(half * 2.0**-40, float(limits.smallest_normal))
+        near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
+        flat = sign * np.array(near_one)[picks % 10]
+        if kind == "spoiled":
+            flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
     elif kind == "cancelling":
         great = float(2.0 ** min(30, limits.maxexp - 4))
         ends = np.array([great, great * 0.75, great / 8, 1.5])[picks % 4]
@@ -84,10 +91,11 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         flat = sign * (picks < 6)
     elif kind == "borders":
         extremes = [float(limits.max), float(limits.smallest_normal), 1 + float(limits.eps)]
-        flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3, 7])[picks % 12]
+        extremes.append(1.5 * extremes[1])  # Less the one before, it is subnormal.
+        flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3])[picks % 12]
     elif kind == "few":
         flat = sign * np.array([0.0, 1.0])[picks % 2]
     else:
-        flat = sign * np.rint(unit * 2.0**13) * 2.0**-12
+        flat = sign * np.rint(unit * 2.0**13) * 2.0**-12 * (picks > 1)
     with np.errstate(over="ignore"):
         return flat.astype(dtype)

@@ -57,9 +57,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         with _mode(request["mode"]), _width(wide=request["wide"]):
             answer = _run(request)
     except ModuleNotFoundError as error:
-        return {"missing": str(error)}
+        answer = {"missing": str(error)}
     except Exception as error:  # noqa: BLE001  # Any exception is an answer.
-        return {"error": type(error).__name__, "message": str(error)[:2000]}
+        answer = {"error": type(error).__name__, "message": str(error)[:2000]}
     return {**answer, "seconds": time.process_time() - start}
 
 

@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
-_ROOT = Path(__file__).parents[2]
+#: The checkout, from which workers import this project.
+ROOT = Path(__file__).parents[2]
 #: The devices for which the CPU of a worker stands.
 _DEVICES = 8
 #: The seconds after which a program counts as one that does not end.
@@ -31,6 +32,7 @@ class Kind:
         threads: The threads that XLA computes with.
         plain: Whether it leaves this project out.
         plant: A file that changes the project on purpose.
+        root: The folder that it imports this project from.
     """
 
     python: str = sys.executable
@@ -38,6 +40,7 @@ class Kind:
     threads: int = 2
     plain: bool = False
     plant: Path | None = None
+    root: Path = ROOT
 
     def __str__(self) -> str:
         parts = [self.python, f"{self.threads} threads", self.flags or "default options of XLA"]
@@ -51,7 +54,7 @@ class Kind:
             "JAX_PLATFORMS": "cpu",
             "NPROC": str(self.threads),
             "XLA_FLAGS": flags.strip(),
-            "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")]),
         }
 
     def command(self) -> list[str]:
@@ -116,7 +119,7 @@ class Worker:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # It lives as long as the process.
         self._process = subprocess.Popen(  # noqa: S603  # It runs a module of this package.
             self.kind.command(),
-            cwd=_ROOT,
+            cwd=self.kind.root,
             env=self.kind.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -40,7 +40,8 @@ MODULES = (
     *(f"jax.scipy.stats.{each.name}" for each in pkgutil.iter_modules(jax.scipy.stats.__path__)),
 )
 _X = np.linspace(0.15, 0.85, 6, dtype=np.float32)
-_M = (np.eye(3) * 3 + np.arange(9).reshape(3, 3) / 8).astype(np.float32)
+# Products of its elements are rounded: with /8 they would be exact, and any order would do.
+_M = (np.eye(3) * 3 + np.arange(9).reshape(3, 3) / 7).astype(np.float32)
 #: The arguments of a function, of which the first that it takes are used.
 ARGUMENTS = ((_X,), (_X, _X + 1), (_X, _X + 1, _X + 2), (_M,), (_M, _M + 1), (_X, np.float32(1)))
 #: Further values of the first argument.

@@ -104,8 +104,9 @@ def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -
             operands[i] = value
         shape = jnp.broadcast_shapes(*(operand.shape for operand in operands))
         x, *coefficients = (jnp.broadcast_to(operand, shape) for operand in operands)
-        zeros = jnp.zeros(shape, x.dtype)
         rows = jnp.stack(coefficients[::-1])
+        # In a shard_map, the zeros have the type of a step: it varies over the axes of both.
+        zeros = lax.full_like(x * rows[0], 0)
         return lax.scan(lambda y, row: (y * x + row, None), zeros, rows, unroll=16)[0]
 
     values, changes = ([each[i] for i in active] for each in (primals, tangents))

@@ -24,9 +24,11 @@ from spec.engines import engine_of, of_several
 #: The engine that a scope asks for; None for the one of the device. It is part of the key of jit.
 _asked = jax.make_user_context(None)
 
+#: The engine that changes nothing.
+_DEFAULT = "float64"
 #: What becomes of a function of arrays, by the engine.
 _FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "float64": lambda function: function,
+    _DEFAULT: lambda function: function,
     "int8": interpreter.with_int8_products,
     "integers": interpreter.without_float64,
 }
@@ -65,7 +67,16 @@ def lower_fun(
         function: Takes arrays.
         multiple_results: Whether it returns a sequence of arrays.
     """
-    return mlir.lower_fun(formed(context, function), multiple_results=multiple_results)
+    rule = mlir.lower_fun(formed(context, function), multiple_results=multiple_results)
+    if of(context) == _DEFAULT:
+        return rule
+
+    def lower(context: Any, *operands: Any) -> Any:
+        # A sum of gathered parts has a type that varies over devices, where a psum has not.
+        with lowering.without_varying_types(context) as own:
+            return rule(own, *operands)
+
+    return lower
 
 
 def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:

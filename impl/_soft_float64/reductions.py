@@ -106,6 +106,53 @@ def reduce_window_sum(
     return value
 
 
+def collective(combine: Combine, initial: float) -> Callable[..., Any]:
+    """Returns a reduction over axes, and over mesh axes of a ``shard_map``, on each device of them.
+
+    Args:
+        combine: The function of two words.
+        initial: The number that changes no other one.
+    """
+    word = np.float64(initial).view(np.uint64)
+
+    def run(
+        *values: jax.Array, axes: Sequence[Any], equation: Any, **params: Any
+    ) -> jax.Array | list[jax.Array]:
+        names = tuple(axis for axis in axes if not isinstance(axis, int))
+        along = tuple(axis for axis in axes if isinstance(axis, int))
+        groups, found = params.get("axis_index_groups"), list(values)
+        if along:
+            found = [reduced(combine, value, word, along) for value in found]
+        if names:
+            parts = [lax.all_gather(x, names, axis_index_groups=groups) for x in found]
+            found = [reduced(combine, value, word, (0,)) for value in parts]
+        return found if equation.primitive.multiple_results else found[0]
+
+    return run
+
+
+def reduce_scatter(
+    value: jax.Array,
+    *,
+    axis_name: Any,
+    scatter_dimension: int,
+    axis_index_groups: Any,
+    axis_size: int,
+    tiled: bool,
+    **_: Any,
+) -> jax.Array:
+    """Returns the part of a sum over a mesh axis that belongs to the device."""
+    parts = lax.all_gather(value, axis_name, axis_index_groups=axis_index_groups)
+    total = reduced(arithmetic.add, parts, np.uint64(0), (0,))
+    groups = axis_index_groups or [range(lax.axis_size(axis_name))]
+    places = {device: place for group in groups for place, device in enumerate(group)}
+    table = jnp.asarray([places[device] for device in sorted(places)], np.int32)
+    size = value.shape[scatter_dimension] // axis_size
+    start = table[lax.axis_index(axis_name)] * size
+    part = lax.dynamic_slice_in_dim(total, start, size, scatter_dimension)
+    return part if tiled else lax.squeeze(part, (scatter_dimension,))
+
+
 def scatter_add(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, equation: Any, **params: Any
 ) -> jax.Array:

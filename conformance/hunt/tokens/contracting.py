@@ -49,6 +49,16 @@ def _contracted(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((first, second), params, aval.with_shape(*aval.shape[: len(kept)]))
 
 
+def _evaluated(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws a point of a polynomial, and its coefficients.
+
+    With one coefficient, JAX before 0.12 multiplies 0 by the point, and JAX 0.12 does not.
+    """
+    point = pool.pick(dtype, most=2)
+    coefficients = pool.like(Aval((pool.dice.between(2, 5),), dtype))
+    return Choice((point, coefficients), {}, pool.aval(point))
+
+
 def _squared(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=2, most=2, rows=False)
     aval = pool.aval(operand)
@@ -131,7 +141,7 @@ token(
     "jnp.einsum('...ik,...jk->...ij', {0}, {1})",
     FLOATS,
     "dot_general",
-    check="none",
+    check="product_of",
     weight=150,
 )
 token(
@@ -140,10 +150,19 @@ token(
     "jnp.einsum('{subscripts}', {0}, {1})",
     FLOATS,
     "dot_general",
+    check="contraction",
+    weight=200,
+)
+token(
+    "polyval",
+    _evaluated,
+    "jnp.polyval(jnp.abs({1}) + 1, jnp.clip({0}, -4, 4))",
+    FLOATS,
+    "polynomial",
     check="none",
     weight=200,
 )
-token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="none", weight=100)
+token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="product_of", weight=100)
 token(
     "triple_use",
     _square,
@@ -151,7 +170,7 @@ token(
     FLOATS,
     "dot_general",
     check="none",
-    weight=60,
+    weight=200,
     result="number",
 )
 token(
@@ -170,7 +189,7 @@ token(
     "rhs_dilation=({dilation},), feature_group_count={groups})",
     FLOATS,
     "conv_general_dilated",
-    check="terms",
+    check="convolution",
     weight=200,
 )
 _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
@@ -181,7 +200,7 @@ token(
     ("float32",),
     "cholesky",
     check="none",
-    weight=60,
+    weight=250,
     result="matrix",
 )
 token(
@@ -191,7 +210,7 @@ token(
     ("float32",),
     "cholesky triangular_solve",
     check="none",
-    weight=40,
+    weight=150,
     result="right",
 )
 token(
@@ -204,11 +223,11 @@ token(
     weight=60,
     result="right",
 )
-# spec/releases_of_jax.toml lists its derivative.
+# spec/releases_of_jax.toml lists `det`, and the derivative of this function.
 token(
-    "det",
+    "slogdet",
     _square,
-    "jnp.linalg.det({0})",
+    "jnp.linalg.slogdet({0})[1]",
     ("float32",),
     "lu",
     check="none",

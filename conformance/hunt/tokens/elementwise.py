@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.hunt.pool import Choice, Pool
+from conformance.hunt.program import Aval
 from conformance.hunt.tokens.token import ALL_FLOATS, COMPLEX, FLOATS, NUMBERS, token
 
 _BOTH = (*ALL_FLOATS, *COMPLEX)
@@ -21,6 +22,23 @@ def _unary(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype)
     aval = pool.aval(operand)
     return Choice((operand,), {}, aval.with_dtype(options.get("to", dtype)))
+
+
+def _function(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    """Draws an operand; some have arguments near 0 and 1, where values are near the middle."""
+    if pool.dice.happens(30):
+        operand = pool.argument(Aval((60,), dtype), kind="ties")
+        return Choice((operand,), {}, pool.aval(operand))
+    return _unary(pool, dtype, options)
+
+
+def _remainder(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    """Draws two operands; in half of the draws they have numbers with a subnormal remainder."""
+    if pool.dice.happens(50):
+        aval = Aval((60,), dtype)
+        operands = (pool.argument(aval, kind="borders"), pool.argument(aval, kind="borders"))
+        return Choice(operands, {}, aval)
+    return _binary(pool, dtype, options)
 
 
 def _with_number(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
@@ -60,7 +78,7 @@ _FUNCTIONS = """
 acos acosh asin asinh atan atanh cbrt cos cosh erf erf_inv erfc exp2 expm1 log1p logistic sin sinh tan tanh
 """
 for _name in _FUNCTIONS.split():
-    token(_name, _unary, f"lax.{_name}({{0}})", FLOATS, _name, weight=40)
+    token(_name, _function, f"lax.{_name}({{0}})", FLOATS, _name, weight=60)
 # A derivative of these is `polygamma`, which is refused.
 for _name in ("digamma", "lgamma"):
     token(
@@ -149,13 +167,15 @@ token(
     check="ieee",
 )
 token("relu", _unary, "jax.nn.relu({0})", FLOATS, "max", check="same")
-for _name in ("gelu", "silu", "softplus", "elu"):
+for _name in ("silu", "softplus", "elu"):
     token(_name, _unary, f"jax.nn.{_name}({{0}})", FLOATS, "", check="loose", weight=40)
+# A sum in it cancels.
+token("gelu", _unary, "jax.nn.gelu({0})", FLOATS, "", check="none", weight=40)
 for _name in ("add", "sub", "mul"):
     _dtypes = (*NUMBERS, *COMPLEX)
     token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", _dtypes, _name, check="ieee", weight=200)
 token("div", _binary, "lax.div({0}, {1})", _BOTH, "div", weight=120)
-token("rem", _binary, "lax.rem({0}, {1})", ALL_FLOATS, "rem", check="none")
+token("rem", _remainder, "lax.rem({0}, {1})", ALL_FLOATS, "rem", check="ieee", weight=200)
 for _name in ("max", "min"):
     token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", NUMBERS, _name)
 for _name in ("pow", "atan2"):

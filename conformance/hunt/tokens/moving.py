@@ -237,7 +237,7 @@ token(
     "{0}.at[{1}].subtract({2}, mode='drop')",
     FLOATS,
     "scatter-sub",
-    check="none",
+    check="scatter",
 )
 token(
     "scatter_multiply",

@@ -158,12 +158,20 @@ for _name in ("max", "min"):
         f"cum{_name}",
         weight=60,
     )
+    _border = "-np.inf" if _name == "max" else "np.inf"
+    _windows = (
+        f"lax.reduce_window({{0}}, np.array({_border}, {{0}}.dtype), lax.{_name}, "
+        "{sizes}, {strides}, {padding})"
+    )
+    token(f"window_{_name}", _window, _windows, FLOATS, f"reduce_window_{_name}", weight=60)
+    # The derivative of a float64 is refused: `select_and_gather_add` has no path for it.
     token(
-        f"window_{_name}",
+        f"wide_window_{_name}",
         _window,
-        f"lax.reduce_window({{0}}, np.array({'-' if _name == 'max' else ''}np.inf, {{0}}.dtype), lax.{_name}, {{sizes}}, {{strides}}, {{padding}})",
-        ALL_FLOATS,
+        _windows,
+        ("float64",),
         f"reduce_window_{_name}",
+        has_derivative=False,
         weight=60,
     )
 token(
@@ -172,7 +180,7 @@ token(
     "lax.reduce_window({0}, np.array(0, {0}.dtype), lax.add, {sizes}, {strides}, {padding})",
     ALL_FLOATS,
     "reduce_window_sum",
-    check="terms",
+    check="sum",
 )
 token(
     "prod",
@@ -234,7 +242,7 @@ token(
     ALL_FLOATS,
     "cumsum",
     check="cumsum",
-    weight=150,
+    weight=200,
 )
 token(
     "cumprod",
@@ -272,6 +280,7 @@ token(
     check="stable_order",
     to="int32",
     ties=True,
+    weight=200,
 )
 token(
     "sort_pairs",
@@ -280,6 +289,7 @@ token(
     ALL_FLOATS,
     "sort",
     check="stable_pairs",
+    weight=200,
 )
 token("top_k", _highest, "lax.top_k({0}, {count})[0]", ALL_FLOATS, "top_k", check="none", weight=60)
 token(
@@ -336,7 +346,7 @@ token(
     "over_devices(jnp.sum({0} * {0}, axis=0, dtype={0}.dtype))",
     FLOATS,
     "psum",
-    check="none",
+    check="sum",
     weight=100,
 )
 token(
@@ -366,7 +376,7 @@ token(
     "over_devices(jnp.einsum('bi,bj->ij', {0}, {1}))",
     FLOATS,
     "psum dot_general",
-    check="none",
+    check="product_of",
     weight=300,
 )
 token(
@@ -375,6 +385,6 @@ token(
     "over_devices(jnp.zeros(({count}, *{0}.shape[1:]), {0}.dtype).at[{1}].add({0}))",
     FLOATS,
     "psum scatter-add",
-    check="none",
+    check="scatter",
     weight=200,
 )

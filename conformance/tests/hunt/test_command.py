@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from conformance import __main__ as command
-from conformance.hunt import memory
-from conformance.hunt.settings import BASE
+from conformance.hunt import checks, memory
+from conformance.hunt.checks import Finding
+from conformance.hunt.crew import Crew
+from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.workers import Kind, Worker
+from conformance.tests.hunt.examples import chain
 
 PLANTS = Path(__file__).parent / "plants"
 
@@ -26,6 +29,7 @@ PLANTS = Path(__file__).parent / "plants"
     [
         (["--minutes", "0"], "--minutes 0.0: it is a number above 0"),
         (["--plant", "/nowhere/x.py"], "--plant /nowhere/x.py: there is no such file"),
+        (["--mutant", "nonsense"], "--mutant nonsense: no file"),
         (["--only", "nonsense"], "--only nonsense: no token contains it"),
         (["--python", "/nowhere/python"], "does not run"),
     ],
@@ -72,6 +76,24 @@ def test_a_planted_fault_becomes_a_file_that_runs_alone(tmp_path, capsys):
         statuses.append(done.returncode)
     assert statuses == [1, 0]
     assert memory.read(report)["faults"]
+
+
+@pytest.mark.parametrize(("shows", "status"), [(True, 1), (False, 0)])
+def test_a_finding_must_show_once_more(tmp_path, monkeypatch, capsys, *, shows, status):
+    finding = Finding("bits", chain(), Setting("vmap"), "results 0 have other bits")
+    monkeypatch.setattr(Crew, "ready", lambda *_: {})
+    monkeypatch.setattr(checks, "check", lambda *_: (finding, {}))
+    monkeypatch.setattr(checks, "again", lambda _, each: each if shows else None)
+    arguments = ["--minutes", "0.2", "--shrink", "0", "--most", "1", "--out", str(tmp_path)]
+    report = tmp_path / "hunt.json"
+    if not shows:
+        arguments[1] = "0.005"
+    assert command.main(["hunt", *arguments, "--report", str(report)]) == status
+    printed = capsys.readouterr().out
+    assert ("not shown again in 3 runs" in printed) is not shows
+    assert len(memory.read(report)["faults"]) == status
+    assert (tmp_path / f"{'' if shows else 'not_again_'}bits_0.py").is_file()
+    assert (tmp_path / f"{'' if shows else 'not_again_'}bits_0.json").is_file()
 
 
 def test_a_worker_that_crashes_or_hangs_is_replaced():

@@ -71,11 +71,14 @@ def test_a_program_shrinks_to_the_equation_at_fault(monkeypatch):
 
 
 def test_known_faults_are_recognised_by_all_of_their_fields():
-    finding = Finding("crash", drawn(1, 1, only="pad")[0], Setting(partition="jit", mesh=(2,)), "")
+    program = drawn(1, 1, only="pad")[0]
+    message = "Check failed: get_first_valid_element_offset_on_dilated_shard(0) == low (1 vs. -1)"
+    finding = Finding("crash", program, Setting(partition="jit", mesh=(2,)), message)
     (fault,) = [each for each in known.load() if "pad" in each.primitives]
     assert fault.matches(finding)
     assert not fault.matches(dataclasses.replace(finding, kind="bits"))
     assert not fault.matches(dataclasses.replace(finding, setting=BASE))
+    assert not fault.matches(dataclasses.replace(finding, detail="Check failed: of something else"))
 
 
 def test_an_entry_with_an_unknown_field_is_an_error(tmp_path):

@@ -100,8 +100,8 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
         params: The parameters of its equation.
 
     Returns:
-        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``, or
-        there is one device.
+        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``. A
+        sum over one device is joined too: where it stands, it would make 0 of -0.
     """
     if not (modes.current().portable or _asks_for_portable(params["jaxpr"])):
         return dict(params)
@@ -110,8 +110,6 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
     # The specs of a shard_map say nothing about the axes of a shard_map around it.
     outer = set(mesh.manual_axes) - own
     sizes = {name: size for name, size in mesh.shape.items() if name in own | outer}
-    if all(size == 1 for size in sizes.values()):
-        return dict(params)
     inputs: list[Sharding] = []
     for spec in params["in_specs"]:
         dimensions = jaxprs.cut_axes(spec).items()

@@ -145,7 +145,7 @@ def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
     key = (atom, over.axes)
     if key in draft.sums:
         return draft.sums[key]
-    varying = [a for a in over.axes if a in draft.sharding(atom) and draft.flow.sizes[a] > 1]
+    varying = [a for a in over.axes if a in draft.sharding(atom)]
     rest = tuple(axis for axis in over.axes if axis not in varying)
     joined = _pushed(draft, atom, over.along(tuple(varying))) if varying else None
     if joined is None:

@@ -7,7 +7,7 @@ These operations move, choose or negate elements, or communicate. They round not
 from __future__ import annotations
 
 from impl._portable.device_sums import sharding_rules
-from impl._portable.rule import ALL, FIRST, rule
+from impl._portable.rule import FIRST, rule
 
 # Each result has the sharding of its operand, and terms remain terms.
 for _name in ("copy", "copy_p", "name", "neg"):
@@ -22,10 +22,8 @@ rule("rev", linear=FIRST, sharding=sharding_rules.keep_lengths)
 rule("scatter", linear=(0, 2))
 rule("select_n", linear=slice(1, None), sharding=sharding_rules.select)
 rule("squeeze", linear=FIRST, sharding=sharding_rules.squeeze)
-rule("stack", linear=ALL, sharding=sharding_rules.stack)
 rule("tile", linear=FIRST, sharding=sharding_rules.keep_lengths)
 rule("transpose", linear=FIRST, sharding=sharding_rules.transpose)
-rule("unstack", linear=FIRST, sharding=sharding_rules.unstack)
 
 # Extremes of bools.
 rule("reduce_and", sharding=sharding_rules.reduce_extreme)

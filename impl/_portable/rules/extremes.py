@@ -1,4 +1,4 @@
-"""The greatest and the lowest elements, their indices, and the order of floats.
+"""The greatest and the lowest elements, their indices, the order of floats, and their signs.
 
 Devices and releases of XLA differ in which zero they take for the greater one, in which NaN they
 return, and in the index of equal elements. Here 0 is greater than -0, and a NaN wins. Many elements
@@ -22,7 +22,7 @@ from jax import lax
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
-from impl._portable.rules._floats import operation, working
+from impl._portable.rules._floats import operation, working, zero_where
 from impl._portable.rules.rounding import unrounded
 
 
@@ -94,6 +94,17 @@ def _clamp(*operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
         for bound in (low, high)
     )
     return lax.convert_element_type(minimum(maximum(low, value), high), operands[1].dtype)
+
+
+def _sign(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns 1 or -1 with the sign of a number, and a zero or a NaN as it is.
+
+    XLA takes 0 for the sign of -0 where it knows the operand, and -0 where it does not.
+    """
+    (wide,) = working((value,), flushes=flushes)
+    is_zero = lax.eq(wide, lax.full_like(wide, 0))
+    result = lax.select(is_zero, zero_where(is_zero, wide), lax.sign(wide))
+    return lax.convert_element_type(result, value.dtype)
 
 
 def _extreme(
@@ -222,6 +233,7 @@ operation("argmin", functools.partial(_index, lax.reduce_min, -1))
 operation("eq_to", functools.partial(_ordered, lax.eq))
 operation("le_to", functools.partial(_ordered, lax.le))
 operation("lt_to", functools.partial(_ordered, lax.lt))
+operation("sign", _sign)
 rule("select_and_gather_add", by_jax="native", is_windowed=True)
 # Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

@@ -183,3 +183,11 @@ rule(
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )
+rule("stack", moves=_primitive(lax.stack_p), linear=ALL, sharding=sharding_rules.stack)
+rule(
+    "unstack",
+    moves=_primitive(lax.unstack_p),
+    has_several_results=True,
+    linear=FIRST,
+    sharding=sharding_rules.unstack,
+)

@@ -265,6 +265,29 @@ def test_zeros_of_few_elements_keep_their_sign(function, shape):
         assert_same_bits(np.asarray(another), np.asarray(one))
 
 
+THREE_AXES = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
+
+
+def stacked(x):
+    """Stacks two rows on an axis that four devices of a mesh share."""
+    rows = jnp.stack([x, x])
+    shared = NamedSharding(THREE_AXES, P(("a", "b"), "c"))
+    return rows, jax.lax.with_sharding_constraint(rows, shared)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.complex64])
+@pytest.mark.parametrize(
+    ("function", "shape", "cut"),
+    [(stacked, (2,), P(None)), (jnp.unstack, (8, 2), P(("a", "b", "c")))],
+    ids=["stack", "unstack"],
+)
+def test_zeros_of_stacks_keep_their_sign(function, shape, cut, dtype):
+    x = jax.device_put(jnp.full(shape, -0.0, dtype), NamedSharding(THREE_AXES, cut))
+    with impl.deterministic(guarantee="portable"):
+        for each in jax.tree.leaves(jax.jit(function)(x)):
+            assert np.signbit(np.asarray(each).real).all()
+
+
 @pytest.mark.parametrize("devices", [3, 8])
 def test_slices_of_constants_that_devices_share_keep_their_values(devices):
     # XLA folded the gathers of constants that stand for the strided slices of the derivative.

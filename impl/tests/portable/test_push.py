@@ -8,11 +8,12 @@ impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxpr_as_fun
-from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import AbstractMesh, AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 
 import impl
@@ -195,13 +196,23 @@ def test_a_part_of_a_sum():
     assert sums(part, X, specs=P(None, "d"), out=P("d")) == (["reduce_sum d"], [])
 
 
-def test_one_device_has_nothing_to_join():
-    mesh = AbstractMesh((1,), ("d",), axis_types=(AUTO,))
-    mapped = jax.shard_map(
-        lambda x: lax.psum(x.sum(), "d"), mesh=mesh, in_specs=P("d"), out_specs=P()
-    )
-    (equation,) = jax.make_jaxpr(mapped)(X).eqns
-    assert with_joined_sums(equation.params) == equation.params
+def test_one_device_has_joined_sums_too():
+    # A sum of -0 and nothing else is 0, so a sum of one device moves as any other.
+    def scaled(x):
+        return lax.psum(-0.5 * x.sum(), "d")
+
+    bodies = []
+    for devices in (1, 2):
+        mesh = AbstractMesh((devices,), ("d",), axis_types=(AUTO,))
+        mapped = jax.shard_map(scaled, mesh=mesh, in_specs=P("d"), out_specs=P())
+        (equation,) = jax.make_jaxpr(mapped)(X).eqns
+        joined = with_joined_sums(equation.params)["jaxpr"]
+        bodies.append([each.primitive.name for each in joined.eqns])
+    assert bodies[0] == bodies[1]
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    mapped = jax.shard_map(scaled, mesh=mesh, in_specs=P("d"), out_specs=P())
+    with impl.deterministic(guarantee="portable"):
+        assert np.signbit(jax.jit(mapped)(jnp.zeros(X.shape, X.dtype)))
 
 
 def test_sums_are_not_joined_across_the_border_of_a_scope():

@@ -212,6 +212,20 @@ def test_products_are_rounded_before_they_are_added(rng):
     assert np.array_equal(constants, (np.asarray(a) + np.float32(1e8)) - np.float32(1e8))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_sign_keeps_its_zero_also_of_a_constant(dtype):
+    zeros = jnp.full(3, -0.0, dtype)
+    others = jnp.array([-0.0, 0.0, 2.0, -3.0, np.inf, -np.inf, np.nan], dtype)
+    for value in (zeros, -zeros, others):
+        want = np.sign(np.asarray(value, np.float32))
+        of_constant = jax.jit(lambda value=value: lax.sign(value))()
+        for each in (of_constant, jax.jit(lax.sign)(value)):
+            got = np.asarray(each, np.float32)
+            np.testing.assert_array_equal(got, want)
+            numbers = ~np.isnan(want)
+            assert (np.signbit(got) == np.signbit(np.asarray(value, np.float32)))[numbers].all()
+
+
 def test_zeros_have_one_order():
     negative, zero = jnp.array([-0.0, 0.0]), jnp.array([0.0, -0.0])
     assert not np.signbit(jax.jit(jnp.maximum)(negative, zero)).any()

@@ -1,0 +1,65 @@
+"""Ways to call a function: by rows, by `pmap`, and in a scope of a program without the guarantee.
+
+Tests: conformance.hunt.prelude.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import impl
+from conformance.hunt import prelude, settings, source
+from conformance.hunt.dice import Dice
+from conformance.hunt.program import Aval, Equation, Input, Program
+from conformance.hunt.settings import Setting
+from conformance.tests.hunt.examples import drawn
+
+ROWS = np.arange(16, dtype=np.float32).reshape(8, 2)
+
+
+def test_rows_apart_have_their_values_unless_a_function_mixes_them():
+    def apart(how, function):
+        return prelude.called(function, [jnp.asarray(ROWS), jnp.ones(2)], how)
+
+    for how in ("jit", "rows 10 10"):
+        rows, shared = apart(how, lambda x, y: (x * y, y + 1))
+        np.testing.assert_array_equal(rows, ROWS)
+        np.testing.assert_array_equal(shared, [2, 2])
+    (mixed,) = apart("rows 10 1", lambda x, y: x - x.sum(0) * y)
+    assert not np.array_equal(mixed, ROWS - ROWS.sum(0))
+
+
+def test_a_pmap_of_rows_joins_its_results():
+    shared = prelude.by_pmap(lambda x, y: (x * y, lax.psum(x.sum(0), "a")), 1, "10", "10")
+    rows, total = shared(jnp.asarray(ROWS), jnp.full(2, 2.0))
+    np.testing.assert_array_equal(rows, 2 * ROWS)
+    np.testing.assert_array_equal(total, ROWS.sum(0))
+
+
+def test_the_call_by_rows_names_arguments_and_results_with_rows():
+    inputs = (Input.of(ROWS, rows=True), Input.of(np.ones(2, np.float32)))
+    equation = Equation("mul", (0, 1), {"broadcasts": True}, Aval((8, 2), "float32", rows=True))
+    program = Program(inputs, (equation,), (2,), "none", 2)
+    assert 'arguments, "rows 10 1"' in source.function(program, Setting("rows"))
+
+
+def test_a_scope_has_the_guarantee_and_the_program_around_it_has_none():
+    # XLA adds one term after the other, so the last one is lost; it decides the rounding.
+    terms = jnp.array([1, 2.0**-24, 2.0**-60], "float32")
+    (total,) = prelude.called(jnp.sum, [terms], "scope")
+    assert total == np.float32(1 + 2.0**-23)
+    assert not impl.are_deterministic_algorithms_enabled()
+    assert prelude.called(jnp.sum, [terms], "jit")[0] == 1
+
+
+def test_programs_that_mix_rows_are_not_called_by_rows():
+    calls = set()
+    for index, program in enumerate(drawn(6, 300)):
+        for each in settings.draw(Dice(6, index), program, 2):
+            if each.call == "rows":
+                assert program.has_rows
+                assert program.derivative in ("none", "forward")
+                assert "devices(" not in source.function(program, each).split("def program")[1]
+            calls.add(each.call)
+            calls.add(each.partition)
+    assert {"rows", "scope", "pmap"} <= calls

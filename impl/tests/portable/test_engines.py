@@ -1,0 +1,89 @@
+"""Every engine gives the same bits, and a program without float64 has none.
+
+Tests: impl._soft_float64.engines, impl._soft_float64.interpreter.
+"""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+from impl import testing
+from impl.tests.support import eight_devices
+
+OTHERS = [name for name in testing.engines() if name != "float64"]
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+def of_model(rng):
+    """A step with products, a softmax, a scatter and the gradients of all."""
+    weights = rng.normal(size=(5, 9)), rng.normal(size=(9, 12))
+    labels = jnp.asarray(rng.integers(0, 12, 6))
+
+    def loss(weights, x):
+        scores = jnp.tanh(x @ weights[0]) @ weights[1]
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[:, None], 1)
+        return -jnp.mean(chosen)
+
+    return jax.value_and_grad(loss), (weights, rng.normal(size=(6, 5)))
+
+
+def of_image(rng):
+    def function(x, kernel):
+        found = lax.conv(x, kernel, (1, 1), "SAME")
+        return lax.reduce_window(found, 0.0, lax.add, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+    return function, (rng.normal(size=(1, 3, 6, 6)), rng.normal(size=(2, 3, 3, 3)))
+
+
+def of_rows(rng):
+    def function(x, at):
+        return jnp.cumsum(x, 1), jax.ops.segment_sum(x * x[:1], at, 4), jnp.var(x, 1)
+
+    x = rng.normal(size=(12, 8)) * 2.0 ** rng.integers(-30, 30, (12, 8))
+    return function, (x, rng.integers(0, 4, 12))
+
+
+def of_doubt(_):
+    # The exact sums are 2**-30 above a tie, which float64 does not see.
+    rows = np.array([[2.0**20, 2.0**16, 2.0**-30] * 3, [2.0**20, 1, 2.0**-30] * 3])
+    return lambda a, b: a @ b, (rows, rows.T)
+
+
+def of_functions(rng):
+    def function(x):
+        return jnp.exp(x), jnp.log(jnp.abs(x)), jnp.sin(x), 1 / x, lax.rsqrt(jnp.abs(x))
+
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, 88.8, 1e-45]
+    return function, (np.append(rng.normal(size=200) * 9, special),)
+
+
+def test_on_eight_devices(pytestconfig):
+    file = Path(__file__).with_name("engines_on_eight_devices.py")
+    eight_devices.run(file, marks=pytestconfig.option.markexpr)
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+@pytest.mark.parametrize("make", [of_model, of_image, of_rows, of_doubt, of_functions])
+def test_the_bits_do_not_depend_on_the_engine(rng, make, engine):
+    function, arguments = make(rng)
+    arguments = jax.tree.map(
+        lambda x: jnp.asarray(x, np.float32 if x.dtype.kind == "f" else np.int32), arguments
+    )
+    expected = jax.tree.leaves(jax.jit(function)(*arguments))
+    with testing.engine(engine):
+        lowered = jax.jit(function).lower(*arguments)
+        assert ("f64" in lowered.as_text()) == (engine == "int8")
+        found = jax.tree.leaves(lowered.compile()(*arguments))
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+        assert np.array_equal(np.signbit(one), np.signbit(other)) or np.isnan(one).any()

@@ -39,9 +39,11 @@ def _regression(weights: jax.Array, x: jax.Array, labels: jax.Array) -> jax.Arra
 
     def loss(weights: jax.Array) -> jax.Array:
         logs = jax.nn.log_softmax(x @ weights)
-        return -jnp.take_along_axis(logs, labels[:, None], -1).mean()
+        mean: jax.Array = -jnp.take_along_axis(logs, labels[:, None], -1).mean()
+        return mean
 
-    return weights - 0.1 * jax.grad(loss)(weights)
+    moved: jax.Array = weights - 0.1 * jax.grad(loss)(weights)
+    return moved
 
 
 def _convolution(x: jax.Array, kernel: jax.Array) -> jax.Array:

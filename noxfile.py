@@ -244,8 +244,8 @@ def gpu_compile(session: nox.Session) -> None:
 def tpu_compile(session: nox.Session) -> None:
     """Compiles portable programs for two TPUs, which are not needed, and reads the programs.
 
-    Arguments such as `--only product --chips v5e` keep to a part, and `--report FILE` keeps what
-    was found.
+    Arguments such as `--only product --chips v5e` keep to a part, and `--report FILE` keeps the
+    records.
     """
     packages = nox.project.dependency_groups(PYPROJECT, "tpu")
     session.install("--upgrade", "--editable", ".", *packages)

@@ -4,16 +4,16 @@
 code of a portable program may have no float64, no product of matrices of floats, no sum of floats
 that an order of additions rounds, and no function that a TPU approximates: a TPU has the engine
 ``integers`` (``spec/engines.toml``). Each program is compiled in a process of its own, with a
-limit of its time, so that a slow one stops no other. ``--report FILE`` keeps what was found, and
-what a file of the same releases has of other programs::
+limit of its time, so that a slow one stops no other. ``--report FILE`` keeps the records, with
+the records of other programs that the file has of the same releases::
 
     "product": {
      "v5e": {"status": "compiled", "plain": {"operations": 9, ...}, ..., "faults": []},
      "v6e": {"status": "time limit", "limit": 600}
     }
 
-A program that no run has tried is ``not tried``. What a TPU computes is not known by this: no
-program runs.
+A program that no run has tried is ``not tried``. No program runs, so this tells nothing of the bits
+that a TPU computes.
 """
 
 from __future__ import annotations

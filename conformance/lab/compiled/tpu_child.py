@@ -54,6 +54,7 @@ def record(name: str, chip: str) -> dict[str, Any]:
         "plain": _figures(plain),
         "portable": _figures(portable),
         "float_arithmetic": reader.arithmetic(text),
+        "bounded_sums": reader.bounded_sums(text),
         "faults": faults,
     }
 

@@ -4,9 +4,11 @@ A TPU has no float64: XLA makes two float32 of each. It approximates functions o
 factors of a product of matrices to bfloat16, and adds floats in an order of its own. So a portable
 program there has only integers in all these operations. Floats may be moved, compared and chosen.
 
-A sum of floats that are whole numbers is exact in every order, below 2**24. ``faults`` follows each
-value to its source, through fusions, calls and loops, with two values, whole and unknown: an
-abstract interpretation (Cousot and Cousot, POPL 1977). Of
+Two kinds of sums of floats are right in every order. A bound of the errors follows the sums of the
+scope ``in_any_order``, which are the magnitudes of bounds: ``bounded_sums`` returns them. And a sum
+of whole numbers below 2**24 is exact. To find these, ``faults`` follows each value to its source,
+through fusions, calls and loops, with two values, whole and unknown: an abstract interpretation
+(Cousot and Cousot, POPL 1977). Of
 
     %masks = f32[256]{0} reduce(%choice, %zero), dimensions={1}, to_apply=%add.1
     %scores = f32[64,64]{1,0} convolution(%q, %k), dim_labels=bf_io->bf
@@ -23,6 +25,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from conformance.lab.readers.hlo import APPROXIMATE, ROUNDED_IN_FLOAT64
+from impl._core.numerics import ANY_ORDER
 from impl._reading import hlo
 from impl._reading.hlo import Instruction
 
@@ -60,6 +63,17 @@ def faults(text: str) -> list[str]:
     return list(dict.fromkeys(_faults(_Reader(hlo.parse(text)))))
 
 
+def bounded_sums(text: str) -> list[str]:
+    """Returns the sums of floats that the order rounds, and whose errors have a bound, each once.
+
+    Args:
+        text: The text of ``compiled.as_text()``.
+    """
+    reader = _Reader(hlo.parse(text))
+    rounded = (each for each in reader.program if _floats(each) and reader.rounds(each))
+    return list(dict.fromkeys(_named(each) for each in rounded if ANY_ORDER in each.rest))
+
+
 def arithmetic(text: str) -> dict[str, int]:
     """Returns the number of each operation that rounds a float by itself.
 
@@ -95,7 +109,7 @@ def _faults(reader: _Reader) -> Iterator[str]:
             yield f"{_named(each)}: a function of the TPU"
         elif each.opcode in _PRODUCTS:
             yield f"{_named(each)}: a product of floats"
-        elif reader.adds(each) and not reader.adds_whole_numbers(each):
+        elif reader.rounds(each) and ANY_ORDER not in each.rest:
             yield f"{_named(each)}: sums are rounded in an order of the TPU"
 
 
@@ -113,21 +127,20 @@ class _Reader:
             for name in _branches(each):
                 self.callers.setdefault(name, []).append(each)
 
-    def adds(self, instruction: Instruction) -> bool:
-        """Returns whether an instruction adds or multiplies in an order of the TPU."""
+    def rounds(self, instruction: Instruction) -> bool:
+        """Returns whether an instruction rounds sums or products in an order of the TPU."""
         if instruction.opcode == "select-and-scatter":
             return True
-        is_fold = instruction.opcode in _FOLDS
-        return is_fold and not self.combines(instruction).isdisjoint({"add", "multiply"})
+        if instruction.opcode not in _FOLDS:
+            return False
+        combines = self.combines(instruction)
+        is_exact = "multiply" not in combines and self.is_whole((instruction, 0))
+        return not combines.isdisjoint({"add", "multiply"}) and not is_exact
 
     def combines(self, fold: Instruction) -> set[str]:
         """Returns the operations by which a fold combines two numbers."""
         body = self.program.computations.get(fold.attribute("to_apply"), {})
         return {each.opcode for each in body.values()}
-
-    def adds_whole_numbers(self, fold: Instruction) -> bool:
-        """Returns whether the terms of a fold are whole numbers, and it multiplies none."""
-        return "multiply" not in self.combines(fold) and self.is_whole((fold, 0))
 
     def is_whole(self, value: _Value) -> bool:
         """Returns whether the floats of a value are whole numbers."""

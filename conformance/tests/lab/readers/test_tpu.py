@@ -88,6 +88,17 @@ def test_a_sum_of_other_numbers_is_a_fault(old, new):
     assert tpu.faults(ADD + LOOP.replace(old, new)) == INEXACT
 
 
+def test_a_sum_with_a_bound_of_its_errors_is_no_fault():
+    unknown = LOOP.replace("tuple(%bits, %m)", "tuple(%x, %m)")
+    bounded = unknown.replace(
+        "to_apply=%add.1", 'to_apply=%add.1, frontend_attributes={samebits_any_order="bounded"}'
+    )
+    assert tpu.faults(ADD + bounded) == []
+    assert tpu.bounded_sums(ADD + bounded) == ["reduce to f32[8]"]
+    exact = bounded.replace("tuple(%x, %m)", "tuple(%bits, %m)")
+    assert tpu.bounded_sums(ADD + exact) == tpu.bounded_sums(ADD + unknown) == []
+
+
 def test_a_maximum_needs_no_order():
     text = ADD.replace("add(", "maximum(") + LOOP.replace("tuple(%bits", "tuple(%x")
     assert tpu.faults(text) == []

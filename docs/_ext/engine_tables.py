@@ -82,7 +82,10 @@ def engine_lines() -> Iterator[str]:
 
 
 def cost_lines(path: Path = RATES) -> Iterator[str]:
-    """Yields a table of the computed costs, as Markdown."""
+    """Yields a sentence and a table of the computed costs, as Markdown."""
+    products = tomllib.loads(path.read_text(encoding="utf-8"))["int8"]["products"]
+    yield f"The engine `int8` makes {products} products of digits of each product of float32:"
+    yield ""
     yield ("| Device | Engine | Plain products | Portable: products | With float64 | Elementwise |")
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
     for each in costs(path):

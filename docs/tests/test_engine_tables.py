@@ -1,6 +1,7 @@
 """The tables of the engines have the engines of the spec, and costs by the engine of a device."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import cost_files
 import cost_tables
 import engine_tables
+from impl._soft_float64 import products
 from spec.engines import engines
 
 
@@ -26,6 +28,13 @@ def test_the_engine_decides_the_cost_of_products() -> None:
     assert ada.products == pytest.approx(34 * 2 * 84.2e9 / 660e12 * 1000)
     assert ada.float64 == pytest.approx(2 * 84.2e9 / 1.29e12 * 1000)
     assert "| RTX 4090 | `int8` | 2 | 8.7 | 131 | 11 |" in engine_tables.cost_lines()
+
+
+def test_the_engine_makes_as_many_products_of_digits() -> None:
+    digits = range(products._DIGITS)
+    pairs = [(i, j) for i in digits for j in digits if i + j <= products._LAST]
+    data = tomllib.loads(engine_tables.RATES.read_text(encoding="utf-8"))
+    assert data["int8"]["products"] == len(pairs)
 
 
 def test_each_program_for_a_tpu_has_a_line_for_each_chip(tmp_path: Path) -> None:

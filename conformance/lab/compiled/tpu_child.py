@@ -24,6 +24,7 @@ import impl
 from conformance.lab.compiled import tpu_programs
 from conformance.lab.readers import tpu as reader
 
+_PLATFORM = "tpu"
 #: The topology of which one chip is taken, by the name of the chip.
 CHIPS = {"v5e": "v5e:2x2", "v6e": "v6e:2x2"}
 
@@ -35,7 +36,7 @@ def record(name: str, chip: str) -> dict[str, Any]:
         name: One of ``tpu_programs.PROGRAMS``.
         chip: One of ``CHIPS``.
     """
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=CHIPS[chip])
+    topology = topologies.get_topology_desc(platform=_PLATFORM, topology_name=CHIPS[chip])
     sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
     function, arguments = tpu_programs.PROGRAMS[name]()
     shapes = jax.tree.map(
@@ -61,12 +62,12 @@ def record(name: str, chip: str) -> dict[str, Any]:
 
 def _compiled(function: Callable[..., Any], shapes: Sequence[Any]) -> Any:
     traced = jax.jit(function).trace(*shapes)
-    return traced.lower(lowering_platforms=("tpu",)).compile()
+    return traced.lower(lowering_platforms=(_PLATFORM,)).compile()
 
 
 def _text(compiled: Any) -> str:
     """Returns the optimised program, with the numbers of long constants."""
-    # ``as_text()`` shortens them. JAX 0.10 has no such module; libtpu needs the newest JAX.
+    # ``as_text()`` shortens the constants. The module has no types.
     options = importlib.import_module("jaxlib._hlo").HloPrintOptions()
     options.print_large_constants = True
     (module,) = compiled.runtime_executable().hlo_modules()

@@ -5,10 +5,14 @@ Tests: conformance.lab.compiled.tpu_child, conformance.lab.compiled.tpu_programs
 
 import json
 import sys
+import types
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import impl
 from conformance.lab.compiled import tpu, tpu_child, tpu_programs
 
 FIGURES = {"operations": 7, "fusions": 1, "bytes": 64, "code": 512}
@@ -107,6 +111,41 @@ def test_the_step_of_the_example_has_the_shapes_of_its_state():
     assert [x.shape for x in jax.tree.leaves(after)] == [x.shape for x in jax.tree.leaves(state)]
     assert len(state[0]["blocks"]) == 1
     assert loss.shape == ()
+
+
+@pytest.fixture
+def on_a_cpu(monkeypatch):
+    """Compiles for a CPU in place of a TPU."""
+    topology = types.SimpleNamespace(devices=jax.devices())
+    monkeypatch.setattr(tpu_child.topologies, "get_topology_desc", lambda **_: topology)
+    monkeypatch.setattr(tpu_child, "_PLATFORM", "cpu")
+
+
+@pytest.mark.usefixtures("on_a_cpu")
+def test_the_record_of_a_program():
+    record = tpu_child.record("exponential", "v5e")
+    assert any("of float64" in fault for fault in record["faults"])  # It is the engine of a CPU.
+    assert set(record["plain"]) == set(record["portable"]) == set(FIGURES)
+    assert record["portable"]["operations"] > 10 * record["plain"]["operations"] > 0
+    with impl.testing.engine("integers"):
+        without_float64 = tpu_child.record("exponential", "v5e")
+    assert without_float64["faults"] == []
+    assert without_float64["bounded_sums"] == []
+
+
+@pytest.mark.usefixtures("on_a_cpu")
+def test_a_check_that_sees_no_float_fails(monkeypatch):
+    call = lambda: (lambda x: x + 1, (jax.ShapeDtypeStruct((4,), "int32"),))  # noqa: E731
+    monkeypatch.setattr(tpu_child.tpu_programs, "PROGRAMS", {"sum": call})
+    faults = tpu_child.record("sum", "v5e")["faults"]
+    assert faults == ["the check finds no float in the plain program"]
+
+
+def test_the_text_has_the_numbers_of_long_constants():
+    numbers = np.sin(np.arange(64, dtype=np.float32))
+    compiled = jax.jit(lambda x: x * numbers).lower(jnp.ones(64)).compile()
+    assert "{...}" in compiled.as_text()
+    assert "0.84147" in tpu_child._text(compiled)
 
 
 def test_the_command_of_the_process_names_the_chips(capsys):

@@ -240,6 +240,18 @@ def gpu_compile(session: nox.Session) -> None:
         session.run("python", "-m", "conformance.lab.compiled.without_kernels")
 
 
+@nox.session(python=NEWEST, default=False)
+def tpu_compile(session: nox.Session) -> None:
+    """Compiles portable programs for two TPUs, which are not needed, and reads the programs.
+
+    Arguments such as `--only product --chips v5e` keep to a part, and `--report FILE` keeps the
+    records.
+    """
+    packages = nox.project.dependency_groups(PYPROJECT, "tpu")
+    session.install("--upgrade", "--editable", ".", *packages)
+    session.run("python", "-m", "conformance.lab.compiled.tpu", *session.posargs)
+
+
 @nox.session(python=OLDEST, default=False)
 def exhaustive(session: nox.Session) -> None:
     """Tries every float32 in the elementary functions, against correctly rounded values.

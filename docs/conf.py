@@ -28,6 +28,7 @@ extensions = [
     "spec_data",
     "conformance_tables",
     "cost_tables",
+    "engine_tables",
     "differences",
     "file_links",
     "hunt_tables",

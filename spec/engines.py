@@ -19,7 +19,7 @@ class Engine:
 
     Attributes:
         name: Its name.
-        statement: What it computes with, as a part of a sentence.
+        statement: The numbers that it computes with, as a part of a sentence.
         platforms: The platforms of JAX that have it.
         capabilities: The compute capabilities of NVIDIA's GPUs that have it.
         kinds: The device kinds that have it.

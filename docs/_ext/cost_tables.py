@@ -29,6 +29,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 import cost_files
+import engine_tables
 import pictures
 from conformance.benchmarks import machine, tables
 from conformance.benchmarks.measurements import Family, Report
@@ -200,6 +201,7 @@ def all_tables() -> Mapping[str, Table]:
         "costs": Table(cost_files.COUNTED, every_case),
         "portable_steps": Table(cost_files.STEPS, portable_steps),
         "without_kernels": Table(cost_files.WITHOUT_KERNELS, without_kernels),
+        "tpu": Table(cost_files.TPU, lambda: engine_tables.programs_for_tpu(cost_files.TPU)),
         "elementary_arguments": Table(findings.REPORT, findings.table),
     }
     drawn = pictures.pictures()

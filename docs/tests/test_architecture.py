@@ -182,6 +182,9 @@ QUESTIONS = [
         "a TPU should add products on its own units",
         "An engine: another approximation of a product, as on a device without float64",
         [
+            "spec/engines.toml",
+            "impl/_soft_float64/engines.py",
+            "impl/_soft_float64/products.py",
             "impl/_exact/products/dot_general.py",
             "impl/_exact/products/convolution.py",
             "impl/_exact/nearest/interval.py",

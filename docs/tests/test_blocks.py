@@ -129,7 +129,7 @@ def run_tests_of(page: Path) -> Names:
 def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
     page = DOCS / "testing.md"
     names = run_tests_of(page)
-    assert len([name for name in names if name.startswith("test_")]) == 3
+    assert len([name for name in names if name.startswith("test_")]) == 4
     with pytest.raises(AssertionError) as failure:
         impl.testing.assert_deterministic(names["step"], names["jnp"].ones(4))
     assert "\n".join(str(failure.value).splitlines()[:2]) in page.read_text(encoding="utf-8")

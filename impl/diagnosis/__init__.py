@@ -50,6 +50,7 @@ def report(ran: Ran | None = None) -> Report:
             *_program.untried(name),
             _program.threads(os.environ),
             *_program.mode(platform),
+            *_program.engine(name),
             *_program.seeds(None if ran is None else ran.watch),
             *_program.compiler(platform),
             *_program.kernels(name),

@@ -27,6 +27,7 @@ from impl._mode import compilation, modes, switches
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
 from impl.random import default_generator, libraries_seed
+from spec.engines import engine_of, engines
 
 #: Distributions whose release can change bits.
 _DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
@@ -160,6 +161,21 @@ def mode(platform: str | None) -> Iterator[Item]:
             "Fresh memory holds the values of its earlier use.",
             "Set impl.utils.deterministic.fill_uninitialized_memory = True.",
         )
+
+
+def engine(platform: str | None) -> Iterator[Item]:
+    """Yields what stands for float64 under ``portable`` on the first device.
+
+    Args:
+        platform: The platform, as a lowering names it; None if JAX has none.
+    """
+    if platform is None:
+        return
+    device = jax.devices()[0]
+    capability = getattr(device, "compute_capability", None)
+    name = engine_of(platform, capability=capability, kind=device.device_kind)
+    reason = f"Under portable, it is {engines()[name].statement}. Every engine gives the same bits."
+    yield Item("Mode", "engine", name, "fixed", reason)
 
 
 def _mode_verdict(

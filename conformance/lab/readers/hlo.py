@@ -27,9 +27,9 @@ _OWN_CALLS = ("__gpu$xla.gpu.triton", "Sharding", "AllocateBuffer", "MoveToHost"
 #: CUB sorts with stable radix passes: the hardware decides no order.
 _STABLE_CALLS = ("__cub$", "xla.gpu.ext.cub_sort")
 #: Quotients and roots, which a GPU rounds to nearest for float64 alone.
-_ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
+ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
 #: Functions that differ between devices for every dtype.
-_APPROXIMATE = frozenset(
+APPROXIMATE = frozenset(
     {
         *("atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log"),
         *("log-plus-one", "logistic", "power", "rsqrt", "sine", "tan", "tanh"),
@@ -78,10 +78,10 @@ def approximations(text: str) -> list[str]:
 
 
 def _is_approximate(instruction: Instruction) -> bool:
-    if instruction.opcode not in _ROUNDED_IN_FLOAT64 | _APPROXIMATE:
+    if instruction.opcode not in ROUNDED_IN_FLOAT64 | APPROXIMATE:
         return False
     is_float64 = instruction.result.startswith(("f64[", "c128["))
-    if instruction.opcode in _ROUNDED_IN_FLOAT64 and is_float64:
+    if instruction.opcode in ROUNDED_IN_FLOAT64 and is_float64:
         return False
     is_mended = f"/{MENDED}/" in instruction.scope
     return _INEXACT.search(instruction.result) is not None and not is_mended

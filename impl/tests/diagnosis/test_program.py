@@ -47,6 +47,15 @@ def test_a_portable_program_may_run_on_other_devices_and_threads(options, verdic
         assert named(_program.mode("cpu"), "guarantee").value == options["guarantee"]
 
 
+def test_the_engine_of_the_device():
+    (item,) = _program.engine("cpu")
+    assert (item.value, item.verdict) == ("float64", FIXED)
+    (item,) = _program.engine("tpu")
+    assert item.value == "integers"
+    assert "integers of 64 bits" in item.reason
+    assert list(_program.engine(None)) == []
+
+
 def test_scatters_of_jax_race_without_the_rules_for_them():
     with impl.deterministic():
         impl.programs.disable()

@@ -1,0 +1,125 @@
+"""The programs that are compiled for TPUs: single operations, and steps of training.
+
+Their arrays are small, since XLA takes longest over a program, however long its arrays are.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from conformance.lab.portable import programs
+
+#: A function of arrays, and its arguments: arrays, or their shapes and dtypes, in trees.
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+
+_EXAMPLES = Path(__file__).parents[3] / "docs/examples"
+
+
+def _of(*shape: int, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = jnp.einsum("hqd,hkd->hqk", q, k) * q.shape[-1] ** -0.5
+    mixed: jax.Array = jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(scores), v)
+    return mixed
+
+
+def _regression(weights: jax.Array, x: jax.Array, labels: jax.Array) -> jax.Array:
+    """Returns the weights after a step of a regression by softmax."""
+
+    def loss(weights: jax.Array) -> jax.Array:
+        logs = jax.nn.log_softmax(x @ weights)
+        mean: jax.Array = -jnp.take_along_axis(logs, labels[:, None], -1).mean()
+        return mean
+
+    moved: jax.Array = weights - 0.1 * jax.grad(loss)(weights)
+    return moved
+
+
+def _convolution(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    return lax.conv(x, kernel, (1, 1), "SAME")
+
+
+def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    return x.at[indices].add(updates)
+
+
+def _example(name: str) -> ModuleType:
+    """Returns an example of the documents as a module of its own, which nothing else changes.
+
+    Raises:
+        FileNotFoundError: This is no checkout.
+    """
+    path = _EXAMPLES / f"{name}.py"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not here: the examples are in a checkout alone")
+    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _example_portable() -> Call:
+    """Returns the step of ``docs/examples/portable.py``, with one layer in place of two."""
+    example: Any = _example("portable")
+    example.LAYERS = 1
+    weights = jax.eval_shape(example.initial, jax.random.key(0))
+    words = _of(example.BATCH, example.LENGTH + 1, dtype=np.int32)
+    return example.step, ((weights, weights, weights, _of()), words)
+
+
+def _example_resume() -> Call:
+    """Returns the step of ``docs/examples/resume.py``."""
+    example: Any = _example("resume")
+    return example.train, (example.first_state(), _of(16, 8))
+
+
+def _step(name: str) -> Callable[[], Call]:
+    def call() -> Call:
+        state, batch, step = programs.PROGRAMS[name]()
+        return step, (state, batch)
+
+    return call
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Call]:
+    return lambda: (function, arguments)
+
+
+#: The programs by name: the cheapest to compile come first.
+PROGRAMS: Mapping[str, Callable[[], Call]] = {
+    "exponential": _call(jnp.exp, _of(256, 1024)),
+    "logarithm": _call(jnp.log, _of(256, 1024)),
+    "tanh": _call(jnp.tanh, _of(256, 1024)),
+    "quotient": _call(jnp.divide, _of(256, 1024), _of(256, 1024)),
+    "inverse_root": _call(lax.rsqrt, _of(256, 1024)),
+    "sum": _call(lambda x: x.sum(-1), _of(256, 1024)),
+    "softmax": _call(jax.nn.softmax, _of(64, 256)),
+    "running_sum": _call(lambda x: jnp.cumsum(x, -1), _of(64, 256)),
+    "scatter": _call(_scatter, _of(128, 32), _of(512, dtype=np.int32), _of(512, 32)),
+    "product": _call(jnp.matmul, _of(64, 64), _of(64, 64)),
+    "product_of_bfloat16": _call(
+        jnp.matmul, _of(64, 64, dtype=jnp.bfloat16), _of(64, 64, dtype=jnp.bfloat16)
+    ),
+    "convolution": _call(_convolution, _of(2, 8, 16, 16), _of(16, 8, 3, 3)),
+    "attention": _call(_attention, *(_of(2, 16, 8) for _ in range(3))),
+    "regression": _call(_regression, _of(16, 8), _of(32, 16), _of(32, dtype=np.int32)),
+    "example_resume": _example_resume,
+    "example_portable": _example_portable,
+    "transformer": _step("transformer"),
+    "mixed_precision": _step("mixed_precision"),
+    "recurrent": _step("recurrent"),
+    "conv_net": _step("conv_net"),
+}

@@ -1,0 +1,148 @@
+"""Renders the engines of ``portable``: their devices, their computed costs, and programs for a TPU.
+
+The directive ``engines`` has a line for each engine of ``spec/engines.toml``. The directive
+``engine-costs`` has a line for each device of ``engine_costs.toml``: operations divided by peak
+rates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+from conformance_tables import MarkdownDirective
+from spec.engines import engine_of, engines
+
+RATES = Path(__file__).with_name("engine_costs.toml")
+_TABLE = Path(__file__).parents[2] / "spec/engines.toml"
+_MILLISECONDS, _TERA = 1000, 1e12
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """The computed milliseconds of a training step on a device.
+
+    Attributes:
+        device: The name of the device.
+        engine: The engine that it has.
+        plain: Products of float32, with the mode off.
+        float64: Products of float64, which the engine ``float64`` computes.
+        products: Products as the engine of the device computes them.
+        elementwise: The arithmetic of float64 on elements, which both engines compute.
+    """
+
+    device: str
+    engine: str
+    plain: float
+    float64: float
+    products: float
+    elementwise: float
+
+
+def costs(path: Path = RATES) -> Iterator[Cost]:
+    """Yields the cost on each device of the file of rates."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    operations, elements = 2 * data["step"]["multiply_adds"], data["step"]["elementwise"]
+
+    def milliseconds(count: float, rate: float) -> float:
+        return count / (rate * _TERA) * _MILLISECONDS
+
+    for device in data["device"]:
+        engine = engine_of("cuda", capability=device["capability"])
+        float64 = milliseconds(operations, device["float64_products"])
+        int8 = milliseconds(data["int8"]["products"] * operations, device["int8"])
+        yield Cost(
+            device["name"],
+            engine,
+            milliseconds(operations, device["float32"]),
+            float64,
+            int8 if engine == "int8" else float64,
+            # An operation on elements is no multiply-add, which would count as two.
+            milliseconds(2 * elements, device["float64"]),
+        )
+
+
+def engine_lines() -> Iterator[str]:
+    """Yields a table of the engines and their devices, as Markdown."""
+    yield "| Engine | The program computes with | Devices |"
+    yield "| --- | --- | --- |"
+    for engine in engines().values():
+        devices = [f"`{platform}`" for platform in engine.platforms]
+        if engine.capabilities:
+            devices.append(f"compute capability {', '.join(engine.capabilities)}")
+        yield f"| `{engine.name}` | {engine.statement} | {', '.join(devices)} |"
+
+
+def cost_lines(path: Path = RATES) -> Iterator[str]:
+    """Yields a sentence and a table of the computed costs, as Markdown."""
+    products = tomllib.loads(path.read_text(encoding="utf-8"))["int8"]["products"]
+    yield f"The engine `int8` makes {products} products of digits of each product of float32:"
+    yield ""
+    yield ("| Device | Engine | Plain products | Portable: products | With float64 | Elementwise |")
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for each in costs(path):
+        numbers = each.plain, each.products, each.float64, each.elementwise
+        cells = " | ".join(
+            f"{number:.2g}" if number < 100 else f"{number:.0f}" for number in numbers
+        )
+        yield f"| {each.device} | `{each.engine}` | {cells} |"
+
+
+def programs_for_tpu(path: Path) -> Iterator[str]:
+    """Yields the programs that were compiled for TPUs, as Markdown."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    yield "# Portable programs compiled for a TPU"
+    yield ""
+    yield (
+        f"- Compiled by libtpu {data['libtpu']} with jax {data['jax']}; nothing ran. The"
+        " operations, bytes and code of plain JAX are in brackets."
+    )
+    yield ""
+    yield "| program | TPU | HLO operations | fusions | bytes accessed | bytes of code |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for name, chips in data["cases"].items():
+        for chip, record in chips.items():
+            yield f"| {name.replace('_', ' ')} | {chip} | {' | '.join(_cells(record))} |"
+
+
+def _cells(record: Mapping[str, Any]) -> list[str]:
+    if record["status"] != "compiled":
+        limit = f" of {record['limit']:g} s" if "limit" in record else ""
+        return [f"{record['status']}{limit}", "", "", ""]
+    plain, portable = record["plain"], record["portable"]
+    keys = ("operations", "fusions", "bytes", "code")
+    return [f"{portable[key]:,} ({plain[key]:,})" for key in keys]
+
+
+class Engines(MarkdownDirective):
+    """A table of the engines."""
+
+    def run(self) -> list[nodes.Node]:
+        """Makes the table."""
+        self.env.note_dependency(str(_TABLE))
+        return self.parsed("\n".join(engine_lines()), _TABLE)
+
+
+class EngineCosts(MarkdownDirective):
+    """A table of computed costs."""
+
+    def run(self) -> list[nodes.Node]:
+        """Makes the table."""
+        self.env.note_dependency(str(RATES))
+        return self.parsed("\n".join(cost_lines()), RATES)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Registers the directives."""
+    app.setup_extension("conformance_tables")
+    app.add_directive("engines", Engines)
+    app.add_directive("engine-costs", EngineCosts)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

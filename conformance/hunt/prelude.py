@@ -1,4 +1,9 @@
-"""Functions that the source of a program calls: this text stands in each file of a finding."""
+"""Functions that the source of a program calls: this text stands in each file of a finding.
+
+For example, a program with the equation ``custom_square`` has the line::
+
+    v3 = custom_square(v1)    # v1 * v1, with a derivative that is written by hand
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def add(a: jax.Array, b: jax.Array) -> jax.Array:
     differs = lax.ne(words.sign_of(a), words.sign_of(b))
     power = words.exponent(greater)
     apart = lax.sub(power, words.exponent(less))
-    # 62 places leave the greatest bit of a significand as the one that was lost.
+    # A shift by 62 leaves the greatest bit of a significand as the one that was lost.
     apart = lax.convert_element_type(lax.min(apart, full(apart, 62)), np.uint64)
     first = left(words.significand(greater), _GUARD)
     second = left(words.significand(less), _GUARD)
@@ -78,7 +78,7 @@ def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
 def wide_product(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the 128 bits of products of uint64: the high half and the low half.
 
-    The products are those of halves of 32 bits (Warren, *Hacker's Delight*, 2012, section 8-2).
+    It multiplies halves of 32 bits (Warren, *Hacker's Delight*, 2012, section 8-2).
     """
     a_high, a_low = right(a, 32), masked(a, 0xFFFFFFFF)
     b_high, b_low = right(b, 32), masked(b, 0xFFFFFFFF)

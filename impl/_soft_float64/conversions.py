@@ -1,9 +1,9 @@
 """Conversions of float64 by integers, and roundings to whole numbers.
 
-A float of 32 bits or fewer becomes a word by shifts, since its exponents are among those of
-float64. A word becomes a float32 by one rounding, to the nearest, ties to even; a result below
-2**-126 becomes a zero of its sign. A word becomes a float of 16 bits by a float32 that is rounded
-to odd (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819)::
+A float of 32 bits or fewer becomes a word by shifts, since float64 has all of its exponents. A word
+becomes a float32 by one rounding, to the nearest, ties to even; a result below 2**-126 becomes a
+zero of its sign. A word becomes a float of 16 bits by a float32 that is rounded to odd (Boldo and
+Melquiond 2008, doi:10.1109/TC.2007.70819)::
 
     float32 1.5 = 0x3fc00000    word 0x3ff8000000000000
     word of 1 + 2**-24          float32 1, since the tie goes to the even neighbour

@@ -26,7 +26,7 @@ _asked = jax.make_user_context(None)
 
 #: The engine that changes nothing.
 _DEFAULT = "float64"
-#: What becomes of a function of arrays, by the engine.
+#: The form of a function of arrays, by the engine.
 _FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     _DEFAULT: lambda function: function,
     "int8": interpreter.with_int8_products,

@@ -253,7 +253,7 @@ def _with_infinities(
 
 @dataclasses.dataclass(frozen=True)
 class _Kinds:
-    """What words are, as int8 arrays of 0 and 1, or of -1, 0 and 1.
+    """The kinds of words, as int8 arrays of 0 and 1, or of -1, 0 and 1.
 
     Attributes:
         sign: The sign of a number or an infinity; 0 for a zero or a NaN.

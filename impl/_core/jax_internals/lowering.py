@@ -289,11 +289,9 @@ def gpu(context: Any) -> tuple[str | None, str | None]:
     if mesh.abstract_device is not None:
         return None, mesh.abstract_device.device_kind
     assigned = getattr(context.module_context.axis_context, "device_assignment", None)
-    if not assigned:
-        backends = xla_bridge._backends  # noqa: SLF001  # jax.devices would start a backend.
-        assigned = [
-            each for name in ("cuda", "gpu") if name in backends for each in jax.devices(name)
-        ]
+    if not assigned and xla_bridge.backends_are_initialized():  # jax.devices would start one.
+        names = xla_bridge.backends().keys() & {"cuda", "gpu"}
+        assigned = [each for name in names for each in jax.devices(name)]
     if not assigned:
         return None, None
     return getattr(assigned[0], "compute_capability", None), assigned[0].device_kind

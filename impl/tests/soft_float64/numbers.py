@@ -44,6 +44,6 @@ def pairs(rng):
 
 
 def same(got, expected):
-    """Returns where words are those of expected numbers, every NaN being one."""
+    """Returns where words have the bits of expected numbers; all NaNs are alike."""
     expected = flushed(expected)
     return (np.asarray(got) == words(expected)) | (np.isnan(numbers(got)) & np.isnan(expected))

@@ -1,4 +1,4 @@
-"""Conversions and roundings to whole numbers by integers are those of float64.
+"""Conversions and roundings to whole numbers by integers have the bits of float64.
 
 Tests: impl._soft_float64.conversions.
 """

@@ -1,4 +1,4 @@
-"""Comparisons, extremes and signs by integers are those of float64.
+"""Comparisons, extremes and signs by integers have the results of float64.
 
 Tests: impl._soft_float64.ordering.
 """

@@ -10,8 +10,9 @@ that are evaluated in the same way. A complex128 is two words. For example, insi
     d:f64[3] = select_n e c a                   d:u64[3], by ``select_n``
     f:f32[3] = convert_element_type d           f:f32[3], rounded once
 
-IEEE 754 fixes every bit of these operations, so a device with float64 has the same results. Sums and products of matrices may be added in any order: whoever adds float64 bounds the error, or
-has terms whose sums are exact (``impl._exact.nearest``).
+IEEE 754 fixes every bit of these operations, so a device with float64 has the same results. Sums
+and products of matrices may be added in any order: whoever adds float64 bounds the error, or has
+terms whose sums are exact (``impl._exact.nearest``).
 
 ``with_int8_products`` replaces the products of matrices alone, by products of int8.
 """

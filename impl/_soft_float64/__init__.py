@@ -1,1 +1,10 @@
-"""float64 without float64: its operations by integers, for devices where it is absent or slow."""
+"""float64 without float64: its operations by integers, for devices where it is absent or slow.
+
+- ``words`` has the fields of a float64 in an integer of 64 bits, and rounds once. ``arithmetic``
+  adds, multiplies, divides and takes roots; ``ordering`` compares; ``conversions`` goes from and
+  to other dtypes, and rounds to whole numbers.
+- ``reductions`` are sums over axes, windows and devices; ``products`` are products of matrices by
+  digits of int8.
+- ``interpreter`` evaluates a function of arrays with these operations, and ``engines`` asks for it
+  where the device needs it.
+"""

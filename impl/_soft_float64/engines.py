@@ -48,12 +48,10 @@ def of(context: Any) -> str:
     """
     if _asked.value is not None:
         return str(_asked.value)
-    capability, kind = lowering.gpu(context)
+    names = lowering.platforms(context)
+    capability, kind = lowering.gpu(context) if "cuda" in names else (None, None)
     return of_several(
-        frozenset(
-            engine_of(platform, capability=capability, kind=kind)
-            for platform in lowering.platforms(context)
-        )
+        frozenset(engine_of(each, capability=capability, kind=kind) for each in names)
     )
 
 

@@ -13,8 +13,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from conformance.lab.mutants import copies, mutant
+if TYPE_CHECKING:
+    from conformance.lab.mutants import mutant
 
 _ROOT = Path(__file__).parents[2]
 #: The packages that a worker imports.
@@ -25,8 +27,12 @@ def find(name: str) -> mutant.Mutant:
     """Returns the mutant of a name.
 
     Raises:
-        ValueError: There is no such mutant.
+        ValueError: There is no such mutant, or no checkout.
     """
+    try:
+        from conformance.lab.mutants import mutant  # noqa: PLC0415  # A wheel does not have it.
+    except ImportError:
+        raise ValueError(f"--mutant {name}: mutants need a checkout; this is a wheel") from None
     found = [each for each in mutant.read() if each.name == name]
     if not found:
         raise ValueError(
@@ -46,6 +52,8 @@ def copy(name: str) -> Iterator[Path]:
         ValueError: There is no such mutant, or the checkout lacks git.
     """
     fault = find(name)
+    from conformance.lab.mutants import copies  # noqa: PLC0415  # A wheel does not have it.
+
     with tempfile.TemporaryDirectory(prefix="hunt-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         for file in copies.tracked_files(_ROOT):

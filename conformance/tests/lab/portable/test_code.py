@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +43,8 @@ def test_a_portable_program_has_nothing_that_differs_elsewhere(name, platforms):
     modules = code.lowered(name, platforms)
     for platform, module in modules.items():
         assert code.violations(module, platform) == []
-        assert "custom_call" not in str(module)
+        # A layout that XLA keeps is written as a call.
+        assert set(re.findall(r"custom_call @(\w+)", str(module))) <= {"LayoutConstraint"}
 
 
 def test_elementary_functions_have_nothing_that_differs_elsewhere():

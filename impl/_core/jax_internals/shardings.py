@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -113,6 +113,21 @@ def without_sharding(value: jax.Array) -> jax.Array:
     return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
 
 
+def _hint(name: str, lower: Callable[[Any, Any], list[Any]]) -> Primitive:
+    """Returns a primitive that returns its operand, and tells XLA's partitioner how to shard it.
+
+    Args:
+        name: Its name.
+        lower: Its lowering rule.
+    """
+    primitive = Primitive(name)
+    primitive.def_abstract_eval(lambda aval: aval)
+    primitive.def_impl(lambda value: value)
+    batching.defvectorized(primitive)
+    mlir.register_lowering(primitive, lower)
+    return primitive
+
+
 def _cut_as_the_operands(context: Any, value: Any) -> list[Any]:
     uses_shardy = jax.config.jax_use_shardy_partitioner  # type: ignore[attr-defined]
     if exports(context) or is_local(context) or devices_of(context) < _DEVICES or not uses_shardy:
@@ -125,11 +140,7 @@ def _cut_as_the_operands(context: Any, value: Any) -> list[Any]:
 _DEVICES = 8
 #: The direction of Shardy from an operation to those that read its result.
 _FORWARD = 1
-_cut_as_the_operands_p = Primitive("samebits_cut_as_the_operands")
-_cut_as_the_operands_p.def_abstract_eval(lambda aval: aval)
-_cut_as_the_operands_p.def_impl(lambda value: value)
-batching.defvectorized(_cut_as_the_operands_p)
-mlir.register_lowering(_cut_as_the_operands_p, _cut_as_the_operands)
+_cut_as_the_operands_p = _hint("samebits_cut_as_the_operands", _cut_as_the_operands)
 
 
 def cut_as_the_operands(product: jax.Array) -> jax.Array:
@@ -150,11 +161,7 @@ def _whole_on_each_device(context: Any, value: Any) -> list[Any]:
     return [whole_along(context, value, range(value.type.rank))]
 
 
-_whole_p = Primitive("samebits_whole")
-_whole_p.def_abstract_eval(lambda aval: aval)
-_whole_p.def_impl(lambda value: value)
-batching.defvectorized(_whole_p)
-mlir.register_lowering(_whole_p, _whole_on_each_device)
+_whole_p = _hint("samebits_whole", _whole_on_each_device)
 
 
 def whole(value: jax.Array) -> jax.Array:

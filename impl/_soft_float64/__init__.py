@@ -5,6 +5,6 @@
   to other dtypes, and rounds to whole numbers.
 - ``reductions`` are sums over axes, windows and devices; ``products`` are products of matrices by
   digits of int8.
-- ``interpreter`` evaluates a function of arrays with these operations, and ``engines`` asks for it
-  where the device needs it.
+- ``operations`` has the operation of each of JAX's primitives. ``interpreter`` evaluates a function
+  of arrays with them, and ``engines`` asks for it where the device needs it.
 """

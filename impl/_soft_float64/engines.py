@@ -65,8 +65,9 @@ def lower_fun(
         function: Takes arrays.
         multiple_results: Whether it returns a sequence of arrays.
     """
-    rule = mlir.lower_fun(formed(context, function), multiple_results=multiple_results)
-    if of(context) == _DEFAULT:
+    engine = of(context)
+    rule = mlir.lower_fun(_FORMS[engine](function), multiple_results=multiple_results)
+    if engine == _DEFAULT:
         return rule
 
     def lower(context: Any, *operands: Any) -> Any:

@@ -32,19 +32,8 @@ from jax import lax
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs, lowering
 from impl._reading import control_flow
-from impl._soft_float64 import (
-    arithmetic,
-    conversions,
-    ordering,
-    products,
-    reductions,
-    words,
-)
-
-#: A value of the evaluated function: an array, words, or the two words of complex numbers.
-Value = Any
-#: Takes the values of operands and the parameters of an equation.
-Operation = Callable[..., Any]
+from impl._soft_float64 import products
+from impl._soft_float64.operations import OPERATIONS, NotSupportedError, Operation, Value
 
 _DOUBLE, _COMPLEX, _WORD = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
 
@@ -59,9 +48,7 @@ _MOVES = frozenset(
         "copy_p",
         "dynamic_slice",
         "dynamic_update_slice",
-        "expand_dims",
         "gather",
-        "optimization_barrier",
         "pad",
         "ppermute",
         "pvary",
@@ -81,10 +68,6 @@ _MOVES = frozenset(
         "unstack",
     }
 )
-
-
-class NotSupportedError(NotImplementedError):
-    """An equation of float64 has no form in integers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,21 +212,12 @@ def _moved(equation: Any, operands: Sequence[Value]) -> list[Value]:
     """Returns the results of an operation that moves elements, of words."""
     params, primitive = dict(equation.params), equation.primitive
     parts = 2 if any(isinstance(each, tuple) for each in operands) else 1
-    if primitive.name == "optimization_barrier":
-        return _barred(operands)
     found = []
     for part in range(parts):
         own = [each[part] if isinstance(each, tuple) else each for each in operands]
         results = primitive.bind(*own, **params)
         found.append(list(results) if primitive.multiple_results else [results])
     return found[0] if parts == 1 else [*zip(*found, strict=True)]
-
-
-def _barred(operands: Sequence[Value]) -> list[Value]:
-    """Returns values that pass one barrier."""
-    flat, tree = jax.tree.flatten(list(operands))
-    barred: list[Value] = jax.tree.unflatten(tree, lax.optimization_barrier(flat))
-    return barred
 
 
 # Equations with bodies.
@@ -294,154 +268,23 @@ def _run_natively(equation: Any, operands: Sequence[Value], dialect: _Dialect) -
     return list(lowering.native(lambda *values: evaluated(closed, values, dialect))(*operands))
 
 
+def _run_reduce(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
+    count = len(operands) // 2
+
+    def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+        return evaluated(equation.params["jaxpr"], [*first, *second], dialect)
+
+    starts = [jnp.asarray(each) for each in operands[count:]]
+    axes = tuple(equation.params["dimensions"])
+    return list(lax.reduce(list(operands[:count]), starts, combine, axes))
+
+
 _WITH_BODIES: Mapping[str, Callable[[Any, Sequence[Value], _Dialect], list[Value]]] = {
     "while": _run_while,
     "scan": _run_scan,
     "cond": _run_cond,
+    "reduce": _run_reduce,
     lowering.NATIVE: _run_natively,
-}
-
-
-# Operations.
-
-
-def _elementwise(function: Callable[..., Value]) -> Operation:
-    """Returns an operation on elements. An operand may be a scalar (a literal of any shape).
-
-    A program has the equations of an operation once for each shape, as a function that it calls.
-    """
-    called = jax.jit(function)
-
-    def run(*operands: Value, equation: Any, **_: Any) -> Value:
-        shape = equation.outvars[0].aval.shape
-
-        def spread(value: jax.Array) -> jax.Array:
-            return value if np.shape(value) == shape else jnp.broadcast_to(value, shape)
-
-        return called(*jax.tree.map(spread, operands))
-
-    return run
-
-
-def _converted(value: Value, *, new_dtype: Any, equation: Any, **_: Any) -> Value:
-    old = equation.invars[0].aval.dtype
-    if old == new_dtype:  # JAX converts a weak type to a strong one.
-        return value
-    if _COMPLEX in (old, new_dtype):
-        raise NotSupportedError(f"a conversion of {old} to {new_dtype} has no form without float64")
-    if new_dtype == _DOUBLE:
-        return conversions.to_word(value)
-    return conversions.from_word(value, new_dtype)
-
-
-def _bits(value: Value, *, new_dtype: Any, **_: Any) -> Value:
-    if new_dtype == _DOUBLE:
-        new_dtype = _WORD
-    return value if value.dtype == new_dtype else lax.bitcast_convert_type(value, new_dtype)
-
-
-def _round(value: Value, *, rounding_method: Any, **_: Any) -> Value:
-    if rounding_method != lax.RoundingMethod.TO_NEAREST_EVEN:
-        raise NotSupportedError(f"round by {rounding_method} has no form without float64")
-    return conversions.round_to_even(value)
-
-
-def _power(value: Value, *, y: int, **_: Any) -> Value:
-    if y != 2:
-        raise NotSupportedError(f"integer_pow by {y} has no form without float64")
-    return arithmetic.multiply(value, value)
-
-
-def _complex(function: Callable[[jax.Array, jax.Array], jax.Array]) -> Callable[..., Value]:
-    """Returns an operation on words, or on the two words of complex numbers."""
-
-    def run(a: Value, b: Value) -> Value:
-        if isinstance(a, tuple):
-            return tuple(function(x, y) for x, y in zip(a, b, strict=True))
-        return function(a, b)
-
-    return run
-
-
-def _reduced(*operands: Value, jaxpr: Any, dimensions: Sequence[int], **_: Any) -> list[Value]:
-    """Returns a reduction of several arrays."""
-    count = len(operands) // 2
-
-    def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-        return evaluated(jaxpr, [*first, *second], _WORDS)
-
-    starts = [jnp.asarray(each) for each in operands[count:]]
-    return list(lax.reduce(list(operands[:count]), starts, combine, tuple(dimensions)))
-
-
-def _sorted(
-    *operands: Value, equation: Any, dimension: int, is_stable: bool, num_keys: int
-) -> list[Value]:
-    """Returns sorted arrays. Keys of words stand before the words that they order."""
-    keys = [
-        ordering.sortable(value) if _is_wide(atom) else value
-        for value, atom in zip(operands[:num_keys], equation.invars[:num_keys], strict=True)
-    ]
-    found = lax.sort(
-        [*keys, *operands], dimension=dimension, is_stable=is_stable, num_keys=num_keys
-    )
-    return list(found[num_keys:])
-
-
-def _iota(*, shape: Any, dimension: int, **_: Any) -> Value:
-    return conversions.to_word(lax.broadcasted_iota(np.int64, shape, dimension))
-
-
-def _filled(*, shape: Any, value: float, **_: Any) -> Value:
-    return lax.full(shape, _known(np.float64(value)), _WORD)
-
-
-_OPERATIONS: Mapping[str, Operation] = {
-    "abs": _elementwise(words.magnitude),
-    "add": _elementwise(_complex(arithmetic.add)),
-    "add_any": _elementwise(_complex(arithmetic.add)),
-    "bitcast_convert_type": _bits,
-    "ceil": _elementwise(conversions.ceil),
-    "clamp": _elementwise(ordering.clamp),
-    "complex": _elementwise(lambda real, imaginary: (real, imaginary)),
-    "convert_element_type": _converted,
-    "cumsum": reductions.cumsum,
-    "div": _elementwise(arithmetic.divide),
-    "dot_general": products.dot_general,
-    "eq": _elementwise(ordering.compared(lax.eq)),
-    "floor": _elementwise(conversions.floor),
-    "full": _filled,
-    "ge": _elementwise(ordering.compared(lax.ge)),
-    "gt": _elementwise(ordering.compared(lax.gt)),
-    "iota": _iota,
-    "imag": _elementwise(lambda value: value[1]),
-    "integer_pow": _power,
-    "is_finite": _elementwise(words.is_finite),
-    "le": _elementwise(ordering.compared(lax.le)),
-    "lt": _elementwise(ordering.compared(lax.lt)),
-    "max": _elementwise(ordering.maximum),
-    "min": _elementwise(ordering.minimum),
-    "mul": _elementwise(arithmetic.multiply),
-    "ne": _elementwise(ordering.compared(lax.ne)),
-    "neg": _elementwise(arithmetic.negative),
-    "pmax": reductions.collective(ordering.maximum, -np.inf),
-    "pmin": reductions.collective(ordering.minimum, np.inf),
-    "psum": reductions.collective(arithmetic.add, 0.0),
-    "psum_invariant": reductions.collective(arithmetic.add, 0.0),
-    "real": _elementwise(lambda value: value[0]),
-    "reduce": _reduced,
-    "reduce_max": reductions.reduction(ordering.maximum, -np.inf),
-    "reduce_min": reductions.reduction(ordering.minimum, np.inf),
-    "reduce_sum": reductions.reduction(arithmetic.add, 0.0),
-    "reduce_scatter": reductions.reduce_scatter,
-    "reduce_window_sum": reductions.reduce_window_sum,
-    "round": _round,
-    "scatter-add": reductions.scatter_add,
-    "sign": _elementwise(ordering.sign),
-    "sort": _sorted,
-    "sqrt": _elementwise(arithmetic.root),
-    "square": _elementwise(lambda value: arithmetic.multiply(value, value)),
-    "sub": _elementwise(_complex(arithmetic.subtract)),
 }
 
 
@@ -450,5 +293,5 @@ def _by_int8(lhs: jax.Array, rhs: jax.Array, **params: Any) -> jax.Array:
     return lax.bitcast_convert_type(result, _DOUBLE)
 
 
-_WORDS = _Dialect(_OPERATIONS, _MOVES, _has_float64, _known)
+_WORDS = _Dialect(OPERATIONS, _MOVES, _has_float64, _known)
 _PRODUCTS = _Dialect({"dot_general": _by_int8}, frozenset(), _is_product, lambda value: value)

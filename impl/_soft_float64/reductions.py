@@ -3,7 +3,7 @@
 XLA takes any function of two elements for a reduction or a scatter, and applies it in any order, as
 it does with ``add`` of float64. A caller for whom the order shows does not call these functions::
 
-    reduction(arithmetic.add, 0.0)(words of [1, 2**-53, 2**-53])    1, or 1 + 2**-52
+    reduced(arithmetic.add, words of [1, 2**-53, 2**-53], 0, (0,))    1, or 1 + 2**-52
 """
 
 from __future__ import annotations
@@ -21,21 +21,6 @@ from impl._soft_float64 import arithmetic, words
 
 #: A function of two words.
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
-
-
-def reduction(combine: Combine, initial: float) -> Callable[..., jax.Array]:
-    """Returns a reduction over axes.
-
-    Args:
-        combine: The function of two words.
-        initial: The number that changes no other one.
-    """
-    word = np.float64(initial).view(np.uint64)
-
-    def run(value: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
-        return reduced(combine, value, word, axes)
-
-    return run
 
 
 def reduced(combine: Combine, value: jax.Array, initial: Any, axes: Sequence[int]) -> jax.Array:
@@ -106,7 +91,7 @@ def reduce_window_sum(
     return value
 
 
-def collective(combine: Combine, initial: float) -> Callable[..., Any]:
+def reduction(combine: Combine, initial: float) -> Callable[..., Any]:
     """Returns a reduction over axes, and over mesh axes of a ``shard_map``, on each device of them.
 
     Args:

@@ -1,6 +1,6 @@
 """Functions with float64 have the same results without it.
 
-Tests: impl._soft_float64.interpreter, impl._soft_float64.reductions.
+Tests: impl._soft_float64.interpreter, impl._soft_float64.operations, impl._soft_float64.reductions.
 """
 
 import jax
@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._soft_float64.interpreter import (
-    NotSupportedError,
-    with_int8_products,
-    without_float64,
-)
+from impl._soft_float64.interpreter import with_int8_products, without_float64
+from impl._soft_float64.operations import NotSupportedError
 
 X = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
 

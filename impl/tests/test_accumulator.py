@@ -63,7 +63,9 @@ def want(problem):
 
 
 # Other tests have three parts too, so that they share the program.
-@pytest.mark.parametrize("number", [1, 3, 24])
+@pytest.mark.parametrize(
+    "number", [pytest.param(1, marks=pytest.mark.once), 3, pytest.param(24, marks=pytest.mark.once)]
+)
 def test_the_gradient_does_not_depend_on_the_parts(problem, want, number):
     params, x, y = problem
     parts = zip(np.split(x, number), np.split(y, number), strict=True)

@@ -85,6 +85,7 @@ def test_what_the_last_pass_leaves_fits_a_program(rows, most):
                 assert sampled[-1] < level.n
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ROWS)
 def test_the_sample_finds_the_first_of_any_rank(name):
     x = ROWS[name](np.random.default_rng(0).standard_normal(N)).astype(np.float32)
@@ -95,6 +96,7 @@ def test_the_sample_finds_the_first_of_any_rank(name):
     assert found.position.tolist() == want
 
 
+@pytest.mark.once
 def test_a_sample_that_misleads_is_known():
     (level, *_) = levels(len(RANKS), N, MOST)
     x = np.random.default_rng(0).standard_normal(N).astype(np.float32)

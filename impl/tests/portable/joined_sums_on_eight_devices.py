@@ -44,6 +44,7 @@ def rng():
     return np.random.default_rng(3)
 
 
+@pytest.mark.once
 def test_a_mean_of_squares(rng):
     x = rough(rng, (64, 3))
 
@@ -166,7 +167,7 @@ def test_the_gradient_of_a_kernel_with_groups(rng):
     assert_equal([on_mesh(1, 1), on_mesh(2, 4)])
 
 
-@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("check", [True, pytest.param(False, marks=pytest.mark.once)])
 def test_a_convolution_whose_features_are_cut_has_the_bits_of_the_whole(rng, check):
     shapes = (3, 4, 7), (8, 4, 3), (3, 8, 7)
     images, kernel, cotangent = (jnp.asarray(rough(rng, shape)) for shape in shapes)
@@ -207,8 +208,17 @@ def convolutions(images, kernel, cotangent, groups=1):
     return result, *pull(cotangent)
 
 
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("spec", [P("d"), P(None, "d"), P(None, None, "d")], ids=str)
+@pytest.mark.parametrize(
+    ("spec", "groups"),
+    [
+        (P("d"), 1),
+        pytest.param(P("d"), 4, marks=pytest.mark.once),
+        pytest.param(P(None, "d"), 1, marks=pytest.mark.once),
+        pytest.param(P(None, "d"), 4, marks=pytest.mark.once),
+        (P(None, None, "d"), 4),
+    ],
+    ids=str,
+)
 def test_convolutions_that_xla_partitions(rng, spec, groups):
     images, kernel, cotangent = cancelling(rng, 0 if spec == P("d") else 1)
     kernel = kernel[:, : 8 // groups]
@@ -245,7 +255,7 @@ def test_the_gradient_of_a_kernel_is_one_sum_of_all_images(rng, groups, check):
     assert_equal([alone(*args), *results])
 
 
-@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("check", [True, pytest.param(False, marks=pytest.mark.once)])
 def test_a_convolution_whose_channels_are_cut_is_one_sum(rng, check):
     images, kernel, _ = cancelling(rng, 1)
     kernel[2, 1, 0], kernel[3, 7, 2] = np.inf, np.nan  # On one device each.

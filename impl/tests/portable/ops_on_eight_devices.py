@@ -169,7 +169,9 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.parametrize("specs", PRODUCTS, ids=str)
+@pytest.mark.parametrize(
+    "specs", [PRODUCTS[0], *(pytest.param(p, marks=pytest.mark.once) for p in PRODUCTS[1:])], ids=str
+)
 def test_a_product_over_three_axes(specs):
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     left, right, result = (NamedSharding(mesh, each) for each in specs)
@@ -335,7 +337,14 @@ def rotated(matrix):
     return left * values, right
 
 
-@pytest.mark.parametrize("decomposed", [jnp.linalg.qr, transformed, rotated])
+@pytest.mark.parametrize(
+    "decomposed",
+    [
+        jnp.linalg.qr,
+        pytest.param(transformed, marks=pytest.mark.once),
+        pytest.param(rotated, marks=pytest.mark.once),
+    ],
+)
 def test_a_decomposition_over_three_axes(decomposed):
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     cut, *results = (

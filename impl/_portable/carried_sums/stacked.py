@@ -8,9 +8,9 @@ and each element is rounded once, where a scan without joined sums rounds it in 
     dot_general[(([0, 1], [0, 1]), ...)]    one sum of 512 terms for each of 64 * 192 elements
 
 The stacked factors take memory, which micro-batches are meant to save. So ``chosen`` stacks them
-only where all of them together take no more bytes than the states of the same sums would
-(``BYTES_OF_SUM``). In a product of matrices, the factors grow with the rows of all micro-batches,
-and the states with the weights: of 4,096 inputs and outputs, 28,672 rows are stacked.
+only where they take no more than the states of the same sums would (``BYTES_OF_SUM``), with the
+float64 of one operation at a time. Factors of a product grow with the rows of all micro-batches,
+and states with the weights: of 32 layers of 4,096 inputs and outputs, 46,000 rows are stacked.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from jax import lax
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
-from impl._exact.unrounded import states
 from impl._portable.carried_sums.exports import Along, Factors
 from impl._portable.carried_sums.plan import Total
 from impl._portable.carried_sums.scope import Atom
 
-#: The bytes of a state and of its total, which a second count needs, for each sum.
-BYTES_OF_SUM = 4 * states.HALVES * (states.WORDS + states.TOTAL_WORDS)
+#: The temporary memory of a scan that carries states, for each sum, as XLA for CPUs plans it: the
+#: states of 24 bytes, the totals of a second count, and copies of both.
+BYTES_OF_SUM = 96
+#: The bytes of a float64, in which factors are multiplied.
+_WIDE = 8
 
 
 def chosen(
     candidates: Sequence[Factors], sums: Mapping[Total, int], length: int, free: Sequence[Atom]
 ) -> list[Factors]:
-    """Returns the factors that a scan stacks: no more bytes than the states of their sums.
+    """Returns the factors that a scan stacks: they take no more memory than states would.
 
     Operations with few bytes for each sum come first. What they save, other ones may use, such as
     the gradient of a bias, whose one operand may be stacked already.
@@ -49,27 +51,35 @@ def chosen(
         free: Variables that take no memory, since the program has stacked them.
     """
     taken: set[Atom] = {*free}
-    used, allowed = 0, 0
-    found = []
     waiting = [each for each in candidates if _with_more_terms(each.total.equation, each.atoms)]
+    order: list[Factors] = []
+    stacked, widest, allowed, number = 0, 0, 0, 0
 
     def bytes_of(each: Factors) -> int:
         new = {atom for atom in each.atoms if atom is not None} - taken
-        return sum(length * _bytes(atom.aval) for atom in new)
+        return sum(length * math.prod(a.aval.shape) * a.aval.dtype.itemsize for a in new)
 
     while waiting:
         first = min(waiting, key=lambda each: bytes_of(each) / sums[each.total])
-        used, allowed = used + bytes_of(first), allowed + BYTES_OF_SUM * sums[first.total]
-        if used > allowed:
-            break
         waiting.remove(first)
+        order.append(first)
+        stacked, widest = stacked + bytes_of(first), max(widest, _wide_bytes(first, length))
+        allowed += BYTES_OF_SUM * sums[first.total]
         taken.update(atom for atom in first.atoms if atom is not None)
-        found.append(first)
-    return found
+        if stacked + widest <= allowed:
+            number = len(order)
+    return order[:number]
 
 
-def _bytes(aval: Any) -> int:
-    return math.prod(aval.shape) * aval.dtype.itemsize
+def _wide_bytes(factors: Factors, length: int) -> int:
+    """Returns the bytes of the factors of an operation, as float64, for one layer."""
+    elements = 0
+    for atom in factors.atoms:
+        if atom is not None:
+            pairs = zip(("own", *factors.along), (1, *atom.aval.shape), strict=False)
+            layers = math.prod(size for along, size in pairs if along == "each")
+            elements += math.prod(atom.aval.shape) // layers
+    return _WIDE * length * elements
 
 
 def total(factors: Factors, operands: Sequence[jax.Array | None]) -> jax.Array:
@@ -99,7 +109,7 @@ def total(factors: Factors, operands: Sequence[jax.Array | None]) -> jax.Array:
 
     present = [ordered(each) for each in operands if each is not None]
 
-    def one(*present: jax.Array) -> jax.Array:
+    def one(present: Sequence[jax.Array]) -> jax.Array:
         rest = iter(present)
         own = [
             lax.full(atom.aval.shape, 0, atom.aval.dtype) if each is None else next(rest)
@@ -107,10 +117,10 @@ def total(factors: Factors, operands: Sequence[jax.Array | None]) -> jax.Array:
         ]
         return new(own)
 
-    function: Callable[..., jax.Array] = one
-    for _ in apart:
-        function = jax.vmap(function)
-    return function(*present)
+    function: Callable[[Sequence[jax.Array]], jax.Array] = one
+    for _ in apart:  # One layer after the other has its factors in float64.
+        function = functools.partial(lax.map, function)
+    return function(present)
 
 
 def _with_more_terms(

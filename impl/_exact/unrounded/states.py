@@ -25,7 +25,6 @@ halves, then an array of the lower ones. So a loop of a program without 64 bits 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -70,7 +69,7 @@ def unpacked(state: jax.Array) -> list[jax.Array]:
 
 def sums_of(state: jax.core.ShapedArray) -> int:
     """Returns the number of sums of a state, from its type."""
-    return math.prod(state.shape) // (HALVES * WORDS)
+    return int(state.size) // (HALVES * WORDS)
 
 
 def zeros(shape: Sequence[int], words: int = WORDS) -> jax.Array:

@@ -199,7 +199,9 @@ class _Loop:
                 each.total: stacked.total(each, [a if a is None else known[a] for a in each.atoms])
                 for each in self.stacked
             }
-            finish = Finish(self.scope, dict(zip(self.scope.jaxpr.invars, constants, strict=False)), totals)
+            finish = Finish(
+                self.scope, dict(zip(self.scope.jaxpr.invars, constants, strict=False)), totals
+            )
             sums = {i: _with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
         others = iter(kept)
         return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
@@ -211,9 +213,7 @@ class _Loop:
             for each, (total, _) in zip(words, self.carried, strict=True)
         }
 
-    def _counted(
-        self, count: Any
-    ) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+    def _counted(self, count: Any) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
         """Returns the other carries, the words of the sums, and the stacked results."""
         carries, ys = self._others()
         shapes = [variable.aval.shape for _, variable in self.carried]

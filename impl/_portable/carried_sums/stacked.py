@@ -1,8 +1,8 @@
 """Sums whose factors a ``scan`` stacks: one operation after the loop, on the terms of all steps.
 
-The exact sum over the iterations of ``x.T @ y`` is one product of the stacked ``x`` and ``y``. It is
-the cheaper way to the same bits, since one product of float64 suffices where a state takes three,
-and each element is rounded once, where a scan without joined sums rounds it in each iteration::
+The exact sum of ``x.T @ y`` over the iterations is one product of the stacked ``x`` and ``y``. Its
+bits are those of a state (``impl._exact.unrounded``), and it costs less: it takes one product of
+float64, and a state takes three; it is rounded once, and the program would round each iteration::
 
     x:f32[4,128,64], y:f32[4,128,192]       4 iterations, as the scan stacks them
     dot_general[(([0, 1], [0, 1]), ...)]    one sum of 512 terms for each of 64 * 192 elements
@@ -138,9 +138,8 @@ def _with_more_terms(
     form = _FORMS.get(str(equation.primitive.name))
     if form is None or any(atom is not None and jaxprs.is_literal(atom) for atom in atoms):
         return None
-    if equation.params.get("out_sharding") is not None:
-        return None
-    return form(equation, atoms)
+    function: Callable[[Sequence[jax.Array]], jax.Array] | None = form(equation, atoms)
+    return function
 
 
 def _evaluated(equation: Any, operands: Sequence[jax.Array], **params: Any) -> jax.Array:
@@ -172,8 +171,13 @@ def _scatter(equation: Any, atoms: Sequence[Atom | None]) -> Any:
         update_window_dims=_after(numbers.update_window_dims),
         scatter_indices_batching_dims=_after(numbers.scatter_indices_batching_dims),
     )
-    options = {"indices_are_sorted": False, "unique_indices": False}
-    return functools.partial(_evaluated, equation, dimension_numbers=numbers, **options)
+    return functools.partial(
+        _evaluated,
+        equation,
+        dimension_numbers=numbers,
+        indices_are_sorted=False,
+        unique_indices=False,
+    )
 
 
 def _convolution(equation: Any, atoms: Sequence[Atom | None]) -> Any:

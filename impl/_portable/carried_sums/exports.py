@@ -33,7 +33,7 @@ class Factors:
     Attributes:
         total: The operation.
         atoms: For each operand its variable, or None where it is plainly 0.
-        along: What the leading axes of the variables are, from the outermost loop on.
+        along: The meaning of each leading axis of the variables, from the outermost loop on.
     """
 
     total: Total

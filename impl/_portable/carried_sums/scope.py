@@ -164,7 +164,7 @@ class NestStates:
         equation: Its equation.
         bodies: Its bodies.
         scopes: The scope of each.
-        outputs: What it returns besides its results.
+        outputs: The values that it returns besides its results.
     """
 
     equation: Any

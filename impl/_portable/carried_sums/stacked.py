@@ -1,8 +1,8 @@
 """Sums whose factors a ``scan`` stacks: one operation after the loop, on the terms of all steps.
 
-The exact sum of ``x.T @ y`` over the iterations is one product of the stacked ``x`` and ``y``. Its
-bits are those of a state (``impl._exact.unrounded``), and it costs less: it takes one product of
-float64, and a state takes three; it is rounded once, and the program would round each iteration::
+The exact sum of ``x.T @ y`` over the iterations is one product of the stacked ``x`` and ``y``. A
+state (``impl._exact.unrounded``) has the same bits and costs more: it takes three products of
+float64, where one suffices here::
 
     x:f32[4,128,64], y:f32[4,128,192]       4 iterations, as the scan stacks them
     dot_general[(([0, 1], [0, 1]), ...)]    one sum of 512 terms for each of 64 * 192 elements
@@ -41,8 +41,8 @@ def chosen(
 ) -> list[Factors]:
     """Returns the factors that a scan stacks: they take no more memory than states would.
 
-    Operations with few bytes for each sum come first. What they save, other ones may use, such as
-    the gradient of a bias, whose one operand may be stacked already.
+    Operations with few bytes for each sum come first. The memory that they save is left for the
+    next ones, such as the gradient of a bias, whose one operand may be stacked already.
 
     Args:
         candidates: The factors of all operations that add.

@@ -64,6 +64,11 @@ def invariant(aval: Any, axes: Sequence[str]) -> Any:
     return aval.update(manual_axis_type=remaining)
 
 
+def stacked(aval: Any, length: int) -> Any:
+    """Returns the type of values as a scan stacks them, one for each iteration."""
+    return core.unmapped_aval(length, 0, aval)
+
+
 def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
     """Returns a sum over mesh axes in place of an equation, with its operand and its output."""
     params = {"axes": tuple(axes), "axis_index_groups": groups}

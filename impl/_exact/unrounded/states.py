@@ -67,6 +67,11 @@ def unpacked(state: jax.Array) -> list[jax.Array]:
     ]
 
 
+def sums_of(state: jax.core.ShapedArray) -> int:
+    """Returns the number of sums of a state, from its type."""
+    return int(state.size) // (HALVES * WORDS)
+
+
 def zeros(shape: Sequence[int], words: int = WORDS) -> jax.Array:
     """Returns the state of empty sums, or the total of none."""
     return lax.full((HALVES * words, *shape), 0, np.uint32)

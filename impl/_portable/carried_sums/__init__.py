@@ -8,14 +8,22 @@ its terms arise: the carry is the ``psum`` here, and the iterations are the devi
 the gradient of a weight::
 
     carry = carry + transpose(dot_general(y, x)) / 3           in each of 6 iterations
+
+    xs, ys = stacked(x, y)                                     in each iteration, or
+    carry = transpose(dot_general(ys, xs)) / 3                 once, after the loop
+
     state = added(state, y, x)                                 in each iteration
     carry = transpose(rounded(state)) / 3                      once, after the loop
 
-The technique is code motion out of a loop, by linearity, with an unevaluated sum of floats as the
-accumulator (Dekker 1971, doi:10.1007/BF01397083; Shewchuk 1997, doi:10.1007/PL00009321).
+The first way costs less, and takes memory for the factors of all iterations. It is taken where they
+need no more memory than the states. The technique is code motion out of a loop, by linearity; the
+accumulator of the second way is an unevaluated sum of floats (Dekker 1971, doi:10.1007/BF01397083;
+Shewchuk 1997, doi:10.1007/PL00009321).
 
 - ``scope`` follows how values vary along the iterations, by the rules of ``device_sums``.
 - ``plan`` finds the operations that add, behind linear operations.
+- ``exports`` lets the bodies around an operation return its state, or its factors.
+- ``stacked`` chooses the operations whose factors a scan stacks, and computes them after it.
 - ``write`` writes the scan that carries states of sums (``impl._exact.unrounded``), with the
   primitive of ``steps``.
 - ``finish`` computes the linear operations after the loop, on the rounded sums.
@@ -34,5 +42,6 @@ These carried sums are rounded in each iteration, as the program says:
 - A sum whose term is a sum over devices inside of a condition that devices may decide otherwise.
 
 *Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 32 bytes
-more, which XLA reserves, and a scan over layers returns the states of one iteration.
+more, which XLA reserves, and a scan over layers returns the states of one iteration. XLA copies a
+part of them, so a sum takes some 96 bytes. Stacked factors take no more than that.
 """

@@ -15,7 +15,7 @@ from jax import lax
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
-from impl._portable.carried_sums.plan import Inner, Linear, Node, Total
+from impl._portable.carried_sums.plan import Inner, Linear, Node, Total, totals_of
 from impl._portable.carried_sums.scope import Atom, Scope
 from impl._reading.control_flow import Slice
 
@@ -26,11 +26,11 @@ class Finish:
     Args:
         scope: The body.
         known: The values of those inputs of the body that are the same in each iteration.
-        totals: The rounded total of each operation that adds, by the variable of its state.
+        totals: The rounded total of each operation that adds.
     """
 
     def __init__(
-        self, scope: Scope, known: Mapping[Atom, Any], totals: Mapping[Atom, jax.Array]
+        self, scope: Scope, known: Mapping[Atom, Any], totals: Mapping[Total, jax.Array]
     ) -> None:
         self._scope = scope
         self._known = dict(known)
@@ -39,7 +39,7 @@ class Finish:
     def value(self, node: Node) -> jax.Array:
         """Returns the value of a node."""
         if isinstance(node, Total):
-            return self._totals[node.state]
+            return self._totals[node]
         if isinstance(node, Linear):
             operands = [
                 self.value(node.parts[i]) if i in node.parts else self._read(atom)
@@ -75,7 +75,7 @@ class Finish:
 
     def _of_body(self, node: Inner, index: int, part: Node) -> jax.Array:
         body, scope = node.nest.bodies[index], node.nest.scopes[index]
-        states = node.states[index]
+        own = totals_of(part)
         inputs = [*_needed(scope, part)]
         slots = {atom: body.inputs[scope.jaxpr.invars.index(atom)] for atom in inputs}
         operands = node.nest.equation.invars
@@ -85,18 +85,17 @@ class Finish:
         slices = {
             a: self._read(operands[at.operand]) for a, at in slots.items() if isinstance(at, Slice)
         }
-        totals = {inner: self._totals[outer] for inner, outer in states.items()}
 
         def one(slices: Sequence[jax.Array], totals: Sequence[jax.Array]) -> jax.Array:
             known = {**fixed, **dict(zip(slots_of_slices, slices, strict=True))}
-            return Finish(scope, known, dict(zip(states, totals, strict=True))).value(part)
+            return Finish(scope, known, dict(zip(own, totals, strict=True))).value(part)
 
         slots_of_slices = [*slices]
-        arguments = [*slices.values()], [*totals.values()]
+        arguments = [*slices.values()], [self._totals[total] for total in own]
         if not node.is_stacked:
             return one(*arguments)
         result: jax.Array = (
-            jax.vmap(one)(*arguments) if not isinstance(part, Total) else totals[part.state]
+            jax.vmap(one)(*arguments) if not isinstance(part, Total) else self._totals[part]
         )
         return result
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from impl._core import jax_internals
 from impl._core.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
-from impl._portable.carried_sums import plan, steps, write
+from impl._portable.carried_sums import exports, plan, steps, write
 from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
 from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
 
@@ -70,11 +70,13 @@ class Function:
         mode = modes.current()._replace(enabled=True, guarantee="portable")
         scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
         nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
-        variables = [state for node in nodes for state in plan.states_of(node)]
+        of_states = [pair for node in nodes for pair in exports.states(scope, node)]
+        totals = [total for total, _ in of_states]
+        variables = [variable for _, variable in of_states]
         plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]
         new = write.with_states(scope, [*variables, *plain])
         values = jaxpr_as_fun(ClosedJaxpr(new, []))(level, *self.closed.consts)
-        known = dict(zip(variables, values, strict=False))
+        known = dict(zip(totals, values, strict=False))
         rest = iter(values[len(variables) :])
         after: list[jax.Array] = []
         for node, state in zip(nodes, states, strict=True):
@@ -121,32 +123,32 @@ def _widens(node: Linear) -> bool:
     return bool(jnp.promote_types(before, after) == after)
 
 
-def _moved(node: Node, known: dict[Atom, jax.Array]) -> jax.Array:
+def _moved(node: Node, known: Mapping[Total, jax.Array]) -> jax.Array:
     """Returns the state of a node.
 
     Args:
         node: The plan.
-        known: The values of the states of its operations.
+        known: The states of its operations.
     """
     if isinstance(node, Total):
-        return known[node.state]
+        return known[node]
     if isinstance(node, Linear):
         return _linear(node, {i: _moved(part, known) for i, part in node.parts.items()})
     results = []
-    for part, outs in zip(node.parts, node.states, strict=True):
+    for part in node.parts:
         if part is None:
             continue
-        inner = {state: known[out] for state, out in outs.items()}
         if node.is_stacked:
-            moved = functools.partial(_of_stacked, part, [*inner])
-            results.append(jax.vmap(moved, 1, 1)([*inner.values()]))
+            inner = plan.totals_of(part)
+            moved = functools.partial(_of_stacked, part, inner)
+            results.append(jax.vmap(moved, 1, 1)([known[total] for total in inner]))
         else:
-            results.append(_moved(part, inner))
+            results.append(_moved(part, known))
     return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], results)
 
 
-def _of_stacked(part: Node, states: Sequence[Atom], values: Sequence[jax.Array]) -> jax.Array:
-    return _moved(part, dict(zip(states, values, strict=True)))
+def _of_stacked(part: Node, totals: Sequence[Total], states: Sequence[jax.Array]) -> jax.Array:
+    return _moved(part, dict(zip(totals, states, strict=True)))
 
 
 def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:

@@ -32,10 +32,11 @@ from impl._core.shard_axes import vary
 from impl._exact.unrounded import operations, states
 from impl._mode import modes
 from impl._mode.modes import Mode
-from impl._portable.carried_sums import plan, steps, write
+from impl._portable.carried_sums import exports, plan, stacked, steps, write
+from impl._portable.carried_sums.exports import Factors
 from impl._portable.carried_sums.finish import Finish
-from impl._portable.carried_sums.plan import Node, NoSum, NotJoined
-from impl._portable.carried_sums.scope import Scope, flow_of_loops
+from impl._portable.carried_sums.plan import Node, NoSum, NotJoined, Total
+from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._reading import control_flow
 
@@ -136,6 +137,9 @@ class _Loop:
         scope: The body.
         params: The parameters of the scan that carries states.
         nodes: The plan of each joined carry, by its position.
+        carried: The operations whose states it carries, with the variables of the states.
+        stacked: The operations whose factors it stacks.
+        factors: The variables of these factors, without those that the program has stacked.
         kept: The positions of the other carries.
         constants: The number of constants of the scan.
     """
@@ -144,6 +148,9 @@ class _Loop:
     scope: Scope
     params: Mapping[str, Any]
     nodes: Mapping[int, Node]
+    carried: Sequence[tuple[Total, Atom]]
+    stacked: Sequence[Factors]
+    factors: Sequence[Atom]
     kept: Sequence[int]
     constants: int
 
@@ -153,9 +160,17 @@ class _Loop:
     ) -> _Loop:
         constants, number = control_flow.counts_of_scan(params)
         kept = [i for i in range(number) if i not in nodes]
-        variables = [state for node in nodes.values() for state in plan.states_of(node)]
-        new = write.outer(scope, params, kept, variables)
-        return cls(scan, scope, new, nodes, kept, constants)
+        of_states = [pair for node in nodes.values() for pair in exports.states(scope, node)]
+        candidates = [each for node in nodes.values() for each in exports.factors(scope, node)]
+        sums = {total: states.sums_of(variable.aval) for total, variable in of_states}
+        slices = scope.jaxpr.invars[constants + number :]
+        found = stacked.chosen(candidates, sums, params["length"], slices)
+        are_stacked = {each.total for each in found}
+        of_states = [pair for pair in of_states if pair[0] not in are_stacked]
+        used = dict.fromkeys(a for each in found for a in each.atoms if a is not None)
+        factors = [atom for atom in used if atom not in slices]
+        new = write.outer(scope, params, kept, [variable for _, variable in of_states], factors)
+        return cls(scan, scope, new, nodes, of_states, found, factors, kept, constants)
 
     def run(self, *operands: jax.Array) -> list[jax.Array]:
         """Returns the results of the scan, from the operands of the old one."""
@@ -163,47 +178,47 @@ class _Loop:
         constants = operands[: self.constants]
         init = operands[self.constants : self.constants + number]
         slices = operands[self.constants + number :]
-        totals = [pair for node in self.nodes.values() for pair in plan.totals_of(node)]
-        shapes = [variable.aval.shape for variable, _ in totals]
-        dtypes = [str(total.aval.dtype) for _, total in totals]
-        last = max(steps.levels_of(total.operands, total.options) for _, total in totals) - 1
-        starts = [lax.full(shape, 0, np.uint32) for shape in shapes]
+        starts = [lax.full(variable.aval.shape, 0, np.uint32) for _, variable in self.carried]
 
         def count(level: jax.Array) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
             carries = [*(init[i] for i in self.kept), *starts]
             outs = self.scan.bind(level, *constants, *carries, *slices, **self.params)
             first = len(self.kept)
-            own = first + len(totals)
+            own = first + len(starts)
             return outs[:first], outs[first:own], outs[own:]
 
-        kept, words, ys = self._counted(count, shapes, dtypes, last)
+        if self.carried:
+            kept, words, ys = self._counted(count)
+        else:
+            kept, words, ys = count(jnp.asarray(steps.PLAIN))
+        ys, factors = ys[: len(ys) - len(self.factors)], ys[len(ys) - len(self.factors) :]
+        known = dict(zip(self.scope.jaxpr.invars, operands, strict=True))
+        known.update(zip(self.factors, factors, strict=True))
         with lowering.unchecked_varying():  # JAX has checked the body.
-            sums = self._finished(totals, dtypes, words, constants, init)
+            totals = self._of_states(words) | {
+                each.total: stacked.total(each, [a if a is None else known[a] for a in each.atoms])
+                for each in self.stacked
+            }
+            finish = Finish(
+                self.scope, dict(zip(self.scope.jaxpr.invars, constants, strict=False)), totals
+            )
+            sums = {i: _with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
         others = iter(kept)
         return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
 
-    def _finished(
-        self,
-        totals: Sequence[tuple[Any, plan.Total]],
-        dtypes: Sequence[str],
-        words: Sequence[jax.Array],
-        constants: Sequence[jax.Array],
-        init: Sequence[jax.Array],
-    ) -> dict[int, jax.Array]:
-        """Returns the carried sums, by their positions."""
-        values = {
-            variable: steps.bind("values", each, dtype=dtype)[0]
-            for each, dtype, (variable, _) in zip(words, dtypes, totals, strict=True)
+    def _of_states(self, words: Sequence[jax.Array]) -> dict[Total, jax.Array]:
+        """Returns the rounded sums of the operations whose states the scan carries."""
+        return {
+            total: steps.bind("values", each, dtype=str(total.aval.dtype))[0]
+            for each, (total, _) in zip(words, self.carried, strict=True)
         }
-        known = dict(zip(self.scope.jaxpr.invars, constants, strict=False))
-        finish = Finish(self.scope, known, values)
-        return {i: _with_start(init[i], finish.value(node)) for i, node in self.nodes.items()}
 
-    def _counted(
-        self, count: Any, shapes: Sequence[Any], dtypes: Sequence[str], last: int
-    ) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+    def _counted(self, count: Any) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
         """Returns the other carries, the words of the sums, and the stacked results."""
-        carries, stacked = self._others()
+        carries, ys = self._others()
+        shapes = [variable.aval.shape for _, variable in self.carried]
+        dtypes = [str(total.aval.dtype) for total, _ in self.carried]
+        last = max(steps.levels_of(each.operands, each.options) for each, _ in self.carried) - 1
         counts = [
             (lax.full(_words(shape)[1:], 0, _word(dtype)), lax.full(_words(shape), 0, np.uint32))
             for shape, dtype in zip(shapes, dtypes, strict=True)
@@ -219,7 +234,7 @@ class _Loop:
             goes_on = lax.bitwise_and(is_open, lax.lt(level, np.int32(last)))
             return lax.add(level, np.int32(1)), goes_on, kept, counts, ys
 
-        start = (jnp.asarray(steps.PLAIN), jnp.asarray(True), carries, counts, stacked)
+        start = (jnp.asarray(steps.PLAIN), jnp.asarray(True), carries, counts, ys)
         _, _, kept, counts, ys = lax.while_loop(lambda state: state[1], step, start)
         return kept, [words for words, _ in counts], ys
 

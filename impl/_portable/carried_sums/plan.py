@@ -52,16 +52,24 @@ class Total:
     """The rounded sum of one operation over all iterations.
 
     Attributes:
-        state: The variable of its state.
-        aval: The type of the result.
-        levels: The number of levels of its terms; the options of the step ``added``.
-        operands: The types of the operands.
+        scope: The body of the operation.
+        equation: The operation.
+        options: The options of the step ``added``.
     """
 
-    state: Atom
-    aval: Any
+    scope: Scope
+    equation: Any
     options: Mapping[str, Any]
-    operands: Sequence[Any]
+
+    @property
+    def aval(self) -> Any:
+        """The type of the result."""
+        return self.equation.outvars[0].aval
+
+    @property
+    def operands(self) -> list[Any]:
+        """The types of the operands."""
+        return [each.aval for each in self.equation.invars]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,15 +94,14 @@ class Inner:
     Attributes:
         nest: The equation and its scopes.
         parts: The result of each body; None where it is 0. The output is their sum.
-        states: For each body, by the state in the body: the variable of the state that the
-            equation returns.
         is_stacked: Whether the output has a slice for each iteration of the equation's own loop.
+        is_carried: Whether the output is a sum over these iterations.
     """
 
     nest: NestStates
     parts: Sequence[Node | None]
-    states: Sequence[Mapping[Atom, Atom]]
     is_stacked: bool
+    is_carried: bool
 
 
 Node = Total | Linear | Inner
@@ -196,12 +203,10 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
             with contextlib.suppress(NotJoined):
                 return _linear(scope, equation, atom, operands, axes)
     options = steps.options_of(name, equation.params, equation.outvars[0].aval.shape)
-    types = [each.aval for each in equation.invars]
-    if not operations.is_known(options["name"], types, equation.outvars[0].aval):
+    total = Total(scope, equation, options)
+    if not operations.is_known(options["name"], total.operands, total.aval):
         raise NotJoined(f"{options['name']} of these types has no unrounded sum")
-    state = jaxprs.variable(steps.state_type(equation.outvars[0].aval))
-    scope.added.append(steps.equation(equation, [scope.level, *equation.invars], state, options))
-    return Total(state, equation.outvars[0].aval, options, types)
+    return total
 
 
 def _adds_none(equation: Any) -> bool:
@@ -224,12 +229,7 @@ def _of_nest(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) -> No
         outs = [(each, each.jaxpr.outvars[position]) for each in nest.scopes]
         parts = [None if each.is_zero(out) else planned(each, out, axes) for each, out in outs]
     scope.nests[id(equation)] = nest
-    is_stacked = body.runs == "loop" and not is_carried
-    states = [
-        _exported(nest, i, part, is_carried=is_carried, is_stacked=is_stacked)
-        for i, part in enumerate(parts)
-    ]
-    return Inner(nest, parts, states, is_stacked)
+    return Inner(nest, parts, body.runs == "loop" and not is_carried, is_carried)
 
 
 def _of_inner_carry(scope: Scope, nest: NestStates, position: int, axes: Sequence[str]) -> Node:
@@ -243,40 +243,11 @@ def _of_inner_carry(scope: Scope, nest: NestStates, position: int, axes: Sequenc
     return planned(inner, term, (*axes, axis_of(inner.depth)))
 
 
-def _exported(
-    nest: NestStates, index: int, part: Node | None, *, is_carried: bool, is_stacked: bool
-) -> Mapping[Atom, Atom]:
-    """Lets a nest return the states of one of its bodies; returns the variables of the results."""
-    outs = {}
-    for state in states_of(part):
-        length = nest.bodies[index].length if is_stacked else None
-        out = jaxprs.variable(steps.type_of_all(state.aval, length))
-        nest.states.append((index, state, out, is_carried))
-        outs[state] = out
-    return outs
-
-
-def states_of(node: Node | None) -> list[Atom]:
-    """Returns the variables of the states of a node, in its own scope."""
+def totals_of(node: Node | None) -> list[Total]:
+    """Returns the operations that add in a node."""
     if node is None:
         return []
     if isinstance(node, Total):
-        return [node.state]
-    if isinstance(node, Linear):
-        return [state for part in node.parts.values() for state in states_of(part)]
-    return [out for each in node.states for out in each.values()]
-
-
-def totals_of(node: Node | None) -> list[tuple[Atom, Total]]:
-    """Returns each operation that adds, with the variable of its state in the scope of a node."""
-    if node is None:
-        return []
-    if isinstance(node, Total):
-        return [(node.state, node)]
-    if isinstance(node, Linear):
-        return [pair for part in node.parts.values() for pair in totals_of(part)]
-    return [
-        (outs[state], total)
-        for part, outs in zip(node.parts, node.states, strict=True)
-        for state, total in totals_of(part)
-    ]
+        return [node]
+    parts = node.parts.values() if isinstance(node, Linear) else node.parts
+    return [total for part in parts for total in totals_of(part)]

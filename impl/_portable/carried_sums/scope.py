@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax
 import numpy as np
@@ -138,6 +138,24 @@ _KEEPS_ZERO = frozenset(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A value that a loop, a condition or a checkpoint returns besides its results.
+
+    Attributes:
+        body: The position of the body that computes it. Where another branch runs, it is 0.
+        inner: The variable in the body.
+        out: The variable of the result.
+        how: Whether it is a state that a scan carries, a state that a scan stacks, or a factor that
+            a scan stacks.
+    """
+
+    body: int
+    inner: Atom
+    out: Atom
+    how: Literal["carried", "state", "factor"]
+
+
 @dataclasses.dataclass(eq=False)
 class NestStates:
     """A loop, a condition or a checkpoint that returns states of sums.
@@ -146,14 +164,13 @@ class NestStates:
         equation: Its equation.
         bodies: Its bodies.
         scopes: The scope of each.
-        states: The states that it returns: in which body a state arises, the variable there, the
-            variable of the result, and whether a scan carries the state. A scan stacks others.
+        outputs: The values that it returns besides its results.
     """
 
     equation: Any
     bodies: Sequence[Body]
     scopes: Sequence[Scope]
-    states: list[tuple[int, Atom, Atom, bool]] = dataclasses.field(default_factory=list)
+    outputs: list[Output] = dataclasses.field(default_factory=list)
 
 
 def of_nest(scope: Scope, equation: Any) -> NestStates | None:

@@ -107,8 +107,9 @@ def onto(added: Any, state: Any, out: Any) -> Any:
 
 
 def empty(like: Any, state: Any) -> Any:
-    """Returns the equation of a state without terms."""
-    return _plain(like, "zeros", [], state, ("shape", tuple(state.aval.shape[1:])))
+    """Returns the equation of a state or a factor without terms."""
+    kind = ("shape", tuple(state.aval.shape)), ("dtype", str(state.aval.dtype))
+    return _plain(like, "zeros", [], state, *kind)
 
 
 def state_type(result: Any) -> Any:
@@ -235,8 +236,8 @@ def _words_first(stacked: jax.Array) -> list[jax.Array]:
     return [lax.transpose(stacked, (1, 0, *range(2, stacked.ndim)))]
 
 
-def _zeros(*, shape: Any) -> list[jax.Array]:
-    return [states.zeros(shape)]
+def _zeros(*, shape: Any, dtype: Any) -> list[jax.Array]:
+    return [lax.full(shape, 0, dtype)]
 
 
 _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
@@ -263,8 +264,10 @@ def _function(step: str, options: Options, batched: Any) -> Callable[..., Any]:
 def _types(*avals: Any, step: str, options: Options, batched: Any) -> list[Any]:
     """Returns the types of the results, without a trace of the step where they are plain."""
     known = dict(options)
-    if not batched and step in ("added", "zeros"):
+    if not batched and step == "added":
         return [_words_of(known["shape"], states.WORDS)]
+    if not batched and step == "zeros":
+        return [jax.core.ShapedArray(known["shape"], jnp.dtype(known["dtype"]))]
     if not batched and step == "merged":
         return [jax.core.ShapedArray(avals[0].shape, avals[0].dtype)]
     if not batched and step == "counted":

@@ -58,26 +58,28 @@ def _nest(scope: Scope, nest: NestStates) -> list[Any]:
         return _loop(scope, nest)
     bodies = []
     for index, each in enumerate(nest.scopes):
-        states = []
-        for at, state, out, _ in nest.states:
-            own = state
-            if at != index:  # Another branch runs, and adds nothing.
-                own = jaxprs.variable(out.aval)
+        more = []
+        for output in nest.outputs:
+            own = output.inner
+            if output.body != index:  # Another branch runs, and adds nothing.
+                own = jaxprs.variable(output.out.aval)
                 each.added.append(steps.empty(nest.equation, own))
-            states.append(own)
-        bodies.append(with_states(each, [*each.jaxpr.outvars, *states]))
+            more.append(own)
+        bodies.append(with_states(each, [*each.jaxpr.outvars, *more]))
     first = 1 if nest.bodies[0].runs == "branch" else 0
     operands = [*nest.equation.invars]
     operands.insert(first, scope.level)
-    outs = [*nest.equation.outvars, *(out for _, _, out, _ in nest.states)]
+    outs = [*nest.equation.outvars, *(each.out for each in nest.outputs)]
     return [control_flow.with_bodies(nest.equation.replace(invars=operands, outvars=outs), bodies)]
 
 
 def _loop(scope: Scope, nest: NestStates) -> list[Any]:
     """Returns the equations of a scan inside the body, which stacks states or carries them."""
     (body,), (inner,) = nest.bodies, nest.scopes
-    carried = [(state, out) for _, state, out, is_carried in nest.states if is_carried]
-    stacked = [(state, out) for _, state, out, is_carried in nest.states if not is_carried]
+    carried, stacked, factors = (
+        [(each.inner, each.out) for each in nest.outputs if each.how == how]
+        for how in ("carried", "state", "factor")
+    )
     like, old = nest.equation, inner.jaxpr
     before = [jaxprs.variable(out.aval) for _, out in carried]
     after = [jaxprs.variable(out.aval) for _, out in carried]
@@ -88,7 +90,8 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
         (i for i, each in enumerate(body.inputs) if not isinstance(each, (int, Carry))),
         len(body.inputs),
     )
-    outs = [*old.outvars[:number], *after, *old.outvars[number:], *(s for s, _ in stacked)]
+    more = [inner for inner, _ in (*stacked, *factors)]
+    outs = [*old.outvars[:number], *after, *old.outvars[number:], *more]
     invars = [*old.invars[:first_slice], *before, *old.invars[first_slice:]]
     inner.jaxpr = old.replace(invars=invars)
     new = with_states(inner, outs)
@@ -107,6 +110,7 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
         *(out for _, out in carried),
         *like.outvars[number:],
         *raw,
+        *(out for _, out in factors),
     ]
     constants, _ = control_flow.counts_of_scan(like.params)
     params = control_flow.scan_of(
@@ -132,17 +136,23 @@ def _merge(scope: Scope, like: Any, state: Atom, first: Atom, last: Atom) -> Non
 
 
 def outer(
-    scope: Scope, params: Mapping[str, Any], kept: Sequence[int], states: Sequence[Atom]
+    scope: Scope,
+    params: Mapping[str, Any],
+    kept: Sequence[int],
+    states: Sequence[Atom],
+    factors: Sequence[Atom],
 ) -> dict[str, Any]:
     """Returns the parameters of the scan that carries states.
 
     Its operands are the level, the constants, the carries that are kept, the states, the slices.
+    Its results are the carries, the stacked results of the program, and the stacked factors.
 
     Args:
         scope: The body, with its plan.
         params: The parameters of the scan.
         kept: The positions of the carries that stay as they are.
         states: The variables of the states.
+        factors: The variables of the factors.
     """
     constants, number = control_flow.counts_of_scan(params)
     old = scope.jaxpr
@@ -151,7 +161,7 @@ def outer(
     like = scope.added[0] if scope.added else old.eqns[-1]
     for state, first, last in zip(states, before, after, strict=True):
         _merge(scope, like, state, first, last)
-    ys = old.outvars[number:]
+    ys = [*old.outvars[number:], *factors]
     new = with_states(scope, [*(old.outvars[i] for i in kept), *after, *ys])
     carries = [old.invars[constants + i] for i in kept]
     slices = old.invars[constants + number :]

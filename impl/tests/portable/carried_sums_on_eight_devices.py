@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._portable.carried_sums import stacked
 from impl.tests.exact._sums import assert_same, rough
 
 BATCH = 48
@@ -70,9 +71,11 @@ def want(problem):
 
 
 @pytest.mark.parametrize(
-    ("devices", "number"), [(1, 12), (8, 6), pytest.param(8, 1, marks=pytest.mark.once)]
+    ("devices", "number", "room"),
+    [(1, 12, -1), (8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)],
 )
-def test_sharded_by_jit(problem, want, devices, number):
+def test_sharded_by_jit(problem, want, monkeypatch, devices, number, room):
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)  # Whether the scan stacks factors.
     params, tokens = problem
     mesh = mesh_of(devices)
     placed = jax.device_put(tokens, NamedSharding(mesh, P("d")))

@@ -1,10 +1,13 @@
 """Sums that a ``scan`` carries have the bits of one sum; others say why they are not joined.
 
 Tests: impl._portable.carried_sums.finish, impl._portable.carried_sums.functions,
-impl._portable.carried_sums.lower, impl._portable.carried_sums.plan,
-impl._portable.carried_sums.scope, impl._portable.carried_sums.steps,
+impl._portable.carried_sums.exports, impl._portable.carried_sums.lower,
+impl._portable.carried_sums.plan, impl._portable.carried_sums.scope,
+impl._portable.carried_sums.stacked, impl._portable.carried_sums.steps,
 impl._portable.carried_sums.write.
 """
+
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +18,12 @@ from jax import lax
 import impl
 from impl._exact.unrounded import states
 from impl._mode import modes
-from impl._portable.carried_sums import lower
+from impl._portable.carried_sums import lower, stacked
 from impl.tests.exact._sums import assert_same, rough
 
 ROWS = 12
+#: The bytes of a sum with which a scan stacks all factors, and none.
+ALL, NONE = 1 << 40, -1
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +50,18 @@ def accumulated(function, number, *arrays):
 
 
 def assert_one_sum(function, *arrays, numbers=(1, 2, 3, 12)):
-    """Raises unless scans over some numbers of parts give the bits of the whole."""
+    """Raises unless scans over some numbers of parts give the bits of the whole.
+
+    Every other scan stacks the factors, and the rest carry states; one number is tried both ways.
+    """
     arrays = [jnp.asarray(a) for a in arrays]
     whole = jax.jit(function)(*arrays)
     assert any(np.asarray(leaf).any() for leaf in jax.tree.leaves(whole))
-    for number in numbers:
-        got = jax.jit(lambda *a, n=number: accumulated(function, n, *a))(*arrays)
+    several = numbers if len(numbers) > 1 else numbers * 2
+    for number, room in zip(several, itertools.cycle((ALL, NONE))):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stacked, "BYTES_OF_SUM", room)
+            got = jax.jit(lambda *a, n=number: accumulated(function, n, *a))(*arrays)
         for one, another in zip(jax.tree.leaves(got), jax.tree.leaves(whole), strict=True):
             assert not np.isnan(np.asarray(one, np.float32)).any()
             assert_same(one, another, str(number))
@@ -185,12 +196,21 @@ def test_elements_in_doubt_are_counted_again(rng, monkeypatch):
     whole = jax.jit(lambda x, y: x.T @ y)(x, y)
     assert not np.asarray(whole)[:, 0].any()
     with monkeypatch.context() as patch:
+        patch.setattr(stacked, "BYTES_OF_SUM", NONE)
         patch.setattr(states, "_SAFE", 2.0**80)  # All elements are in doubt.
         patch.setattr(states, "folded", folded)
         got = jax.jit(lambda x, y: accumulated(lambda x, y: x.T @ y, 3, x, y))(x, y)
     assert calls
     assert_same(got, whole)
     assert_one_sum(lambda x, y: x.T @ y, x, y, numbers=(3,))
+
+
+@pytest.mark.parametrize(("rows", "is_stacked"), [(12, True), (300, False)])
+def test_factors_are_stacked_where_they_take_less_memory_than_states(rng, rows, is_stacked):
+    x, y = (jnp.asarray(rough(rng, (2 * rows, 8))) for _ in range(2))
+    step = jax.jit(lambda x, y: accumulated(lambda x, y: jnp.tanh(x).T @ jnp.tanh(y), 2, x, y))
+    text = step.lower(x, y).as_text()
+    assert ("tensor<6x8x8xui32>" in text) is not is_stacked
 
 
 def test_a_momentum_keeps_its_meaning():

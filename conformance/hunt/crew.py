@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +12,7 @@ from typing import Any, Self
 from conformance.hunt import oracles, source
 from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
-from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker
+from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker, cheapest
 
 
 class Crew:
@@ -32,6 +33,7 @@ class Crew:
         self.runs = 0
         self.seconds = 0.0
         self._timeout = timeout
+        self._count = threading.Lock()
         self._workers = [Worker(kind) for kind in kinds]
         # Plain JAX, in processes that never import this project. They start when they are needed.
         plain = [dataclasses.replace(each, plain=True, plant=None, root=ROOT) for each in kinds]
@@ -70,7 +72,6 @@ class Crew:
             off: Whether the mode is off.
             all_variables: Whether the program returns each of its variables.
         """
-        self.runs += 1
         worker = (self._plain if plain else self._workers)[setting.worker]
         request = {
             "source": source.whole(program, setting, all_variables=all_variables),
@@ -82,7 +83,9 @@ class Crew:
 
     def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
         answer = worker.ask(request, self._timeout)
-        self.seconds += answer.get("seconds", 0.0)
+        with self._count:
+            self.runs += 1
+            self.seconds += answer.get("seconds", 0.0)
         return answer
 
     def run_all(
@@ -153,5 +156,6 @@ def default_kinds(
         plant: A file that each worker runs.
         root: The folder that the workers import this project from.
     """
-    own = (Kind(plant=plant, root=root), Kind(flags="", threads=1, plant=plant, root=root))
+    first = Kind(flags=cheapest(), plant=plant, root=root)
+    own = (first, Kind(flags="", threads=1, plant=plant, root=root))
     return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))

@@ -37,6 +37,8 @@ class Token:
         options: Further arguments of the form.
         has_derivative: Whether it may stand in a program of a derivative.
         weight: How often it is drawn, in hundredths of an ordinary one.
+        family: The tokens of a bundle: equations that read arguments of their own, which are hard
+            for each token of the family. A name of ``conformance.hunt.grammar``; or none.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Token:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     has_derivative: bool = True
     weight: int = 100
+    family: str = ""
 
 
 TOKENS: dict[str, Token] = {}
@@ -63,6 +66,7 @@ def token(
     check: str = "near",
     has_derivative: bool = True,
     weight: int = 100,
+    family: str = "",
     **options: Any,
 ) -> None:
     """Registers a token.
@@ -82,4 +86,5 @@ def token(
         options,
         has_derivative,
         weight,
+        family,
     )

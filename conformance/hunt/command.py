@@ -30,8 +30,8 @@ from conformance.hunt.memory import Memory
 from conformance.hunt.program import Program
 from conformance.hunt.workers import ROOT
 
-#: The programs of which one has the audit, or the mode off, checked, too.
-_AUDITS, _OFF = 6, 12
+#: The programs of which one has the audit, its growth, or the mode off, checked, too.
+_AUDITS, _GROWTH, _OFF = 6, 8, 12
 #: The stream of draws of settings begins here, apart from the streams of programs.
 _SETTINGS = 2**32
 #: The runs in which a finding must show once more.
@@ -162,8 +162,8 @@ class _Hunt:
                 self._judge(*waiting.popleft())
 
     def _is_over(self) -> bool:
-        is_late = self._elapsed() >= self._options.minutes * 60
-        return is_late or len(self.memory.faults) >= self._options.most
+        is_late = self._elapsed() >= float(self._options.minutes) * 60
+        return is_late or len(self.memory.faults) >= int(self._options.most)
 
     def _check(self, index: int, program: Program) -> _Checked:
         """Checks a program in settings that its number decides."""
@@ -174,6 +174,7 @@ class _Hunt:
         extra = [
             "value",
             *(["audit"] * (index % _AUDITS == 0)),
+            *(["growth"] * (index % _GROWTH == 0)),
             *(["off"] * (index % _OFF == 0)),
         ]
         return (*checks.check(self._crew, program, chosen, extra), chosen)

@@ -146,7 +146,7 @@ def _extreme(equation: Equation, operands: Sequence[Array]) -> Array:
         return functools.reduce(function, moved)
     axis, step = equation.params["axis"], -1 if equation.params["reverse"] else 1
     moved = np.moveaxis(values, axis, 0)[::step]
-    running = np.stack(list(itertools.accumulate(moved, function)))
+    running = np.stack([*itertools.accumulate(iter(moved), function)])
     return np.moveaxis(running[::step], 0, axis)
 
 

@@ -17,6 +17,8 @@ from conformance.hunt.tokens import TOKENS, Token
 
 #: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
+#: Of a hundred programs, so many end with an equation that the guarantee refuses.
+_REFUSED = 3
 _DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
 #: Of a hundred programs, so many are bundles: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
@@ -92,13 +94,25 @@ def _attempt(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
     dtype = dice.weighted(_DTYPES)
     if derivative != "none" and "float" not in dtype:
         derivative = "none"
+    is_refused = dice.happens(_REFUSED)
+    refused = [each for each in needed or TOKENS.values() if each.refused]
+    if refused and (is_refused or len(refused) == len(needed)):
+        pool = Pool(dice, 0)
+        for tokens in (_accepted(), _accepted(), refused):
+            _add(pool, tokens, counts, dtype, "none")
+        return pool.program(1, "none")
+    needed = [each for each in needed if not each.refused]
     length = dice.weighted(_LENGTHS)
     turn = dice.below(length)
     pool = Pool(dice, rows)
     for number in range(length):
-        tokens = needed if needed and number == turn else list(TOKENS.values())
+        tokens = needed if needed and number == turn else _accepted()
         _add(pool, tokens, counts, dtype, derivative)
     return pool.program(dice.between(1, 3), derivative)
+
+
+def _accepted() -> list[Token]:
+    return [each for each in TOKENS.values() if not each.refused]
 
 
 def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:

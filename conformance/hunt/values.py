@@ -131,7 +131,8 @@ def _hard(group: Array, number: Array, limits: Any) -> Array:
         reach[number % 4] * (1 + (number // 4 - 8.0) * eps),
         borders[number % 8],
     ]
-    return np.choose(group % 8, groups)
+    chosen: Array = np.choose(group % 8, groups)
+    return chosen
 
 
 def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

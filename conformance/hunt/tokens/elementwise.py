@@ -115,9 +115,7 @@ for _name in ("exp", "log", "rsqrt", "sqrt"):
 for _name in ("ceil", "floor", "square"):
     token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name)
 for _name in ("neg", "abs", "sign"):
-    token(
-        _name, _unary, f"lax.{_name}({{0}})", NUMBERS, _name, check="same", family="extremes"
-    )
+    token(_name, _unary, f"lax.{_name}({{0}})", NUMBERS, _name, check="same", family="extremes")
 token("round", _unary, "lax.round({0}, lax.RoundingMethod.TO_NEAREST_EVEN)", ALL_FLOATS, "round")
 token("log2", _unary, "jnp.log2({0})", FLOATS, "log2", check="loose", weight=40)
 token("is_finite", _unary, "lax.is_finite({0})", ALL_FLOATS, "is_finite", check="same", to="bool")

@@ -39,6 +39,7 @@ class Token:
         weight: How often it is drawn, in hundredths of an ordinary one.
         family: The tokens of a bundle: equations that read arguments of their own, which are hard
             for each token of the family. A name of ``conformance.hunt.grammar``; or none.
+        refused: Whether the guarantee refuses it by name.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Token:
     has_derivative: bool = True
     weight: int = 100
     family: str = ""
+    refused: bool = False
 
 
 TOKENS: dict[str, Token] = {}
@@ -67,6 +69,7 @@ def token(
     has_derivative: bool = True,
     weight: int = 100,
     family: str = "",
+    refused: bool = False,
     **options: Any,
 ) -> None:
     """Registers a token.
@@ -87,4 +90,5 @@ def token(
         has_derivative,
         weight,
         family,
+        refused,
     )

@@ -81,7 +81,8 @@ def _of_texts(
 ) -> Finding | None:
     """Compares lowered texts with those of plain JAX: it compiles nothing, so it is cheap."""
     shared = [each for each in settings if each.partition == "shard_map"]
-    texts = [(dataclasses.replace(each, call="jit", worker=0), "scope") for each in shared[:1]]
+    shared = [dataclasses.replace(each, call="jit", worker=0) for each in shared[:1]]
+    texts = [(each, how) for each in shared for how in ("scope", "sums")]
     texts += [(BASE, "mode"), (BASE, "scope")] if everything else []
     for setting, how in texts:
         finding = whole.of_mode_off(crew, program, setting, how)

@@ -60,6 +60,7 @@ class Crew:
         plain: bool = False,
         off: bool = False,
         all_variables: bool = False,
+        exempt: bool = False,
         **further: object,
     ) -> dict[str, Any]:
         """Returns the answer of the worker of a setting.
@@ -69,16 +70,17 @@ class Crew:
             setting: The setting.
             asks: The parts of the answer:
                 ``digests``, ``values`` of all variables or ``results``, ``equations``, ``audit``,
-                ``text``, ``growth``; ``wide`` for arguments of float64.
+                ``text``, ``sums`` over devices, ``growth``; ``wide`` for arguments of float64.
             plain: Whether a process without this project answers.
             off: Whether the mode is off.
             all_variables: Whether the program returns each of its variables.
+            exempt: Whether sums over devices are in a scope without a guarantee.
             further: Further entries of the request: ``scope`` for ``text``, and ``depths`` and
                 ``gradient`` for ``growth``.
         """
         worker = (self._plain if plain else self._workers)[setting.worker]
         request = {
-            "source": source.whole(program, setting, all_variables=all_variables),
+            "source": source.whole(program, setting, all_variables=all_variables, exempt=exempt),
             "asks": list(asks),
             "mode": "off" if off else "portable",
             "wide": program.is_wide or "wide" in asks,

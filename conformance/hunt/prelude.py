@@ -104,6 +104,18 @@ def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
     return gradient if with_gradient else lambda *own: total(list(own))
 
 
+def without_guarantee(function: Function) -> Function:
+    """Returns a function that is called in a scope without a guarantee."""
+
+    def scoped(*x: Any) -> Any:
+        if "impl" not in sys.modules:
+            return function(*x)
+        with sys.modules["impl"].deterministic(False):
+            return function(*x)
+
+    return scoped
+
+
 def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = False) -> str:
     """Returns the lowered text of a function.
 
@@ -113,12 +125,10 @@ def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = 
         scope: Whether it is called in a scope without a guarantee. The text of such a scope is the
             text of JAX, but for a mark.
     """
+    own = without_guarantee(function) if scope else function
 
     def program(*x: Any) -> Any:
-        if scope and "impl" in sys.modules:
-            with sys.modules["impl"].deterministic(False):
-                return function(*x)
-        return function(*x)
+        return own(*x)
 
     text = str(jax.jit(program).lower(*arguments).as_text())
     mark = 'mhlo.frontend_attributes = {samebits_mode = "off"}'

@@ -147,4 +147,5 @@ def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
     place = np.arange(words.size) % max(shape[-1] if shape else 1, 1)
     flat = np.select([place == 0, place == 1, place == 2], [1.0, 2.0**-12, third], lost)
     least = float(ml_dtypes.finfo(dtype).smallest_normal)
-    return (np.sign(flat) * np.maximum(np.abs(flat), least)).astype(dtype)
+    result: Array = (np.sign(flat) * np.maximum(np.abs(flat), least)).astype(dtype)
+    return result

@@ -30,6 +30,8 @@ _LONG = 4
 #: multiple of the noise, and of the last place of its dtype. Both are relative to the greatest
 #: element of an array.
 _NOISE, _TIMES_NOISE, _TIMES_EPS = 0.02, 30.0, 500.0
+#: The most letters before the words "has no portable path" in a message.
+_FIRST_WORDS = 400
 #: Primitives that jump: an argument that differs in its last bit may have another derivative.
 _JUMPS = frozenset(
     {
@@ -60,17 +62,20 @@ def of_refusal(crew: Crew, program: Program) -> Finding | None:
     """Returns a finding if a program is not refused by name that has to be."""
     if not must_be_refused(program):
         return None
-    token = next(each.token for each in program.equations if TOKENS[each.token].refused)
+    token = next(each for e in program.equations if (each := TOKENS[e.token]).refused)
+    name = token.primitives[0] if token.primitives else token.name
     audit = crew.run(program, BASE, ("audit",))
     answer = crew.run(program, BASE)
     if "missing" in answer or "missing" in audit:
         return None
     if audit.get("audit", {}).get("ok", True):
         message = audit.get("message", "it calls the program portable")
-        return Finding("refusal", program, BASE, f"the audit of {token}: {message}", "audit")
-    if "has no portable path" not in answer.get("message", ""):
+        return Finding("refusal", program, BASE, f"the audit of {name}: {message}", "audit")
+    # Not by the name of a primitive inside of it, which its author may not know.
+    first = answer.get("message", "").partition("has no portable path")[0]
+    if not first.removeprefix("lax.").startswith(f"{name} of ") or len(first) > _FIRST_WORDS:
         message = f"{answer.get('error', 'it runs')}: {answer.get('message', '')}"
-        return Finding("refusal", program, BASE, f"{token} is not refused; {message}", token)
+        return Finding("refusal", program, BASE, f"{name} is not refused; {message}", name)
     return None
 
 
@@ -94,8 +99,11 @@ def of_mode_off(crew: Crew, program: Program, setting: Setting, how: str) -> Fin
         crew: The workers.
         program: The program.
         setting: Its setting.
-        how: ``mode``, with the mode off, or ``scope``, in a scope without a guarantee.
+        how: ``mode``, with the mode off, or ``scope``, in a scope without a guarantee. With
+            ``sums``, the sums over devices alone are in such a scope, and stay as many.
     """
+    if how == "sums":
+        return _of_exempt_sums(crew, program, setting)
     is_scope = how == "scope"
     off = crew.run(program, setting, ("text",), off=not is_scope, scope=is_scope)
     plain = crew.run(program, setting, ("text",), plain=True)
@@ -103,6 +111,18 @@ def of_mode_off(crew: Crew, program: Program, setting: Setting, how: str) -> Fin
         return None
     detail = f"off by {how}, the lowered text is another one; plain JAX's is {plain['text']}"
     return Finding("off", program, setting, detail, how)
+
+
+def _of_exempt_sums(crew: Crew, program: Program, setting: Setting) -> Finding | None:
+    primitives = {name for each in program.equations for name in TOKENS[each.token].primitives}
+    if "psum" not in primitives or primitives & {"pmax", "pmin"} or program.derivative != "none":
+        return None
+    own = crew.run(program, setting, ("sums",), exempt=True).get("sums")
+    plain = crew.run(program, setting, ("sums",), plain=True).get("sums")
+    if own is None or plain is None or own == plain:
+        return None
+    detail = f"sums over devices in a scope without a guarantee are {own}, and {plain} in plain JAX"
+    return Finding("off", program, setting, detail, "sums")
 
 
 def of_growth(crew: Crew, program: Program) -> Finding | None:

@@ -98,6 +98,8 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if "text" in asks:
         text = lowered_text(function, arguments, scope=request.get("scope", False))
         answer["text"] = digest(np.frombuffer(text.encode(), np.uint8))
+    if "sums" in asks:
+        answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")
     if "growth" in asks:
         answer["growth"] = [
             _operations(deeper(function, count, with_gradient=request["gradient"]), arguments)

@@ -45,6 +45,9 @@ KINDS = {
 }
 
 
+_LN2 = 0.6931471805599453
+
+
 def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
     """Returns an argument with drawn elements.
 
@@ -95,10 +98,12 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
             flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
     elif kind == "cancelling":
         reach = min(30, limits.maxexp - 4)
-        scales = [1.0, 1.0, 2.0**-reach, 2.0 ** -min(2 * reach, 16 - limits.minexp)]
-        great = 2.0**reach * scales[int(words[0]) % 4 if words.size else 0]
-        ends = np.array([great, great * 0.75, great / 8, 1.5])[picks % 4]
-        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * great * 2.0**-reach)
+        lowest = -limits.minexp - 2
+        scales = [1.0, 1.0, 2.0 ** -min(reach, lowest), 2.0 ** -min(2 * reach, lowest)]
+        scale = scales[int(words[0]) % 4 if words.size else 0]
+        great = 2.0**reach * scale
+        ends = np.array([great, great * 0.75, great / 8, 1.5 * scale])[picks % 4]
+        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * scale)
     elif kind == "zeros":
         flat = sign * (picks < 6)
     elif kind == "borders":
@@ -118,18 +123,20 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
 def _hard(group: Array, number: Array, limits: Any) -> Array:
     """Returns arguments of functions, by the number of a group, and a number below 64 in it."""
     eps, tiny, huge = (float(each) for each in (limits.eps, limits.smallest_normal, limits.max))
-    count = number.astype(np.float64)
+    count, whole = number.astype(np.float64), number.astype(np.int64)
+    odd = 2.0 * (whole % 8) + 1
     borders = np.array([0, 0, 1, np.inf, np.nan, huge, tiny, 1.5 * tiny])
-    reach = np.array([np.log(huge), -np.log(tiny), np.log2(huge), 10.0])
+    # Logarithms of the ends of the range, and functions of integers, are the same everywhere.
+    reach = np.array([limits.maxexp * _LN2, -limits.minexp * _LN2, limits.maxexp, 10.0])
     groups = [
         1 + (count - 32) * eps / 2,
-        np.maximum((2 * (number % 8) + 1) * eps * np.exp2(-(number // 8).astype(np.float64)), tiny),
-        np.maximum((2 * (number % 8) + 1) * np.exp2(-(number // 8).astype(np.float64) - 4), tiny),
+        np.maximum(np.ldexp(odd * eps, -(whole // 8)), tiny),
+        np.maximum(np.ldexp(odd, -(whole // 8) - 4), tiny),
         count / 2,
         count * np.pi / 2,
-        np.exp2(np.rint((count / 63) * (limits.maxexp - 1 - limits.minexp)) + limits.minexp),
-        reach[number % 4] * (1 + (number // 4 - 8.0) * eps),
-        borders[number % 8],
+        np.ldexp(1.0, whole * (limits.maxexp - 1 - limits.minexp) // 63 + limits.minexp),
+        reach[whole % 4] * (1 + (whole // 4 - 8.0) * eps),
+        borders[whole % 8],
     ]
     chosen: Array = np.choose(group % 8, groups)
     return chosen

@@ -31,7 +31,7 @@ from conformance.hunt.program import Program
 from conformance.hunt.workers import ROOT
 
 #: The programs of which one has the audit, its growth, or the mode off, checked, too.
-_AUDITS, _GROWTH, _OFF = 6, 8, 12
+_AUDITS, _GROWTH, _OFF = 6, 9, 12
 #: The stream of draws of settings begins here, apart from the streams of programs.
 _SETTINGS = 2**32
 #: The runs in which a finding must show once more.

@@ -200,8 +200,9 @@ def _body(finding: Finding) -> str:
         return (
             "function, arguments, _ = first()\n"
             "        sizes = [lowered_text(deeper(function, n, with_gradient=GRADIENT), arguments)"
-            ".count(' = ') for n in (2, 8)]\n"
-            "        print(sizes)\n        return sizes[1] > 4.6 * sizes[0]"
+            ".count(' = ') for n in (2, 4, 8)]\n"
+            "        print(sizes)\n"
+            "        return sizes[2] - sizes[1] > 2.5 * (sizes[1] - sizes[0]) + 10"
         ).replace("GRADIENT", str(whole.has_gradient(finding.program)))
     if finding.kind == "gradient":
         return (

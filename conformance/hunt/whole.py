@@ -2,16 +2,17 @@
 
 Plain JAX has no exact derivative, but it has two: one in the dtypes of the program, and one whose
 arguments are float64. Their distance is the noise of rounding, which a right derivative does not
-exceed by much. The lowered text of a program that is called 8 times, each time at later arguments,
-has at most four times the operations of 2 calls::
+exceed by much. A program that is called 2, 4 and 8 times, each time at later arguments, has a
+lowered text whose operations grow in proportion::
 
-    calls            2      8
-    operations     410   1580    as it should be: 3.9 times as many
-    operations     410   5200    a finding: 12.7 times as many
+    calls            2      4      8
+    operations     410    800   1580    twice 390, as it should be
+    operations     410   1300   4900    4 times 890: a finding
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,10 @@ from conformance.hunt.program import Array, Program, unpacked
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.tokens import TOKENS
 
-#: The numbers of calls whose lowered texts are compared, and the growth that is too great.
-_DEPTHS, _GROWTH = (2, 8), 4.6
+#: The numbers of calls whose lowered texts are compared.
+DEPTHS = (2, 4, 8)
 #: The most equations of a program that is called so often.
-_LONG = 4
+_LONG = 3
 #: The greatest noise of a derivative that is judged, and how far one may be from float64's: a
 #: multiple of the noise, and of the last place of its dtype. Both are relative to the greatest
 #: element of an array.
@@ -129,15 +130,21 @@ def of_growth(crew: Crew, program: Program) -> Finding | None:
     """Returns a finding if the lowered program grows faster than the number of its equations."""
     if program.derivative != "none" or len(program.equations) > _LONG:
         return None
-    asks: dict[str, Any] = {"depths": list(_DEPTHS), "gradient": has_gradient(program)}
+    asks: dict[str, Any] = {"depths": list(DEPTHS), "gradient": has_gradient(program)}
     sizes = crew.run(program, BASE, ("growth",), **asks).get("growth")
-    if sizes is None or sizes[1] <= _GROWTH * sizes[0]:
+    if sizes is None or not _grows(sizes):
         return None
     plain = crew.run(program, BASE, ("growth",), plain=True, **asks).get("growth")
-    if plain is None or plain[1] > _GROWTH * plain[0]:
+    if plain is None or _grows(plain):
         return None
-    detail = f"{_DEPTHS} calls have {sizes} operations, and {plain} in plain JAX"
+    detail = f"{DEPTHS} calls have {sizes} operations, and {plain} in plain JAX"
     return Finding("growth", program, BASE, detail)
+
+
+def _grows(sizes: Sequence[int]) -> bool:
+    """Returns whether four further calls add much more than twice what two calls added."""
+    least, middle, most = sizes
+    return most - middle > 2.5 * (middle - least) + 10
 
 
 def has_gradient(program: Program) -> bool:

@@ -87,7 +87,8 @@ def of_audit(program: Program, base: dict[str, Any]) -> Finding | None:
         return None
     if not audit["ok"]:
         return Finding("audit", program, BASE, audit["text"], "refused")
-    if base.get("varying"):
+    # The reader cannot prove that the slices of a sum of float64 are added without error.
+    if base.get("varying") and not program.is_wide:
         detail = f"the audit calls it portable, but: {'; '.join(base['varying'])}"
         return Finding("audit", program, BASE, detail, "varying")
     return None

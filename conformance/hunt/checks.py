@@ -79,7 +79,7 @@ def check(
 def _of_texts(
     crew: Crew, program: Program, settings: Sequence[Setting], *, everything: bool
 ) -> Finding | None:
-    """Compares lowered texts with those of plain JAX: it compiles nothing, so it is cheap."""
+    """Compares lowered texts with the texts of plain JAX: it compiles nothing, so it is cheap."""
     shared = [each for each in settings if each.partition == "shard_map"]
     shared = [dataclasses.replace(each, call="jit", worker=0) for each in shared[:1]]
     texts = [(each, how) for each in shared for how in ("scope", "sums")]

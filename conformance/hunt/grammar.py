@@ -17,10 +17,10 @@ from conformance.hunt.tokens import TOKENS, Token
 
 #: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
-#: Of a hundred programs, so many end with an equation that the guarantee refuses.
+#: The programs among a hundred that end with an equation that the guarantee refuses.
 _REFUSED = 3
 _DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
-#: Of a hundred programs, so many are bundles: independent equations of one family of tokens, with
+#: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
 _BUNDLES = 25
 #: The families: how often each is drawn, its numbers of equations, its dtypes, and its values.

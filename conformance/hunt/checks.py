@@ -8,45 +8,30 @@ kind         a finding
 ``error``    a program fails, or is refused, and runs with the mode off
 ``crash``    the process ends, and plain JAX runs the program
 ``hang``     the program does not end in time, and ends in plain JAX
-``audit``    ``impl.audit`` calls a program portable that is refused, or the reverse
-``off``      with the mode off, the lowered program is another one than without this project
+``gradient`` a derivative is far from plain JAX's, which float64 confirms
+``growth``   the lowered program grows faster than the number of its equations
+``refusal``  a program is not refused by name, although an equation has no portable path
+``audit``    ``impl.audit`` calls a program refused that runs, or one portable whose lowered text
+             has sums or functions of the platform
+``off``      with the mode off, or in a scope without a guarantee, the lowered program is another
+             one than without this project
 ===========  ======================================================================================
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from conformance.hunt import whole
 from conformance.hunt.crew import Crew
-from conformance.hunt.oracles import Wrong
+from conformance.hunt.finding import Finding as Finding
 from conformance.hunt.program import Program
 from conformance.hunt.settings import BASE, Setting, base_of
 
 #: Answers of a worker that has ended.
 _ENDED = ("crash", "hang")
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """A fault, with the program that shows it.
-
-    Attributes:
-        kind: Its kind, as in the table of this module.
-        program: The program.
-        setting: The setting that differs from ``BASE``, or in which the program fails.
-        detail: A sentence, a message, or the numbers of results.
-        mark: The text that stays while the program shrinks: a token, or the start of a message.
-        wrong: The wrong element of a finding of the kind ``value``.
-    """
-
-    kind: str
-    program: Program
-    setting: Setting
-    detail: str
-    mark: str = ""
-    wrong: Wrong | None = None
 
 
 def check(
@@ -58,11 +43,14 @@ def check(
         crew: The workers.
         program: The program.
         settings: The settings that are compared with ``BASE``.
-        extra: Further oracles: ``value``, ``audit``, ``off``.
+        extra: Further oracles: ``value``, ``audit``, ``growth``, ``off``.
     """
+    if whole.must_be_refused(program):
+        return whole.of_refusal(crew, program), {}
     asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
     judges = "value" in extra and program.derivative == "none"
-    asks += ["values"] if judges else []
+    has_gradient = "value" in extra and whole.is_smooth(program)
+    asks += ["values"] if judges else ["results"] if has_gradient else []
     bases = [*dict.fromkeys(base_of(each, program) for each in settings)]
     bases = [each for each in bases if each != BASE]
     runs = [*bases, *settings]
@@ -77,11 +65,30 @@ def check(
             return finding, base
     if judges and "digests" in base:
         finding = of_values(crew, program, base)
+    if finding is None and has_gradient and "digests" in base:
+        finding = whole.of_gradient(crew, program, base)
     if finding is None and "audit" in extra:
-        finding = _of_audit(program, base)
-    if finding is None and "off" in extra and "digests" in base:
-        finding = of_mode_off(crew, program)
+        finding = whole.of_audit(program, base)
+    if finding is None and "growth" in extra and "digests" in base:
+        finding = whole.of_growth(crew, program)
+    if finding is None and "digests" in base:
+        finding = _of_texts(crew, program, settings, everything="off" in extra)
     return finding, base
+
+
+def _of_texts(
+    crew: Crew, program: Program, settings: Sequence[Setting], *, everything: bool
+) -> Finding | None:
+    """Compares lowered texts with the texts of plain JAX: it compiles nothing, so it is cheap."""
+    shared = [each for each in settings if each.partition == "shard_map"]
+    shared = [dataclasses.replace(each, call="jit", worker=0) for each in shared[:1]]
+    texts = [(each, how) for each in shared for how in ("scope", "sums")]
+    texts += [(BASE, "mode"), (BASE, "scope")] if everything else []
+    for setting, how in texts:
+        finding = whole.of_mode_off(crew, program, setting, how)
+        if finding is not None:
+            return finding
+    return None
 
 
 def _of_answer(
@@ -126,41 +133,31 @@ def of_values(crew: Crew, program: Program, answer: dict[str, Any] | None = None
     return Finding("value", program, BASE, first.sentence, token, first)
 
 
-def _of_audit(program: Program, base: dict[str, Any]) -> Finding | None:
-    audit = base.get("audit")
-    if audit is None or audit["ok"]:
-        return None
-    return Finding("audit", program, BASE, audit["text"])
-
-
-def of_mode_off(crew: Crew, program: Program) -> Finding | None:
-    """Returns a finding if the mode, while it is off, changes the lowered program."""
-    off = crew.run(program, BASE, ("text",), off=True)
-    plain = crew.run(program, BASE, ("text",), plain=True)
-    if "text" not in off or "text" not in plain or off["text"] == plain["text"]:
-        return None
-    detail = f"with the mode off, the lowered text is another one; plain JAX's is {plain['text']}"
-    return Finding("off", program, BASE, detail)
-
-
 def again(crew: Crew, finding: Finding) -> Finding | None:
     """Runs the program of a finding once more; returns a finding of the same kind, or None."""
     program, setting = finding.program, finding.setting
-    if finding.kind == "value":
-        found = of_values(crew, program)
-    elif finding.kind == "off":
-        found = of_mode_off(crew, program)
-    elif finding.kind == "bits":
+    found: Finding | None
+    if finding.kind == "bits":
         first = crew.run(program, base_of(setting, program))
         second = crew.run(program, setting)
         found = _of_answer(crew, program, setting, second, first) if "digests" in second else None
+    elif finding.kind in _ALONE:
+        found = _ALONE[finding.kind](crew, finding)
     else:
-        asks = ["digests", *(["audit"] if finding.kind == "audit" else [])]
-        answer = crew.run(program, setting, asks)
-        found = (
-            of_error(crew, program, setting, answer)
-            if "error" in answer
-            else _of_audit(program, answer)
-        )
+        answer = crew.run(program, setting)
+        found = of_error(crew, program, setting, answer) if "error" in answer else None
     same = found is not None and (found.kind, found.mark) == (finding.kind, finding.mark)
     return found if same else None
+
+
+#: The kinds of findings that are about a program, and not about a setting of it.
+_ALONE: dict[str, Callable[[Crew, Finding], Finding | None]] = {
+    "value": lambda crew, old: of_values(crew, old.program),
+    "gradient": lambda crew, old: whole.of_gradient(crew, old.program),
+    "growth": lambda crew, old: whole.of_growth(crew, old.program),
+    "refusal": lambda crew, old: whole.of_refusal(crew, old.program),
+    "audit": lambda crew, old: whole.of_audit(
+        old.program, crew.run(old.program, BASE, ("digests", "audit"))
+    ),
+    "off": lambda crew, old: whole.of_mode_off(crew, old.program, old.setting, old.mark),
+}

@@ -11,29 +11,37 @@ An input, and the output for a planted fault::
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import json
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from conformance.hunt import checks, files, grammar, known, memory, mutated, settings, shrink
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew, default_kinds
 from conformance.hunt.dice import Dice
 from conformance.hunt.memory import Memory
+from conformance.hunt.program import Program
 from conformance.hunt.workers import ROOT
 
-#: The programs of which one has the audit, or the mode off, checked, too.
-_AUDITS, _OFF = 6, 12
+#: The programs of which one has the audit, its growth, or the mode off, checked, too.
+_AUDITS, _GROWTH, _OFF = 6, 9, 12
 #: The stream of draws of settings begins here, apart from the streams of programs.
 _SETTINGS = 2**32
 #: The runs in which a finding must show once more.
 _REPEATS = 3
 #: The seconds between two lines of progress.
 _PROGRESS = 30.0
+#: The programs that are checked at the same time, so that no worker waits for a slower one.
+_LANES = 3
+#: The numbers that workers are drawn from; a crew has fewer.
+_WORKERS = 12
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +129,11 @@ def _problem(options: argparse.Namespace) -> str:
     return ""
 
 
+#: A finding or None, the answer for ``BASE``, and the settings.
+_Checked: TypeAlias = tuple[Finding | None, dict[str, Any], list[settings.Setting]]
+_Future: TypeAlias = concurrent.futures.Future[_Checked]
+
+
 class _Hunt:
     """A hunt: its counts, its findings and its clock."""
 
@@ -136,27 +149,43 @@ class _Hunt:
     def go(self) -> None:
         """Draws and checks programs until the time is over."""
         counts: grammar.Counts = Counter()
-        index = 0
-        while self._elapsed() < self._options.minutes * 60:
-            program = grammar.draw(self._options.seed, index, counts, self._options.only)
-            dice = Dice(self._options.seed, _SETTINGS + index)
-            # Six workers are drawn for each crew, so that a seed gives the same settings, and
-            # each of two or three workers as many.
-            drawn = settings.draw(dice, program, 6)
-            chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
-            extra = [
-                "value",
-                *(["audit"] * (index % _AUDITS == 0)),
-                *(["off"] * (index % _OFF == 0)),
-            ]
-            finding, base = checks.check(self._crew, program, chosen, extra)
-            self.memory.add(base.get("equations", ()), [settings.BASE, *chosen])
-            if finding is not None:
-                self._take(index, finding)
-            if len(self.memory.faults) >= self._options.most:
-                break
-            index += 1
-            self._say()
+        waiting: deque[tuple[int, _Future]] = deque()
+        with concurrent.futures.ThreadPoolExecutor(_LANES) as pool:
+            for index in itertools.count():
+                if self._is_over():
+                    break
+                program = grammar.draw(self._options.seed, index, counts, self._options.only)
+                waiting.append((index, pool.submit(self._check, index, program)))
+                if len(waiting) == _LANES:
+                    self._judge(*waiting.popleft())
+            while waiting and len(self.memory.faults) < self._options.most:
+                self._judge(*waiting.popleft())
+
+    def _is_over(self) -> bool:
+        is_late = self._elapsed() >= float(self._options.minutes) * 60
+        return is_late or len(self.memory.faults) >= int(self._options.most)
+
+    def _check(self, index: int, program: Program) -> _Checked:
+        """Checks a program in settings that its number decides."""
+        dice = Dice(self._options.seed, _SETTINGS + index)
+        # The number of workers is the same for each crew, so that a seed gives the same settings.
+        drawn = settings.draw(dice, program, _WORKERS)
+        chosen = [_for_crew(each, len(self._crew.kinds)) for each in drawn]
+        extra = [
+            "value",
+            *(["audit"] * (index % _AUDITS == 0)),
+            *(["growth"] * (index % _GROWTH == 0)),
+            *(["off"] * (index % _OFF == 0)),
+        ]
+        return (*checks.check(self._crew, program, chosen, extra), chosen)
+
+    def _judge(self, index: int, result: _Future) -> None:
+        """Counts a program that was checked, and takes its finding."""
+        finding, base, chosen = result.result()
+        self.memory.add(base.get("equations", ()), [settings.BASE, *chosen])
+        if finding is not None:
+            self._take(index, finding)
+        self._say()
 
     def _take(self, index: int, finding: Finding) -> None:
         """Confirms a finding, shrinks it, recognises it, and writes its file."""
@@ -236,5 +265,7 @@ def _indented(text: str) -> None:
 
 
 def _for_crew(setting: settings.Setting, count: int) -> settings.Setting:
-    """Returns a setting whose worker exists."""
-    return dataclasses.replace(setting, worker=setting.worker % count)
+    """Returns a setting whose worker exists: in half of the draws the first one, the cheapest."""
+    others = setting.worker - _WORKERS // 2
+    worker = 0 if others < 0 or count == 1 else 1 + others % (count - 1)
+    return dataclasses.replace(setting, worker=worker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +12,7 @@ from typing import Any, Self
 from conformance.hunt import oracles, source
 from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
-from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker
+from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker, cheapest
 
 
 class Crew:
@@ -32,6 +33,7 @@ class Crew:
         self.runs = 0
         self.seconds = 0.0
         self._timeout = timeout
+        self._count = threading.Lock()
         self._workers = [Worker(kind) for kind in kinds]
         # Plain JAX, in processes that never import this project. They start when they are needed.
         plain = [dataclasses.replace(each, plain=True, plant=None, root=ROOT) for each in kinds]
@@ -58,6 +60,8 @@ class Crew:
         plain: bool = False,
         off: bool = False,
         all_variables: bool = False,
+        exempt: bool = False,
+        **further: object,
     ) -> dict[str, Any]:
         """Returns the answer of the worker of a setting.
 
@@ -65,24 +69,30 @@ class Crew:
             program: The program.
             setting: The setting.
             asks: The parts of the answer:
-                ``digests``, ``values``, ``equations``, ``audit``, ``text``.
+                ``digests``, ``values`` of all variables or ``results``, ``equations``, ``audit``,
+                ``text``, ``sums`` over devices, ``growth``; ``wide`` for arguments of float64.
             plain: Whether a process without this project answers.
             off: Whether the mode is off.
             all_variables: Whether the program returns each of its variables.
+            exempt: Whether sums over devices are in a scope without a guarantee.
+            further: Further entries of the request: ``scope`` for ``text``, and ``depths`` and
+                ``gradient`` for ``growth``.
         """
-        self.runs += 1
         worker = (self._plain if plain else self._workers)[setting.worker]
         request = {
-            "source": source.whole(program, setting, all_variables=all_variables),
+            "source": source.whole(program, setting, all_variables=all_variables, exempt=exempt),
             "asks": list(asks),
             "mode": "off" if off else "portable",
-            "wide": program.is_wide,
+            "wide": program.is_wide or "wide" in asks,
+            **further,
         }
         return self._asked(worker, request)
 
     def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
         answer = worker.ask(request, self._timeout)
-        self.seconds += answer.get("seconds", 0.0)
+        with self._count:
+            self.runs += 1
+            self.seconds += answer.get("seconds", 0.0)
         return answer
 
     def run_all(
@@ -153,5 +163,6 @@ def default_kinds(
         plant: A file that each worker runs.
         root: The folder that the workers import this project from.
     """
-    own = (Kind(plant=plant, root=root), Kind(flags="", threads=1, plant=plant, root=root))
+    first = Kind(flags=cheapest(), plant=plant, root=root)
+    own = (first, Kind(flags="", threads=1, plant=plant, root=root))
     return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conformance.hunt import edits, source
+from conformance.hunt import edits, source, whole
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew
 from conformance.hunt.settings import base_of
@@ -124,7 +124,9 @@ def text(finding: Finding, crew: Crew) -> str:
         parts.append("\n\n" + source.function(finding.program, finding.setting, "second"))
         parts.append(_BITS.format(wide=finding.program.is_wide))
     else:
-        parts.append("\n" + source.function(finding.program, finding.setting, "first"))
+        exempt = finding.mark == "sums"
+        own = source.function(finding.program, finding.setting, "first", exempt=exempt)
+        parts.append(f"\n{own}")
         parts.append(_ONE.format(wide=finding.program.is_wide, body=_body(finding)))
     parts.append('\n\nif __name__ == "__main__":\n')
     parts.append('    impl.use_deterministic_algorithms(True, guarantee="portable")\n')
@@ -141,7 +143,10 @@ def _title(finding: Finding) -> str:
         "error": "A program fails that plain JAX runs.",
         "crash": "A program ends the process, and plain JAX runs it.",
         "hang": "A program does not end in time, and plain JAX runs it.",
-        "audit": "The audit calls a program refused that runs.",
+        "gradient": "A derivative is far from plain JAX's.",
+        "growth": "The lowered program grows faster than its number of equations.",
+        "refusal": "A program is not refused by name.",
+        "audit": "The audit's verdict is not what the lowered program shows.",
         "off": "With the mode off, the lowered program is another one than in plain JAX.",
     }
     return f"{titles[finding.kind]} Setting: {finding.setting}."
@@ -164,16 +169,59 @@ def _body(finding: Finding) -> str:
     if finding.kind == "value":
         return _of_element(finding)
     if finding.kind == "audit":
+        if finding.mark == "varying":
+            return (
+                "from conformance.lab.portable import code\n\n"
+                "        function, arguments, _ = first()\n"
+                "        module = jax.jit(function).lower(*arguments).compiler_ir()\n"
+                "        print(*code.violations(module, 'cpu'), sep='\\n')\n"
+                "        is_safe = not code.violations(module, 'cpu')\n"
+                "        return impl.audit(function)(*arguments).ok and not is_safe"
+            )
         return (
             "function, arguments, _ = first()\n"
             "        return not impl.audit(function)(*arguments).ok"
         )
     if finding.kind == "off":
-        plain = finding.detail.split()[-1]
+        if finding.mark == "sums":
+            return (
+                "function, arguments, _ = first()\n"
+                "        sums = lowered_text(function, arguments).count('stablehlo.all_reduce')\n"
+                f"        print(sums)\n        return sums != {finding.detail.split()[-4]}"
+            )
+        plain, is_scope = finding.detail.split()[-1], finding.mark == "scope"
+        off = "" if is_scope else "        impl.use_deterministic_algorithms(False)\n"
         return (
-            "function, arguments, _ = first()\n        impl.use_deterministic_algorithms(False)\n"
-            "        text = jax.jit(function).lower(*arguments).as_text()\n"
+            f"function, arguments, _ = first()\n{off}"
+            f"        text = lowered_text(function, arguments, scope={is_scope})\n"
             f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {plain!r}"
+        )
+    if finding.kind == "growth":
+        return (
+            "function, arguments, _ = first()\n"
+            "        sizes = [lowered_text(deeper(function, n, with_gradient=GRADIENT), arguments)"
+            ".count(' = ') for n in (2, 4, 8)]\n"
+            "        print(sizes)\n"
+            "        return sizes[2] - sizes[1] > 2.5 * (sizes[1] - sizes[0]) + 10"
+        ).replace("GRADIENT", str(whole.has_gradient(finding.program)))
+    if finding.kind == "gradient":
+        return (
+            "function, arguments, how = first()\n"
+            "        own = called(function, arguments, how)\n"
+            "        with impl.deterministic(False):\n"
+            "            plain = called(function, arguments, how)\n"
+            "        print(own, plain)\n"
+            "        far = [np.abs(np.float64(a) - np.float64(b)).max() > 0.002 * np.abs(b).max()\n"
+            "               for a, b in zip(own, plain, strict=True) if a.dtype.name != 'float0']\n"
+            "        return any(far)"
+        )
+    if finding.kind == "refusal":
+        return (
+            "function, arguments, how = first()\n"
+            "        if impl.audit(function)(*arguments).ok:\n            return True\n"
+            "        try:\n            called(function, arguments, how)\n"
+            "        except Exception as error:\n"
+            "            return 'has no portable path' not in str(error)\n        return True"
         )
     return (
         "try:\n            called(*first())\n        except Exception as error:\n"

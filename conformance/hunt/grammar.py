@@ -17,7 +17,34 @@ from conformance.hunt.tokens import TOKENS, Token
 
 #: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
+#: The programs among a hundred that end with an equation that the guarantee refuses.
+_REFUSED = 3
 _DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
+#: The bundles among a hundred programs: independent equations of one family of tokens, with
+#: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
+_BUNDLES = 25
+#: The families: how often each is drawn, its numbers of equations, its dtypes, and its values.
+_FAMILIES = {
+    "functions": (40, (8, 12), {"float32": 6, "bfloat16": 2, "float16": 2}, {"hard": 1}),
+    "sums": (
+        20,
+        (4, 6),
+        {"float32": 5, "bfloat16": 2, "float16": 2, "float64": 2},
+        {"ties": 3, "spoiled": 3, "cancelling": 3, "wide": 1},
+    ),
+    "products": (
+        25,
+        (3, 4),
+        {"float32": 6, "bfloat16": 2, "float16": 2},
+        {"ties": 3, "spoiled": 1, "cancelling": 3, "chains": 3},
+    ),
+    "extremes": (
+        15,
+        (6, 10),
+        {"float32": 5, "bfloat16": 2, "float16": 2, "float64": 2},
+        {"zeros": 2, "few": 2, "borders": 3, "spoiled": 1},
+    ),
+}
 #: The dtypes that most equations of a program have.
 _DTYPES = {
     "float32": 52,
@@ -60,18 +87,45 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
 
 
 def _attempt(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
+    if dice.happens(_BUNDLES):
+        return _bundle(dice, counts, needed)
     rows = dice.one_of((8, 16)) if dice.happens(50) else 0
     derivative = dice.weighted(_DERIVATIVES)
     dtype = dice.weighted(_DTYPES)
     if derivative != "none" and "float" not in dtype:
         derivative = "none"
+    is_refused = dice.happens(_REFUSED)
+    refused = [each for each in needed or TOKENS.values() if each.refused]
+    if refused and (is_refused or len(refused) == len(needed)):
+        pool = Pool(dice, 0)
+        for tokens in (_accepted(), _accepted(), refused):
+            _add(pool, tokens, counts, dtype, "none")
+        return pool.program(1, "none")
+    needed = [each for each in needed if not each.refused]
     length = dice.weighted(_LENGTHS)
     turn = dice.below(length)
     pool = Pool(dice, rows)
     for number in range(length):
-        tokens = needed if needed and number == turn else list(TOKENS.values())
+        tokens = needed if needed and number == turn else _accepted()
         _add(pool, tokens, counts, dtype, derivative)
     return pool.program(dice.between(1, 3), derivative)
+
+
+def _accepted() -> list[Token]:
+    return [each for each in TOKENS.values() if not each.refused]
+
+
+def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
+    """Draws independent equations of one family, all of which are results."""
+    family = dice.weighted({name: each[0] for name, each in _FAMILIES.items()})
+    _, lengths, dtypes, kinds = _FAMILIES[family]
+    dtype = dice.weighted(dtypes)
+    own = [each for each in TOKENS.values() if each.family == family and dtype in each.dtypes]
+    pool = Pool(dice, dice.one_of((8, 16)) if dice.happens(30) else 0, kinds)
+    chosen = [each for each in needed if each in own]
+    for number in range(dice.between(*lengths)):
+        _add(pool, chosen if chosen and number % 2 == 0 else own, counts, dtype, "none")
+    return pool.program(1, "none")
 
 
 def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative: str) -> None:

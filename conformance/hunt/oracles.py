@@ -14,6 +14,8 @@ check             the result of the equation
 ``scatter``       is the exact sum by index, rounded once
 ``stable_order``  is NumPy's stable order
 ``stable_pairs``  is the second array in the stable order of the first one
+``parts``         is the exact sum of the derivative's parts, rounded once
+``extreme``       is the greatest or lowest element; 0 is greater than -0
 ``ieee``          is the float of IEEE 754, zeros with their signs
 ``same``          has the bits of plain JAX
 ``near``          is within 0.51 units in the last place of float64, or, of a function that
@@ -30,16 +32,14 @@ check             the result of the equation
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
 
-from conformance.hunt import decimals
-from conformance.hunt.program import Array, Equation, Program, dtype_of
+from conformance.hunt import decimals, exact
+from conformance.hunt.program import Array, Equation, Program
 from conformance.hunt.tokens import TOKENS
-from spec import oracles
 
 #: How ``source.references`` computes what a check compares with.
 REFERENCES = {
@@ -83,144 +83,6 @@ class Wrong:
     sentence: str
 
 
-def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
-    (terms,) = operands
-    axes = equation.params["axes"] if equation.token == "sum" else [0]  # noqa: S105  # A token of the grammar.
-    if equation.token == "window_sum":  # noqa: S105  # As above.
-        terms, axes = _windows(equation, terms)
-    if equation.token == "sum_of_squares":  # noqa: S105  # As above.
-        terms = _once(np.square(terms.astype(np.float64)), terms.dtype)
-    moved = np.moveaxis(terms, axes, range(len(axes)))
-    count = int(np.prod(moved.shape[: len(axes)]))
-    return oracles.nearest(moved.reshape(count, *moved.shape[len(axes) :]))
-
-
-def _windows(equation: Equation, terms: Array) -> tuple[Array, list[int]]:
-    """Returns the terms of each window, and the axes that hold them."""
-    padded = np.pad(terms, equation.params["padding"])
-    sizes, rank = tuple(equation.params["sizes"]), terms.ndim
-    windows = np.lib.stride_tricks.sliding_window_view(padded, sizes)
-    steps = tuple(slice(None, None, step) for step in equation.params["strides"])
-    return windows[steps], list(range(rank, 2 * rank))
-
-
-def _running(equation: Equation, operands: Sequence[Array]) -> Array:
-    axis, step = equation.params["axis"], -1 if equation.params["reverse"] else 1
-    moved = np.moveaxis(operands[0], axis, 0)[::step]
-    return np.moveaxis(oracles.nearest_running(moved)[::step], 0, axis)
-
-
-def _product(equation: Equation, operands: Sequence[Array]) -> Array:
-    factors = _FACTORS.get(equation.token)
-    a, b = factors(*operands) if factors else operands
-    matrix = a if a.ndim > 1 else a[None]
-    result = oracles.nearest_product(matrix, b, dtype_of(equation.aval.dtype))
-    return result.reshape(result.shape if a.ndim > 1 else result.shape[1:])
-
-
-#: The matrices whose product a token is.
-_FACTORS: dict[str, Callable[..., tuple[Array, Array]]] = {
-    "gram": lambda a: (a, a.T),
-    "batched_product": lambda a, b: (a, np.swapaxes(b, -1, -2)),
-    "product_of_rows": lambda a, b: (a.T, b),
-}
-
-
-def _contraction(_: Equation, operands: Sequence[Array]) -> Array:
-    """Contracts the last axes of an array with all axes of another one."""
-    a, b = operands
-    kept = a.shape[: a.ndim - b.ndim]
-    rows = a.reshape(*kept, b.size).reshape(int(np.prod(kept)), b.size)
-    return oracles.nearest_product(rows, b.reshape(-1, 1), a.dtype).reshape(kept)
-
-
-def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
-    images, kernel = operands
-    params, groups = equation.params, equation.params["groups"]
-    count, channels, size = images.shape
-    outputs, _, taps = kernel.shape
-    results = np.arange(equation.aval.shape[-1])[:, None] * params["stride"]
-    places = results + np.arange(taps) * params["dilation"] - params["padding"][0]
-    inside = (places % params["spread"] == 0) & (places >= 0)
-    inside &= places // params["spread"] < size
-    exact = oracles.nearest_convolution(
-        images.reshape(count, groups, channels // groups, size),
-        kernel.reshape(groups, outputs // groups, channels // groups, taps),
-        np.where(inside, places // params["spread"], -1),
-        images.dtype,
-    )
-    return exact.reshape(equation.aval.shape)
-
-
-def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
-    if equation.token == "scatter_of_rows":  # noqa: S105  # A token of the grammar.
-        updates, index = operands
-        return oracles.nearest_scatter(np.zeros(equation.aval.shape, updates.dtype), index, updates)
-    initial, index, updates = operands
-    sign = -1 if equation.token == "scatter_subtract" else 1  # noqa: S105  # As above.
-    return oracles.nearest_scatter(initial, index, (sign * updates).astype(updates.dtype))
-
-
-def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
-    # -0.0 and 0.0 are equal. NumPy sorts no NaN of bfloat16.
-    values = operands[0].astype(np.float64) + 0.0
-    return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
-
-
-def _stable_pairs(equation: Equation, operands: Sequence[Array]) -> Array:
-    order = _stable_order(equation, operands)
-    return np.take_along_axis(operands[1], order, equation.params["axis"])
-
-
-def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
-    """Computes in float64, and rounds once."""
-    dtype = dtype_of(equation.aval.dtype)
-    a = operands[0].astype(np.float64)
-    number = equation.params.get("number")
-    b = np.asarray(0.0 if number is None else dtype.type(float(number)), np.float64)
-    if len(operands) > 1:
-        b = operands[1].astype(np.float64)
-    with np.errstate(all="ignore"):
-        return _once(np.asarray(_IEEE[equation.token](a, b)), dtype)
-
-
-def _once(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
-    with np.errstate(all="ignore"):
-        result = values.astype(dtype)
-    if dtype != np.float16:
-        tiny = np.abs(result.astype(np.float64)) < float(ml_dtypes.finfo(dtype).smallest_normal)
-        result = np.where(tiny, np.copysign(np.zeros((), dtype), result), result).astype(dtype)
-    return result
-
-
-#: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
-#: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
-_IEEE: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "rem": np.fmod,
-    "add_constant": np.add,
-    "subtract_constant": np.subtract,
-    "scale": np.multiply,
-    "add_zeros": np.add,
-    "add_hidden_zeros": np.add,
-}
-
-_EXACT: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
-    "sum": _sum,
-    "cumsum": _running,
-    "product_of": _product,
-    "contraction": _contraction,
-    "convolution": _convolution,
-    "scatter": _scatter,
-    "stable_order": _stable_order,
-    "stable_pairs": _stable_pairs,
-    "ieee": _ieee,
-}
-
-
 def wrong(
     program: Program, variables: Sequence[Array], references: dict[tuple[int, str], Array]
 ) -> list[Wrong]:
@@ -238,24 +100,24 @@ def wrong(
         operands = [variables[v] for v in equation.operands]
         if check == "ieee" and "float" not in equation.aval.dtype:
             continue
-        if check in _EXACT:
-            exact = _EXACT[check](equation, operands)
-            bad = _differs(result, exact)
+        if check in exact.RESULTS:
+            right = exact.RESULTS[check](equation, operands)
+            bad = _differs(result, right)
         elif check == "same":
-            exact = references[number, "value"]
-            bad = _differs(result, exact)
+            right = references[number, "value"]
+            bad = _differs(result, right)
         elif check in REFERENCES:
-            exact = references[number, "value"]
-            scale = references.get((number, "scale"), np.abs(exact))
-            bad = _is_far(result, exact, scale, check)
+            right = references[number, "value"]
+            scale = references.get((number, "scale"), np.abs(right))
+            bad = _is_far(result, right, scale, check)
             if equation.token in decimals.FUNCTIONS:
-                right, holds = decimals.rounded_once(equation.token, operands[0])
-                bad = np.where(holds, result.astype(np.float64) != right, bad)
-                exact = np.where(holds, right, exact)
+                nearest, holds = decimals.rounded_once(equation.token, operands[0])
+                bad = np.where(holds, result.astype(np.float64) != nearest, bad)
+                right = np.where(holds, nearest, right)
         else:
             continue
         if bad.any():
-            found.append(_wrong(number, equation, result, exact, bad))
+            found.append(_wrong(number, equation, result, right, bad))
     return found
 
 

@@ -17,6 +17,8 @@ from conformance.hunt.program import Aval, Equation, Input, Program
 
 #: The sizes of axes: none, one, even ones, and odd ones, which devices cannot share evenly.
 _SIZES = (0, 1, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16, 16)
+#: The sizes of axes of a bundle.
+_LONG_SIZES = (1, 3, 7, 8, 16, 16, 24, 40)
 #: The most elements of a new argument.
 _MOST = 512
 
@@ -42,16 +44,21 @@ class Pool:
     Args:
         dice: The source of draws.
         rows: The number of rows that devices share; 0 for a program without such rows.
+        bundle: For a program whose equations read arguments of their own, the kinds of their
+            values, and how often each is drawn.
 
     Attributes:
         dice: The source of draws.
         rows: The number of rows.
     """
 
-    def __init__(self, dice: Dice, rows: int) -> None:
+    def __init__(self, dice: Dice, rows: int, bundle: dict[str, int] | None = None) -> None:
         self.dice = dice
         self.rows = rows
-        self._kind = dice.weighted(values.KINDS)
+        self.is_bundle = bundle is not None
+        self._kinds = bundle or values.KINDS
+        self._kind = dice.weighted(self._kinds)
+        self._sizes = _LONG_SIZES if self.is_bundle else _SIZES
         self._variables: list[Input | tuple[str, Choice]] = []
         self._uses: list[int] = []
 
@@ -62,6 +69,8 @@ class Pool:
 
     def add(self, token: str, choice: Choice) -> int:
         """Adds an equation, and returns the variable of its result."""
+        if self.is_bundle:
+            self._kind = self.dice.weighted(self._kinds)
         for operand in choice.operands:
             self._uses[operand] += 1
         self._variables.append((token, choice))
@@ -70,7 +79,7 @@ class Pool:
 
     def argument(self, aval: Aval, *, limit: int | None = None, kind: str | None = None) -> int:
         """Returns a new argument; ``limit`` bounds indices, ``kind`` is one of ``values.KINDS``."""
-        chosen = kind or (self._kind if self.dice.happens(80) else self.dice.weighted(values.KINDS))
+        chosen = kind or (self._kind if self.dice.happens(80) else self.dice.weighted(self._kinds))
         self._variables.append(values.draw(self.dice, aval, chosen, limit))
         self._uses.append(0)
         return len(self._variables) - 1
@@ -95,7 +104,7 @@ class Pool:
                 and not (nonempty and aval.size == 0)
             )
 
-        found = self._existing(fits)
+        found = None if self.is_bundle else self._existing(fits)
         if found is not None and self.dice.happens(88):
             return found
         with_rows = bool(self.rows) and (self.dice.happens(65) if rows is None else rows)
@@ -105,7 +114,7 @@ class Pool:
 
     def like(self, aval: Aval) -> int:
         """Returns a variable of a type: another one, the same one, or a new argument."""
-        found = self._existing(lambda other: other == aval)
+        found = None if self.is_bundle else self._existing(lambda other: other == aval)
         return found if found is not None and self.dice.happens(70) else self.argument(aval)
 
     def beside(self, variable: int) -> tuple[int, bool]:
@@ -125,7 +134,9 @@ class Pool:
         """Returns a drawn shape of ``rank`` axes."""
         limit = _MOST // max(self.rows, 1)
         while True:
-            sizes = tuple(self.dice.one_of(_SIZES[1:] if nonempty else _SIZES) for _ in range(rank))
+            sizes = tuple(
+                self.dice.one_of(self._sizes[1:] if nonempty else self._sizes) for _ in range(rank)
+            )
             fits = math.prod(max(size, 1) for size in sizes) <= limit
             if fits and (sizes.count(0) == 0 or self.dice.happens(20)):
                 return sizes

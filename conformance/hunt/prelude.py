@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 Function = Callable[..., Any]
 
@@ -36,6 +38,103 @@ def custom_cube(x: Any) -> Any:
 
 
 custom_cube.defjvp(lambda x, t: (x[0] * x[0] * x[0], 3 * x[0] * x[0] * t[0]))
+
+
+def _of_another_library(name: str, implementation: Function, function: Function) -> Function:
+    """Returns a primitive of one array, whose lowering rule shows nobody what it computes."""
+    primitive = Primitive(name)
+    primitive.def_abstract_eval(lambda aval: aval)
+    primitive.def_impl(implementation)
+    of_function = mlir.lower_fun(function, multiple_results=False)
+
+    def rule(context: Any, x: Any) -> Any:
+        return of_function(context, x)
+
+    mlir.register_lowering(primitive, rule)
+
+    def call(x: Any) -> Any:
+        return primitive.bind(x)
+
+    return call
+
+
+def _third_of_sine(x: Any) -> Any:
+    return jnp.sin(x) / 3
+
+
+def _calls_itself(x: Any) -> Any:
+    return calls_itself(x)
+
+
+def _calls_another(x: Any) -> Any:
+    return 2 * calls_itself(x)
+
+
+foreign_sine: Function = _of_another_library("foreign_sine", _third_of_sine, _third_of_sine)
+calls_itself: Function = _of_another_library("calls_itself", _calls_itself, _third_of_sine)
+calls_another: Function = _of_another_library("calls_another", _calls_another, _third_of_sine)
+
+
+def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
+    """Returns a function that calls another one several times, each time at later arguments.
+
+    Args:
+        function: The function.
+        count: The number of calls.
+        with_gradient: Whether the gradient by the real arguments is computed, too.
+    """
+
+    def total(own: list[Any]) -> Any:
+        end = jnp.zeros((), jnp.float32)
+        for _ in range(count):
+            results = [x for x in jax.tree.leaves(function(*own)) if _is_real(x)]
+            for each in results:
+                end += jnp.sum(each.astype(jnp.float32))
+            own = [x + end.astype(x.dtype) if _is_real(x) else x for x in own]
+        return end
+
+    def gradient(*own: Any) -> Any:
+        real = [i for i, x in enumerate(own) if _is_real(x)]
+
+        def of_reals(values: list[Any]) -> Any:
+            return total([values[real.index(i)] if i in real else x for i, x in enumerate(own)])
+
+        return jax.grad(of_reals)([own[i] for i in real])
+
+    return gradient if with_gradient else lambda *own: total(list(own))
+
+
+def without_guarantee(function: Function) -> Function:
+    """Returns a function that is called in a scope without a guarantee."""
+
+    def scoped(*x: Any) -> Any:
+        if "impl" not in sys.modules:
+            return function(*x)
+        with sys.modules["impl"].deterministic(False):
+            return function(*x)
+
+    return scoped
+
+
+def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = False) -> str:
+    """Returns the lowered text of a function.
+
+    Args:
+        function: The function.
+        arguments: Its arguments.
+        scope: Whether it is called in a scope without a guarantee. The text of such a scope is the
+            text of JAX, but for a mark.
+    """
+    own = without_guarantee(function) if scope else function
+
+    def program(*x: Any) -> Any:
+        return own(*x)
+
+    text = str(jax.jit(program).lower(*arguments).as_text())
+    mark = 'mhlo.frontend_attributes = {samebits_mode = "off"}'
+    text = text.replace(f" attributes {{{mark}}}", "")
+    text = text.replace(', samebits_mode = "off"', "")
+    return text.replace(f" {{{mark}}}", "").replace(f"{mark}, ", "").replace(f", {mark}", "")
 
 
 def _is_real(x: Any) -> bool:

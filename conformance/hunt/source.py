@@ -91,11 +91,24 @@ def _array(each: Input) -> str:
 
 
 def function(
-    program: Program, setting: Setting, name: str = "first", *, all_variables: bool = False
+    program: Program,
+    setting: Setting,
+    name: str = "first",
+    *,
+    all_variables: bool = False,
+    exempt: bool = False,
 ) -> str:
-    """Returns the definition of a function, which returns a program, its arguments and a call."""
+    """Returns the definition of a function, which returns a program, its arguments and a call.
+
+    Args:
+        program: The program.
+        setting: The setting.
+        name: The name of the function.
+        all_variables: Whether the program returns each of its variables.
+        exempt: Whether sums over devices are in a scope without a guarantee.
+    """
     lines = [f"def {name}():", f'    """Runs the program: {setting}."""']
-    lines += _mesh(setting)
+    lines += _mesh(setting, exempt=exempt)
     lines += _body(program, setting, all_variables=all_variables)
     inner = "program"
     if setting.call in _INSIDE:
@@ -137,7 +150,7 @@ def _flags(program: Program) -> str:
     return f"{given} {returned * (2 if program.derivative == 'forward' else 1)}"
 
 
-def _mesh(setting: Setting) -> list[str]:
+def _mesh(setting: Setting, *, exempt: bool) -> list[str]:
     """Returns the lines that make the mesh, and the functions over devices."""
     lines = []
     if setting.mesh:
@@ -154,7 +167,10 @@ def _mesh(setting: Setting) -> list[str]:
     shares = setting.partition in ("shard_map", "pmap")
     for name, collective in over:
         body = f"{collective}(x, {setting.axes})" if shares else "x"
-        lines.append(f"    {name} = lambda x: {body}")
+        function = f"lambda x: {body}"
+        if exempt and collective == "lax.psum":
+            function = f"without_guarantee({function})"
+        lines.append(f"    {name} = {function}")
     body = f"lax.all_gather(x, {setting.axes}, axis=0, tiled=True)" if shares else "x"
     lines.append(f"    rows_of_devices = lambda x: {body}")
     return lines
@@ -184,9 +200,11 @@ def _partition(spec: Spec) -> str:
     return f"P({', '.join(repr(each) if each else 'None' for each in spec)})"
 
 
-def whole(program: Program, setting: Setting, *, all_variables: bool = False) -> str:
-    """Returns the text that a worker runs, without the prelude."""
-    own = function(program, setting, all_variables=all_variables)
+def whole(
+    program: Program, setting: Setting, *, all_variables: bool = False, exempt: bool = False
+) -> str:
+    """Returns the text that a worker runs, without the prelude; see ``function``."""
+    own = function(program, setting, all_variables=all_variables, exempt=exempt)
     return f"import base64\n{imports(program)}{arguments(program)}{own}"
 
 

@@ -7,7 +7,11 @@ kind                  elements
 ``wide``              of any sign, with magnitudes from 2**-40 to 2**40 (less for float16)
 ``ties``              1 and 2, halves of their last bits, whose sums end in the middle, and less
 ``spoiled``           the same, with a NaN or an infinity here and there
-``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers
+``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers; all of
+                      them may be great or small
+``chains``            the last axis has 1, and numbers whose products a float64 sum loses one by one
+``hard``              arguments near 0, 1, multiples of pi / 2 and the ends of ranges of functions,
+                      integers and their halves, and borders
 ``zeros``             0.0 and -0.0, and a few ones
 ``borders``           zeros, ones, infinities, NaN, the greatest and the least normal number
 ``few``               of four values, so that sorts and extremes meet equal elements
@@ -36,7 +40,12 @@ KINDS = {
     "zeros": 8,
     "borders": 10,
     "few": 10,
+    "chains": 2,
+    "hard": 4,
 }
+
+
+_LN2 = 0.6931471805599453
 
 
 def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
@@ -63,6 +72,8 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         flat = np.stack(parts, -1).reshape(-1).view(dtype)
     else:
         flat = _floats(words, dtype, kind)
+        if kind == "chains":
+            flat = _chains(words, aval.shape, dtype)
     return Input.of(flat.reshape(aval.shape), rows=aval.rows)
 
 
@@ -80,22 +91,68 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         # It moves a sum off the middle, and a float64 near 1 does not hold it.
         least = max(half * 2.0**-40, float(limits.smallest_normal))
         near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
-        flat = sign * np.array(near_one)[picks % 10]
+        # Times ``half``, it is half of the last bit of a float64.
+        near_one.append(max(2.0**-53 / half, least))
+        flat = sign * np.array(near_one)[picks % len(near_one)]
         if kind == "spoiled":
             flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
     elif kind == "cancelling":
-        great = float(2.0 ** min(30, limits.maxexp - 4))
-        ends = np.array([great, great * 0.75, great / 8, 1.5])[picks % 4]
-        flat = np.where(picks < 40, sign * ends, sign * (1 + unit))
+        reach = min(30, limits.maxexp - 4)
+        lowest = -limits.minexp - 2
+        scales = [1.0, 1.0, 2.0 ** -min(reach, lowest), 2.0 ** -min(2 * reach, lowest)]
+        scale = scales[int(words[0]) % 4 if words.size else 0]
+        great = 2.0**reach * scale
+        ends = np.array([great, great * 0.75, great / 8, 1.5 * scale])[picks % 4]
+        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * scale)
     elif kind == "zeros":
         flat = sign * (picks < 6)
     elif kind == "borders":
         extremes = [float(limits.max), float(limits.smallest_normal), 1 + float(limits.eps)]
         extremes.append(1.5 * extremes[1])  # Less the one before, it is subnormal.
         flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3])[picks % 12]
+    elif kind == "hard":
+        flat = sign * _hard(picks, (rest >> 6) % 64, limits)
     elif kind == "few":
         flat = sign * np.array([0.0, 1.0])[picks % 2]
     else:
         flat = sign * np.rint(unit * 2.0**13) * 2.0**-12 * (picks > 1)
     with np.errstate(over="ignore"):
         return flat.astype(dtype)
+
+
+def _hard(group: Array, number: Array, limits: Any) -> Array:
+    """Returns arguments of functions, by the number of a group, and a number below 64 in it."""
+    eps, tiny, huge = (float(each) for each in (limits.eps, limits.smallest_normal, limits.max))
+    count, whole = number.astype(np.float64), number.astype(np.int64)
+    odd = 2.0 * (whole % 8) + 1
+    borders = np.array([0, 0, 1, np.inf, np.nan, huge, tiny, 1.5 * tiny])
+    # Logarithms of the ends of the range, and functions of integers, are the same everywhere.
+    reach = np.array([limits.maxexp * _LN2, -limits.minexp * _LN2, limits.maxexp, 10.0])
+    groups = [
+        1 + (count - 32) * eps / 2,
+        np.maximum(np.ldexp(odd * eps, -(whole // 8)), tiny),
+        np.maximum(np.ldexp(odd, -(whole // 8) - 4), tiny),
+        count / 2,
+        count * np.pi / 2,
+        np.ldexp(1.0, whole * (limits.maxexp - 1 - limits.minexp) // 63 + limits.minexp),
+        reach[whole % 4] * (1 + (whole // 4 - 8.0) * eps),
+        borders[whole % 8],
+    ]
+    chosen: Array = np.choose(group % 8, groups)
+    return chosen
+
+
+def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Returns arrays whose products along the last axis are lost in a chain of float64 sums.
+
+    The square of most elements is a little less than half of the last bit of a float64 near 1, so a
+    sum that begins with 1 loses each of them. The second product brings the sum to the middle of
+    two float32, and the third one a few last bits below it.
+    """
+    lost = float(np.nextafter(np.float32(np.sqrt(2)), np.float32(0))) * 2.0**-27
+    third = (1 - 2.0 * (words & 1)) * ((words >> 1) % 3 + 1) * 2.0**-26
+    place = np.arange(words.size) % max(shape[-1] if shape else 1, 1)
+    flat = np.select([place == 0, place == 1, place == 2], [1.0, 2.0**-12, third], lost)
+    least = float(ml_dtypes.finfo(dtype).smallest_normal)
+    result: Array = (np.sign(flat) * np.maximum(np.abs(flat), least)).astype(dtype)
+    return result

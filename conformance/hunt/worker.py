@@ -23,8 +23,17 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.hunt.prelude import called, canonical, digest
+from conformance.hunt.prelude import called, canonical, deeper, digest, lowered_text
 from conformance.hunt.program import packed, unpacked
+
+#: The operations of a lowered program that add, or that call a library.
+_ADDING = frozenset(
+    {
+        *("reduce", "reduce_window", "scatter", "select_and_scatter", "all_reduce"),
+        *("reduce_scatter", "dot", "dot_general", "convolution", "custom_call", "fft", "cholesky"),
+        *("triangular_solve", "scan"),
+    }
+)
 
 
 def main() -> None:
@@ -84,21 +93,54 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if "references" in asks:
         return {"values": [packed(each) for each in _references(space, request["variables"])]}
     function, arguments, how = space["first"]()
+    if "wide" in asks:
+        arguments = [x.astype(jnp.float64) if _is_real(x) else x for x in arguments]
     if "text" in asks:
-        answer["text"] = digest(
-            np.frombuffer(jax.jit(function).lower(*arguments).as_text().encode(), np.uint8)
-        )
+        text = lowered_text(function, arguments, scope=request.get("scope", False))
+        answer["text"] = digest(np.frombuffer(text.encode(), np.uint8))
+    if "sums" in asks:
+        answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")
+    if "growth" in asks:
+        answer["growth"] = [
+            _operations(deeper(function, count, with_gradient=request["gradient"]), arguments)
+            for count in request["depths"]
+        ]
     if "equations" in asks:
         answer["equations"] = sorted(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
     if "audit" in asks:
         report = sys.modules["impl"].audit(function)(*arguments)
         answer["audit"] = {"ok": report.ok, "text": str(report)[:2000]}
+        if report.ok:
+            answer["varying"] = _varying(function, arguments)
     if "digests" in asks:
         outputs = called(function, arguments, how)
         answer["digests"] = [digest(each) for each in outputs]
-        if "values" in asks:
+        if "values" in asks or "results" in asks:
             answer["values"] = [packed(each) for each in outputs]
     return answer
+
+
+def _is_real(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+
+def _operations(function: Any, arguments: list[Any]) -> int:
+    """Returns the number of operations of a lowered program: each has a line of its own."""
+    return lowered_text(function, arguments).count(" = ")
+
+
+def _varying(function: Any, arguments: list[Any]) -> list[str]:
+    """Returns the operations of a lowered program that add floats in an order of the platform.
+
+    The reader also lists each conversion and quotient that nothing seals, which is strict: it
+    cannot know that no other conversion follows.
+    """
+    try:
+        from conformance.lab.portable import code  # noqa: PLC0415  # A wheel does not have it.
+    except ImportError:
+        return []
+    lines = code.violations(jax.jit(function).lower(*arguments).compiler_ir(), "cpu")
+    return [each for each in lines if each.split()[0].removeprefix("stablehlo.") in _ADDING]
 
 
 def _equations(jaxpr: Any) -> set[tuple[str, str]]:

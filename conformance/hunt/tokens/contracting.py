@@ -84,6 +84,9 @@ def _convolved(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     channels, outputs = groups * dice.between(1, 3), groups * dice.between(1, 2)
     size, taps = dice.one_of((4, 7, 8)), dice.between(1, 3)
     stride, dilation, spread = dice.between(1, 2), dice.between(1, 2), dice.between(1, 2)
+    if pool.is_bundle:
+        size, taps = dice.one_of((16, 24)), dice.one_of((2, 3, 12, 16))
+        channels, outputs, dilation = groups, groups * 4, 1
     padding = [dice.between(0, 2), dice.between(0, 2)]
     wide = (size - 1) * spread + 1 + sum(padding) - ((taps - 1) * dilation + 1)
     image = pool.like(Aval((batch, channels, size), dtype, rows))
@@ -125,6 +128,7 @@ token(
     "dot_general",
     check="product_of",
     weight=300,
+    family="products",
 )
 token(
     "matmul_wide",
@@ -133,6 +137,7 @@ token(
     ("bfloat16", "float16"),
     "dot_general",
     check="product_of",
+    family="products",
     to="float32",
 )
 token(
@@ -143,6 +148,7 @@ token(
     "dot_general",
     check="product_of",
     weight=150,
+    family="products",
 )
 token(
     "einsum",
@@ -152,6 +158,7 @@ token(
     "dot_general",
     check="contraction",
     weight=200,
+    family="products",
 )
 token(
     "polyval",
@@ -162,7 +169,16 @@ token(
     check="none",
     weight=200,
 )
-token("gram", _squared, "{0} @ {0}.T", FLOATS, "dot_general", check="product_of", weight=100)
+token(
+    "gram",
+    _squared,
+    "{0} @ {0}.T",
+    FLOATS,
+    "dot_general",
+    check="product_of",
+    weight=100,
+    family="products",
+)
 token(
     "triple_use",
     _square,
@@ -191,6 +207,7 @@ token(
     "conv_general_dilated",
     check="convolution",
     weight=200,
+    family="products",
 )
 _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
 token(

@@ -26,6 +26,9 @@ def _unary(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 def _function(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws an operand; some have arguments near 0 and 1, where values are near the middle."""
+    if pool.is_bundle:
+        operand = pool.argument(Aval((64,), dtype))
+        return Choice((operand,), {}, pool.aval(operand))
     if pool.dice.happens(30):
         operand = pool.argument(Aval((60,), dtype), kind="ties")
         return Choice((operand,), {}, pool.aval(operand))
@@ -55,6 +58,13 @@ def _binary(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     return Choice((first, second), params, pool.aval(first).with_dtype(options.get("to", dtype)))
 
 
+def _used(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws a value, and what it is multiplied by in each of three uses."""
+    first = pool.pick(dtype)
+    aval = pool.aval(first)
+    return Choice((first, *(pool.like(aval) for _ in range(3))), {}, aval)
+
+
 def _ternary(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     first = pool.pick(dtype)
     aval = pool.aval(first)
@@ -78,25 +88,34 @@ _FUNCTIONS = """
 acos acosh asin asinh atan atanh cbrt cos cosh erf erf_inv erfc exp2 expm1 log1p logistic sin sinh tan tanh
 """
 for _name in _FUNCTIONS.split():
-    token(_name, _function, f"lax.{_name}({{0}})", FLOATS, _name, weight=60)
+    token(_name, _function, f"lax.{_name}({{0}})", FLOATS, _name, weight=60, family="functions")
 # A derivative of these is `polygamma`, which is refused.
 for _name in ("digamma", "lgamma"):
     token(
         _name,
-        _unary,
+        _function,
         f"lax.{_name}({{0}})",
         FLOATS,
         _name,
         check="poles",
         weight=40,
+        family="functions",
         has_derivative=False,
     )
 for _name in ("exp", "log", "rsqrt", "sqrt"):
-    token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name, weight=60)
+    token(
+        _name,
+        _function,
+        f"lax.{_name}({{0}})",
+        ALL_FLOATS,
+        _name,
+        weight=60,
+        family="functions",
+    )
 for _name in ("ceil", "floor", "square"):
     token(_name, _unary, f"lax.{_name}({{0}})", ALL_FLOATS, _name)
 for _name in ("neg", "abs", "sign"):
-    token(_name, _unary, f"lax.{_name}({{0}})", NUMBERS, _name, check="same")
+    token(_name, _unary, f"lax.{_name}({{0}})", NUMBERS, _name, check="same", family="extremes")
 token("round", _unary, "lax.round({0}, lax.RoundingMethod.TO_NEAREST_EVEN)", ALL_FLOATS, "round")
 token("log2", _unary, "jnp.log2({0})", FLOATS, "log2", check="loose", weight=40)
 token("is_finite", _unary, "lax.is_finite({0})", ALL_FLOATS, "is_finite", check="same", to="bool")
@@ -135,7 +154,8 @@ token(
     "lax.integer_pow({0}, {number})",
     ALL_FLOATS,
     "integer_pow",
-    numbers=("-3", "-2", "-1", "2", "3", "4", "7"),
+    family="functions",
+    numbers=("-3", "-2", "-1", "2", "3", "4", "7", "41", "-35"),
 )
 token(
     "add_constant",
@@ -144,6 +164,7 @@ token(
     ALL_FLOATS,
     "add",
     check="ieee",
+    family="extremes",
     numbers=_CONSTANTS,
 )
 token(
@@ -166,7 +187,7 @@ token(
     "add",
     check="ieee",
 )
-token("relu", _unary, "jax.nn.relu({0})", FLOATS, "max", check="same")
+token("relu", _unary, "jax.nn.relu({0})", FLOATS, "max", check="same", family="extremes")
 for _name in ("silu", "softplus", "elu"):
     token(_name, _unary, f"jax.nn.{_name}({{0}})", FLOATS, "", check="loose", weight=40)
 # A sum in it cancels.
@@ -177,9 +198,26 @@ for _name in ("add", "sub", "mul"):
 token("div", _binary, "lax.div({0}, {1})", _BOTH, "div", weight=120)
 token("rem", _remainder, "lax.rem({0}, {1})", ALL_FLOATS, "rem", check="ieee", weight=200)
 for _name in ("max", "min"):
-    token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", NUMBERS, _name)
+    token(
+        _name,
+        _binary,
+        f"lax.{_name}({{0}}, {{1}})",
+        NUMBERS,
+        _name,
+        check="extreme",
+        weight=150,
+        family="extremes",
+    )
 for _name in ("pow", "atan2"):
-    token(_name, _binary, f"lax.{_name}({{0}}, {{1}})", FLOATS, _name, weight=60)
+    token(
+        _name,
+        _binary,
+        f"lax.{_name}({{0}}, {{1}})",
+        FLOATS,
+        _name,
+        weight=60,
+        family="functions",
+    )
 token(
     "nextafter",
     _binary,
@@ -203,7 +241,26 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
         to="bool",
     )
 token("product_and_sum", _ternary, "{0} * {1} + {2}", FLOATS, "mul add", check="none", weight=200)
-token("clamp", _ternary, "lax.clamp({0}, {1}, {2})", ALL_FLOATS, "clamp", check="none")
+token(
+    "clamp",
+    _ternary,
+    "lax.clamp({0}, {1}, {2})",
+    ALL_FLOATS,
+    "clamp",
+    check="none",
+    family="extremes",
+)
+# Each use is a part of the derivative, which is their exact sum.
+token(
+    "used_three_times",
+    _used,
+    "jax.grad(lambda x: sum(jnp.sum(x * y) for y in ({1}, {2}, {3})))({0})",
+    ALL_FLOATS,
+    "mul",
+    check="parts",
+    weight=150,
+    family="sums",
+)
 token(
     "where", _selected, "lax.select({0}, {1}, {2})", (*NUMBERS, *COMPLEX), "select_n", check="same"
 )

@@ -230,6 +230,7 @@ token(
     "scatter-add",
     check="scatter",
     weight=250,
+    family="sums",
 )
 token(
     "scatter_subtract",
@@ -238,6 +239,7 @@ token(
     FLOATS,
     "scatter-sub",
     check="scatter",
+    family="sums",
 )
 token(
     "scatter_multiply",

@@ -118,6 +118,7 @@ token(
     "reduce_sum",
     check="sum",
     weight=250,
+    family="sums",
 )
 token(
     "sum_int",
@@ -136,6 +137,8 @@ for _name in ("max", "min"):
         f"jnp.{_name}({{0}}, axis={{axes}})",
         NUMBERS,
         f"reduce_{_name}",
+        check="extreme",
+        family="extremes",
         nonempty=True,
     )
     token(
@@ -156,7 +159,9 @@ for _name in ("max", "min"):
         f"lax.cum{_name}({{0}}, {{axis}}, reverse={{reverse}})",
         ALL_FLOATS,
         f"cum{_name}",
+        check="extreme",
         weight=60,
+        family="extremes",
     )
     _border = "-np.inf" if _name == "max" else "np.inf"
     _windows = (
@@ -181,6 +186,7 @@ token(
     ALL_FLOATS,
     "reduce_window_sum",
     check="sum",
+    family="sums",
 )
 token(
     "prod",
@@ -243,6 +249,7 @@ token(
     "cumsum",
     check="cumsum",
     weight=200,
+    family="sums",
 )
 token(
     "cumprod",
@@ -278,6 +285,7 @@ token(
     NUMBERS,
     "sort",
     check="stable_order",
+    family="extremes",
     to="int32",
     ties=True,
     weight=200,
@@ -290,6 +298,7 @@ token(
     "sort",
     check="stable_pairs",
     weight=200,
+    family="extremes",
 )
 token("top_k", _highest, "lax.top_k({0}, {count})[0]", ALL_FLOATS, "top_k", check="none", weight=60)
 token(
@@ -330,6 +339,7 @@ token(
     "psum reduce_sum",
     check="sum",
     weight=300,
+    family="sums",
 )
 token(
     "scaled_sum_of_rows",
@@ -378,6 +388,7 @@ token(
     "psum dot_general",
     check="product_of",
     weight=300,
+    family="products",
 )
 token(
     "scatter_of_rows",
@@ -387,4 +398,5 @@ token(
     "psum scatter-add",
     check="scatter",
     weight=200,
+    family="sums",
 )

@@ -37,6 +37,9 @@ class Token:
         options: Further arguments of the form.
         has_derivative: Whether it may stand in a program of a derivative.
         weight: How often it is drawn, in hundredths of an ordinary one.
+        family: The tokens of a bundle: equations that read arguments of their own, which are hard
+            for each token of the family. A name of ``conformance.hunt.grammar``; or none.
+        refused: Whether the guarantee refuses it by name.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Token:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     has_derivative: bool = True
     weight: int = 100
+    family: str = ""
+    refused: bool = False
 
 
 TOKENS: dict[str, Token] = {}
@@ -63,6 +68,8 @@ def token(
     check: str = "near",
     has_derivative: bool = True,
     weight: int = 100,
+    family: str = "",
+    refused: bool = False,
     **options: Any,
 ) -> None:
     """Registers a token.
@@ -82,4 +89,6 @@ def token(
         options,
         has_derivative,
         weight,
+        family,
+        refused,
     )

@@ -4,6 +4,8 @@ Tests: conformance.hunt.command, conformance.hunt.files, conformance.hunt.memory
 conformance.hunt.workers.
 """
 
+import collections
+import concurrent.futures
 import json
 import os
 import re
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from conformance import __main__ as command
-from conformance.hunt import checks, memory
+from conformance.hunt import checks, memory, workers
+from conformance.hunt import command as command_of_hunt
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew
 from conformance.hunt.settings import BASE, Setting
@@ -105,7 +108,23 @@ def test_a_worker_that_crashes_or_hangs_is_replaced():
     assert "error" not in worker.ask(request)
     assert worker.ask(hang, 0.5)["error"] == "hang"
     assert "no_name" in worker.ask({**crash, "source": "no_name"})["message"]
+    names = [f"name_{i}" for i in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda name: worker.ask({**crash, "source": name}), names)
+        assert all(name in each["message"] for name, each in zip(names, answers, strict=True))
     worker.close()
+
+
+def test_half_of_the_settings_are_of_the_first_worker():
+    for count, others in ((3, {1: 3, 2: 3}), (2, {1: 6})):
+        drawn = [command_of_hunt._for_crew(Setting(worker=i), count).worker for i in range(12)]
+        assert collections.Counter(drawn) == {0: 6, **others}
+
+
+@pytest.mark.parametrize(("release", "has"), [("0.10.2", True), ("0.12.0.1", False)])
+def test_only_jaxlib_0_10_has_the_option_about_emitters(monkeypatch, release, has):
+    monkeypatch.setattr("importlib.metadata.version", {"jaxlib": release}.__getitem__)
+    assert ("emitters" in workers.cheapest()) is has
 
 
 def test_reports_of_hunts_add_up(tmp_path):

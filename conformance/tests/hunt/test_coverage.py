@@ -35,7 +35,7 @@ def test_every_primitive_with_a_path_has_a_token_or_a_reason():
 
 def test_tokens_take_only_dtypes_with_a_path():
     for token in TOKENS.values():
-        for primitive in token.primitives:
+        for primitive in () if token.refused else token.primitives:
             for dtype in token.dtypes:
                 answer = spec.portability(primitive, [dtype])
                 assert answer is None or answer.answer != "refused", (

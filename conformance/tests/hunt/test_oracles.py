@@ -14,6 +14,8 @@ from spec import oracles as exact
 
 X = np.array([[1.0, 2.0**24, -1.0], [3.0, 2.0**-30, 0.5]], np.float32)
 Y = np.array([[1.0, 3.0], [0.1, -2.0], [7.0, 2.0**-20]], np.float32)
+Z = np.full_like(X, 2.0**-25)
+S = np.array([0.0, 1, 2], np.float32)
 INDEX = np.array([1, 1], np.int32)
 
 
@@ -33,6 +35,15 @@ CASES = {
     "scatter_add": ({}, exact.nearest_scatter(X, INDEX, X), (X, INDEX, X)),
     "sum_of_rows": ({}, exact.nearest(X), (X,)),
     "sum_of_squares": ({}, exact.nearest(X * X), (X,)),
+    "used_three_times": ({}, exact.nearest(np.stack([X, -X, Z])), (X, X, -X, Z)),
+    "max": ({}, np.array([0.0, 1, 2], np.float32), (S, -S)),
+    "min": ({}, np.array([-0.0, -1, -2], np.float32), (-S, S)),
+    "reduce_min": ({"axes": [0]}, np.array([-0.0, -1, -2], np.float32), (np.stack([S, -S]),)),
+    "cummax": (
+        {"axis": 0, "reverse": True},
+        np.array([2.0, 2, 2], np.float32),
+        (S,),
+    ),
     "window_sum": (
         {"sizes": [1, 2], "strides": [1, 2], "padding": [[0, 0], [1, 0]]},
         np.stack([X[:, 0], exact.nearest(X[:, 1:].T)], 1),

@@ -1,0 +1,202 @@
+"""The exact results of equations, each rounded once, from their operands.
+
+Python's integers hold sums of any length and range (``spec.oracles``). For example, a float32 holds
+neither 2**24 + 1 nor the sums on the way to the result::
+
+    Equation("sum", (0,), {"axes": [0]}), [2**24, 1, -2**24, 2**-30]    1.0
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from conformance.hunt.program import Array, Equation, dtype_of
+from spec import oracles
+
+
+def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
+    (terms,) = operands
+    axes = equation.params["axes"] if equation.token == "sum" else [0]  # noqa: S105  # A token of the grammar.
+    if equation.token == "window_sum":  # noqa: S105  # As above.
+        terms, axes = _windows(equation, terms)
+    if equation.token == "sum_of_squares":  # noqa: S105  # As above.
+        terms = _once(np.square(terms.astype(np.float64)), terms.dtype)
+    moved = np.moveaxis(terms, axes, range(len(axes)))
+    count = int(np.prod(moved.shape[: len(axes)]))
+    return oracles.nearest(moved.reshape(count, *moved.shape[len(axes) :]))
+
+
+def _windows(equation: Equation, terms: Array) -> tuple[Array, list[int]]:
+    """Returns the terms of each window, and the axes that hold them."""
+    padded = np.pad(terms, equation.params["padding"])
+    sizes, rank = tuple(equation.params["sizes"]), terms.ndim
+    windows = np.lib.stride_tricks.sliding_window_view(padded, sizes)
+    steps = tuple(slice(None, None, step) for step in equation.params["strides"])
+    return windows[steps], list(range(rank, 2 * rank))
+
+
+def _running(equation: Equation, operands: Sequence[Array]) -> Array:
+    axis, step = equation.params["axis"], -1 if equation.params["reverse"] else 1
+    moved = np.moveaxis(operands[0], axis, 0)[::step]
+    return np.moveaxis(oracles.nearest_running(moved)[::step], 0, axis)
+
+
+def _product(equation: Equation, operands: Sequence[Array]) -> Array:
+    factors = _FACTORS.get(equation.token)
+    a, b = factors(*operands) if factors else operands
+    matrix = a if a.ndim > 1 else a[None]
+    result = oracles.nearest_product(matrix, b, dtype_of(equation.aval.dtype))
+    return result.reshape(result.shape if a.ndim > 1 else result.shape[1:])
+
+
+#: The matrices whose product a token is.
+_FACTORS: dict[str, Callable[..., tuple[Array, Array]]] = {
+    "gram": lambda a: (a, a.T),
+    "batched_product": lambda a, b: (a, np.swapaxes(b, -1, -2)),
+    "product_of_rows": lambda a, b: (a.T, b),
+}
+
+
+def _contraction(_: Equation, operands: Sequence[Array]) -> Array:
+    """Contracts the last axes of an array with all axes of another one."""
+    a, b = operands
+    kept = a.shape[: a.ndim - b.ndim]
+    rows = a.reshape(*kept, b.size).reshape(int(np.prod(kept)), b.size)
+    return oracles.nearest_product(rows, b.reshape(-1, 1), a.dtype).reshape(kept)
+
+
+def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
+    images, kernel = operands
+    params, groups = equation.params, equation.params["groups"]
+    count, channels, size = images.shape
+    outputs, _, taps = kernel.shape
+    results = np.arange(equation.aval.shape[-1])[:, None] * params["stride"]
+    places = results + np.arange(taps) * params["dilation"] - params["padding"][0]
+    inside = (places % params["spread"] == 0) & (places >= 0)
+    inside &= places // params["spread"] < size
+    exact = oracles.nearest_convolution(
+        images.reshape(count, groups, channels // groups, size),
+        kernel.reshape(groups, outputs // groups, channels // groups, taps),
+        np.where(inside, places // params["spread"], -1),
+        images.dtype,
+    )
+    return exact.reshape(equation.aval.shape)
+
+
+def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
+    if equation.token == "scatter_of_rows":  # noqa: S105  # A token of the grammar.
+        updates, index = operands
+        return oracles.nearest_scatter(np.zeros(equation.aval.shape, updates.dtype), index, updates)
+    initial, index, updates = operands
+    sign = -1 if equation.token == "scatter_subtract" else 1  # noqa: S105  # As above.
+    return oracles.nearest_scatter(initial, index, (sign * updates).astype(updates.dtype))
+
+
+def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
+    # -0.0 and 0.0 are equal. NumPy sorts no NaN of bfloat16.
+    values = operands[0].astype(np.float64) + 0.0
+    return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
+
+
+def _stable_pairs(equation: Equation, operands: Sequence[Array]) -> Array:
+    order = _stable_order(equation, operands)
+    return np.take_along_axis(operands[1], order, equation.params["axis"])
+
+
+def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
+    """Computes in float64, and rounds once."""
+    dtype = dtype_of(equation.aval.dtype)
+    a = operands[0].astype(np.float64)
+    number = equation.params.get("number")
+    b = np.asarray(0.0 if number is None else dtype.type(float(number)), np.float64)
+    if len(operands) > 1:
+        b = operands[1].astype(np.float64)
+    with np.errstate(all="ignore"):
+        return _once(np.asarray(_IEEE[equation.token](a, b)), dtype)
+
+
+def _once(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype)
+    if dtype != np.float16:
+        tiny = np.abs(result.astype(np.float64)) < float(ml_dtypes.finfo(dtype).smallest_normal)
+        result = np.where(tiny, np.copysign(np.zeros((), dtype), result), result).astype(dtype)
+    return result
+
+
+def _extreme(equation: Equation, operands: Sequence[Array]) -> Array:
+    """Returns the greatest or lowest elements: of two arrays, along axes, or running."""
+    how, _, name = equation.token.rpartition("_")
+    name = name.removeprefix("cum")
+    function = _GREATEST[name]
+    if len(operands) > 1:
+        return function(*operands)
+    (values,) = operands
+    if how == "reduce":
+        axes = equation.params["axes"]
+        moved = np.moveaxis(values, axes, range(len(axes)))
+        moved = moved.reshape(-1, *moved.shape[len(axes) :])
+        return functools.reduce(function, moved)
+    axis, step = equation.params["axis"], -1 if equation.params["reverse"] else 1
+    moved = np.moveaxis(values, axis, 0)[::step]
+    running = np.stack([*itertools.accumulate(iter(moved), function)])
+    return np.moveaxis(running[::step], 0, axis)
+
+
+def _least(a: Array, b: Array) -> Array:
+    """Returns the lower elements: -0 is lower than 0, and a NaN is the result if there is one."""
+    if a.dtype.kind in "iu":
+        return np.minimum(a, b)
+    with np.errstate(invalid="ignore"):
+        is_lower = (a < b) | (a != a)  # noqa: PLR0124  # A NaN differs from itself.
+    is_zero = (a == 0) & (b == 0) & (np.signbit(a) | np.signbit(b))
+    lower = np.where(is_lower, a, b)
+    return np.where(is_zero, np.array(-0.0, a.dtype), lower).astype(a.dtype)
+
+
+_GREATEST: dict[str, Callable[[Array, Array], Array]] = {
+    "min": _least,
+    "max": lambda a, b: -_least(-a, -b),
+}
+
+
+def _parts(_: Equation, operands: Sequence[Array]) -> Array:
+    """Adds what a value, which is the first operand, is multiplied by in each of its uses."""
+    return oracles.nearest(np.stack(operands[1:]))
+
+
+#: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
+#: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
+_IEEE: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "rem": np.fmod,
+    "add_constant": np.add,
+    "subtract_constant": np.subtract,
+    "scale": np.multiply,
+    "add_zeros": np.add,
+    "add_hidden_zeros": np.add,
+}
+
+#: The function of each check.
+RESULTS: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
+    "sum": _sum,
+    "cumsum": _running,
+    "product_of": _product,
+    "contraction": _contraction,
+    "convolution": _convolution,
+    "scatter": _scatter,
+    "stable_order": _stable_order,
+    "stable_pairs": _stable_pairs,
+    "ieee": _ieee,
+    "extreme": _extreme,
+    "parts": _parts,
+}

@@ -78,20 +78,23 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
 
 
 def untried(platform: str | None) -> Iterator[Item]:
-    """Yields an item if programs are lowered for a platform on which nothing has run.
+    """Yields an item if nothing has run on a platform.
 
     Args:
         platform: The platform, as a lowering names it; None if JAX has none.
     """
-    if any(platform in device.untried for device in spec.load().devices.values()):
-        yield Item(
-            "Devices",
-            "platform",
-            platform,
-            "varies per machine",
-            f"Programs are lowered for {platform}, and no release of samebits has run on it.",
-            "Run python -m conformance run --device cuda --report gpu.json, and report the file.",
-        )
+    device = spec.load().platforms.get(platform or "")
+    if platform is None or device is None or platform not in device.untried:
+        return
+    yield Item(
+        "Devices",
+        "platform",
+        platform,
+        "varies per machine",
+        device.untried[platform],
+        f"Run python -m conformance run --device {device.name} --report {platform}.json, and "
+        "report the file.",
+    )
 
 
 def _all_is_portable() -> bool:

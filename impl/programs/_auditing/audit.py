@@ -64,7 +64,7 @@ def audit(
 
     Args:
         function: The program.
-        device: The device that the verdicts are about: "cpu" or "cuda".
+        device: The device that the verdicts are about: "cpu", "cuda" or "tpu".
         level: "program" reads the equations of the program. "compiled" has XLA compile it for the
             device at hand, and reads its instructions: they include the sums over devices that XLA
             adds, and lack the equations that XLA drops. Kernels of Pallas are read as equations.

@@ -24,10 +24,11 @@ import spec
 from impl import programs
 from impl._kernels import pallas
 from impl._mode import compilation, modes, switches
+from impl._soft_float64.engines import of_program
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
 from impl.random import default_generator, libraries_seed
-from spec.engines import engine_of, engines
+from spec.engines import engines
 
 #: Distributions whose release can change bits.
 _DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
@@ -174,9 +175,7 @@ def engine(platform: str | None) -> Iterator[Item]:
     """
     if platform is None:
         return
-    device = jax.devices()[0]
-    capability = getattr(device, "compute_capability", None)
-    name = engine_of(platform, capability=capability, kind=device.device_kind)
+    name = of_program((platform,), jax.devices())
     reason = f"Under portable, it is {engines()[name].statement}. Every engine gives the same bits."
     yield Item("Mode", "engine", name, "fixed", reason)
 

@@ -86,7 +86,7 @@ def compiled(name: str, target: str, engine: str | None) -> tuple[dict[str, int]
 
 
 def case(name: str, target: str) -> tuple[dict[str, Any], list[str]]:
-    """Returns the counts of a program for a GPU, by engine, and what is wrong with them."""
+    """Returns the counts of a program for a GPU, by engine, and their problems."""
     default = next(iter(engines()))
     own = engine_of("cuda", capability=gpus.capability(target))
     counts: dict[str, Any] = {}

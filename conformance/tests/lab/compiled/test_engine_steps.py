@@ -1,4 +1,4 @@
-"""The command that counts what the engine of a GPU saves, with another compiler in its place.
+"""The command that counts the float64 that an engine saves, with counts that are made up.
 
 Tests: conformance.lab.compiled.engine_steps, spec.gpus.
 """

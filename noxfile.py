@@ -228,7 +228,10 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST, default=False)
 def gpu_compile(session: nox.Session) -> None:
-    """Compiles every program and kernel for four GPUs, which are not needed, and reads the code."""
+    """Compiles every program and kernel for four GPUs, which are not needed, and reads the code.
+
+    For two more, whose float64 is slow, it compiles programs under `portable`.
+    """
     packages = nox.project.dependency_groups(PYPROJECT, "gpu")
     session.install("--upgrade", "--editable", ".", *packages)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
@@ -237,6 +240,7 @@ def gpu_compile(session: nox.Session) -> None:
         session.run("python", "-m", "conformance.lab.elementary.machine_code")
         session.run("python", "-m", "conformance.lab.portable.code")
         session.run("python", "-m", "conformance.lab.compiled.portable_steps")
+        session.run("python", "-m", "conformance.lab.compiled.engine_steps")
         session.run("python", "-m", "conformance.lab.compiled.without_kernels")
 
 

@@ -41,7 +41,7 @@ __all__ = [
 
 
 #: The platforms of JAX that a program is lowered for.
-_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+_PLATFORMS = spec.platforms()
 
 
 def emulate(

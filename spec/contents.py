@@ -94,6 +94,16 @@ class Spec:
         """The profile of this project, which decides calls that other profiles do not list."""
         return next((p.name for p in self.profiles.values() if not p.release), None)
 
+    def decider(self, device: str, profile: str) -> str:
+        """Returns the device whose rows decide about calls on a device under a profile.
+
+        It is another device under our own profile, if no row names the device: PyTorch's profiles
+        do not list it, and our own profile has an ordered path for every device.
+        """
+        known = self.devices.get(device)
+        like = known.like if known and profile == self.own_profile else None
+        return like or device
+
     @functools.cached_property
     def platforms(self) -> Mapping[str, Device]:
         """The device that each platform of JAX is; on other platforms only rows for any decide."""

@@ -239,10 +239,11 @@ def _device(name: str, table: dict[str, Any]) -> Device:
         english=table["english"],
         platforms=tuple(table["platforms"]),
         backends=tuple(table["backends"]),
-        untried=tuple(table["untried"]),
+        untried=MappingProxyType(table.get("untried", {})),
         stand_ins=tuple(table["stand_ins"]),
         races=table["races"],
         reason=table.get("reason"),
+        like=table.get("like"),
     )
 
 

@@ -290,21 +290,28 @@ class Device:
         english: The name as an adjective, for the English of conditions: ``a CPU`` array.
         platforms: The platforms of JAX that are this device, as a lowering names them.
         backends: The names that ``jax.default_backend()`` has for them.
-        untried: The platforms for which programs are lowered, while nothing was compiled or run.
+        untried: For each platform on which nothing has run, a sentence that says so.
         stand_ins: The lowerings by which a CPU runs, in tests, what this device would run; none
             for a CPU.
         races: Whether several threads may write one element there, in an unknown order.
         reason: The reason why rows of the device are out of scope; None if it has platforms.
+        like: The device whose rows decide under our own profile; None if rows name this device.
     """
 
     name: str
     english: str
     platforms: tuple[str, ...]
     backends: tuple[str, ...]
-    untried: tuple[str, ...]
+    untried: Mapping[str, str]
     stand_ins: tuple[str, ...]
     races: bool
     reason: str | None = None
+    like: str | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether something has run on one of its platforms."""
+        return not set(self.platforms) <= set(self.untried)
 
 
 @dataclasses.dataclass(frozen=True)

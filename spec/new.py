@@ -195,7 +195,7 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
 
 def _require_known(spec: Spec, new: NewOp) -> None:
     """Raises if an argument names something that does not exist."""
-    devices = ["any", *(device.name for device in spec.devices.values() if device.platforms)]
+    devices = ["any", *_with_rows_of_their_own(spec)]
     if new.device not in devices:
         raise SpecError(f"--device got {new.device!r}; allowed are {devices}")
     if new.order not in (None, *spec.orders):
@@ -204,6 +204,10 @@ def _require_known(spec: Spec, new: NewOp) -> None:
         raise SpecError(f"--torch got {new.torch!r}; it is a name such as torch.Tensor.put_")
     if new.family is not None and not re.fullmatch(r"[a-z][a-z0-9_]*", new.family):
         raise SpecError(f"--family got {new.family!r}; it is a name such as max_pool")
+
+
+def _with_rows_of_their_own(spec: Spec) -> list[str]:
+    return [d.name for d in spec.devices.values() if d.platforms and not d.like]
 
 
 def _require_new(spec: Spec, repository: Path, new: NewOp) -> None:
@@ -228,7 +232,7 @@ def _ids(spec: Spec, table: Mapping[str, Any], new: NewOp) -> dict[str, str]:
     """Returns an id for the row of each device: the next ones of the ledger."""
     devices = [new.device]
     if new.device != "any":
-        devices += [d.name for d in spec.devices.values() if d.platforms and d.name != new.device]
+        devices += [name for name in _with_rows_of_their_own(spec) if name != new.device]
     used = [(row.family, row.id, row.op) for row in spec.rows]
     ids = {}
     for device in devices:

@@ -103,15 +103,17 @@ def resolve(
     rules = loader.load() if rules is None else rules
     if op in rules.op_of_primitive.values():
         return _of_primitive(op, device, facts, rules)
-    row = deciding_row(rules.rows, op, direction, device, facts, profile)
+    decider = rules.decider(device, profile)
+    row = deciding_row(rules.rows, op, direction, decider, facts, profile)
     behaviour = row.behaviour[profile] if row else None
     if row and behaviour:
         return Answer(LISTED[behaviour], row, behaviour, listed=True)
     own = rules.own_profile
-    row = deciding_row(rules.rows, op, direction, device, facts, own) if own else None
+    decider = rules.decider(device, own) if own else device
+    row = deciding_row(rules.rows, op, direction, decider, facts, own) if own else None
     behaviour = row.behaviour[own] if row and own else None
     if not row or not behaviour:
-        return Answer(_without_row(rules, op, direction, device))
+        return Answer(_without_row(rules, op, direction, decider))
     if behaviour == "deterministic":
         return Answer("ordered_unlisted" if varies(row, device, rules) else "same", row, behaviour)
     return Answer(LISTED[behaviour], row, behaviour)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from spec import english
@@ -70,16 +70,21 @@ def text(
         directions = [d for d in get_args(Direction) if any(row.decides(d) for row in of_op)]
         calls = itertools.product([direction] if direction and of_op else directions, shown)
         # Directions and devices with the same answers share a block.
-        headings: dict[str, list[str]] = {}
+        headings: dict[str, dict[str, list[str]]] = {}
         for one, where in calls:
             answers = _answers(name, one, where, profile, rules)
             for answer in answers:
                 orders |= dict.fromkeys(_orders(answer, where, rules))
             body = "\n".join(_lines(answers, where, profile, rules))
-            headings.setdefault(body, []).append(f"{one} on {where}")
-        blocks += [f"{name}, {', '.join(heads)}\n{body}" for body, heads in headings.items()]
+            headings.setdefault(body, {}).setdefault(one, []).append(where)
+        blocks += [f"{name}, {_on(heads)}\n{body}" for body, heads in headings.items()]
     lead = f"With the mode on under {profile}:"
     return "\n\n".join([lead, *blocks, *(_order(name, rules) for name in orders)]) + "\n"
+
+
+def _on(devices: Mapping[str, Sequence[str]]) -> str:
+    """Returns devices by direction as a list: ``forward on cpu and cuda, backward on cpu``."""
+    return ", ".join(f"{one} on {' and '.join(of_one)}" for one, of_one in devices.items())
 
 
 def _of_jax(name: str, devices: Sequence[str], rules: Spec) -> str:

@@ -142,14 +142,11 @@ def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:
     """Yields the cells that this machine can test, under the profiles of the run."""
     adapter = options.implementation(config)
     device = config.getoption("--device") or adapter.devices()[0]
-    profile = config.getoption("--profile")
+    profile, devices = config.getoption("--profile"), spec.load().devices
     for cell in _cells_of_release(adapter.release):
         # A machine with a GPU tests rows of the GPU. A CPU also stands in for a GPU.
-        if device == "cuda" and cell.device != "cuda":
-            continue
-        if not adapter.can_lower and cell.device != device:
-            continue
-        if profile in (None, cell.profile):
+        stands_in = device == "cpu" and adapter.can_lower and devices[cell.device].stand_ins
+        if (cell.device == device or stands_in) and profile in (None, cell.profile):
             yield cell
 
 

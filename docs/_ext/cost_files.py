@@ -26,6 +26,8 @@ COUNTED = ROOT / "conformance/lab/compiled/costs.json"
 STEPS = ROOT / "conformance/lab/compiled/portable_steps.json"
 #: The same of calls with kernels and without them.
 WITHOUT_KERNELS = ROOT / "conformance/lab/compiled/without_kernels.json"
+#: Portable programs as compiled for GPUs with little float64, by engine.
+ENGINES = ROOT / "conformance/lab/compiled/engine_steps.json"
 #: Portable programs as compiled for TPUs.
 TPU = ROOT / "conformance/lab/compiled/tpu.json"
 #: The sides of a case of these files.

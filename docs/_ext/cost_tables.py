@@ -201,6 +201,9 @@ def all_tables() -> Mapping[str, Table]:
         "costs": Table(cost_files.COUNTED, every_case),
         "portable_steps": Table(cost_files.STEPS, portable_steps),
         "without_kernels": Table(cost_files.WITHOUT_KERNELS, without_kernels),
+        "engine_steps": Table(
+            cost_files.ENGINES, lambda: engine_tables.programs_by_engine(cost_files.ENGINES)
+        ),
         "tpu": Table(cost_files.TPU, lambda: engine_tables.programs_for_tpu(cost_files.TPU)),
         "elementary_arguments": Table(findings.REPORT, findings.table),
     }

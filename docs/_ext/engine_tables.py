@@ -96,6 +96,27 @@ def cost_lines(path: Path = RATES) -> Iterator[str]:
         yield f"| {each.device} | `{each.engine}` | {cells} |"
 
 
+def programs_by_engine(path: Path) -> Iterator[str]:
+    """Yields the programs that were compiled for GPUs with little float64, as Markdown."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    yield "# Portable programs compiled for GPUs with little float64"
+    yield ""
+    yield f"- Compiled by XLA of jax {data['jax']}; nothing ran."
+    yield (
+        "- *Float64* and *int8*: the operations of a run. In brackets: the operations that the"
+        " engine `float64` needs on the same GPU."
+    )
+    yield ""
+    yield "| program | engine | launches | bytes | float64 | int8 |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for name, sides in data["cases"].items():
+        engine = next(side for side in sides if side not in {"plain", "float64"})
+        own, other = sides[engine], sides["float64"]
+        cells = [f"{own[key]:,} ({other[key]:,})" for key in ("launches", "bytes", "float64")]
+        words = name.replace("_", " ")
+        yield f"| {words} | `{engine}` | {' | '.join(cells)} | {own['int8']:,} |"
+
+
 def programs_for_tpu(path: Path) -> Iterator[str]:
     """Yields the programs that were compiled for TPUs, as Markdown."""
     data = json.loads(path.read_text(encoding="utf-8"))

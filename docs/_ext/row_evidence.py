@@ -209,9 +209,11 @@ def deciding_devices(row: spec.Row) -> list[str]:
     """Returns the devices on which a row decides a cell of the suite.
 
     A row of any device decides nothing on a device for which another row decides. A row that
-    decides no cell at all has every device that it covers.
+    decides no cell at all has every device that it covers. A device on which nothing has run is
+    left out: ``page`` has a sentence about it.
     """
-    covered: list[str] = [device for device in spec.DEVICES if row.covers(device)]
+    tried = [device for device in spec.DEVICES if spec.load().devices[device].tried]
+    covered = [device for device in tried if row.covers(device)]
     return [device for device in covered if (row.id, device) in _deciding()] or covered
 
 
@@ -245,19 +247,32 @@ def page(folder: Path, source: Path) -> str:
     lines = [] if ran_on_gpu(reports.values()) else [NO_GPU, ""]
     lines += ["Active rows by the strongest evidence that a report has for them:", ""]
     lines += _table(counts(spec.load().select(active=True), by_row(reports)))
-    lines += ["", "The reports:", "", *_report_table(reports, os.path.relpath(folder, source))]
+    lines += [
+        "",
+        *_untried(),
+        "",
+        "The reports:",
+        "",
+        *_report_table(reports, os.path.relpath(folder, source)),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _untried() -> Iterator[str]:
+    """Yields a sentence for each platform on which nothing has run."""
+    for device in spec.load().devices.values():
+        yield from device.untried.values()
 
 
 def by_device(
     rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
 ) -> dict[str, list[RowEvidence]]:
     """Returns the evidence of each row on each device on which it decides, by device."""
-    result: dict[str, list[RowEvidence]] = {device: [] for device in spec.DEVICES}
+    result: dict[str, list[RowEvidence]] = {}
     for row in rows:
         for device in deciding_devices(row):
-            result[device].append(evidence.get((row.id, device), NO_EVIDENCE))
-    return result
+            result.setdefault(device, []).append(evidence.get((row.id, device), NO_EVIDENCE))
+    return {device: result[device] for device in spec.DEVICES if device in result}
 
 
 def counts(

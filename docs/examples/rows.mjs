@@ -11,13 +11,16 @@ function passes(test, value) {
 }
 
 export function deciding(data, { op, direction, device, profile, facts }) {
+  // No row names a device that is like another one: rows of the other one decide under our own profile.
+  const own = data.profiles[profile].release === "";
+  const decider = (own && data.devices[device].like) || device;
   const matching = data.rows.filter(
     (row) =>
       row.kind === "op" &&
       row.state === "active" &&
       row.op === op &&
       row.behaviour[profile] !== null &&
-      ["any", device].includes(row.device) &&
+      ["any", decider].includes(row.device) &&
       (row.direction === direction || (direction === "backward" && row.covers_backward)) &&
       Object.entries(row.when).every(([fact, test]) => passes(test, facts[fact])),
   );

@@ -50,7 +50,8 @@ def word(action: Action, cell: answers.Cell) -> set[str]:
     free = action.path == "atomic" and not action.serial
     if row is None or free or cell.profile is None:
         return {"same bits anyway"}
-    listed = row.behaviour[cell.profile] is not None
+    decider = SPEC.decider(cell.device, cell.profile)
+    listed = row.behaviour[cell.profile] is not None and row.covers(decider)
     if not races:
         of_torch = listed and SPEC.profiles[cell.profile].release
         return {"deterministic"} if of_torch else {"same bits anyway"}

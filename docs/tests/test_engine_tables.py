@@ -54,6 +54,18 @@ def test_each_program_for_a_tpu_has_a_line_for_each_chip(tmp_path: Path) -> None
     ]
 
 
+def test_each_program_of_an_engine_is_compared_with_float64(tmp_path: Path) -> None:
+    other = {"launches": 8, "bytes": 2960, "float64": 3600, "int8": 0}
+    own = {"launches": 38, "bytes": 30550, "float64": 980, "int8": 94370}
+    cases = {"a_product for l40s": {"plain": {"launches": 1}, "float64": other, "int8": own}}
+    file = tmp_path / "engines.json"
+    file.write_text(json.dumps({"jax": "1", "cases": cases}), encoding="utf-8")
+    assert list(engine_tables.programs_by_engine(file))[-1] == (
+        "| a product for l40s | `int8` | 38 (8) | 30,550 (2,960) | 980 (3,600) | 94,370 |"
+    )
+    assert cost_tables.all_tables()["engine_steps"].file == cost_files.ENGINES
+
+
 def test_the_page_can_name_the_table() -> None:
     title, *lines = cost_tables.all_tables()["tpu"].text()
     assert title == "# Portable programs compiled for a TPU"

@@ -127,7 +127,7 @@ def test_a_report_of_another_namespace_is_no_evidence(tmp_path):
     ("record", "message"),
     [
         (changed(row="R9999"), "it names R9999, an id that spec/ids.toml does not have"),
-        (changed(device="tpu"), "the device 'tpu' is not one of"),
+        (changed(device="npu"), "the device 'npu' is not one of"),
         (changed(evidence="hearsay"), "the evidence 'hearsay' is not one of"),
     ],
 )

@@ -56,20 +56,31 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
     Raises:
         RuntimeError: ``warn_only`` is False.
     """
-    refused = spec.load().refused_platforms
+    avals = (*context.avals_in, *context.avals_out)
     for platform in lowering.platforms(context):
-        if platform not in refused:
-            continue
-        own = classes.dtypes((*context.avals_in, *context.avals_out))
-        dtypes = own & (refused[platform].dtypes or frozenset())
-        if not dtypes or not lowering.is_first(context, f"samebits_{platform}"):
+        found = by_platform(platform, avals)
+        if found is None or not lowering.is_first(context, f"samebits_{platform}"):
             continue
         _tell(
-            f"{' and '.join(sorted(dtypes))} has no portable path on the platform {platform!r}: "
-            f"{refused[platform].reason}. You set guarantee='portable'. {refused[platform].remedy} "
+            f"{' and '.join(sorted(found.dtypes or ()))} has no portable path on the platform "
+            f"{platform!r}: {found.reason}. You set guarantee='portable'. {found.remedy} "
             f"{_OTHERWISE}",
             warn_only=warn_only,
         )
+
+
+def by_platform(platform: str, avals: Sequence[Any]) -> spec.Portability | None:
+    """Returns the refusal of an equation by a platform, with its dtypes there; None if it has none.
+
+    Args:
+        platform: The platform, as a lowering names it.
+        avals: The types of the equation's operands and results.
+    """
+    refused = spec.load().refused_platforms.get(platform)
+    if refused is None:
+        return None
+    dtypes = classes.dtypes(avals) & (refused.dtypes or frozenset())
+    return dataclasses.replace(refused, dtypes=dtypes) if dtypes else None
 
 
 def remedy(name: str, lines: _source.Lines, otherwise: str | None) -> str | None:

@@ -11,7 +11,7 @@ adds float64 in any order bounds the error, so every engine gives the same resul
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -46,12 +46,22 @@ def of(context: Any) -> str:
     A program for several platforms has the last of their engines in the order of the spec, which
     runs on all of them.
     """
+    return of_program(lowering.platforms(context), lowering.assigned(context))
+
+
+def of_program(platforms: Sequence[str], devices: Sequence[Any] = ()) -> str:
+    """Returns the engine of a program that this thread lowers now.
+
+    Args:
+        platforms: The platforms that it is lowered for.
+        devices: The devices that it is lowered for, if they are known. A GPU that is not known is
+            one that this process has, or else one whose float64 is fast.
+    """
     if _asked.value is not None:
         return str(_asked.value)
-    names = lowering.platforms(context)
-    capability, kind = lowering.gpu(context) if "cuda" in names else (None, None)
+    capability, kind = lowering.gpu(devices) if "cuda" in platforms else (None, None)
     return of_several(
-        frozenset(engine_of(each, capability=capability, kind=kind) for each in names)
+        frozenset(engine_of(each, capability=capability, kind=kind) for each in platforms)
     )
 
 

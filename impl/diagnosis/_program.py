@@ -24,10 +24,11 @@ import spec
 from impl import programs
 from impl._kernels import pallas
 from impl._mode import compilation, modes, switches
+from impl._soft_float64.engines import of_program
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
 from impl.random import default_generator, libraries_seed
-from spec.engines import engine_of, engines
+from spec.engines import engines
 
 #: Distributions whose release can change bits.
 _DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
@@ -78,20 +79,23 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
 
 
 def untried(platform: str | None) -> Iterator[Item]:
-    """Yields an item if programs are lowered for a platform on which nothing has run.
+    """Yields an item if nothing has run on a platform.
 
     Args:
         platform: The platform, as a lowering names it; None if JAX has none.
     """
-    if any(platform in device.untried for device in spec.load().devices.values()):
-        yield Item(
-            "Devices",
-            "platform",
-            platform,
-            "varies per machine",
-            f"Programs are lowered for {platform}, and no release of samebits has run on it.",
-            "Run python -m conformance run --device cuda --report gpu.json, and report the file.",
-        )
+    device = spec.load().platforms.get(platform or "")
+    if platform is None or device is None or platform not in device.untried:
+        return
+    yield Item(
+        "Devices",
+        "platform",
+        platform,
+        "varies per machine",
+        device.untried[platform],
+        f"Run python -m conformance run --device {device.name} --report {platform}.json, and "
+        "report the file.",
+    )
 
 
 def _all_is_portable() -> bool:
@@ -171,9 +175,7 @@ def engine(platform: str | None) -> Iterator[Item]:
     """
     if platform is None:
         return
-    device = jax.devices()[0]
-    capability = getattr(device, "compute_capability", None)
-    name = engine_of(platform, capability=capability, kind=device.device_kind)
+    name = of_program((platform,), jax.devices())
     reason = f"Under portable, it is {engines()[name].statement}. Every engine gives the same bits."
     yield Item("Mode", "engine", name, "fixed", reason)
 

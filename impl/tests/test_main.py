@@ -113,7 +113,7 @@ def test_the_form_of_an_audit(program, capsys):
         ("unknown", [], 1),
         ("refused", [], 1),
         ("refused", ["--device", "cpu"], 0),
-        ("racing", ["--device", "tpu"], 2),
+        ("racing", ["--device", "npu"], 2),
         ("racing", ["--level", "hlo"], 2),
         ("wrong", [], 2),
         ("failing", [], 2),

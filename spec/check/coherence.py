@@ -138,7 +138,7 @@ def _uncovered(rows: list[Row], spec: Spec) -> Iterator[Finding]:
 
 def _calls(rows: list[Row], spec: Spec) -> Iterator[tuple[Facts, str, str]]:
     """Yields the facts, the device and the profile of every call that the rows tell apart."""
-    devices = [device.name for device in spec.devices.values() if device.platforms]
+    devices = [each.name for each in spec.devices.values() if each.platforms and not each.like]
     return itertools.product(distinct_calls(rows, spec.facts), devices, spec.profiles)
 
 

@@ -35,7 +35,15 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
 
 
 def _devices(devices: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yields platforms and backends that two devices claim."""
+    """Yields platforms and backends that two devices claim, and names that are unknown."""
+    for device, entry in devices.items():
+        unknown = sorted(set(entry.get("untried", {})) - set(entry["platforms"]))
+        if unknown:
+            yield "devices.toml", device, f"untried: {unknown} are no platforms of it"
+        like = entry.get("like")
+        if like is not None and ("like" in devices.get(like, {"like": ""}) or like == device):
+            text = f"like: {like!r} is not a device with rows of its own"
+            yield "devices.toml", device, text
     for kind in ("platforms", "backends"):
         owner: dict[str, str] = {}
         for device, entry in devices.items():
@@ -126,6 +134,9 @@ def _device(row: Mapping[str, Any], devices: Mapping[str, Any]) -> Iterator[str]
         yield f"device {device!r} is not one of {['any', *devices]}; add it to devices.toml"
     elif device != "any" and "reason" in devices[device] and row["state"] != "out_of_scope":
         yield f"state must be out_of_scope: {devices[device]['reason']}"
+    elif device != "any" and "like" in devices[device]:
+        like = devices[device]["like"]
+        yield f"no row may name {device!r}, where rows of {like!r} decide; leave `like` out of it"
     elif "mode_off" in row and device != "any" and not devices[device]["races"]:
         yield f"must not have mode_off: nothing races on {devices[device]['english']} device"
     if "serial_order" in row and device in devices and devices[device]["races"]:

@@ -5,6 +5,7 @@ A file is a ``stream_executor.GpuTargetConfigProto`` in text form.
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 _SUFFIX = ".txtpb"
@@ -16,6 +17,20 @@ NAMES: tuple[str, ...] = tuple(
         if entry.name.endswith(_SUFFIX)
     )
 )
+
+
+def capability(name: str) -> str:
+    """Returns the compute capability of a GPU, such as "8.9".
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    fields = re.search(
+        r"cuda_compute_capability \{ major: (\d+)(?: minor: (\d+))?", description(name)
+    )
+    if fields is None:
+        raise ValueError(f"the description of the GPU {name!r} has no compute capability")
+    return f"{fields[1]}.{fields[2] or 0}"
 
 
 def description(name: str) -> str:

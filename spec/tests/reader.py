@@ -17,6 +17,7 @@ def passes(test, value):
 
 def deciding(data, op, direction, device, facts, profile):
     """Returns the row that decides a call under a profile, or None."""
+    like = data["devices"][device]["like"] if not data["profiles"][profile]["release"] else None
     matching = [
         row
         for row in data["rows"]
@@ -24,7 +25,7 @@ def deciding(data, op, direction, device, facts, profile):
         and row["state"] == "active"
         and row["op"] == op
         and row["behaviour"][profile]
-        and row["device"] in ("any", device)
+        and row["device"] in ("any", like or device)
         and (row["direction"] == direction or (direction == "backward" and row["covers_backward"]))
         and all(passes(test, facts[name]) for name, test in row["when"].items())
     ]

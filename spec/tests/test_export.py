@@ -134,11 +134,12 @@ def test_a_reader_decides_each_call_as_the_spec_does(exported):
     devices = [device.name for device in loaded.devices.values() if device.platforms]
     kinds = list(itertools.product(get_args(Direction), devices, loaded.profiles))
     for op in {row.op for row in loaded.rows if row.kind == "op"}:
-        data = {"rows": [row for row in exported["rows"] if row["op"] == op]}
+        data = {**exported, "rows": [row for row in exported["rows"] if row["op"] == op]}
         rows = loaded.select(op=op)
         for facts in distinct_calls(rows, loaded.facts):
             for direction, device, profile in kinds:
-                row = spec.deciding_row(rows, op, direction, device, facts, profile)
+                decider = loaded.decider(device, profile)
+                row = spec.deciding_row(rows, op, direction, decider, facts, profile)
                 decided = deciding(data, op, direction, device, facts, profile)
                 assert (decided and decided["id"]) == (row and row.id)
 

@@ -34,13 +34,13 @@ def test_a_row_covers_devices_and_decides_directions():
 def test_platforms_and_backends_of_jax_are_devices():
     loaded = spec.load()
     platforms = {name: device.name for name, device in loaded.platforms.items()}
-    assert platforms == {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda"}
+    assert platforms == {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
     backends = {name: device.name for name, device in loaded.backends.items()}
-    assert backends == {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
+    assert backends == {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 
 def test_devices_are_those_with_a_platform():
-    assert spec.DEVICES == ("cpu", "cuda")
-    assert [device.name for device in spec.load().devices.values()] == ["cpu", "cuda", "mps"]
+    assert spec.DEVICES == ("cpu", "cuda", "tpu")
+    assert [device.name for device in spec.load().devices.values()] == ["cpu", "cuda", "tpu", "mps"]
     with pytest.raises(AttributeError, match="'spec' has no attribute 'DEVICE'"):
         spec.DEVICE  # noqa: B018  # It is the access that raises.

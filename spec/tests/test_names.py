@@ -41,6 +41,30 @@ MUTATIONS = {
         'platforms = ["cpu", "rocm"]',
         "devices.toml: cuda: platforms: 'rocm' is 'cpu' already",
     ),
+    "a row of a device that is like another one": (
+        INDEX_ADD,
+        'device = "cuda"',
+        'device = "tpu"',
+        "R0001: no row may name 'tpu', where rows of 'cuda' decide",
+    ),
+    "a device that is like an unknown one": (
+        "devices.toml",
+        'like = "cuda"',
+        'like = "gpu"',
+        "devices.toml: tpu: like: 'gpu' is not a device with rows of its own",
+    ),
+    "a device that is like itself": (
+        "devices.toml",
+        'like = "cuda"',
+        'like = "tpu"',
+        "devices.toml: tpu: like: 'tpu' is not a device with rows of its own",
+    ),
+    "an untried platform that the device lacks": (
+        "devices.toml",
+        "untried = { rocm",
+        "untried = { metal",
+        "devices.toml: cuda: untried: \\['metal'\\] are no platforms of it",
+    ),
     "a listing without a source": (INDEX_ADD, '"1.10", ', "", "R0001: no source says that torch-1"),
     "a fill from the wrong document": (
         "rows/empty.toml",

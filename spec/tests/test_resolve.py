@@ -32,6 +32,10 @@ UNFILLED: dict[str, Any] = {"fill_uninitialized_memory": False}
         ("gather", "forward", "cuda", {}, "torch-2.12", "same", None),
         ("bincount", "backward", "cpu", {}, "complete", "same", None),
         ("bincount", "backward", "any", {}, "complete", "unknown", None),
+        ("cumsum", "forward", "tpu", FLOATING, "torch-2.12", "same", "R0060"),
+        ("index_add", "forward", "tpu", {}, "torch-2.12", "ordered_unlisted", "R0001"),
+        ("index_add", "forward", "tpu", {}, "complete", "ordered", "R0001"),
+        ("bincount", "backward", "tpu", {}, "complete", "same", None),
         ("no_such_op", "forward", "cuda", {}, "torch-2.12", "unknown", None),
     ],
 )
@@ -62,6 +66,15 @@ def test_a_profile_changes_only_what_it_lists(profile):
                         assert case.answer.behaviour == ours.behaviour
                     assert case.answer.guarantee != "not_guaranteed"
     assert {"raises", "ordered_unlisted", "same"} <= set(seen)
+
+
+def test_a_device_that_no_row_names_has_the_ordered_paths_of_another_one():
+    assert RULES.decider("tpu", "torch-2.12") == "tpu"
+    assert RULES.decider("tpu", "complete") == "cuda"
+    for op in sorted({row.op for row in RULES.select(kind="op", active=True)}):
+        for case in cases(op, "forward", "tpu", "complete"):
+            for facts in case.calls:
+                assert case.answer == spec.resolve(op, "forward", "cuda", facts, "complete")
 
 
 def test_our_own_profile_leaves_nothing_that_varies():

@@ -41,7 +41,7 @@ def test_the_name_in_pytorch_is_taken_too(capsys):
 
 def test_a_call_that_no_row_is_about(capsys):
     text = shown(capsys, "gather", "--direction", "forward")
-    assert "gather, forward on cpu, forward on cuda\n  always: the same bits anyway\n" in text
+    assert "gather, forward on cpu and cuda and tpu\n  always: the same bits anyway\n" in text
 
 
 def test_a_primitive_of_jax_has_its_path_on_each_device(capsys):
@@ -73,7 +73,7 @@ def test_every_op_can_be_shown():
     ("words", "message"),
     [
         (["cumsm"], "no row is about the op 'cumsm'; close to it: cumsum"),
-        (["cumsum", "--device", "tpu"], "no device 'tpu'; there are cpu, cuda"),
+        (["cumsum", "--device", "npu"], "no device 'npu'; there are cpu, cuda, tpu"),
         (["cumsum", "--profile", "torch-9"], "no profile 'torch-9'; there are torch-1.10,"),
     ],
 )

@@ -29,7 +29,7 @@ from typing import Any
 
 import jax
 
-from conformance.lab.compiled import tpu_programs
+from conformance.lab.compiled import small_programs
 from conformance.lab.compiled.costs import records
 from conformance.lab.compiled.tpu_child import CHIPS
 from conformance.reporting import report
@@ -53,7 +53,7 @@ def compiled(name: str, chip: str, limit: float, command: Sequence[str] = _CHILD
     """Returns the record of a program, compiled in a process of its own.
 
     Args:
-        name: One of ``tpu_programs.PROGRAMS``.
+        name: One of ``small_programs.PROGRAMS``.
         chip: One of ``tpu_child.CHIPS``.
         limit: The seconds after which the process is ended.
         command: The start of the command of the process.
@@ -93,7 +93,7 @@ def write(path: Path, cases: Mapping[str, Mapping[str, Any]]) -> None:
     """Writes a report with an entry for each program and chip."""
     every = {
         name: {chip: cases.get(name, {}).get(chip, {"status": NOT_TRIED}) for chip in CHIPS}
-        for name in tpu_programs.PROGRAMS
+        for name in small_programs.PROGRAMS
     }
     path.write_text(records.text_of({**about(), "cases": every}), encoding="utf-8")
 
@@ -110,7 +110,7 @@ def line(name: str, chip: str, record: Mapping[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compiles programs, and prints their figures and faults; returns the exit status."""
     parser = argparse.ArgumentParser(description="Compiles portable programs for TPUs.")
-    parser.add_argument("--only", nargs="+", choices=tuple(tpu_programs.PROGRAMS), metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=tuple(small_programs.PROGRAMS), metavar="NAME")
     parser.add_argument("--chips", nargs="+", choices=tuple(CHIPS), default=list(CHIPS))
     parser.add_argument("--limit", type=float, default=600, help="seconds for each program")
     parser.add_argument("--report", type=Path, metavar="FILE", help="keep the records")
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     cases = read(options.report) if options.report else {}
     is_right = True
-    for name in options.only or tpu_programs.PROGRAMS:
+    for name in options.only or small_programs.PROGRAMS:
         for chip in options.chips:
             record = compiled(name, chip, options.limit)
             print(line(name, chip, record), flush=True)

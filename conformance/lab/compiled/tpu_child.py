@@ -21,7 +21,7 @@ import jax
 from jax.experimental import topologies
 
 import impl
-from conformance.lab.compiled import tpu_programs
+from conformance.lab.compiled import small_programs
 from conformance.lab.readers import tpu as reader
 
 _PLATFORM = "tpu"
@@ -33,12 +33,12 @@ def record(name: str, chip: str) -> dict[str, Any]:
     """Returns what the code of a program has under ``portable``, and with the mode off.
 
     Args:
-        name: One of ``tpu_programs.PROGRAMS``.
+        name: One of ``small_programs.PROGRAMS``.
         chip: One of ``CHIPS``.
     """
     topology = topologies.get_topology_desc(platform=_PLATFORM, topology_name=CHIPS[chip])
     sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
-    function, arguments = tpu_programs.PROGRAMS[name]()
+    function, arguments = small_programs.PROGRAMS[name]()
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), arguments
     )
@@ -86,7 +86,7 @@ def _figures(compiled: Any) -> dict[str, int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the record of a program; returns the exit status."""
     parser = argparse.ArgumentParser(description="Compiles one program for a TPU.")
-    parser.add_argument("name", choices=tuple(tpu_programs.PROGRAMS))
+    parser.add_argument("name", choices=tuple(small_programs.PROGRAMS))
     parser.add_argument("chip", choices=tuple(CHIPS))
     options = parser.parse_args(arguments)
     print(json.dumps(record(options.name, options.chip)))

@@ -106,9 +106,9 @@ def test_a_backend_is_a_device_of_the_spec(monkeypatch, backend, device):
 
 
 def test_a_backend_that_no_row_is_about_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    monkeypatch.setattr(jax, "default_backend", lambda: "npu")
     assert command.main(["run"]) == command.BROKEN
-    assert "devices: RuntimeError: JAX computes on tpu here" in capsys.readouterr().err
+    assert "devices: RuntimeError: JAX computes on npu here" in capsys.readouterr().err
 
 
 def test_a_program_is_made_again_only_where_the_spec_gives_another_answer():

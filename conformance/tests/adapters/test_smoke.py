@@ -56,7 +56,7 @@ def without_ops(small):
 
 
 def on_no_device(small):
-    small.devices = lambda: ("tpu",)
+    small.devices = lambda: ("npu",)
 
 
 def of_no_version(small):
@@ -74,7 +74,7 @@ def of_no_version(small):
         (without_signs, "arrays: "),
         (wrong, "value: AssertionError: "),
         (without_ops, "value: ValueError: the namespace has none of cumsum, sort"),
-        (on_no_device, "devices: ValueError: devices() gave ('tpu',)"),
+        (on_no_device, "devices: ValueError: devices() gave ('npu',)"),
         (of_no_version, "versions: InvalidVersion: "),
     ],
     ids=lambda value: getattr(value, "__name__", None),

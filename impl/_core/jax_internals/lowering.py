@@ -14,7 +14,7 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -280,21 +280,28 @@ def platforms(context: Any) -> tuple[str, ...]:
     return tuple(context.platforms or context.module_context.platforms)
 
 
-def gpu(context: Any) -> tuple[str | None, str | None]:
-    """Returns the compute capability and the kind of the GPU that a lowering rule lowers for.
+def assigned(context: Any) -> Sequence[Any]:
+    """Returns the devices that a lowering rule lowers for; none if it is lowered for no device."""
+    return getattr(context.module_context.axis_context, "device_assignment", None) or ()
+
+
+def gpu(devices: Sequence[Any] = ()) -> tuple[str | None, str | None]:
+    """Returns the compute capability and the kind of the GPU that a program is lowered for.
 
     Both are None if nothing tells: the program is lowered for no device, and no GPU has started.
+
+    Args:
+        devices: The devices that it is lowered for, if they are known.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.abstract_device is not None:
         return None, mesh.abstract_device.device_kind
-    assigned = getattr(context.module_context.axis_context, "device_assignment", None)
-    if not assigned and xla_bridge.backends_are_initialized():  # jax.devices would start one.
+    if not devices and xla_bridge.backends_are_initialized():  # jax.devices would start one.
         names = xla_bridge.backends().keys() & {"cuda", "gpu"}
-        assigned = [each for name in names for each in jax.devices(name)]
-    if not assigned:
+        devices = [each for name in names for each in jax.devices(name)]
+    if not devices:
         return None, None
-    return getattr(assigned[0], "compute_capability", None), assigned[0].device_kind
+    return getattr(devices[0], "compute_capability", None), devices[0].device_kind
 
 
 def primitives() -> Iterator[Primitive]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -201,8 +202,9 @@ def cumsum(
     if x.size == 0:
         return x
     axis %= x.ndim
-    # A symbolic size (jax.export) is not an int.
-    is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
+    # A bounded symbolic size (jax.export) is refused here: XLA calls no such program, because the
+    # windows of running sums of digits are as long as the axis ("Error refining shapes").
+    is_long = operator.index(x.shape[axis]) >= _LONG
     add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
     how = Sums(
         x.shape[axis],

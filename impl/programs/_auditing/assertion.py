@@ -66,7 +66,8 @@ def assert_deterministic(
     Args:
         function: The program: as ``impl.audit`` takes it.
         *args: Its arguments.
-        device: The device that the program is to be deterministic on: "cpu" or "cuda".
+        device: The device that the program is to be deterministic on: "cpu",
+            "cuda" or "tpu".
         schedules: The number of schedules, and of repeated runs.
         allow: The findings to accept, each by the name of its primitive or the id of its row.
         level: The last check: "audit", "schedules" or "repeat"; "off" checks nothing.

@@ -16,11 +16,13 @@ import jax
 import spec
 from impl._core.jax_internals import jaxprs
 from impl._mode import checks, flags, modes
+from impl._mode.modes import Mode
 from impl._reading import compiled
-from impl._reading.tracing import check_device, check_gpu, compiled_text, trace
+from impl._reading.tracing import check_device, check_gpu, compiled_text, mesh_of, trace
 from impl._reading.values import Scope
 from impl._reading.walk import walk
 from impl._run_to_run import rules
+from impl._soft_float64 import engines
 from impl.programs._auditing import notes
 from impl.programs._auditing.judge import OWN, Judge
 from impl.programs._auditing.report import Report, grouped
@@ -64,7 +66,7 @@ def audit(
 
     Args:
         function: The program.
-        device: The device that the verdicts are about: "cpu" or "cuda".
+        device: The device that the verdicts are about: "cpu", "cuda" or "tpu".
         level: "program" reads the equations of the program. "compiled" has XLA compile it for the
             device at hand, and reads its instructions: they include the sums over devices that XLA
             adds, and lack the equations that XLA drops. Kernels of Pallas are read as equations.
@@ -73,8 +75,9 @@ def audit(
 
     Returns:
         A function of the program's arguments, which may be arrays or ``jax.ShapeDtypeStruct``. It
-        returns a ``Report`` with the attributes ``findings`` and ``ok``, which is True if nothing
-        varies, is unknown or raises. Each finding has the
+        returns a ``Report`` with the attributes ``findings``, ``ok``, which is True if nothing
+        varies, is unknown or raises, and ``engine``, which stands for float64 on the device under
+        the guarantee ``portable``. Each finding has the
         attributes ``primitive``, ``row``, ``verdict``, ``source``, ``shapes``, ``remedy`` and
         ``count``. ``str()`` of the report is a table, and ``as_dict()`` returns plain data.
 
@@ -119,9 +122,20 @@ def audit(
         if rules.holds():
             remarks += notes.notes(sites, mode) + notes.of_loops(closed.jaxpr, mode)
         remarks += notes.of_kernels(sites, platform)
-        return Report(device, rules.in_words(mode), grouped(findings), count, level, remarks)
+        words = rules.in_words(mode)
+        return Report(
+            device, words, grouped(findings), count, level, remarks, _engine(mode, platform, gpu)
+        )
 
     return run
+
+
+def _engine(mode: Mode, platform: str, gpu: str | None) -> str | None:
+    """Returns the engine of ``portable`` in a program; None under another guarantee."""
+    if not (mode.portable and rules.holds()):
+        return None
+    devices = () if gpu is None else tuple(mesh_of(gpu).devices.flat)
+    return engines.of_program((platform,), devices)
 
 
 def _of_shardings(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -217,6 +217,16 @@ def _by_own_decision(case: _Case) -> _Judgement:
     return case.found(row.op, row.id, "varies", _TURN_ON)
 
 
+def _by_platform(case: _Case) -> _Judgement:
+    """Decides about an equation of floats that ``portable`` refuses on the platform."""
+    if not (case.mode.portable and rules.holds()):
+        return None
+    equation = case.site.equation
+    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    refused = refusal.by_platform(case.judge.platform, avals)
+    return None if refused is None else _refused(case, refused)
+
+
 def _by_guarantee(case: _Case) -> _Judgement:
     """Decides about an equation that ``portable`` refuses, or computes by a rule of its own."""
     if not case.is_portable:
@@ -225,9 +235,11 @@ def _by_guarantee(case: _Case) -> _Judgement:
     stated = notes.portability(site.name, site.equation, case.judge.platform)
     if stated is None or stated.answer not in ("refused", "rule"):
         return None
-    if stated.answer == "rule":
-        return SAME_BITS
-    reason = str(stated.reason)
+    return SAME_BITS if stated.answer == "rule" else _refused(case, stated)
+
+
+def _refused(case: _Case, stated: spec.Portability) -> Finding:
+    site, reason = case.site, str(stated.reason)
     remedy = refusal.remedy(site.name, site.lines, stated.remedy)
     remedy = f"{reason[0].upper()}{reason[1:]}. {remedy}"
     verdict: Verdict = "varies" if case.mode.warn_only else "raises"
@@ -279,6 +291,7 @@ def _without_row(case: _Case) -> _Judgement:
 
 #: The judgements, in the order in which they are asked. The last one always decides.
 _JUDGEMENTS: Sequence[Callable[[_Case], _Judgement]] = (
+    _by_platform,
     _by_own_decision,
     _by_guarantee,
     _by_rule,

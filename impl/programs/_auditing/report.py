@@ -11,7 +11,7 @@ from impl.programs._auditing import report_text
 Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
 
 #: The first entry of ``Report.as_dict()``: it changes when the form of the data does.
-SCHEMA = 1
+SCHEMA = 2
 #: The verdicts in the order of the report, with a heading each.
 _HEADINGS: dict[Verdict, str] = {
     "varies": "Varies from run to run",
@@ -70,6 +70,9 @@ class Report:
         equations: The number of equations that were looked at.
         level: The form that was read: "program", or "compiled" for the instructions that XLA made.
         notes: Sentences about faults that no finding shows.
+        engine: The name of the engine of ``portable``, which stands for float64 on the device; None
+            under another guarantee. Where the process has no GPU, and the audit names none, it is
+            the engine of a GPU whose float64 is fast.
     """
 
     device: str
@@ -78,6 +81,7 @@ class Report:
     equations: int
     level: str = "program"
     notes: tuple[str, ...] = ()
+    engine: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -99,6 +103,7 @@ class Report:
             "device": self.device,
             "level": self.level,
             "mode": self.mode,
+            "engine": self.engine,
             "ok": self.ok,
             "equations": self.equations,
             "notes": list(self.notes),
@@ -145,7 +150,8 @@ class Report:
 
     def _setting(self) -> str:
         read = ", as compiled" if self.level == "compiled" else ""
-        return f"On {self.device}, with {self.mode}{read}:"
+        by = f", by the engine {self.engine!r}" if self.engine else ""
+        return f"On {self.device}, with {self.mode}{by}{read}:"
 
     def _counts(self) -> str:
         noun = "instruction" if self.level == "compiled" else "equation"

@@ -121,7 +121,8 @@ def test_deterministic_is_the_ordered_path_on_the_rows_device():
     assert decision.on("tpu") == Action()
     assert decision.alerts == ()
     assert decision == Decision(
-        (("cpu", Action()), ("cuda", ordered), ("rocm", ordered)), elsewhere=Action()
+        (("cpu", Action()), ("cuda", ordered), ("rocm", ordered), ("tpu", Action())),
+        elsewhere=Action(),
     )
 
 
@@ -207,7 +208,8 @@ def test_what_a_profile_does_not_list_takes_the_path_of_our_own_profile(profile)
         decision = decide("silent", dtype="floating")
         assert decision.on("cuda") == Action("ordered", row="silent-cuda-deterministic")
         assert decision.on("cpu") == Action("ordered", row="silent-cpu-deterministic")
-        assert decision.on("tpu") == Action()
+        assert decision.on("tpu") == decision.on("cuda")
+        assert decision.on("metal") == Action()
         assert decision.of_derivatives == decision
         assert on_cuda("silent", dtype="integer").path == "atomic"
         memory = decide("memory", fill_uninitialized_memory=True)

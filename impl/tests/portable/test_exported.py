@@ -127,6 +127,17 @@ def test_products_with_elements_in_doubt_are_exported_with_unknown_sizes(x):
         assert_same(exported, program, x[:length])
 
 
+@pytest.mark.parametrize("engine", impl.testing.engines())
+def test_a_running_sum_of_a_bounded_unknown_length_is_refused(engine):
+    with (
+        impl.testing.engine(engine),
+        pytest.raises(RuntimeError, match=r"lax.cumsum of .* symbolic size is unknown"),
+    ):
+        of_any_length(lambda x: jnp.cumsum(x, 0), constraints=("n <= 64",))
+    with impl.testing.engine(engine):
+        of_any_length(lambda x: jnp.cumsum(x, 1))
+
+
 @pytest.mark.parametrize(
     ("function", "name"),
     [

@@ -151,7 +151,7 @@ def test_a_shape_can_be_audited_and_not_run():
         ({"schedules": 1}, ValueError, "'schedules' got 1; at least 2"),
         ({"schedules": 2.0}, TypeError, "'schedules' must be int, not float"),
         ({"level": "all"}, ValueError, "'level' got 'all'; allowed: 'off', 'audit', 'schedules'"),
-        ({"device": "tpu"}, ValueError, "'device' got 'tpu'"),
+        ({"device": "npu"}, ValueError, "'device' got 'npu'"),
     ],
 )
 def test_bad_arguments_are_refused(options, error, message):

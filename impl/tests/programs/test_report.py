@@ -166,6 +166,7 @@ def test_the_report_is_data():
         "device",
         "level",
         "mode",
+        "engine",
         "ok",
         "equations",
         "notes",

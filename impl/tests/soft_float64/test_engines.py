@@ -3,6 +3,8 @@
 Tests: impl._soft_float64.engines.
 """
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,3 +66,24 @@ def test_a_function_is_compiled_again_for_another_engine():
 def test_an_unknown_engine_is_named():
     with pytest.raises(ValueError, match=r"engine\(\): .*'name'"):
         testing.engine("float32")
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "name"),
+    [
+        ("cpu", None, "float64"),
+        ("cuda", None, "float64"),
+        ("cuda", "NVIDIA L40S", "int8"),
+        ("tpu", None, "integers"),
+    ],
+)
+def test_the_audit_names_the_engine_of_the_program(device, kind, name):
+    mesh = jax.sharding.use_abstract_mesh(testing._mesh(kind)) if kind else contextlib.nullcontext()
+    with mesh:
+        with impl.deterministic(guarantee="portable"):
+            report = impl.audit(jnp.sin, device=device)(X)
+        assert impl.audit(jnp.sin, device=device)(X).engine is None
+    assert report.engine == report.as_dict()["engine"] == name
+    first = report.text().splitlines()[0]
+    assert first == report.summary().splitlines()[0]
+    assert first.endswith(f"guarantee='portable'), by the engine {name!r}:")

@@ -1,6 +1,6 @@
 """The command that compiles programs for TPUs, with another command in place of the compiler.
 
-Tests: conformance.lab.compiled.tpu_child, conformance.lab.compiled.tpu_programs.
+Tests: conformance.lab.compiled.tpu_child, conformance.lab.compiled.small_programs.
 """
 
 import json
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.lab.compiled import tpu, tpu_child, tpu_programs
+from conformance.lab.compiled import small_programs, tpu, tpu_child
 
 FIGURES = {"operations": 7, "fusions": 1, "bytes": 64, "code": 512}
 RECORD = {
@@ -70,7 +70,7 @@ def test_a_report_keeps_what_it_has_of_other_programs(tmp_path, compiled, capsys
     assert tpu.main(["--only", "tanh", "--chips", "v6e", "--report", str(file)]) == 1
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["libtpu"] == "libtpu 1"
-    assert list(data["cases"]) == list(tpu_programs.PROGRAMS)
+    assert list(data["cases"]) == list(small_programs.PROGRAMS)
     assert data["cases"]["sum"]["v5e"] == {"status": "compiled", **RECORD}
     assert data["cases"]["sum"]["v6e"] == {"status": "not tried"}
     assert data["cases"]["tanh"]["v6e"]["status"] == "time limit"
@@ -101,12 +101,12 @@ def test_without_libtpu_it_says_what_to_install(monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["exponential", "product", "attention", "regression"])
 def test_the_programs_have_results(name):
-    function, arguments = tpu_programs.PROGRAMS[name]()
+    function, arguments = small_programs.PROGRAMS[name]()
     assert jax.tree.leaves(jax.eval_shape(function, *arguments))
 
 
 def test_the_step_of_the_example_has_the_shapes_of_its_state():
-    function, (state, words) = tpu_programs.PROGRAMS["example_portable"]()
+    function, (state, words) = small_programs.PROGRAMS["example_portable"]()
     after, loss = jax.eval_shape(function, state, words)
     assert [x.shape for x in jax.tree.leaves(after)] == [x.shape for x in jax.tree.leaves(state)]
     assert len(state[0]["blocks"]) == 1
@@ -136,7 +136,7 @@ def test_the_record_of_a_program():
 @pytest.mark.usefixtures("on_a_cpu")
 def test_a_check_that_sees_no_float_fails(monkeypatch):
     call = lambda: (lambda x: x + 1, (jax.ShapeDtypeStruct((4,), "int32"),))  # noqa: E731
-    monkeypatch.setattr(tpu_child.tpu_programs, "PROGRAMS", {"sum": call})
+    monkeypatch.setattr(tpu_child.small_programs, "PROGRAMS", {"sum": call})
     faults = tpu_child.record("sum", "v5e")["faults"]
     assert faults == ["the check finds no float in the plain program"]
 
@@ -156,7 +156,7 @@ def test_the_command_of_the_process_names_the_chips(capsys):
 
 def test_the_report_has_every_program_and_no_fault():
     data = json.loads(tpu.DATA.read_text(encoding="utf-8"))
-    assert list(data["cases"]) == list(tpu_programs.PROGRAMS)
+    assert list(data["cases"]) == list(small_programs.PROGRAMS)
     records = [record for chips in data["cases"].values() for record in chips.values()]
     assert {record["status"] for record in records} <= {
         *("compiled", "failed", "time limit", tpu.NOT_TRIED)

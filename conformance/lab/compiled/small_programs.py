@@ -1,4 +1,4 @@
-"""The programs that are compiled for TPUs: single operations, and steps of training.
+"""Programs for devices without float64 or with little: single operations, and steps of training.
 
 Their arrays are small, since XLA takes longest over a program, however long its arrays are.
 """
@@ -71,10 +71,15 @@ def _example(name: str) -> ModuleType:
     return module
 
 
-def _example_portable() -> Call:
-    """Returns the step of ``docs/examples/portable.py``, with one layer in place of two."""
+def example_portable(**sizes: int) -> Call:
+    """Returns the step of ``docs/examples/portable.py``, with one layer in place of two.
+
+    Args:
+        **sizes: Other sizes of the example, such as ``WIDTH``.
+    """
     example: Any = _example("portable")
-    example.LAYERS = 1
+    for name, size in {"LAYERS": 1, **sizes}.items():
+        setattr(example, name, size)
     weights = jax.eval_shape(example.initial, jax.random.key(0))
     words = _of(example.BATCH, example.LENGTH + 1, dtype=np.int32)
     return example.step, ((weights, weights, weights, _of()), words)
@@ -117,7 +122,7 @@ PROGRAMS: Mapping[str, Callable[[], Call]] = {
     "attention": _call(_attention, *(_of(2, 16, 8) for _ in range(3))),
     "regression": _call(_regression, _of(16, 8), _of(32, 16), _of(32, dtype=np.int32)),
     "example_resume": _example_resume,
-    "example_portable": _example_portable,
+    "example_portable": example_portable,
     "transformer": _step("transformer"),
     "mixed_precision": _step("mixed_precision"),
     "recurrent": _step("recurrent"),

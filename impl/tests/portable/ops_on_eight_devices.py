@@ -170,7 +170,9 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize(
-    "specs", [PRODUCTS[0], *(pytest.param(p, marks=pytest.mark.once) for p in PRODUCTS[1:])], ids=str
+    "specs",
+    [PRODUCTS[0], *(pytest.param(p, marks=pytest.mark.once) for p in PRODUCTS[1:])],
+    ids=str,
 )
 def test_a_product_over_three_axes(specs):
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))

@@ -1,12 +1,13 @@
-"""Plain JAX under XLA's deterministic flags, in a process of its own: flags hold for a process.
+"""Sides that run in a process with other flags of XLA, because flags hold for a process.
 
-The process makes the cases of a family as this one does, in the same order. For each case that is
-asked for, it runs the plain side, and answers with the milliseconds that a run took there.
+The process makes the cases of a family as this one does, in the same order. It runs sides of the
+case that is asked for, and answers with the milliseconds that a run took there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -36,19 +37,18 @@ class Server:
 
     Args:
         family: The name of the family.
-        side: The side of its cases that the process runs.
         setting: How its cases are chosen.
         flags: The flags of XLA.
     """
 
-    def __init__(self, family: str, side: str, setting: Setting, flags: str = FLAGS) -> None:
+    def __init__(self, family: str, setting: Setting, flags: str = FLAGS) -> None:
         environment = {
             **os.environ,
             "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
             # Both processes have arrays on the GPU.
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         }
-        words = [family, side, str(setting.times), str(int(setting.quick))]
+        words = [family, str(setting.times), str(int(setting.quick))]
         self._process = subprocess.Popen(  # noqa: S603  # it runs this module
             [sys.executable, "-m", __name__, *words],
             env=environment,
@@ -58,10 +58,15 @@ class Server:
         )
         self._flags = flags
 
-    def __call__(self, case: Case) -> Mapping[str, Side]:
-        """Returns the side that runs a case in the process, by name."""
-        self._ask(dict(case.about))
-        return {NAME: lambda: float(self._ask(None))}
+    def sides(self, about: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, Side]:
+        """Returns sides of a case that run in the process, by name.
+
+        Args:
+            about: The description of the case.
+            names: The name that each side has in the process, by its name here.
+        """
+        self._ask(dict(about))
+        return {name: functools.partial(self._ask, side) for name, side in names.items()}
 
     def close(self) -> None:
         """Ends the process."""
@@ -97,12 +102,12 @@ def of_family(name: str, family: ModuleType, setting: Setting) -> Iterator[Sides
     if side is None or on_cpu():
         yield _nowhere
         return
-    with contextlib.closing(Server(name, side, setting)) as server:
-        yield server
+    with contextlib.closing(Server(name, setting)) as server:
+        yield lambda case: server.sides(case.about, {NAME: side})
 
 
-def main(name: str, side: str, times: str, quick: str) -> None:
-    """Serves the cases of a family: a message with a case makes it, a message of null runs it."""
+def main(name: str, times: str, quick: str) -> None:
+    """Serves the cases of a family: a message with a case makes it, the name of a side runs it."""
     # The output of a program must not look like an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
     setting = Setting(int(times), quick == "1", None, memory_of_device())
@@ -110,13 +115,13 @@ def main(name: str, side: str, times: str, quick: str) -> None:
     cases: Iterator[Case] = family.cases(setting)
     chosen: Case | None = None
     for line in sys.stdin:
-        about = json.loads(line)
+        message = json.loads(line)
         milliseconds = 0.0
-        if about is not None:
-            chosen = next(case for case in cases if case.about == about)
+        if not isinstance(message, str):
+            chosen = next(case for case in cases if case.about == message)
         elif chosen is not None:
             start_time = time.perf_counter()
-            chosen.sides[side]()
+            chosen.sides[message]()
             milliseconds = (time.perf_counter() - start_time) * 1e3
         print(json.dumps(milliseconds), file=answers, flush=True)
 

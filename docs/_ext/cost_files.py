@@ -21,6 +21,8 @@ from conformance.lab.compiled.costs.case import label as in_short
 ROOT = Path(__file__).parents[2]
 #: The folder of the reports of benchmarks.
 RESULTS = ROOT / "conformance/benchmarks/results"
+#: The report of a CPU.
+OF_CPU = RESULTS / "cpu.json"
 #: The launches and bytes of calls, and of portable training steps, as compiled for a GPU.
 COUNTED = ROOT / "conformance/lab/compiled/costs.json"
 STEPS = ROOT / "conformance/lab/compiled/portable_steps.json"

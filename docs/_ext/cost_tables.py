@@ -2,6 +2,8 @@
 
 - ``cost-summary`` has a line for each part of a family of benchmarks: the median, the least and the
   greatest ratio of the ordered side to plain JAX.
+- ``cost-at-a-glance`` has the times of training programs, compiled and run under each guarantee,
+  on one device and on eight. README has a copy of it.
 - ``cost-of-gpu`` has a line for each kind of call that was compiled for a GPU.
 - ``measured-tables`` has every case behind them. Its lines name the tables: ``scatter-cpu`` is the
   family ``scatter`` of the report ``cpu.json``, with its pictures.
@@ -65,6 +67,28 @@ def of_benchmarks(path: Path) -> str:
     for (title, part), own in ratios.items():
         lines.append(f"| {title} | {part} | {len(own)} | {_spread(own)} |")
     return "\n".join(lines)
+
+
+def at_a_glance(path: Path) -> str:
+    """Returns the times of the training programs of a report under each guarantee, as Markdown.
+
+    A cell has milliseconds, and in brackets their ratio to plain JAX's.
+    """
+    report = Report.read(path)
+    family = report.families["portable"]
+    sides = [side for side in family.measurements[0].sides if side != family.base]
+    head = ["Program", "Devices", "Part", family.base, *(f"`{side}`" for side in sides)]
+    lines = [f"| {' | '.join(head)} |", "| --- | ---: | --- |" + " ---: |" * (len(sides) + 1)]
+    programs = {each.case["program"] for each in family.measurements if each.case["devices"] != "1"}
+    for each in family.measurements:
+        if each.case["program"] not in programs:
+            continue
+        times = {side: each.sides[side].median for side in (family.base, *sides)}
+        plain = times.pop(family.base)
+        cells = [each.case["program"], each.case["devices"], each.case["part"], f"{plain:,.0f}"]
+        cells += [f"{time:,.0f} ({time / plain:.1f})" for time in times.values()]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"Milliseconds, on {machine.line(report.environment)}."])
 
 
 def of_gpu(path: Path) -> str:
@@ -232,6 +256,14 @@ class CostSummary(MarkdownDirective):
         ]
 
 
+class CostAtAGlance(MarkdownDirective):
+    """The times of training programs under each guarantee, on a CPU."""
+
+    def run(self) -> list[nodes.Node]:
+        """Makes the table."""
+        return self.parsed(at_a_glance(cost_files.OF_CPU), cost_files.OF_CPU)
+
+
 class CostOfGpu(MarkdownDirective):
     """One table of the calls that were compiled for a GPU."""
 
@@ -266,6 +298,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
     app.setup_extension("conformance_tables")
     app.add_directive("cost-summary", CostSummary)
+    app.add_directive("cost-at-a-glance", CostAtAGlance)
     app.add_directive("cost-of-gpu", CostOfGpu)
     app.add_directive("measured-tables", MeasuredTables)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

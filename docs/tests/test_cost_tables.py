@@ -17,6 +17,22 @@ def test_each_family_of_a_report_has_a_table_and_pictures() -> None:
     assert tables["scatter-cpu"].pictures == ("bench-scatter-cpu", "bench-scatter-cpu-curve")
 
 
+def test_programs_on_one_device_and_on_eight_have_the_times_of_the_report() -> None:
+    table = cost_tables.at_a_glance(cost_files.OF_CPU)
+    report = json.loads(cost_files.OF_CPU.read_text(encoding="utf-8"))
+    measured = report["families"]["portable"]["measurements"]
+    (eight,) = (
+        each["sides"]
+        for each in measured
+        if each["case"] == {"program": "transformer", "devices": "8", "part": "run"}
+    )
+    ratio = eight["portable"]["median"] / eight["plain"]["median"]
+    assert re.search(rf"^\| transformer \| 8 \| run \|.*\({ratio:.1f}\) \|$", table, re.MULTILINE)
+    assert table.count("| transformer | ") == table.count("| ResNet block | ") == 4
+    # README shows the table too.
+    assert table in (cost_files.ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_calls_has_a_line_for_each_case() -> None:
     lines = list(cost_tables.every_case())
     cases = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]

@@ -1,11 +1,14 @@
 """The guarantee ``portable``: the cost of training steps and of scatters, and of compiling them.
 
 A transformer of width 256, a block of a ResNet, and scatters run in plain JAX, under the guarantee
-``run_to_run``, which is the mode's default, and under ``portable``.
+``run_to_run``, which is the mode's default, and under ``portable``. The programs that are trained
+also run with their batch over eight devices. On a machine with one CPU, another process stands for
+these: the CPU has as many devices there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,9 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import impl
 from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.flagged_process import Server
+from conformance.benchmarks.machine import on_cpu
 from conformance.benchmarks.sides import Scope, Side, run
 
 TITLE = "The guarantee portable, float32"
@@ -28,7 +35,10 @@ REMARKS = (
     "Transformer: 2 layers, width 256, 4 heads, length 64, batch 32, 128 words, a step of Adam.",
     "ResNet: the gradient of two convolutions with batch norm, 8 x 16 x 16 x 64.",
     "Compile: to trace, lower and compile with empty caches.",
+    "Eight devices of a CPU share its threads, and have a batch together.",
 )
+#: The most devices over which a batch is cut.
+DEVICES = 8
 
 WIDTH, HEADS, LAYERS, LENGTH, BATCH, WORDS = 256, 4, 2, 64, 32, 128
 #: Rows, the elements of a row, and the rows that these are added to.
@@ -46,16 +56,34 @@ SCOPES: Mapping[str, Scope] = {
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every program, on ``times`` batches or rows."""
-    for name, program in _programs(setting).items():
+    """Yields every program, on ``times`` batches or rows, and trained ones on several devices."""
+    devices = min(jax.device_count(), DEVICES)
+    for name, program in _programs(setting, devices).items():
         step, args = program
         compiled = {side: _compiled(scope, step, args) for side, scope in SCOPES.items()}
         steps = {side: run(each, *args) for side, each in compiled.items()}
-        yield Case({"program": name, "part": "run"}, steps, OURS)
+        yield Case(_about(name, devices, "run"), steps, OURS)
         compilations: dict[str, Side] = {
             side: functools.partial(_compiled, scope, step, args) for side, scope in SCOPES.items()
         }
-        yield Case({"program": name, "part": "compile"}, compilations, OURS, few=True)
+        yield Case(_about(name, devices, "compile"), compilations, OURS, few=True)
+    if devices < DEVICES and on_cpu():
+        yield from _cases_elsewhere(setting)
+
+
+def _cases_elsewhere(setting: Setting) -> Iterator[Case]:
+    """Yields the programs on several devices, whose sides run in a process that has these."""
+    flags = f"--xla_force_host_platform_device_count={DEVICES}"
+    name = __name__.rpartition(".")[2]
+    with contextlib.closing(Server(name, setting, flags)) as server:
+        for program in PROGRAMS:
+            for part in ("run", "compile"):
+                about = _about(program, DEVICES, part)
+                yield Case(about, server.sides(about, {s: s for s in SCOPES}), OURS, few=True)
+
+
+def _about(program: str, devices: int, part: str) -> dict[str, str]:
+    return {"program": program, "devices": str(devices), "part": part}
 
 
 def _compiled(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -65,13 +93,23 @@ def _compiled(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> 
         return jax.jit(step).lower(*args).compile()
 
 
-def _programs(setting: Setting) -> dict[str, Program]:
-    """Returns the programs and their arguments, by name."""
+def _programs(setting: Setting, devices: int) -> dict[str, Program]:
+    """Returns the programs and their arguments, by name; only those that are trained on several."""
     found = {name: program(setting.times) for name, program in PROGRAMS.items()}
+    if devices > 1:
+        return {name: (step, _shared(args, devices)) for name, (step, args) in found.items()}
     for rows, width, destinations in SCATTERS:
         name = f"{rows * setting.times:,} x {width} into {destinations:,}"
         found[name] = _scatter(rows * setting.times, width, destinations)
     return found
+
+
+def _shared(args: tuple[Any, ...], devices: int) -> tuple[Any, ...]:
+    """Returns the arguments of a program on several devices, which cut the last one, a batch."""
+    mesh = Mesh(np.array(jax.devices()[:devices]), ("data",))
+    whole, cut = (NamedSharding(mesh, spec) for spec in (P(), P("data")))
+    *others, batch = args
+    return *jax.device_put(others, whole), jax.device_put(batch, cut)
 
 
 def _transformer(times: int) -> Program:

@@ -59,6 +59,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
     monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
     monkeypatch.setattr(portable, "PROGRAMS", {})
+    monkeypatch.setattr(portable, "DEVICES", 1)
     monkeypatch.setattr(portable, "SCATTERS", ((300, 2, 5),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     monkeypatch.setattr(selection, "CURVE", (100,))
@@ -108,7 +109,7 @@ CASES = {
         for op, beside in (("cumsum", "own"), ("getitem", "JAX"))
         for work in ("call", "trace and lower")[: 2 if op == "cumsum" else 1]
     ],
-    "portable": ["300 x 2 into 5 | run", "300 x 2 into 5 | compile"],
+    "portable": ["300 x 2 into 5 | 1 | run", "300 x 2 into 5 | 1 | compile"],
     "elementary": ["exp | 100", "div | 100"],
     "scans": ["cumsum | 1 | 3,000", "cummax | 3 | 50", "cumsum | 1 | 100"],
     "scatter": [

@@ -51,6 +51,7 @@ def test_arrays_that_xla_partitions(rng):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.once
 def test_sums_over_the_devices_of_a_shard_map(rng):
     x, w = drawn(rng, 8, 6), drawn(rng, 6, 4)
 

@@ -73,7 +73,18 @@ def test_on_eight_devices(pytestconfig):
 
 
 @pytest.mark.parametrize("engine", OTHERS)
-@pytest.mark.parametrize("make", [of_model, of_image, of_rows, of_doubt, of_functions])
+@pytest.mark.parametrize(
+    "make",
+    [
+        # Another release lowers the same equations; rows and doubt have most kinds of them.
+        *(
+            pytest.param(each, marks=pytest.mark.once)
+            for each in (of_model, of_image, of_functions)
+        ),
+        of_rows,
+        of_doubt,
+    ],
+)
 def test_the_bits_do_not_depend_on_the_engine(rng, make, engine):
     function, arguments = make(rng)
     arguments = jax.tree.map(

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals import shardings
+from impl._core.spread import spread_with_zeros
 from impl._soft_float64 import arithmetic, words
 
 #: A function of two words.
@@ -74,11 +75,7 @@ def reduce_window_sum(
 
     XLA for a TPU needs minutes to compile a window reduction with a function of this size.
     """
-    edges = [
-        (low, high, apart - 1) for (low, high), apart in zip(padding, base_dilation, strict=True)
-    ]
-    if any(edge != (0, 0, 0) for edge in edges):
-        value = lax.pad(value, np.uint64(0), edges)
+    value = spread_with_zeros(value, padding, base_dilation)
     for axis, (size, stride, apart) in enumerate(
         zip(window_dimensions, window_strides, window_dilation, strict=True)
     ):
@@ -146,6 +143,6 @@ def scatter_add(
     combine = jax.make_jaxpr(arithmetic.add)(scalar, scalar)
     params |= {"update_jaxpr": combine.jaxpr, "update_consts": ()}
     # The partitioner would make a collective of ``add``.
-    whole = [shardings.whole(each) for each in (operand, indices, updates)]
+    whole = [shardings.whole(each, range(each.ndim)) for each in (operand, indices, updates)]
     result: jax.Array = equation.primitive.bind(*whole, **params)
     return result

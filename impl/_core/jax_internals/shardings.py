@@ -113,7 +113,7 @@ def without_sharding(value: jax.Array) -> jax.Array:
     return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
 
 
-def _hint(name: str, lower: Callable[[Any, Any], list[Any]]) -> Primitive:
+def _hint(name: str, lower: Callable[..., list[Any]]) -> Primitive:
     """Returns a primitive that returns its operand, and tells XLA's partitioner how to shard it.
 
     Args:
@@ -121,8 +121,8 @@ def _hint(name: str, lower: Callable[[Any, Any], list[Any]]) -> Primitive:
         lower: Its lowering rule.
     """
     primitive = Primitive(name)
-    primitive.def_abstract_eval(lambda aval: aval)
-    primitive.def_impl(lambda value: value)
+    primitive.def_abstract_eval(lambda aval, **_: aval)
+    primitive.def_impl(lambda value, **_: value)
     batching.defvectorized(primitive)
     mlir.register_lowering(primitive, lower)
     return primitive
@@ -155,18 +155,24 @@ def cut_as_the_operands(product: jax.Array) -> jax.Array:
     return cut
 
 
-def _whole_on_each_device(context: Any, value: Any) -> list[Any]:
+def _whole_on_each_device(context: Any, value: Any, axes: Sequence[int]) -> list[Any]:
     if is_local(context) or devices_of(context) == 1:
         return [value]
-    return [whole_along(context, value, range(value.type.rank))]
+    return [whole_along(context, value, axes)]
+
+
+def _whole_of_a_batch(values: Any, dimensions: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+    (value,), (batch,) = values, dimensions
+    return whole(value, [axis + (axis >= batch) for axis in axes]), batch
 
 
 _whole_p = _hint("samebits_whole", _whole_on_each_device)
+batching.primitive_batchers[_whole_p] = _whole_of_a_batch
 
 
-def whole(value: jax.Array) -> jax.Array:
-    """Returns an array whose axes XLA's partitioner does not shard."""
-    result: jax.Array = _whole_p.bind(value)
+def whole(value: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Returns an array of which XLA's partitioner does not shard some axes."""
+    result: jax.Array = _whole_p.bind(value, axes=tuple(axes))
     return result
 
 

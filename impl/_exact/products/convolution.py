@@ -37,6 +37,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import in_any_order
+from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair, stages
 from impl._exact.nearest.reductions import sum_of_squares
@@ -308,7 +309,7 @@ def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
         return lax.expand_dims(lax.reduce_sum(sums, axes), axes)
     # Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
     window = call.window
-    spread = taps.spread_with_zeros(
+    spread = spread_with_zeros(
         sums, [(0, 0), *window.padding, (0, 0)], [1, *window.lhs_dilation, 1]
     )
     found: jax.Array = lax.reduce_window(
@@ -395,7 +396,7 @@ def _window(
         sizes[d], steps[d] = (call.taps[i] - 1) * window.rhs_dilation[i] + 1, window.rhs_dilation[i]
     strides = lax.broadcast_in_dim(np.array(window.strides, np.int32), at.shape, (1,))
     met = lax.gather(
-        taps.spread_with_zeros(lhs, padding, dilation),
+        spread_with_zeros(lhs, padding, dilation),
         lax.concatenate([*start.values(), lax.mul(at, strides)], 1),
         lax.GatherDimensionNumbers(
             offset_dims=tuple(range(1, 1 + len(offsets))),

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
 from impl._exact.products.dot_general import plain_product
 
@@ -70,32 +71,6 @@ def convolve(
     result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
     batch, number, outputs, *_ = result.shape
     return lax.reshape(result, (batch, number * outputs, *positions)), depth
-
-
-def spread_with_zeros(
-    value: jax.Array, padding: Sequence[tuple[int, int]], apart: Sequence[int]
-) -> jax.Array:
-    """Returns an array with zeros between its elements, and then at its borders.
-
-    Dilation, padding and cropping are three steps, since XLA's partitioner aborts at an interior
-    padding that crops.
-
-    Args:
-        value: The array.
-        padding: The low and the high padding of each dimension; negative ones crop.
-        apart: The distance of neighbours in each dimension.
-    """
-    zero = lax.full((), 0, value.dtype)
-    if any(step > 1 for step in apart):
-        value = lax.pad(value, zero, [(0, 0, step - 1) for step in apart])
-    if any(edge > 0 for edges in padding for edge in edges):
-        value = lax.pad(value, zero, [(max(low, 0), max(high, 0), 0) for low, high in padding])
-    if any(edge < 0 for edges in padding for edge in edges):
-        starts = [max(-low, 0) for low, _ in padding]
-        cut = [max(-high, 0) for _, high in padding]
-        ends = [size - less for size, less in zip(value.shape, cut, strict=True)]
-        value = lax.slice(value, starts, ends)
-    return value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from jax import lax
 from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
+from impl._core.spread import spread_with_zeros
 
 #: The greatest number of elements of a window for which the taps are unrolled. XLA compiles a few
 #: hundred taps for minutes, so that more taps are a loop.
@@ -64,8 +65,7 @@ class Pool:
 
     def dilated(self, values: jax.Array) -> jax.Array:
         """Returns values of windows with zeros between them, as far apart as the windows are."""
-        zero = jnp.zeros((), values.dtype)
-        return lax.pad(values, zero, [(0, 0, stride - 1) for stride in self.strides])
+        return spread_with_zeros(values, [(0, 0)] * values.ndim, self.strides)
 
 
 def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:

@@ -29,6 +29,7 @@ from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.numerics import fence
 from impl._core.shard_axes import vary_like
+from impl._core.spread import spread_with_zeros
 from impl._exact.nearest.any_sums import rounded_sums
 from impl._exact.nearest.sums import Sums
 from impl._exact.sums import pool_choices
@@ -63,9 +64,7 @@ def reduce_window_sum(
         A sum for each window, of the dtype of ``x``.
     """
     windows = _Windows(tuple(window_dimensions), tuple(window_strides), tuple(window_dilation))
-    zero = lax.full((), 0, x.dtype)
-    sides = zip(padding, base_dilation, strict=True)
-    padded = lax.pad(x, zero, [(low, high, apart - 1) for (low, high), apart in sides])
+    padded = spread_with_zeros(x, padding, base_dilation)
     outputs = windows.outputs(padded.shape)
     if 0 in outputs or padded.size == 0:
         return lax.full(outputs, 0, x.dtype)

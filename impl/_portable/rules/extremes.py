@@ -12,6 +12,7 @@ and for a negative float the bit pattern with all other bits flipped (M. Herf, "
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
+from impl._core.spread import spread
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
 from impl._portable.rules._floats import operation, working, zero_where
@@ -137,14 +139,25 @@ def _running_extreme(
 
 
 def _extreme_of_windows(
-    function: Compute, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+    function: Compute,
+    sign: int,
+    value: jax.Array,
+    *,
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    flushes: bool,
+    **params: Any,
 ) -> jax.Array:
     """Returns the greatest or lowest elements of windows: ``function`` is of two elements."""
     (wide,) = working((value,), flushes=flushes)
     bits = _ordered_bits(sign, wide)
     limits = jnp.iinfo(bits.dtype)
     border = limits.min if sign > 0 else limits.max
-    extremes = lax.reduce_window(bits, bits.dtype.type(border), function, **params)
+    least = bits.dtype.type(border)
+    if any(step > 1 for step in base_dilation):
+        bits = spread(bits, least, padding, base_dilation)
+        padding = [(0, 0)] * bits.ndim
+    extremes = lax.reduce_window(bits, least, function, padding=padding, **params)
     # A window that has only borders gives an infinity, not a NaN.
     infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
     extremes = function(extremes, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))

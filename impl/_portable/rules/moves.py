@@ -21,6 +21,7 @@ from jax import lax
 from impl._core.jax_internals import Primitive, shardings
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._core.numerics import fence
+from impl._core.spread import spread
 from impl._lowerings import _partitioning
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
@@ -127,6 +128,14 @@ def _at(value: jax.Array, indices: Any, axis: int) -> jax.Array:
     return lax.gather(value, indices[:, None], numbers, sizes, mode="promise_in_bounds")
 
 
+def _pad(
+    value: jax.Array, fill: jax.Array, *, padding_config: Sequence[Sequence[int]], devices: float
+) -> jax.Array:
+    del devices
+    edges = [(low, high) for low, high, _ in padding_config]
+    return spread(value, fill, edges, [between + 1 for *_, between in padding_config])
+
+
 def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float) -> list[jax.Array]:
     ends = [int(end) for end in np.cumsum(sizes)]
     starts, limits = [0] * value.ndim, [*value.shape]
@@ -168,7 +177,7 @@ rule(
 rule("gather", moves=_gather, linear=FIRST, sharding=sharding_rules.gather)
 rule(
     "pad",
-    moves=_primitive(lax.pad_p),
+    moves=_as_bits(_pad),
     is_windowed=True,
     merges_borders=PADDINGS_ARE_MERGED,
     linear=ALL,

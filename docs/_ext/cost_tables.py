@@ -88,7 +88,10 @@ def at_a_glance(path: Path) -> str:
         cells = [each.case["program"], each.case["devices"], each.case["part"], f"{plain:,.0f}"]
         cells += [f"{time:,.0f} ({time / plain:.1f})" for time in times.values()]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"Milliseconds, on {machine.line(report.environment)}."])
+    where = machine.line(report.environment)
+    return "\n".join(
+        [*lines, "", f"Milliseconds, in brackets as a multiple of plain JAX's, on {where}."]
+    )
 
 
 def of_gpu(path: Path) -> str:

@@ -79,7 +79,8 @@ def _cases_elsewhere(setting: Setting) -> Iterator[Case]:
         for program in PROGRAMS:
             for part in ("run", "compile"):
                 about = _about(program, DEVICES, part)
-                yield Case(about, server.sides(about, {s: s for s in SCOPES}), OURS, few=True)
+                sides = server.sides(about, {side: side for side in SCOPES})
+                yield Case(about, sides, OURS, few=part == "compile")
 
 
 def _about(program: str, devices: int, part: str) -> dict[str, str]:

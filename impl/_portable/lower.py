@@ -87,7 +87,7 @@ def _prepared(
         params = record.params(context, params)
     if record.merges_borders and _partitioning.is_partitioned(context):
         operands = (_with_own_border(context, operands[0]), *operands[1:])
-    if record.moves is not None and shared.is_shared(context):
+    if record.moves and shared.is_shared(context, of_integers=record.moves_integers):
         return _moved(record, record.moves, context, operands, params)
     portability = classes.class_of(record.name, (*context.avals_in, *context.avals_out), params)
     if record.name == exported.NAME and portability is not None:

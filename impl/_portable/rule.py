@@ -99,6 +99,7 @@ class Rule:
         merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
+        moves_integers: Whether ``moves`` is for integers too, which XLA's partitioner changes.
         linear: The operands that the operation is linear in, together: a sum over devices passes to
             them. ``either`` stands for a product, which is linear in one operand if all devices
             have the other. ``each`` stands for an operation that returns all of its operands in
@@ -125,6 +126,7 @@ class Rule:
     is_windowed: bool = False
     merges_borders: bool = False
     moves: Compute | None = None
+    moves_integers: bool = False
     linear: Positions | Literal["each", "either"] = ()
     over_devices: Compute | None = None
     sharding: Callable[[Any, Sequence[Sharding]], list[Sharding]] | None = None

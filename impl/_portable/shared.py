@@ -19,9 +19,16 @@ from impl._core.jax_internals import shardings
 from impl._lowerings import _partitioning
 
 
-def is_shared(context: Any) -> bool:
-    """Returns whether several devices may share the floats of an equation's first operand."""
+def is_shared(context: Any, *, of_integers: bool = False) -> bool:
+    """Returns whether several devices may share the floats of an equation's first operand.
+
+    Args:
+        context: The context of a lowering rule.
+        of_integers: Whether integers and truth values count too.
+    """
     dtype = context.avals_in[0].dtype
+    if of_integers and (jnp.issubdtype(dtype, jnp.integer) or dtype == jnp.bool_):
+        return _partitioning.is_partitioned(context)
     if not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits < _partitioning.NARROWEST:
         return False
     return _partitioning.is_partitioned(context)

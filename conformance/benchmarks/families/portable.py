@@ -3,7 +3,12 @@
 A transformer of width 256, a block of a ResNet, and scatters run in plain JAX, under the guarantee
 ``run_to_run``, which is the mode's default, and under ``portable``. The programs that are trained
 also run with their batch over eight devices. On a machine with one CPU, another process stands for
-these: the CPU has as many devices there.
+these: the CPU has as many devices there. A case is a line of the table, with a side in each scope::
+
+    | program     | devices | part    | plain | run_to_run | portable    |
+    | transformer | 8       | compile | 2,000 | 2,000      | 15,000 (7.5) |
+
+The numbers are made up.
 """
 
 from __future__ import annotations

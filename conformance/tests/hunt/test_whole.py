@@ -19,7 +19,7 @@ from conformance.hunt.tokens import TOKENS
 from conformance.tests.hunt.examples import chain
 
 pytestmark = pytest.mark.once
-SHARED = Setting("jit", 0, (2,), "shard_map", check_vma=True, specs=((("a",), ()),))
+SHARED = Setting("jit", 0, (1,), "shard_map", check_vma=True, specs=((("a",), ()),))
 
 
 class _Here:

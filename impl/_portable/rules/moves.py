@@ -178,6 +178,7 @@ rule("gather", moves=_gather, linear=FIRST, sharding=sharding_rules.gather)
 rule(
     "pad",
     moves=_as_bits(_pad),
+    moves_integers=True,
     is_windowed=True,
     merges_borders=PADDINGS_ARE_MERGED,
     linear=ALL,

@@ -164,6 +164,19 @@ def test_an_array_with_zeros_between_its_elements(count):
         np.testing.assert_array_equal(found, jax.lax.pad(x, 0.0, [(0, 0, 2), (1, 0, 1)]))
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.bool_])
+def test_integers_with_others_between_them(dtype):
+    x = np.arange(1, 9).astype(dtype)
+    mesh = Mesh(np.array(jax.devices()[:3]), ("d",))
+
+    def padded(x):
+        return jax.lax.pad(x, np.zeros((), dtype), [(0, 0, 1)])
+
+    with impl.deterministic(guarantee="portable"):
+        found = after(NamedSharding(mesh, P("d")), padded)(x)
+    np.testing.assert_array_equal(found, padded(x))
+
+
 def test_a_dilated_convolution_whose_taps_are_cut():
     # Float64 does not decide the rounding of the last element, so its terms are gathered again.
     image = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)

@@ -123,3 +123,5 @@ def test_sums_that_the_platform_orders_are_read_from_a_lowered_text():
     assert any("sums are rounded" in line for line in total)
     with impl.deterministic(guarantee="portable"):
         assert worker._varying(lambda x: x.sum(0), arguments) == []
+        products = worker._varying(lambda x: x.at[np.array([0, 0])].multiply(x[:2]), arguments)
+    assert products == []

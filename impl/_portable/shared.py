@@ -27,11 +27,11 @@ def is_shared(context: Any, *, of_integers: bool = False) -> bool:
         of_integers: Whether integers and truth values count too.
     """
     dtype = context.avals_in[0].dtype
-    if of_integers and (jnp.issubdtype(dtype, jnp.integer) or dtype == jnp.bool_):
-        return _partitioning.is_partitioned(context)
-    if not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits < _partitioning.NARROWEST:
-        return False
-    return _partitioning.is_partitioned(context)
+    if jnp.issubdtype(dtype, jnp.inexact):
+        counts = jnp.finfo(dtype).bits >= _partitioning.NARROWEST
+    else:
+        counts = of_integers and (jnp.issubdtype(dtype, jnp.integer) or dtype == jnp.bool_)
+    return counts and _partitioning.is_partitioned(context)
 
 
 def devices_of(context: Any) -> float:

@@ -23,7 +23,7 @@ def capability(name: str) -> str:
     """Returns the compute capability of a GPU, such as "8.9".
 
     Raises:
-        ValueError: There is none of this name.
+        ValueError: No GPU has this name.
     """
     fields = re.search(
         r"cuda_compute_capability \{ major: (\d+)(?: minor: (\d+))?", description(name)
@@ -37,7 +37,7 @@ def description(name: str) -> str:
     """Returns the description of a GPU.
 
     Raises:
-        ValueError: There is none of this name.
+        ValueError: No GPU has this name.
     """
     if name not in NAMES:
         raise ValueError(f"no GPU {name!r}; there are {', '.join(map(repr, NAMES))}")

@@ -13,8 +13,8 @@ one of two ways, and both have to leave both scans::
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, TypeVar
 
 from impl._core.jax_internals import jaxprs
 from impl._portable.carried_sums import steps
@@ -41,31 +41,19 @@ class Factors:
     along: tuple[Along, ...] = ()
 
 
-def states(scope: Scope, node: Node | None) -> list[tuple[Total, Atom]]:
+#: An operation that adds, with the variable of its state.
+State: TypeAlias = tuple[Total, Atom]
+_Part = TypeVar("_Part")
+
+
+def states(scope: Scope, node: Node | None) -> list[State]:
     """Returns each operation that adds in a node, with the variable of its state in a body.
 
     Args:
         scope: The body.
         node: A node of its plan.
     """
-    if node is None:
-        return []
-    if isinstance(node, Total):
-        state = jaxprs.variable(steps.state_type(node.aval))
-        operands = [scope.level, *node.equation.invars]
-        scope.added.append(steps.equation(node.equation, operands, state, node.options))
-        return [(node, state)]
-    if isinstance(node, Linear):
-        return [pair for part in node.parts.values() for pair in states(scope, part)]
-    found = []
-    for index, part in enumerate(node.parts):
-        for total, inner in states(node.nest.scopes[index], part):
-            length = node.nest.bodies[index].length if node.is_stacked else None
-            out = jaxprs.variable(steps.type_of_all(inner.aval, length))
-            how: Any = "carried" if node.is_carried else "state"
-            node.nest.outputs.append(Output(index, inner, out, how))
-            found.append((total, out))
-    return found
+    return _of_each(scope, node, _state, _state_outside)
 
 
 def factors(scope: Scope, node: Node | None) -> list[Factors]:
@@ -75,22 +63,60 @@ def factors(scope: Scope, node: Node | None) -> list[Factors]:
         scope: The body.
         node: A node of its plan.
     """
+    return _of_each(scope, node, _factors, _factors_outside)
+
+
+def _of_each(
+    scope: Scope,
+    node: Node | None,
+    inside: Callable[[Scope, Total], _Part],
+    outside: Callable[[Scope, Inner, int, _Part], _Part],
+) -> list[_Part]:
+    """Returns the parts of all operations that add in a node.
+
+    Args:
+        scope: The body of the node.
+        node: A node of its plan.
+        inside: Returns the part of an operation, as variables of the operation's own body.
+        outside: Returns a part of a body of an equation, which a number names, as variables of the
+            body around the equation.
+    """
     if node is None:
         return []
     if isinstance(node, Total):
-        atoms = [None if scope.is_zero(atom) else atom for atom in node.equation.invars]
-        return [Factors(node, atoms)]
+        return [inside(scope, node)]
     if isinstance(node, Linear):
-        return [each for part in node.parts.values() for each in factors(scope, part)]
+        return [
+            each for part in node.parts.values() for each in _of_each(scope, part, inside, outside)
+        ]
     return [
-        _outside(scope, node, index, each)
+        outside(scope, node, index, each)
         for index, part in enumerate(node.parts)
-        for each in factors(node.nest.scopes[index], part)
+        for each in _of_each(node.nest.scopes[index], part, inside, outside)
     ]
 
 
-def _outside(scope: Scope, node: Inner, index: int, inner: Factors) -> Factors:
-    """Returns factors of a body of an equation as variables of the body around the equation."""
+def _state(scope: Scope, total: Total) -> State:
+    state = jaxprs.variable(steps.state_type(total.aval))
+    operands = [scope.level, *total.equation.invars]
+    scope.added.append(steps.equation(total.equation, operands, state, total.options))
+    return total, state
+
+
+def _state_outside(_: Scope, node: Inner, index: int, inner: State) -> State:
+    total, variable = inner
+    length = node.nest.bodies[index].length if node.is_stacked else None
+    out = jaxprs.variable(steps.type_of_all(variable.aval, length))
+    how: Literal["carried", "state"] = "carried" if node.is_carried else "state"
+    node.nest.outputs.append(Output(index, variable, out, how))
+    return total, out
+
+
+def _factors(scope: Scope, total: Total) -> Factors:
+    return Factors(total, [None if scope.is_zero(atom) else atom for atom in total.equation.invars])
+
+
+def _factors_outside(scope: Scope, node: Inner, index: int, inner: Factors) -> Factors:
     atoms = [None if atom is None else _output(node.nest, index, atom) for atom in inner.atoms]
     atoms = [None if atom is None or scope.is_zero(atom) else atom for atom in atoms]
     if node.nest.bodies[index].runs != "loop":

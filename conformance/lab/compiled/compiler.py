@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def compile_call(
 
     Args:
         function: The function to compile.
-        inputs: Its arguments: arrays, or shapes and dtypes.
+        inputs: Its arguments: trees of arrays, or of shapes and dtypes.
         target: The name of the GPU.
         options: XLA's compiler options.
 
@@ -102,12 +102,12 @@ def compile_call(
     """
     mesh = mesh_of(target)
     sharding = NamedSharding(mesh, PartitionSpec())
-    shapes = [
-        jax.ShapeDtypeStruct(
-            array.shape, jax.dtypes.canonicalize_dtype(array.dtype), sharding=sharding
-        )
-        for array in inputs
-    ]
+
+    def shape_of(array: Any) -> jax.ShapeDtypeStruct:
+        dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+        return jax.ShapeDtypeStruct(array.shape, dtype, sharding=sharding)
+
+    shapes = jax.tree.map(shape_of, inputs)
     with jax.set_mesh(mesh), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Under warn_only, alerts are warnings.
         lowered = jax.jit(function).trace(*shapes).lower()
@@ -116,6 +116,31 @@ def compile_call(
     folder.mkdir()
     compiled = lowered.compile(compiler_options=dict(options))
     return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
+
+
+def counted(cases: Iterable[tuple[str, Any, Iterable[str]]]) -> tuple[dict[str, Any], int]:
+    """Prints the counts of cases, each when it is compiled, and then all problems.
+
+    Args:
+        cases: Compiles a case when it is asked for the next one: yields the name of the case, its
+            counts, and its problems.
+
+    Returns:
+        The counts by name, and the exit status: 0; 1 if a case has problems; 2 if nothing can be
+        compiled here.
+    """
+    known: dict[str, Any] = {}
+    problems: list[str] = []
+    with prepared() as is_able:
+        if not is_able:
+            return {}, 2
+        for name, counts, found in cases:
+            known[name] = counts
+            problems += found
+            print(f"{name}: {counts}", flush=True)
+    for problem in problems:
+        print(f"FAILED {problem}")
+    return known, int(bool(problems))
 
 
 def _read_kernels(folder: Path) -> dict[str, str]:

@@ -22,11 +22,9 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import jax
 
 import impl
 from conformance.lab.compiled import ENGINE_TARGETS, compiler, launches, small_programs
@@ -68,14 +66,9 @@ def compiled(name: str, target: str, engine: str | None) -> tuple[dict[str, int]
         engine: The engine; None for the mode off.
     """
     function, arguments = PROGRAMS[name]()
-    leaves, form = jax.tree.flatten(arguments)
-
-    def call(*arrays: Any) -> Any:
-        return function(*jax.tree.unflatten(form, arrays))
-
     scope = impl.testing.engine(engine) if engine else contextlib.nullcontext()
     with scope, impl.deterministic(engine is not None, guarantee="portable" if engine else None):
-        code = compiler.compile_call(call, tuple(leaves), target, compiler.NO_AUTOTUNING)
+        code = compiler.compile_call(function, arguments, target, compiler.NO_AUTOTUNING)
     counts = records.side_data(launches.account_of(code.hlo))
     if engine is None:
         return counts, []
@@ -119,22 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", action="append", choices=ENGINE_TARGETS, help="default: all")
     parser.add_argument("--write", action="store_true", help=f"write {DATA.name}")
     options = parser.parse_args(arguments)
-    cases: dict[str, Any] = {}
-    problems: list[str] = []
-    with compiler.prepared() as is_able:
-        if not is_able:
-            return 2
+
+    def cases() -> Iterator[tuple[str, Any, list[str]]]:
         for target in options.target or ENGINE_TARGETS:
             for name in options.names or PROGRAMS:
-                counts, found = case(name, target)
-                cases[f"{name} for {target}"] = counts
-                problems += found
-                print(f"{name} for {target}: {counts}", flush=True)
+                label = f"{name} for {target}"
+                counts, problems = case(name, target)
                 if options.write:
-                    write(cases)
-    for problem in problems:
-        print(f"FAILED {problem}")
-    return int(bool(problems))
+                    write({label: counts})
+                yield label, counts, problems
+
+    return compiler.counted(cases())[1]
 
 
 if __name__ == "__main__":

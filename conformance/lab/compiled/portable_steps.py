@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import jax
 
 import impl
 from conformance.lab.compiled import TARGETS, compiler, launches
@@ -39,13 +37,8 @@ def compiled(name: str, target: str, *, plain: bool) -> tuple[dict[str, int], li
         plain: Whether to leave the mode off.
     """
     state, batch, step = programs.PROGRAMS[name]()
-    leaves, form = jax.tree.flatten((state, batch))
-
-    def call(*arrays: Any) -> Any:
-        return step(*jax.tree.unflatten(form, arrays))
-
     with impl.deterministic(not plain, guarantee=None if plain else "portable"):
-        code = compiler.compile_call(call, tuple(leaves), target, compiler.NO_AUTOTUNING)
+        code = compiler.compile_call(step, (state, batch), target, compiler.NO_AUTOTUNING)
     return records.side_data(launches.account_of(code.hlo)), faults(code)
 
 
@@ -70,25 +63,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", choices=TARGETS, default=TARGET)
     parser.add_argument("--write", action="store_true", help=f"write {DATA.name}")
     options = parser.parse_args(arguments)
-    cases: dict[str, Any] = {}
-    problems: list[str] = []
-    with compiler.prepared() as is_able:
-        if not is_able:
-            return 2
+
+    def cases() -> Iterator[tuple[str, Any, list[str]]]:
         for name in options.names or PROGRAMS:
             plain, faults_of_plain = compiled(name, options.target, plain=True)
             portable, faults_of_step = compiled(name, options.target, plain=False)
             if not faults_of_plain:
                 faults_of_step.append("the check finds no fault in the plain step, which has many")
-            problems += [f"{name}: {fault}" for fault in faults_of_step]
-            cases[name] = {"plain": plain, "portable": portable}
-            print(f"{name}: {cases[name]}", flush=True)
-    for problem in problems:
-        print(f"FAILED {problem}")
-    if options.write:
-        text = records.text_of({**records.about(options.target), "cases": cases})
+            sides = {"plain": plain, "portable": portable}
+            yield name, sides, [f"{name}: {fault}" for fault in faults_of_step]
+
+    known, status = compiler.counted(cases())
+    if options.write and known:
+        text = records.text_of({**records.about(options.target), "cases": known})
         DATA.write_text(text, encoding="utf-8")
-    return int(bool(problems))
+    return status
 
 
 if __name__ == "__main__":

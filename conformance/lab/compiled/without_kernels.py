@@ -118,23 +118,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", choices=TARGETS, default=TARGET)
     parser.add_argument("--write", action="store_true", help=f"write {DATA.name}")
     options = parser.parse_args(arguments)
-    counted: dict[str, Any] = {}
-    problems: list[str] = []
     known = cases()
-    with compiler.prepared() as is_able:
-        if not is_able:
-            return 2
+
+    def counts() -> Iterator[tuple[str, Any, list[str]]]:
         for name in options.names or REPLACEMENTS:
-            counts, found = measured(known[name], options.target)
-            counted[name] = {"replacement": REPLACEMENTS[name], **counts}
-            problems += found
-            print(f"{name}: {counted[name]}", flush=True)
-    for problem in problems:
-        print(f"FAILED {problem}")
-    if options.write:
+            sides, problems = measured(known[name], options.target)
+            yield name, {"replacement": REPLACEMENTS[name], **sides}, problems
+
+    counted, status = compiler.counted(counts())
+    if options.write and counted:
         text = records.text_of({**records.about(options.target), "cases": counted})
         DATA.write_text(text, encoding="utf-8")
-    return int(bool(problems))
+    return status
 
 
 if __name__ == "__main__":

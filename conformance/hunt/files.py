@@ -171,12 +171,11 @@ def _body(finding: Finding) -> str:
     if finding.kind == "audit":
         if finding.mark == "varying":
             return (
-                "from conformance.lab.portable import code\n\n"
+                "from conformance.hunt.worker import varying\n\n"
                 "        function, arguments, _ = first()\n"
-                "        module = jax.jit(function).lower(*arguments).compiler_ir()\n"
-                "        print(*code.violations(module, 'cpu'), sep='\\n')\n"
-                "        is_safe = not code.violations(module, 'cpu')\n"
-                "        return impl.audit(function)(*arguments).ok and not is_safe"
+                "        lines = varying(function, arguments)\n"
+                "        print(*lines, sep='\\n')\n"
+                "        return impl.audit(function)(*arguments).ok and bool(lines)"
             )
         return (
             "function, arguments, _ = first()\n"
@@ -199,10 +198,9 @@ def _body(finding: Finding) -> str:
     if finding.kind == "growth":
         return (
             "function, arguments, _ = first()\n"
-            "        sizes = [lowered_text(deeper(function, n, with_gradient=GRADIENT), arguments)"
-            ".count(' = ') for n in (2, 4, 8)]\n"
-            "        print(sizes)\n"
-            "        return sizes[2] - sizes[1] > 2.5 * (sizes[1] - sizes[0]) + 10"
+            "        numbers = operations(function, arguments, with_gradient=GRADIENT)\n"
+            "        print(numbers)\n"
+            "        return grows(numbers)"
         ).replace("GRADIENT", str(whole.has_gradient(finding.program)))
     if finding.kind == "gradient":
         return (

@@ -14,7 +14,7 @@ class Finding:
     """A fault, with the program that shows it.
 
     Attributes:
-        kind: Its kind, as in the table of this module.
+        kind: Its kind, as in the table of ``conformance.hunt.checks``.
         program: The program.
         setting: The setting that differs from ``BASE``, or in which the program fails.
         detail: A sentence, a message, or the numbers of results.

@@ -104,6 +104,23 @@ def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
     return gradient if with_gradient else lambda *own: total(list(own))
 
 
+#: The numbers of calls whose lowered texts are compared.
+DEPTHS = (2, 4, 8)
+
+
+def operations(function: Function, arguments: Sequence[Any], *, with_gradient: bool) -> list[int]:
+    """Returns the number of operations of ``deeper`` programs, one for each of ``DEPTHS``."""
+    programs = (deeper(function, count, with_gradient=with_gradient) for count in DEPTHS)
+    # Each operation of a lowered text has a line of its own.
+    return [lowered_text(each, arguments).count(" = ") for each in programs]
+
+
+def grows(numbers: Sequence[int]) -> bool:
+    """Returns whether four further calls add much more operations than twice what two calls add."""
+    least, middle, most = numbers
+    return most - middle > 2.5 * (middle - least) + 10
+
+
 def without_guarantee(function: Function) -> Function:
     """Returns a function that is called in a scope without a guarantee."""
 

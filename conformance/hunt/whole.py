@@ -12,19 +12,17 @@ lowered text whose operations grow in proportion::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conformance.hunt.crew import Crew
 from conformance.hunt.finding import Finding
+from conformance.hunt.prelude import DEPTHS, grows
 from conformance.hunt.program import Array, Program, unpacked
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.tokens import TOKENS
 
-#: The numbers of calls whose lowered texts are compared.
-DEPTHS = (2, 4, 8)
 #: The most equations of a program that is called so often.
 _LONG = 3
 #: The greatest noise of a derivative that is judged, and how far one may be from float64's: a
@@ -131,21 +129,15 @@ def of_growth(crew: Crew, program: Program) -> Finding | None:
     """Returns a finding if the lowered program grows faster than the number of its equations."""
     if program.derivative != "none" or len(program.equations) > _LONG:
         return None
-    asks: dict[str, Any] = {"depths": list(DEPTHS), "gradient": has_gradient(program)}
-    sizes = crew.run(program, BASE, ("growth",), **asks).get("growth")
-    if sizes is None or not _grows(sizes):
+    gradient = has_gradient(program)
+    sizes = crew.run(program, BASE, ("growth",), gradient=gradient).get("growth")
+    if sizes is None or not grows(sizes):
         return None
-    plain = crew.run(program, BASE, ("growth",), plain=True, **asks).get("growth")
-    if plain is None or _grows(plain):
+    plain = crew.run(program, BASE, ("growth",), plain=True, gradient=gradient).get("growth")
+    if plain is None or grows(plain):
         return None
     detail = f"{DEPTHS} calls have {sizes} operations, and {plain} in plain JAX"
     return Finding("growth", program, BASE, detail)
-
-
-def _grows(sizes: Sequence[int]) -> bool:
-    """Returns whether four further calls add much more than twice what two calls added."""
-    least, middle, most = sizes
-    return most - middle > 2.5 * (middle - least) + 10
 
 
 def has_gradient(program: Program) -> bool:

@@ -24,7 +24,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.hunt.prelude import called, canonical, deeper, digest, lowered_text
+from conformance.hunt.prelude import called, canonical, digest, lowered_text, operations
 from conformance.hunt.program import packed, unpacked
 
 #: The operations of a lowered program that add, or that call a library.
@@ -102,17 +102,14 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if "sums" in asks:
         answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")
     if "growth" in asks:
-        answer["growth"] = [
-            _operations(deeper(function, count, with_gradient=request["gradient"]), arguments)
-            for count in request["depths"]
-        ]
+        answer["growth"] = operations(function, arguments, with_gradient=request["gradient"])
     if "equations" in asks:
         answer["equations"] = sorted(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
     if "audit" in asks:
         report = sys.modules["impl"].audit(function)(*arguments)
         answer["audit"] = {"ok": report.ok, "text": str(report)[:2000]}
         if report.ok:
-            answer["varying"] = _varying(function, arguments)
+            answer["varying"] = varying(function, arguments)
     if "digests" in asks:
         outputs = called(function, arguments, how)
         answer["digests"] = [digest(each) for each in outputs]
@@ -125,12 +122,7 @@ def _is_real(x: Any) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.floating))
 
 
-def _operations(function: Any, arguments: list[Any]) -> int:
-    """Returns the number of operations of a lowered program: each has a line of its own."""
-    return lowered_text(function, arguments).count(" = ")
-
-
-def _varying(function: Any, arguments: list[Any]) -> list[str]:
+def varying(function: Any, arguments: list[Any]) -> list[str]:
     """Returns the operations of a lowered program that add floats in an order of the platform.
 
     The reader also lists each conversion and quotient that nothing seals, which is strict: it

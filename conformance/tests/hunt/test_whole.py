@@ -119,9 +119,9 @@ def test_an_audit_is_compared_with_the_lowered_text():
 
 def test_sums_that_the_platform_orders_are_read_from_a_lowered_text():
     arguments = [np.ones((3, 4), np.float32)]
-    total = worker._varying(lambda x: x.sum(0), arguments)
+    total = worker.varying(lambda x: x.sum(0), arguments)
     assert any("sums are rounded" in line for line in total)
     with impl.deterministic(guarantee="portable"):
-        assert worker._varying(lambda x: x.sum(0), arguments) == []
-        products = worker._varying(lambda x: x.at[np.array([0, 0])].multiply(x[:2]), arguments)
+        assert worker.varying(lambda x: x.sum(0), arguments) == []
+        products = worker.varying(lambda x: x.at[np.array([0, 0])].multiply(x[:2]), arguments)
     assert products == []

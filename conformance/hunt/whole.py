@@ -18,7 +18,6 @@ import numpy as np
 
 from conformance.hunt.crew import Crew
 from conformance.hunt.finding import Finding
-from conformance.hunt.prelude import DEPTHS, grows
 from conformance.hunt.program import Array, Program, unpacked
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.tokens import TOKENS
@@ -130,13 +129,13 @@ def of_growth(crew: Crew, program: Program) -> Finding | None:
     if program.derivative != "none" or len(program.equations) > _LONG:
         return None
     gradient = has_gradient(program)
-    sizes = crew.run(program, BASE, ("growth",), gradient=gradient).get("growth")
-    if sizes is None or not grows(sizes):
+    own = crew.run(program, BASE, ("growth",), gradient=gradient).get("growth")
+    if own is None or not own["grows"]:
         return None
     plain = crew.run(program, BASE, ("growth",), plain=True, gradient=gradient).get("growth")
-    if plain is None or grows(plain):
+    if plain is None or plain["grows"]:
         return None
-    detail = f"{DEPTHS} calls have {sizes} operations, and {plain} in plain JAX"
+    detail = f"{own['counts']}, and {plain['counts']} in plain JAX"
     return Finding("growth", program, BASE, detail)
 
 

@@ -24,7 +24,15 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.hunt.prelude import called, canonical, digest, lowered_text, operations
+from conformance.hunt.prelude import (
+    DEPTHS,
+    called,
+    canonical,
+    digest,
+    grows,
+    lowered_text,
+    operations,
+)
 from conformance.hunt.program import packed, unpacked
 
 #: The operations of a lowered program that add, or that call a library.
@@ -102,7 +110,9 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if "sums" in asks:
         answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")
     if "growth" in asks:
-        answer["growth"] = operations(function, arguments, with_gradient=request["gradient"])
+        numbers = operations(function, arguments, with_gradient=request["gradient"])
+        counts = f"{DEPTHS} calls have {numbers} operations"
+        answer["growth"] = {"grows": grows(numbers), "counts": counts}
     if "equations" in asks:
         answer["equations"] = sorted(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
     if "audit" in asks:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.hunt import source, whole, worker
+from conformance.hunt import prelude, source, whole, worker
 from conformance.hunt.dice import Dice
 from conformance.hunt.pool import Pool
 from conformance.hunt.program import Aval, Equation, Input, Program, packed
@@ -80,8 +80,11 @@ def test_a_refusal_of_another_primitive_or_of_the_audit_alone_is_a_finding(chang
 
 def test_a_program_that_grows_with_the_square_of_its_depth_is_a_finding():
     assert whole.of_growth(_Here(), chain()) is None
-    finding = whole.of_growth(_Here(growth=[100, 400, 1600]), chain())
-    assert finding.detail.startswith("(2, 4, 8) calls have [100, 400, 1600] operations")
+    assert prelude.grows([100, 400, 1600])
+    assert not prelude.grows([410, 800, 1580])
+    growth = {"grows": True, "counts": "(2, 4, 8) calls have [100, 400, 1600] operations"}
+    finding = whole.of_growth(_Here(growth=growth), chain())
+    assert finding.detail.startswith(growth["counts"])
 
 
 def test_texts_with_the_mode_off_in_a_scope_and_of_exempt_sums_are_jaxs():

@@ -192,7 +192,7 @@ def _body(finding: Finding) -> str:
         off = "" if is_scope else "        impl.use_deterministic_algorithms(False)\n"
         return (
             f"function, arguments, _ = first()\n{off}"
-            f"        text = lowered_text(function, arguments, scope={is_scope})\n"
+            f"        text = without_repeats(lowered_text(function, arguments, scope={is_scope}))\n"
             f"        return digest(np.frombuffer(text.encode(), np.uint8)) != {plain!r}"
         )
     if finding.kind == "growth":

@@ -7,7 +7,9 @@ For example, a program with the equation ``custom_square`` has the line::
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -152,6 +154,25 @@ def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = 
     text = text.replace(f" attributes {{{mark}}}", "")
     text = text.replace(', samebits_mode = "off"', "")
     return text.replace(f" {{{mark}}}", "").replace(f"{mark}, ", "").replace(f", {mark}", "")
+
+
+def without_repeats(text: str) -> str:
+    """Returns a lowered text whose functions are in order, each once, named by what they contain.
+
+    In a scope, JAX writes a function once more for each primitive that it expands.
+    """
+    parts = re.findall(r"(?ms)^  func\.func .*?^  }$", text)
+    bodies = {re.findall(r"@([\w.]+)", part)[0]: part for part in parts}
+
+    @functools.cache
+    def content(name: str) -> str:
+        own = bodies[name].replace(f"@{name}(", "@(", 1)
+        return re.sub(r"@([\w.]+)", lambda called: f"@{called_name(called[1])}", own)
+
+    def called_name(name: str) -> str:
+        return digest(np.frombuffer(content(name).encode(), np.uint8)) if name in bodies else name
+
+    return "\n".join(sorted({content(name) for name in bodies}))
 
 
 def _is_real(x: Any) -> bool:

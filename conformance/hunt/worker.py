@@ -32,6 +32,7 @@ from conformance.hunt.prelude import (
     grows,
     lowered_text,
     operations,
+    without_repeats,
 )
 from conformance.hunt.program import packed, unpacked
 
@@ -105,7 +106,8 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if "wide" in asks:
         arguments = [x.astype(jnp.float64) if _is_real(x) else x for x in arguments]
     if "text" in asks:
-        text = lowered_text(function, arguments, scope=request.get("scope", False))
+        scope = request.get("scope", False)
+        text = without_repeats(lowered_text(function, arguments, scope=scope))
         answer["text"] = digest(np.frombuffer(text.encode(), np.uint8))
     if "sums" in asks:
         answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")

@@ -63,3 +63,16 @@ def test_programs_that_mix_rows_are_not_called_by_rows():
             calls.add(each.call)
             calls.add(each.partition)
     assert {"rows", "scope", "pmap"} <= calls
+
+
+def test_a_lowered_text_has_each_function_once_whatever_its_name():
+    def text(name: str, body: str, *again: str) -> str:
+        called = "".join(
+            f"  func.func private @{each}() {{\n    {body}\n  }}\n" for each in (name, *again)
+        )
+        calls = "".join(f"    call @{each}()\n" for each in (name, *again)[-1:])
+        return f"module {{\n  func.func public @main() {{\n{calls}  }}\n{called}}}\n"
+
+    own = prelude.without_repeats(text("f", "return"))
+    assert own == prelude.without_repeats(text("f_0", "return", "f_1"))
+    assert own != prelude.without_repeats(text("f", "return %0"))

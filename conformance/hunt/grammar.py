@@ -22,21 +22,27 @@ _REFUSED = 3
 _DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
 #: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
-_BUNDLES = 25
+_BUNDLES = 50
 #: The families: how often each is drawn, its numbers of equations, its dtypes, and its values.
 _FAMILIES = {
-    "functions": (40, (8, 12), {"float32": 6, "bfloat16": 2, "float16": 2}, {"hard": 1}),
+    "functions": (30, (8, 12), {"float32": 6, "bfloat16": 2, "float16": 2}, {"hard": 1}),
     "sums": (
-        20,
+        30,
         (4, 6),
         {"float32": 5, "bfloat16": 2, "float16": 2, "float64": 2},
-        {"ties": 3, "spoiled": 3, "cancelling": 3, "wide": 1},
+        {"ties": 3, "spoiled": 4, "cancelling": 3, "wide": 1},
     ),
     "products": (
-        25,
+        20,
         (3, 4),
         {"float32": 6, "bfloat16": 2, "float16": 2},
-        {"ties": 3, "spoiled": 1, "cancelling": 3, "chains": 3},
+        {"ties": 3, "spoiled": 1, "cancelling": 3, "chains": 3, "even": 2},
+    ),
+    "convolutions": (
+        20,
+        (3, 4),
+        {"float32": 8, "bfloat16": 1, "float16": 1},
+        {"ties": 2, "spoiled": 3, "cancelling": 2, "chains": 3, "even": 3},
     ),
     "extremes": (
         15,

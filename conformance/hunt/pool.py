@@ -79,7 +79,8 @@ class Pool:
 
     def argument(self, aval: Aval, *, limit: int | None = None, kind: str | None = None) -> int:
         """Returns a new argument; ``limit`` bounds indices, ``kind`` is one of ``values.KINDS``."""
-        chosen = kind or (self._kind if self.dice.happens(80) else self.dice.weighted(self._kinds))
+        same = self.dice.happens(65 if self.is_bundle else 80)
+        chosen = kind or (self._kind if same else self.dice.weighted(self._kinds))
         self._variables.append(values.draw(self.dice, aval, chosen, limit))
         self._uses.append(0)
         return len(self._variables) - 1

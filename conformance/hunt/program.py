@@ -149,6 +149,14 @@ class Program:
         """Whether devices of a ``shard_map`` can share the rows."""
         return any(each.aval.rows for each in self.inputs)
 
+    @property
+    def is_bundle(self) -> bool:
+        """Whether each equation is a result, and reads arguments alone."""
+        reads = [v for equation in self.equations for v in equation.operands]
+        reads_arguments = all(v < self.primals for v in reads)
+        has_all_results = len(self.outputs) == len(self.equations) > 1
+        return reads_arguments and has_all_results and self.derivative == "none"
+
     def to_json(self) -> str:
         """Returns the program as one line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))

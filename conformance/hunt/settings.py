@@ -46,6 +46,8 @@ _SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants":
 
 #: The most equations of a program that also runs equation by equation: each is compiled alone.
 _LONG = 3
+#: The numbers of settings of a bundle.
+_OF_BUNDLES = (0, 0, 1, 2)
 #: The mesh axes that share each axis of an array.
 Spec = tuple[tuple[str, ...], ...]
 
@@ -100,11 +102,15 @@ def base_of(setting: Setting, program: Program) -> Setting:
 
 
 def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
-    """Returns two to four settings for a program, which are compared with ``BASE``."""
-    count = dice.between(2, 4)
+    """Returns two to four settings for a program, which are compared with ``BASE``.
+
+    A bundle has exact values to be compared with. It gets none to two settings, each of which costs
+    as much as another bundle.
+    """
+    count = dice.one_of(_OF_BUNDLES) if program.is_bundle else dice.between(2, 4)
     settings = [_one_device(dice, program, workers) for _ in range(count)]
     chances = 75 if program.has_rows else 55
-    for position in range(count - 1):
+    for position in range(count if program.is_bundle else count - 1):
         if dice.happens(chances):
             settings[position] = _on_mesh(dice, program, workers)
     return settings

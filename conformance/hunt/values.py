@@ -6,7 +6,8 @@ kind                  elements
 ``plain``             multiples of 2**-12 between -4 and 4, and a few zeros of both signs
 ``wide``              of any sign, with magnitudes from 2**-40 to 2**40 (less for float16)
 ``ties``              1 and 2, halves of their last bits, whose sums end in the middle, and less
-``spoiled``           the same, with a NaN or an infinity here and there
+``spoiled``           the same, with a NaN or an infinity here and there, or at one end of lines
+``even``              of one magnitude, a power of two
 ``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers; all of
                       them may be great or small
 ``chains``            the last axis has 1, and numbers whose products a float64 sum loses one by one
@@ -41,10 +42,17 @@ KINDS = {
     "borders": 10,
     "few": 10,
     "chains": 2,
+    "even": 2,
     "hard": 4,
 }
+#: Kinds whose numbers stay as hard if all are multiplied by a power of two. Bounds of errors have
+#: products and squares of magnitudes, which are alike where these are near 1.
+_SCALED = ("ties", "spoiled", "chains", "even")
+#: Binary logarithms of such powers.
+_SCALES = (0, 0, 0, -20, -40, 20)
 
-
+#: The numbers of a tie: two whose sum is in the middle of two floats, and one that decides.
+_TIE = 3
 _LN2 = 0.6931471805599453
 
 
@@ -74,6 +82,10 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         flat = _floats(words, dtype, kind)
         if kind == "chains":
             flat = _chains(words, aval.shape, dtype)
+        if kind in ("ties", "spoiled") and flat.size and aval.shape and dice.happens(60):
+            flat = _with_ends(dice, flat, aval.shape, spoiled=kind == "spoiled")
+        if kind in _SCALED:
+            flat = _scaled(dice, flat)
     return Input.of(flat.reshape(aval.shape), rows=aval.rows)
 
 
@@ -88,8 +100,7 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         flat = sign * (1 + unit) * np.exp2(picks * (2 * reach) // 63 - reach)
     elif kind in ("ties", "spoiled"):
         half = float(limits.eps) / 2
-        # It moves a sum off the middle, and a float64 near 1 does not hold it.
-        least = max(half * 2.0**-40, float(limits.smallest_normal))
+        least = _least(limits)
         near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
         # Times ``half``, it is half of the last bit of a float64.
         near_one.append(max(2.0**-53 / half, least))
@@ -112,6 +123,8 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3])[picks % 12]
     elif kind == "hard":
         flat = sign * _hard(picks, (rest >> 6) % 64, limits)
+    elif kind == "even":
+        flat = sign if words.size and words[0] & 2 else np.abs(sign)
     elif kind == "few":
         flat = sign * np.array([0.0, 1.0])[picks % 2]
     else:
@@ -156,3 +169,39 @@ def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
     least = float(ml_dtypes.finfo(dtype).smallest_normal)
     result: Array = (np.sign(flat) * np.maximum(np.abs(flat), least)).astype(dtype)
     return result
+
+
+def _scaled(dice: Dice, flat: Array) -> Array:
+    """Returns numbers times a drawn power of two, unless one would leave the normal ones."""
+    limits = ml_dtypes.finfo(flat.dtype)
+    wide = np.abs(flat.astype(np.float64)) * 2.0 ** dice.one_of(_SCALES)
+    own = wide[np.isfinite(wide) & (wide != 0)]
+    if np.any(own < float(limits.smallest_normal)) or np.any(own > float(limits.max)):
+        return flat
+    result: Array = np.copysign(wide, flat.astype(np.float64)).astype(flat.dtype)
+    return result
+
+
+def _with_ends(dice: Dice, flat: Array, shape: tuple[int, ...], *, spoiled: bool) -> Array:
+    """Returns numbers whose lines along an axis begin with a tie that a small number breaks.
+
+    Each line ends with a NaN or an infinity if they are spoiled; the sums before it must not depend
+    on it.
+    """
+    limits, one = ml_dtypes.finfo(flat.dtype), flat.dtype.type(1)
+    finite = np.where(np.isfinite(flat.astype(np.float64)), flat, one).reshape(shape)
+    lines = np.moveaxis(finite, dice.below(len(shape)), 0)
+    lines = lines[::-1] if dice.happens(40) else lines
+    if len(lines) >= _TIE:
+        # The middle is rounded to the even neighbour, and the sum to the other one.
+        odd, half = dice.below(2), float(limits.eps) / 2
+        lines[0], lines[1] = 1 + 2 * half * odd, half
+        lines[2] = _least(limits) * (1 - 2 * odd)
+    if spoiled:
+        lines[-1] = dice.one_of((np.nan, np.nan, np.inf, -np.inf))
+    return finite.reshape(-1)
+
+
+def _least(limits: Any) -> float:
+    """Returns a number that moves a sum off the middle, and that a float64 near 1 does not hold."""
+    return max(2.0**-64, float(limits.smallest_normal))

@@ -207,7 +207,7 @@ token(
     "conv_general_dilated",
     check="convolution",
     weight=200,
-    family="products",
+    family="convolutions",
 )
 _ONES = "{0} @ {0}.T + jnp.eye({0}.shape[0], dtype={0}.dtype)"
 token(

@@ -6,6 +6,7 @@ conformance.hunt.values.
 
 import collections
 import hashlib
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from conformance.hunt.dice import Dice
 from conformance.hunt.program import Aval
 from conformance.hunt.tokens import TOKENS
 from conformance.tests.hunt.examples import drawn
+from spec import oracles
 
 pytestmark = pytest.mark.once
 
@@ -28,7 +30,7 @@ def test_a_seed_gives_the_same_programs_and_settings_on_every_machine():
     texts += [str(settings.draw(Dice(3, i), each, 3)) for i, each in enumerate(programs)]
     digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     # A change of the grammar changes it. A change of Python, NumPy or JAX must not.
-    assert digest == "486fe94777eff925"
+    assert digest == "3973408d705c9ecc"
 
 
 def test_bundles_have_independent_equations_and_new_arguments():
@@ -62,6 +64,38 @@ def test_products_of_chains_lose_more_than_half_of_a_bound_of_their_terms():
     assert ((middles > 0) & (middles < lost)).any()
 
 
+def test_ties_and_spoiled_lines_have_sums_that_float64_rounds_twice():
+    for kind, dtype in itertools.product(("ties", "spoiled"), ("float32", "bfloat16")):
+        lines = [values.draw(Dice(2, i), Aval((16,), dtype), kind).values() for i in range(60)]
+        right = [oracles.nearest_running(each) for each in lines]
+        with np.errstate(invalid="ignore"):
+            plain = [np.cumsum(each.astype(np.float64)).astype(each.dtype) for each in lines]
+        is_number = [np.isfinite(each.astype(np.float32)) for each in right]
+        wrong = [((a != b) & c).any() for a, b, c in zip(right, plain, is_number, strict=True)]
+        assert sum(wrong) > 15
+        if kind == "spoiled":
+            has_nan = [np.isnan(each.astype(np.float32)).any() for each in lines]
+            assert sum(map(np.logical_and, wrong, has_nan)) > 5
+
+
+def test_scales_keep_bits_and_range():
+    scales = set()
+    for index in range(60):
+        each = values.draw(Dice(4, index), Aval((3,), "float32"), "even").values()
+        scales.add(float(abs(each[0])))
+        assert len({*np.abs(each).tolist()}) == 1
+    assert scales == {2.0**each for each in values._SCALES}
+
+
+def test_bundles_have_fewer_settings_than_other_programs():
+    programs = drawn(5, 60)
+    counts = {True: [], False: []}
+    for index, each in enumerate(programs):
+        counts[each.is_bundle].append(len(settings.draw(Dice(5, index), each, 3)))
+    assert min(counts[False]) == 2
+    assert {0, 1, 2} >= {*counts[True]} >= {0, 1}
+
+
 def test_programs_survive_json():
     for each in drawn(5, 20):
         assert program.from_json(each.to_json()) == each
@@ -69,7 +103,7 @@ def test_programs_survive_json():
 
 def test_every_token_is_drawn_and_the_least_drawn_ones_are_preferred():
     counts = collections.Counter()
-    for index in range(1500):
+    for index in range(3000):
         grammar.draw(1, index, counts)
     names = {name for name, _ in counts}
     assert names == set(TOKENS)

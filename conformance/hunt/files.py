@@ -12,6 +12,8 @@ The file of a finding about bits has a function for each of two settings, and co
     first ac0471476b43985d
     second 0b12c0a2fe0f1c35
     1
+
+If both settings have the same equations, it prints the answer of ``impl.first_difference``, too.
 """
 
 from __future__ import annotations
@@ -43,22 +45,36 @@ The exit status is 1 while the fault is there, and 0 after it is mended.
 
 _BITS = '''
 
+def run(name, *path):
+    """Returns what a process of one setting prints; it records its equations in a file, if any."""
+    kind = KINDS[name]
+    python = os.environ.get("OTHER_PYTHON", sys.executable) if kind["other"] else sys.executable
+    environment = {{**os.environ, "XLA_FLAGS": kind["flags"], "NPROC": kind["threads"]}}
+    command = [python, __file__, name, *path]
+    return subprocess.check_output(command, env=environment, text=True).split()
+
+
 def main():
     """Returns whether the two settings differ."""
-    name = sys.argv[1] if len(sys.argv) > 1 else ""
-    if name:  # A process for one setting: it prints the digests of its results.
+    if sys.argv[1:]:  # A process for one setting: it prints the digests of its results.
         with jax.enable_x64({wide}):
-            print(*map(digest, called(*{{"first": first, "second": second}}[name]())))
+            function, arguments, how = {{"first": first, "second": second}}[sys.argv[1]]()
+            if sys.argv[2:]:
+                impl.programs.record(function, *arguments).save(sys.argv[2])
+            else:
+                print(*map(digest, called(function, arguments, how)))
         return False
-    outputs = []
-    for name, kind in KINDS.items():
-        other = os.environ.get("OTHER_PYTHON", sys.executable)
-        python = other if kind["other"] else sys.executable
-        environment = {{**os.environ, "XLA_FLAGS": kind["flags"], "NPROC": kind["threads"]}}
-        command = [python, __file__, name]
-        outputs.append(subprocess.check_output(command, env=environment, text=True).split())
-        print(name, *outputs[-1])
-    return outputs[0] != outputs[1]
+    outputs = [run(name) for name in KINDS]
+    for name, digests in zip(KINDS, outputs, strict=True):
+        print(name, *digests)
+    differ = outputs[0] != outputs[1]
+    if differ and {is_one_program}:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in KINDS]
+            for name, path in zip(KINDS, paths, strict=True):
+                run(name, path)
+            print(impl.first_difference(first()[0], between=tuple(paths)))
+    return differ
 '''
 
 _ONE = '''
@@ -109,7 +125,7 @@ def text(finding: Finding, crew: Crew) -> str:
             rules="; ".join(suspected(primitives)) or "none of a single primitive",
             environment=environment,
         ),
-        "import base64\nimport os\nimport subprocess\nimport sys\n\n",
+        "import base64\nimport os\nimport subprocess\nimport sys\nimport tempfile\n\n",
         'os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")\n',
         source.PRELUDE.split("from __future__ import annotations\n", 1)[1],
         source.imports(finding.program),
@@ -122,7 +138,7 @@ def text(finding: Finding, crew: Crew) -> str:
             source.function(finding.program, base_of(finding.setting, finding.program), "first")
         )
         parts.append("\n\n" + source.function(finding.program, finding.setting, "second"))
-        parts.append(_BITS.format(wide=finding.program.is_wide))
+        parts.append(_BITS.format(wide=finding.program.is_wide, is_one_program=_is_one(finding)))
     else:
         exempt = finding.mark == "sums"
         own = source.function(finding.program, finding.setting, "first", exempt=exempt)
@@ -150,6 +166,16 @@ def _title(finding: Finding) -> str:
         "off": "With the mode off, the lowered program is another one than in plain JAX.",
     }
     return f"{titles[finding.kind]} Setting: {finding.setting}."
+
+
+def _is_one(finding: Finding) -> bool:
+    """Returns whether both settings have the same equations, which ``first_difference`` needs.
+
+    A ``shard_map``, a loop or a scope around the program adds equations to one of the two.
+    """
+    setting = finding.setting
+    is_plain = setting.call == "jit" and not setting.constraints
+    return is_plain and setting.partition in ("none", "jit")
 
 
 def _kinds(first: Kind, second: Kind) -> dict[str, dict[str, object]]:

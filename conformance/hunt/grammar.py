@@ -42,7 +42,7 @@ _FAMILIES = {
         20,
         (3, 4),
         {"float32": 8, "bfloat16": 1, "float16": 1},
-        {"ties": 2, "spoiled": 3, "cancelling": 2, "chains": 3, "even": 3},
+        {"ties": 1, "spoiled": 3, "cancelling": 4, "chains": 3, "even": 4},
     ),
     "extremes": (
         15,

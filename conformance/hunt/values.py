@@ -8,8 +8,8 @@ kind                  elements
 ``ties``              1 and 2, halves of their last bits, whose sums end in the middle, and less
 ``spoiled``           the same, with a NaN or an infinity here and there, or at one end of lines
 ``even``              of one magnitude, a power of two
-``cancelling``        pairs of opposite numbers that differ in magnitude, and small numbers; all of
-                      them may be great or small
+``cancelling``        pairs of opposite numbers that differ in magnitude, or that alternate along
+                      the last axis, and small numbers; all of them may be great or small
 ``chains``            the last axis has 1, and numbers whose products a float64 sum loses one by one
 ``hard``              arguments near 0, 1, multiples of pi / 2 and the ends of ranges of functions,
                       integers and their halves, and borders
@@ -110,11 +110,15 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
     elif kind == "cancelling":
         reach = min(30, limits.maxexp - 4)
         lowest = -limits.minexp - 2
-        scales = [1.0, 1.0, 2.0 ** -min(reach, lowest), 2.0 ** -min(2 * reach, lowest)]
-        scale = scales[int(words[0]) % 4 if words.size else 0]
+        scales = [1.0, 2.0 ** -min(reach, lowest), *[2.0 ** -min(2 * reach, lowest)] * 2]
+        scale = scales[int(words[0] >> 3) % 4 if words.size else 0]
         great = 2.0**reach * scale
         ends = np.array([great, great * 0.75, great / 8, 1.5 * scale])[picks % 4]
-        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * scale)
+        is_great, ends = picks < 40, sign * ends
+        if words.size and words[0] & 4:
+            place = np.arange(words.size)
+            is_great, ends = place % 2 == 0, great * (1.0 - place % 4)
+        flat = np.where(is_great, ends, sign * (1 + unit) * scale)
     elif kind == "zeros":
         flat = sign * (picks < 6)
     elif kind == "borders":

@@ -16,5 +16,6 @@ from conformance.hunt.tokens import elementwise as elementwise
 from conformance.hunt.tokens import moving as moving
 from conformance.hunt.tokens import reducing as reducing
 from conformance.hunt.tokens import refused as refused
+from conformance.hunt.tokens import rows as rows
 from conformance.hunt.tokens.token import TOKENS as TOKENS
 from conformance.hunt.tokens.token import Token as Token

@@ -1,4 +1,4 @@
-"""Tokens that reduce, run along, sort or slide over axes, and tokens about the shared rows.
+"""Tokens that reduce, run along, sort or slide over axes.
 
 A token, and an equation that it may write::
 
@@ -14,11 +14,16 @@ from conformance.hunt.pool import Choice, Pool
 from conformance.hunt.program import Aval
 from conformance.hunt.tokens.token import ALL_FLOATS, COMPLEX, FLOATS, NUMBERS, token
 
+#: The terms of a sum in stages, or of a running sum in blocks.
+_MANY = 1100
+
 
 def _reduced(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws the axes of a reduction."""
     most = options.get("axes", 3)
-    operand = pool.pick(dtype, least=1, nonempty=options.get("nonempty", False))
+    operand = _many(pool, dtype)
+    if operand is None:
+        operand = pool.pick(dtype, least=1, nonempty=options.get("nonempty", False))
     aval = pool.aval(operand)
     axes = pool.dice.some_of(pool.axes(aval), pool.dice.between(1, most))
     shape = [size for axis, size in enumerate(aval.shape) if axis not in axes]
@@ -30,12 +35,22 @@ def _reduced(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 def _along(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws an axis, and a direction along it."""
-    operand = (
-        _long(pool, dtype) if options.get("ties") else pool.pick(dtype, least=1, nonempty=True)
-    )
+    operand = _long(pool, dtype) if options.get("ties") else _many(pool, dtype)
+    if operand is None:
+        operand = pool.pick(dtype, least=1, nonempty=True)
     aval = pool.aval(operand)
     params = {"axis": pool.dice.one_of(pool.axes(aval)), "reverse": pool.dice.happens(40)}
     return Choice((operand,), params, aval.with_dtype(options.get("to", dtype)))
+
+
+def _many(pool: Pool, dtype: str) -> int | None:
+    """Returns an argument with more terms than are added at once, in a few draws of a bundle.
+
+    Sums of 1024 terms have two stages, and longer running sums have blocks.
+    """
+    if pool.is_bundle and pool.dice.happens(8):
+        return pool.argument(Aval((_MANY,), dtype))
+    return None
 
 
 def _long(pool: Pool, dtype: str) -> int:
@@ -78,36 +93,6 @@ def _window(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
         shape[axis] = (aval.shape[axis] + sum(padding[axis]) - sizes[axis]) // strides[axis] + 1
     params = {"sizes": sizes, "strides": strides, "padding": padding}
     return Choice((operand,), params, aval.with_shape(*shape))
-
-
-def _of_rows(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice | None:
-    """Draws an operand whose rows are combined over the devices."""
-    if not pool.rows:
-        return None
-    operand = pool.pick(dtype, rows=True)
-    shape = pool.aval(operand).shape[0 if options.get("keeps") else 1 :]
-    number = pool.dice.one_of(("1.0", "0.5", "3.0", "-0.1"))
-    return Choice((operand,), {"number": number}, Aval(shape, dtype))
-
-
-def _product_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
-    if not pool.rows:
-        return None
-    first = pool.pick(dtype, rows=True, least=1, most=1)
-    aval = pool.aval(first)
-    second = pool.pick(dtype, rows=True, least=1, most=1)
-    shape = (aval.shape[1], pool.aval(second).shape[1])
-    return Choice((first, second), {}, Aval(shape, dtype))
-
-
-def _scatter_of_rows(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice | None:
-    if not pool.rows:
-        return None
-    updates = pool.pick(dtype, rows=True)
-    aval = pool.aval(updates)
-    count = pool.dice.one_of((1, 3, 8))
-    index = pool.argument(Aval((pool.rows,), "int32", rows=True), limit=count)
-    return Choice((updates, index), {"count": count}, Aval((count, *aval.shape[1:]), dtype))
 
 
 token(
@@ -329,74 +314,4 @@ token(
     "",
     check="none",
     weight=30,
-)
-
-token(
-    "sum_of_rows",
-    _of_rows,
-    "over_devices(jnp.sum({0}, axis=0, dtype={0}.dtype))",
-    ALL_FLOATS,
-    "psum reduce_sum",
-    check="sum",
-    weight=300,
-    family="sums",
-)
-token(
-    "scaled_sum_of_rows",
-    _of_rows,
-    "over_devices(-{number} * jnp.sum({0}, axis=0, dtype={0}.dtype))",
-    FLOATS,
-    "psum mul",
-    check="none",
-    weight=100,
-)
-token(
-    "sum_of_squares",
-    _of_rows,
-    "over_devices(jnp.sum({0} * {0}, axis=0, dtype={0}.dtype))",
-    FLOATS,
-    "psum",
-    check="sum",
-    weight=100,
-)
-token(
-    "greatest_of_rows",
-    _of_rows,
-    "greatest_of_devices(jnp.max({0}, axis=0))",
-    ALL_FLOATS,
-    "pmax",
-    has_derivative=False,
-    check="none",
-)
-token(
-    "least_of_rows",
-    _of_rows,
-    "least_of_devices(jnp.min({0}, axis=0))",
-    ALL_FLOATS,
-    "pmin",
-    has_derivative=False,
-    check="none",
-)
-token(
-    "all_rows", _of_rows, "rows_of_devices({0})", ALL_FLOATS, "all_gather", check="same", keeps=True
-)
-token(
-    "product_of_rows",
-    _product_of_rows,
-    "over_devices(jnp.einsum('bi,bj->ij', {0}, {1}))",
-    FLOATS,
-    "psum dot_general",
-    check="product_of",
-    weight=300,
-    family="products",
-)
-token(
-    "scatter_of_rows",
-    _scatter_of_rows,
-    "over_devices(jnp.zeros(({count}, *{0}.shape[1:]), {0}.dtype).at[{1}].add({0}))",
-    FLOATS,
-    "psum scatter-add",
-    check="scatter",
-    weight=200,
-    family="sums",
 )

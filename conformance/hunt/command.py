@@ -42,6 +42,8 @@ _PROGRESS = 30.0
 _LANES = 3
 #: The numbers that workers are drawn from; a crew has fewer.
 _WORKERS = 12
+#: The numbers of the second worker, if there are others.
+_OF_SECOND = 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -265,7 +267,15 @@ def _indented(text: str) -> None:
 
 
 def _for_crew(setting: settings.Setting, count: int) -> settings.Setting:
-    """Returns a setting whose worker exists: in half of the draws the first one, the cheapest."""
+    """Returns a setting whose worker exists: in half of the draws the first one, the cheapest.
+
+    Workers of other releases get a third of the draws: few programs differ between releases.
+    """
     others = setting.worker - _WORKERS // 2
-    worker = 0 if others < 0 or count == 1 else 1 + others % (count - 1)
+    if others < 0 or count == 1:
+        worker = 0
+    elif others < _OF_SECOND or count == 2:
+        worker = 1
+    else:
+        worker = 2 + others % (count - 2)
     return dataclasses.replace(setting, worker=worker)

@@ -19,7 +19,7 @@ from conformance.hunt.tokens import TOKENS, Token
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
 #: The programs among a hundred that end with an equation that the guarantee refuses.
 _REFUSED = 3
-_DERIVATIVES = {"none": 62, "reverse": 24, "forward": 6, "mixed": 8}
+_DERIVATIVES = {"none": 50, "reverse": 32, "forward": 8, "mixed": 10}
 #: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
 _BUNDLES = 50
@@ -127,7 +127,7 @@ def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
     _, lengths, dtypes, kinds = _FAMILIES[family]
     dtype = dice.weighted(dtypes)
     own = [each for each in TOKENS.values() if each.family == family and dtype in each.dtypes]
-    pool = Pool(dice, dice.one_of((8, 16)) if dice.happens(30) else 0, kinds)
+    pool = Pool(dice, dice.one_of((8, 16)) if dice.happens(40) else 0, kinds)
     chosen = [each for each in needed if each in own]
     for number in range(dice.between(*lengths)):
         _add(pool, chosen if chosen and number % 2 == 0 else own, counts, dtype, "none")

@@ -105,11 +105,13 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     """Returns two to four settings for a program, which are compared with ``BASE``.
 
     A bundle has exact values to be compared with. It gets none to two settings, each of which costs
-    as much as another bundle.
+    as much as another bundle, and at least one if it has rows to share.
     """
-    count = dice.one_of(_OF_BUNDLES) if program.is_bundle else dice.between(2, 4)
+    count = dice.between(2, 4)
+    if program.is_bundle:
+        count = max(dice.one_of(_OF_BUNDLES), int(program.has_rows))
     settings = [_one_device(dice, program, workers) for _ in range(count)]
-    chances = 75 if program.has_rows else 55
+    chances = (95 if program.is_bundle else 75) if program.has_rows else 55
     for position in range(count if program.is_bundle else count - 1):
         if dice.happens(chances):
             settings[position] = _on_mesh(dice, program, workers)

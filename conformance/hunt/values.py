@@ -9,7 +9,7 @@ kind                  elements
 ``spoiled``           the same, with a NaN or an infinity here and there, or at one end of lines
 ``even``              of one magnitude, a power of two
 ``cancelling``        pairs of opposite numbers that differ in magnitude, or that alternate along
-                      the last axis, and small numbers; all of them may be great or small
+                      an axis, and small numbers; all of them may be great or small
 ``chains``            the last axis has 1, and numbers whose products a float64 sum loses one by one
 ``hard``              arguments near 0, 1, multiples of pi / 2 and the ends of ranges of functions,
                       integers and their halves, and borders
@@ -82,8 +82,12 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         flat = _floats(words, dtype, kind)
         if kind == "chains":
             flat = _chains(words, aval.shape, dtype)
-        if kind in ("ties", "spoiled") and flat.size and aval.shape and dice.happens(60):
-            flat = _with_ends(dice, flat, aval.shape, spoiled=kind == "spoiled")
+        if kind in ("ties", "spoiled", "cancelling") and flat.size and dice.happens(60):
+            lines = _lines(dice, flat.reshape(aval.shape))
+            if kind == "cancelling":
+                _cancel_in_turn(dice, lines)
+            else:
+                _tie(dice, lines, spoiled=kind == "spoiled")
         if kind in _SCALED:
             flat = _scaled(dice, flat)
     return Input.of(flat.reshape(aval.shape), rows=aval.rows)
@@ -111,14 +115,10 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         reach = min(30, limits.maxexp - 4)
         lowest = -limits.minexp - 2
         scales = [1.0, 2.0 ** -min(reach, lowest), *[2.0 ** -min(2 * reach, lowest)] * 2]
-        scale = scales[int(words[0] >> 3) % 4 if words.size else 0]
+        scale = scales[int(words[0] >> 1) % 4 if words.size else 0]
         great = 2.0**reach * scale
         ends = np.array([great, great * 0.75, great / 8, 1.5 * scale])[picks % 4]
-        is_great, ends = picks < 40, sign * ends
-        if words.size and words[0] & 4:
-            place = np.arange(words.size)
-            is_great, ends = place % 2 == 0, great * (1.0 - place % 4)
-        flat = np.where(is_great, ends, sign * (1 + unit) * scale)
+        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * scale)
     elif kind == "zeros":
         flat = sign * (picks < 6)
     elif kind == "borders":
@@ -186,16 +186,21 @@ def _scaled(dice: Dice, flat: Array) -> Array:
     return result
 
 
-def _with_ends(dice: Dice, flat: Array, shape: tuple[int, ...], *, spoiled: bool) -> Array:
-    """Returns numbers whose lines along an axis begin with a tie that a small number breaks.
+def _lines(dice: Dice, values: Array) -> Array:
+    """Returns a view of an array along a drawn axis, from its start or from its end."""
+    if values.ndim == 0:
+        return values.reshape(1)
+    lines = np.moveaxis(values, dice.below(values.ndim), 0)
+    return lines[::-1] if dice.happens(40) else lines
 
-    Each line ends with a NaN or an infinity if they are spoiled; the sums before it must not depend
-    on it.
+
+def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
+    """Begins lines with a tie that a small number breaks.
+
+    Spoiled lines end with a NaN or an infinity, on which the sums before it must not depend.
     """
-    limits, one = ml_dtypes.finfo(flat.dtype), flat.dtype.type(1)
-    finite = np.where(np.isfinite(flat.astype(np.float64)), flat, one).reshape(shape)
-    lines = np.moveaxis(finite, dice.below(len(shape)), 0)
-    lines = lines[::-1] if dice.happens(40) else lines
+    limits = ml_dtypes.finfo(lines.dtype)
+    lines[~np.isfinite(lines.astype(np.float64))] = 1
     if len(lines) >= _TIE:
         # The middle is rounded to the even neighbour, and the sum to the other one.
         odd, half = dice.below(2), float(limits.eps) / 2
@@ -203,7 +208,19 @@ def _with_ends(dice: Dice, flat: Array, shape: tuple[int, ...], *, spoiled: bool
         lines[2] = _least(limits) * (1 - 2 * odd)
     if spoiled:
         lines[-1] = dice.one_of((np.nan, np.nan, np.inf, -np.inf))
-    return finite.reshape(-1)
+
+
+def _cancel_in_turn(dice: Dice, lines: Array) -> None:
+    """Puts small numbers, a great one, small ones and its opposite in turn, and small ones before.
+
+    So a device that has the first rows, alone, does not see how great the others are.
+    """
+    magnitudes = np.abs(lines.astype(np.float64))
+    great, least = magnitudes.max(), magnitudes[magnitudes > 0].min()
+    lines[...] = np.where(magnitudes > great / 16, np.sign(lines) * lines.dtype.type(least), lines)
+    first = dice.one_of((0, 1, len(lines) // 2))
+    lines[first::4] = great
+    lines[first + 2 :: 4] = -great
 
 
 def _least(limits: Any) -> float:

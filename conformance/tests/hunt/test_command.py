@@ -116,7 +116,7 @@ def test_a_worker_that_crashes_or_hangs_is_replaced():
 
 
 def test_half_of_the_settings_are_of_the_first_worker():
-    for count, others in ((3, {1: 3, 2: 3}), (2, {1: 6})):
+    for count, others in ((4, {1: 2, 2: 2, 3: 2}), (3, {1: 2, 2: 4}), (2, {1: 6})):
         drawn = [command_of_hunt._for_crew(Setting(worker=i), count).worker for i in range(12)]
         assert collections.Counter(drawn) == {0: 6, **others}
 

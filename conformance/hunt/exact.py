@@ -182,6 +182,7 @@ _IEEE: dict[str, Callable[[Array, Array], Array]] = {
     "add_constant": np.add,
     "subtract_constant": np.subtract,
     "scale": np.multiply,
+    "divide_constant": np.divide,
     "add_zeros": np.add,
     "add_hidden_zeros": np.add,
 }

@@ -29,7 +29,7 @@ _FAMILIES = {
     "sums": (
         30,
         (4, 6),
-        {"float32": 5, "bfloat16": 2, "float16": 2, "float64": 2},
+        {"float32": 6, "bfloat16": 3, "float16": 1, "float64": 1},
         {"ties": 3, "spoiled": 4, "cancelling": 3, "wide": 1},
     ),
     "products": (

@@ -82,7 +82,7 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         flat = _floats(words, dtype, kind)
         if kind == "chains":
             flat = _chains(words, aval.shape, dtype)
-        if kind in ("ties", "spoiled", "cancelling") and flat.size and dice.happens(60):
+        if kind in ("ties", "spoiled", "cancelling") and flat.size and dice.happens(70):
             lines = _lines(dice, flat.reshape(aval.shape))
             if kind == "cancelling":
                 _cancel_in_turn(dice, lines)
@@ -107,7 +107,7 @@ def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
         least = _least(limits)
         near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
         # Times ``half``, it is half of the last bit of a float64.
-        near_one.append(max(2.0**-53 / half, least))
+        near_one += [max(2.0**-53 / half, least), _least(limits, 2.0**-90)]
         flat = sign * np.array(near_one)[picks % len(near_one)]
         if kind == "spoiled":
             flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
@@ -205,9 +205,9 @@ def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
         # The middle is rounded to the even neighbour, and the sum to the other one.
         odd, half = dice.below(2), float(limits.eps) / 2
         lines[0], lines[1] = 1 + 2 * half * odd, half
-        lines[2] = _least(limits) * (1 - 2 * odd)
+        lines[2] = _least(limits, dice.one_of((2.0**-64, 2.0**-90))) * (1 - 2 * odd)
     if spoiled:
-        lines[-1] = dice.one_of((np.nan, np.nan, np.inf, -np.inf))
+        lines[-1] = dice.one_of((np.nan, np.nan, np.nan, np.inf, -np.inf))
 
 
 def _cancel_in_turn(dice: Dice, lines: Array) -> None:
@@ -223,6 +223,9 @@ def _cancel_in_turn(dice: Dice, lines: Array) -> None:
     lines[first + 2 :: 4] = -great
 
 
-def _least(limits: Any) -> float:
-    """Returns a number that moves a sum off the middle, and that a float64 near 1 does not hold."""
-    return max(2.0**-64, float(limits.smallest_normal))
+def _least(limits: Any, number: float = 2.0**-64) -> float:
+    """Returns a number that moves a sum off the middle, and that a float64 near 1 does not hold.
+
+    One near half of the last bit of a float32 does not hold 2**-90 either.
+    """
+    return max(number, float(limits.smallest_normal))

@@ -177,7 +177,15 @@ token(
     numbers=_CONSTANTS,
 )
 token("scale", _with_number, "{0} * {number}", ALL_FLOATS, "mul", check="ieee", numbers=_CONSTANTS)
-token("divide_constant", _with_number, "{0} / {number}", ALL_FLOATS, "div", numbers=("3.0", "0.1"))
+token(
+    "divide_constant",
+    _with_number,
+    "{0} / {number}",
+    ALL_FLOATS,
+    "div",
+    check="ieee",
+    numbers=("3.0", "0.1"),
+)
 token("add_zeros", _unary, "jnp.zeros_like({0}) + {0}", _BOTH, "add", check="ieee")
 token(
     "add_hidden_zeros",

@@ -233,7 +233,7 @@ token(
     ALL_FLOATS,
     "cumsum",
     check="cumsum",
-    weight=200,
+    weight=300,
     family="sums",
 )
 token(

@@ -69,6 +69,12 @@ CASES = {
     ),
     "scatter_subtract": ({}, exact.nearest_scatter(X, INDEX, -X), (X, INDEX, X)),
     "scatter_of_rows": ({}, exact.nearest_scatter(0 * X, INDEX, X), (X, INDEX)),
+    # The constant is a float32 before it divides: 0.1 in float64 gives another float32.
+    "divide_constant": (
+        {"number": "0.1"},
+        np.float32([1.6663437634594985e-17]),
+        (np.float32([1.666343866857075e-18]),),
+    ),
     "rem": ({}, np.fmod(X, np.float32(0.7)), (X, np.full_like(X, 0.7))),
     "logistic": (
         {},

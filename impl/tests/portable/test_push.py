@@ -189,6 +189,19 @@ def test_sums_over_one_axis_after_another():
     assert sums(total, X, specs=P("d", "m")) == (["reduce_sum d m"], [])
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_sum_of_elements_of_a_psum_is_one_sum(check):
+    def total(x):
+        return lax.psum(x, "d").sum(0)
+
+    assert sums(total, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
+    assert sums(lambda x: (total(x), lax.psum(x, "d")), X, specs=P("d"), check=check) == (
+        ["reduce_sum d"],
+        ["d"],
+    )
+    assert sums(lambda x: lax.psum(x, "m").sum(0), X, specs=P("d"), out=P("d")) == ([], ["m"])
+
+
 def test_a_part_of_a_sum():
     def part(x):
         return lax.psum_scatter(x.sum(1), "d", tiled=True)

@@ -213,7 +213,7 @@ def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
 def _cancel_in_turn(dice: Dice, lines: Array) -> None:
     """Puts small numbers, a great one, small ones and its opposite in turn, and small ones before.
 
-    So a device that has the first rows, alone, does not see how great the others are.
+    So a device that has the first rows alone does not see how great the other rows are.
     """
     magnitudes = np.abs(lines.astype(np.float64))
     great, least = magnitudes.max(), magnitudes[magnitudes > 0].min()

@@ -167,7 +167,7 @@ token(
     FLOATS,
     "polynomial",
     check="none",
-    weight=200,
+    weight=400,
 )
 token(
     "gram",

@@ -58,11 +58,11 @@ def _binary(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     return Choice((first, second), params, pool.aval(first).with_dtype(options.get("to", dtype)))
 
 
-def _used(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
-    """Draws a value, and what it is multiplied by in each of three uses."""
+def _used(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+    """Draws a value, and what it is multiplied by in each of its uses."""
     first = pool.pick(dtype)
     aval = pool.aval(first)
-    return Choice((first, *(pool.like(aval) for _ in range(3))), {}, aval)
+    return Choice((first, *(pool.like(aval) for _ in range(options["uses"]))), {}, aval)
 
 
 def _ternary(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
@@ -258,17 +258,21 @@ token(
     check="none",
     family="extremes",
 )
-# Each use is a part of the derivative, which is their exact sum.
-token(
-    "used_three_times",
-    _used,
-    "jax.grad(lambda x: sum(jnp.sum(x * y) for y in ({1}, {2}, {3})))({0})",
-    ALL_FLOATS,
-    "mul",
-    check="parts",
-    weight=150,
-    family="sums",
-)
+# Each use is a part of the derivative, which is their exact sum. Three parts, a few parts and many
+# parts are added in different ways.
+for _name, _count in (("three", 3), ("five", 5), ("seven", 7)):
+    _uses = ", ".join(f"{{{i + 1}}}" for i in range(_count))
+    token(
+        f"used_{_name}_times",
+        _used,
+        f"jax.grad(lambda x: sum(jnp.sum(x * y) for y in ({_uses})))({{0}})",
+        ALL_FLOATS,
+        "mul",
+        check="parts",
+        weight=100,
+        family="sums",
+        uses=_count,
+    )
 token(
     "where", _selected, "lax.select({0}, {1}, {2})", (*NUMBERS, *COMPLEX), "select_n", check="same"
 )

@@ -64,6 +64,14 @@ def invariant(aval: Any, axes: Sequence[str]) -> Any:
     return aval.update(manual_axis_type=remaining)
 
 
+def varying_as(aval: Any, like: Any) -> Any:
+    """Returns a type that varies over the mesh axes of another one, and is otherwise the same."""
+    if varying(aval) >= varying(like):
+        return aval
+    both = type(like.manual_axis_type)(varying=varying(aval) | varying(like))
+    return aval.update(manual_axis_type=both)
+
+
 def stacked(aval: Any, length: int) -> Any:
     """Returns the type of values as a scan stacks them, one for each iteration."""
     return core.unmapped_aval(length, 0, aval)

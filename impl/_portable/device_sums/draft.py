@@ -22,9 +22,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs, tags
 from impl._mode.modes import Mode
+from impl._portable.device_sums import local_first
 from impl._portable.device_sums.equations import Names, same_p
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.linear import Atom
@@ -82,13 +85,15 @@ class Draft:
     """
 
     def __init__(self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode) -> None:
-        self.source = inlined(jaxpr)
         self.flow = flow
+        self._mode = mode
+        self.source = local_first.reordered(
+            inlined(jaxpr), self.is_joinable, lambda each: self.mode_of(each).portable
+        )
         self.inputs: list[Any] = list(self.source.invars)
         self.outputs: list[Atom] = list(self.source.outvars)
         self.producers: dict[Atom, Any] = {}
         self.sums: dict[tuple[Atom, Names], Summed] = {}
-        self._mode = mode
         self._shardings = flow.shardings(self.source, inputs)
         self._items: list[Any] = []
         self._replacements: dict[Atom, Atom] = {}
@@ -117,6 +122,14 @@ class Draft:
         """Returns the mode of the scope of an equation, or else the mode of the whole program."""
         own: Mode | None = tags.of(equation)
         return own or self._mode
+
+    def is_joinable(self, psum: Any) -> bool:
+        """Returns whether a ``psum`` adds floats over axes of the mesh, in a portable scope."""
+        axes = psum.params["axes"]
+        are_of_mesh = all(isinstance(axis, str) and axis in self.flow.sizes for axis in axes)
+        has_groups = psum.params.get("axis_index_groups") is not None
+        is_float = jnp.issubdtype(psum.invars[0].aval.dtype, jnp.floating)
+        return are_of_mesh and not has_groups and is_float and self.mode_of(psum).portable
 
     def replacement(self, atom: Atom) -> Atom:
         """Returns the replacement of a variable of the old jaxpr in the new one."""

@@ -13,8 +13,6 @@ devices of the operand, and looks at the equation that computes the operand:
 - For any other value, the draft gets a ``psum`` of it. If the search finds only such values, the
   draft gets the old ``psum`` instead.
 
-A ``reduce_sum`` of a ``psum`` that is joined with nothing becomes a joined sum with it.
-
 The equations on the way stay in the draft too, since other equations may read their results. JAX's
 removal of dead code drops the rest. The sum of a scan over micro-batches, for example, ::
 
@@ -48,7 +46,7 @@ import jax.numpy as jnp
 
 from impl._core.jax_internals import jaxprs
 from impl._mode import modes
-from impl._portable.device_sums import linear
+from impl._portable.device_sums import linear, local_first
 from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
 from impl._portable.device_sums.equations import as_whole, over_more_devices, part_p, whole_p
 from impl._portable.device_sums.flow import Flow
@@ -57,9 +55,7 @@ from impl._portable.device_sums.shardings import Sharding
 from impl._portable.rule import rule_of
 from impl._reading import control_flow
 
-_PSUMS = frozenset({"psum", "psum_invariant"})
 _PSUM_SCATTER = "reduce_scatter"
-_SUM = "reduce_sum"
 
 
 def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) -> Any:
@@ -86,14 +82,12 @@ def _write(draft: Draft) -> None:
 def _write_equation(draft: Draft, equation: Any) -> None:
     """Copies one equation, whose operands are variables of the new jaxpr."""
     name = str(equation.primitive.name)
-    if name in _PSUMS:
+    if name in local_first.PSUMS:
         total = _joined_psum(draft, equation)
         if total is not None:
             draft.replace(equation.outvars[0], total)
             return
     if name == _PSUM_SCATTER and _write_slice_of_sum(draft, equation):
-        return
-    if name == _SUM and _write_sum_of_psum(draft, equation):
         return
     nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
     if nest is None:
@@ -106,26 +100,6 @@ def _write_equation(draft: Draft, equation: Any) -> None:
     for each in drafts:
         _write(each)
     draft.append(NestDraft(equation, nest.bodies, drafts, len(nest.bodies[-1].carries)))
-
-
-def _write_sum_of_psum(draft: Draft, equation: Any) -> bool:
-    """Writes the sum of elements of a ``psum`` as one joined sum; returns False if there is none.
-
-    The derivative of a bias that is broadcast before it varies has such sums. The ``psum`` would
-    round sums of one row of each device, so the number of devices would show.
-    """
-    (operand,) = equation.invars
-    psum = draft.producers.get(operand)
-    if psum is None or isinstance(psum, NestDraft) or str(psum.primitive.name) not in _PSUMS:
-        return False
-    axes = tuple(psum.params["axes"])
-    (local,) = psum.invars
-    if not _is_joinable(draft, psum) or not set(axes) <= set(draft.sharding(local)):
-        return False
-    if not draft.mode_of(equation).portable:
-        return False
-    draft.append(as_whole(equation.replace(invars=[local]), psum, axes))
-    return True
 
 
 def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
@@ -147,21 +121,11 @@ def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
     A ``psum`` stays as it is if it adds integers, which it does not round, or complex numbers, or
     if it adds in groups of devices, or over an axis that is not an axis of the mesh.
     """
-    if not _is_joinable(draft, equation):
+    if not draft.is_joinable(equation):
         return None
     (operand,) = equation.invars
     total = _summed(draft, operand, DeviceSum(tuple(equation.params["axes"]), equation))
     return total.atom if total.is_joined else None
-
-
-def _is_joinable(draft: Draft, psum: Any) -> bool:
-    """Returns whether a ``psum`` adds floats over axes of the mesh, in a portable scope."""
-    are_of_mesh = all(
-        isinstance(axis, str) and axis in draft.flow.sizes for axis in psum.params["axes"]
-    )
-    has_groups = psum.params.get("axis_index_groups") is not None
-    is_float = jnp.issubdtype(psum.invars[0].aval.dtype, jnp.floating)
-    return are_of_mesh and not has_groups and is_float and draft.mode_of(psum).portable
 
 
 def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:

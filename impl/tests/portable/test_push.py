@@ -201,6 +201,16 @@ def test_a_sum_of_elements_of_a_psum_is_one_sum(check):
     )
     assert sums(lambda x: lax.psum(x, "m").sum(0), X, specs=P("d"), out=P("d")) == ([], ["m"])
 
+    def partly_joined(x):
+        # The psum alone would be joined with the sum of one axis, and round it.
+        return lax.psum(x.sum(1, keepdims=True), "d").sum(0)
+
+    assert sums(partly_joined, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
+    assert sums(lambda x: lax.psum(x, "d").sum(0).sum(), X, specs=P("d"), check=check) == (
+        ["reduce_sum d"],
+        [],
+    )
+
 
 def test_a_part_of_a_sum():
     def part(x):

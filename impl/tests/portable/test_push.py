@@ -2,8 +2,9 @@
 
 Tests: impl._core.jax_internals.jaxprs, impl._portable.device_sums.draft,
 impl._portable.device_sums.equations, impl._portable.device_sums.flow,
-impl._portable.device_sums.linear, impl._portable.device_sums.lower_sums,
-impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
+impl._portable.device_sums.linear, impl._portable.device_sums.local_first,
+impl._portable.device_sums.lower_sums, impl._portable.device_sums.sharding_rules,
+impl._portable.device_sums.shardings.
 """
 
 import jax

@@ -30,6 +30,7 @@ Weights: TypeAlias = dict[str, Any]
 
 WORDS, WIDTH, HEADS, SHARED, HEAD, LAYERS, EXPERTS = 24, 32, 4, 2, 8, 2, 4
 SEQUENCES, LENGTH, STOP, RATE = 8, 16, 0, 0.3
+POSITIONS = 32
 #: The lengths of the prompts.
 PROMPTS = np.array([4, 4, 4, 4, 8, 8, 8, 8])
 #: Most of the time goes into compiling, so XLA optimises little. It changes no bit of ``portable``.
@@ -85,6 +86,14 @@ def normalized(x: Array) -> Array:
     return (wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + 1e-6)).astype(x.dtype)
 
 
+def all_turns() -> tuple[Array, Array]:
+    """Returns the cosines and sines of the angles by which heads are turned, for each position."""
+    rates = 100.0 ** (-np.arange(HEAD // 2) / (HEAD // 2))
+    with jax.ensure_compile_time_eval():  # A table: no other program has to compile a cosine.
+        angles = jnp.arange(POSITIONS)[:, None, None] * rates
+        return jnp.cos(angles), jnp.sin(angles)
+
+
 def rotated(x: Array, turns: tuple[Array, Array]) -> Array:
     """Returns queries or keys, turned by angles of which the cosines and sines are given."""
     cosine, sine = turns
@@ -96,8 +105,9 @@ def rotated(x: Array, turns: tuple[Array, Array]) -> Array:
 
 def experts(block: Weights, x: Array) -> Array:
     """Returns the outputs of the two best experts of each token. No token is dropped."""
-    chances, chosen = lax.top_k(jax.nn.softmax((x @ block["gate"]).astype(jnp.float32)), 2)
-    gates = (jax.nn.one_hot(chosen, EXPERTS) * chances[..., None]).sum(-2).astype(x.dtype)
+    chances = jax.nn.softmax((x @ block["gate"]).astype(jnp.float32))
+    least = lax.top_k(lax.stop_gradient(chances), 2)[0][..., -1:]
+    gates = jnp.where(chances >= least, chances, 0).astype(x.dtype)
     inner = jax.nn.silu(jnp.einsum("btd,edf->btef", x, block["up"])) * gates[..., None]
     return jnp.einsum("btef,efd->btd", inner, block["down"])
 
@@ -105,8 +115,8 @@ def experts(block: Weights, x: Array) -> Array:
 def logits(weights: Weights, tokens: Array, start: Array, cache: Any = None) -> tuple[Array, Any]:
     """Returns the logits of tokens whose first position is ``start``, and the cache with them."""
     positions = start[:, None] + jnp.arange(tokens.shape[1])
-    angles = positions[..., None, None] * 100.0 ** (-jnp.arange(HEAD // 2) / (HEAD // 2))
-    turns = jnp.cos(angles), jnp.sin(angles)
+    cosines, sines = all_turns()
+    turns = cosines[positions], sines[positions]
 
     def written(old: Array, new: Array, at: Array) -> Array:
         return lax.dynamic_update_slice(old, new, (at, 0, 0))

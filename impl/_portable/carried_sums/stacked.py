@@ -28,6 +28,7 @@ from impl._core.jax_internals import jaxprs
 from impl._portable.carried_sums.exports import Along, Factors
 from impl._portable.carried_sums.plan import Total
 from impl._portable.carried_sums.scope import Atom
+from impl._portable.device_sums.equations import whole_p
 
 #: The temporary memory of a scan that carries states, for each sum, as XLA for CPUs plans it: the
 #: states of 24 bytes, the totals of a second count, and copies of both.
@@ -135,14 +136,24 @@ def _with_more_terms(
     Returns:
         A function of the operands; None if the operation has no such form.
     """
-    form = _FORMS.get(str(equation.primitive.name))
+    form = _FORMS.get(_operation(equation)[0])
     if form is None or any(atom is not None and jaxprs.is_literal(atom) for atom in atoms):
         return None
     function: Callable[[Sequence[jax.Array]], jax.Array] | None = form(equation, atoms)
     return function
 
 
+def _operation(equation: Any) -> tuple[str, Mapping[str, Any]]:
+    """Returns the name and the parameters of an operation, of one device or of several."""
+    if equation.primitive is whole_p:
+        return equation.params["name"], dict(equation.params["params"])
+    return str(equation.primitive.name), equation.params
+
+
 def _evaluated(equation: Any, operands: Sequence[jax.Array], **params: Any) -> jax.Array:
+    """Returns the result of an operation with other parameters."""
+    if equation.primitive is whole_p:
+        params = {"params": tuple({**_operation(equation)[1], **params}.items())}
     new = equation.replace(params={**equation.params, **params})
     result: jax.Array = jax_internals.evaluated(new, operands)[0]
     return result
@@ -151,7 +162,7 @@ def _evaluated(equation: Any, operands: Sequence[jax.Array], **params: Any) -> j
 def _product(equation: Any, atoms: Sequence[Atom | None]) -> Any:
     if None in atoms:
         return None
-    contracted, batch = equation.params["dimension_numbers"]
+    contracted, batch = _operation(equation)[1]["dimension_numbers"]
     numbers = tuple((0, *_after(axes)) for axes in contracted), tuple(map(_after, batch))
     return functools.partial(_evaluated, equation, dimension_numbers=numbers)
 
@@ -159,14 +170,15 @@ def _product(equation: Any, atoms: Sequence[Atom | None]) -> Any:
 def _sum(equation: Any, atoms: Sequence[Atom | None]) -> Any:
     if None in atoms:
         return None
-    return functools.partial(_evaluated, equation, axes=(0, *_after(equation.params["axes"])))
+    axes = _operation(equation)[1]["axes"]
+    return functools.partial(_evaluated, equation, axes=(0, *_after(axes)))
 
 
 def _scatter(equation: Any, atoms: Sequence[Atom | None]) -> Any:
     operand, indices, updates = atoms
     if operand is not None or indices is None or updates is None:
         return None
-    numbers = equation.params["dimension_numbers"]
+    numbers = _operation(equation)[1]["dimension_numbers"]
     numbers = numbers._replace(
         update_window_dims=_after(numbers.update_window_dims),
         scatter_indices_batching_dims=_after(numbers.scatter_indices_batching_dims),
@@ -181,23 +193,28 @@ def _scatter(equation: Any, atoms: Sequence[Atom | None]) -> Any:
 
 
 def _convolution(equation: Any, atoms: Sequence[Atom | None]) -> Any:
-    if None in atoms or equation.params["feature_group_count"] != 1:
+    if None in atoms:
         return None
-    numbers = equation.params["dimension_numbers"]
+    _, params = _operation(equation)
+    numbers, groups = params["dimension_numbers"], params["feature_group_count"]
 
     def function(operands: Sequence[jax.Array]) -> jax.Array:
-        specs = numbers.lhs_spec, numbers.rhs_spec
-        merged = [_merged(x, spec[1]) for x, spec in zip(operands, specs, strict=True)]
-        return _evaluated(equation, merged)
+        images, kernel = operands
+        return _evaluated(
+            equation,
+            [_merged(images, numbers.lhs_spec[1], groups), _merged(kernel, numbers.rhs_spec[1], 1)],
+        )
 
     return function
 
 
-def _merged(operand: jax.Array, axis: int) -> jax.Array:
-    """Returns an operand whose first axis is a part of another one."""
-    moved = lax.transpose(operand, (*range(1, 1 + axis), 0, *range(1 + axis, operand.ndim)))
-    shape = moved.shape
-    return lax.reshape(moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+def _merged(operand: jax.Array, axis: int, groups: int) -> jax.Array:
+    """Returns an operand whose first axis is a part of each group of another one."""
+    terms, *shape = operand.shape
+    before, own, after = shape[:axis], shape[axis], shape[axis + 1 :]
+    parts = lax.reshape(operand, (terms, *before, groups, own // groups, *after))
+    order = (*range(1, 2 + axis), 0, *range(2 + axis, parts.ndim))
+    return lax.reshape(lax.transpose(parts, order), (*before, terms * own, *after))
 
 
 def _after(axes: Sequence[int]) -> tuple[int, ...]:

@@ -29,7 +29,9 @@ from impl._reading.control_flow import every_jaxpr
 from impl._soft_float64 import engines
 
 
-def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_names: Names) -> Any:
+def _lower_whole(
+    context: Any, *operands: Any, name: str, params: Any, axis_names: Names, result: Any
+) -> Any:
     """Lowers a joined sum.
 
     Args:
@@ -38,7 +40,9 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_name
         name: The name of the operation.
         params: The parameters of its equation, as pairs.
         axis_names: The mesh axes over which the elements that it adds are sharded.
+        result: The type of the result.
     """
+    del result
     record, target = RULES[name], Target.of(context)
     over_devices: Any = record.over_devices
     keywords = {**dict(params), "axis_names": axis_names, **record.keywords(target)}

@@ -85,10 +85,16 @@ def test_sharded_by_jit(problem, want, monkeypatch, devices, number, room):
 
 
 @pytest.mark.parametrize(
-    ("devices", "number", "check"),
-    [pytest.param(2, 12, False, marks=pytest.mark.once), (8, 2, True)],
+    ("devices", "number", "check", "room"),
+    [
+        pytest.param(2, 12, False, -1, marks=pytest.mark.once),
+        (4, 3, False, 1 << 40),
+        (8, 2, True, 1 << 40),
+    ],
 )
-def test_in_a_shard_map(problem, want, devices, number, check):
+def test_in_a_shard_map(problem, want, monkeypatch, devices, number, check, room):
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)
+
     def step(params, tokens):
         if check:
             params = lax.pcast(params, ("d",), to="varying")
@@ -97,7 +103,9 @@ def test_in_a_shard_map(problem, want, devices, number, check):
     mapped = jax.shard_map(
         step, mesh=mesh_of(devices), in_specs=(P(), P("d")), out_specs=P(), check_vma=check
     )
-    assert_equal(jax.jit(mapped)(*problem), want)
+    lowered = jax.jit(mapped).lower(*problem)
+    assert ("tensor<6x5x3xui32>" in lowered.as_text()) is (room < 0)  # The embedding's state.
+    assert_equal(lowered.compile()(*problem), want)
 
 
 def test_a_second_count_on_some_devices():

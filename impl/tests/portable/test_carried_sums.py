@@ -7,7 +7,9 @@ impl._portable.carried_sums.stacked, impl._portable.carried_sums.steps,
 impl._portable.carried_sums.write.
 """
 
+import functools
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -108,6 +110,25 @@ def test_the_gradient_of_a_convolution(rng):
         return jax.grad(loss)(kernel)
 
     assert_one_sum(gradient, images, numbers=(3, 12))
+
+
+@pytest.mark.parametrize("groups", ["feature_group_count", "batch_group_count"])
+def test_the_gradient_of_a_convolution_in_groups_has_stacked_factors(rng, monkeypatch, groups):
+    images = jnp.asarray(rough(rng, (ROWS, 2, 2, 5), spread=4))
+    kernel = jnp.asarray(rough(rng, (6, 2, 3), spread=4))
+
+    def gradient(images):
+        if groups == "batch_group_count":  # The first half of the batch is one group.
+            images = images.swapaxes(0, 1).reshape(-1, 2, 5)
+        else:
+            images = images.reshape(-1, 4, 5)
+        convolve = functools.partial(lax.conv_general_dilated, window_strides=(1,), padding="SAME")
+        return jax.grad(lambda w: jnp.sum(convolve(images, w, **{groups: 2}) ** 2))(kernel)
+
+    assert_one_sum(gradient, images, numbers=(3, 4))
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", ALL)
+    text = jax.jit(lambda *a: accumulated(gradient, 3, *a)).lower(images).as_text()
+    assert not re.search("tensor<6x[0-9x]*x3xui32>", text)  # A state has 6 words.
 
 
 def test_the_gradient_of_a_ragged_product(rng):

@@ -109,6 +109,10 @@ class Adapter(abc.ABC):
         """
         return ("native",) if device in self.devices() else ()
 
+    def has_kernels(self) -> bool:
+        """Returns whether kernels do what XLA for a GPU would do in a loop over updates."""
+        return False
+
     @contextlib.contextmanager
     def running(self, device: str, lowering: str) -> Iterator[None]:  # noqa: ARG002  # only native
         """Runs the calls of a scope as on ``device``, by one of its lowerings."""

@@ -18,6 +18,7 @@ import spec
 from conformance import bits
 from conformance.adapters import _jax_programs
 from conformance.adapters.jax import JaxNamespace
+from impl._kernels import pallas
 
 #: The seed that interpreted kernels read when they run.
 SEED = impl.testing.Seed()
@@ -53,6 +54,9 @@ class Samebits(JaxNamespace):
 
     def __init__(self) -> None:
         super().__init__(impl)
+
+    def has_kernels(self) -> bool:
+        return pallas.reason_missing() is None
 
     def set_mode(self, mode: bool) -> None:
         # The suite also computes with the mode off, so XLA must not get the mode's flags.

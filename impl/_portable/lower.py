@@ -46,7 +46,7 @@ def equation(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    """Lowers an equation; axes that are too short for a window are whole on each device.
+    """Lowers an equation; the axes that XLA must not partition are whole on each device.
 
     Args:
         name: The name of its primitive.
@@ -61,11 +61,22 @@ def equation(
     """
     record = RULES.get(name) or Rule(name)
     lower = functools.partial(_prepared, record, original, anywhere)
-    if not (record.is_windowed and shared.is_shared(context)):
+    if record.keeps_whole is None or not _partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
-    whole = shared.whole_where_short(context, operands, context.avals_in)
-    results = lower(context, *whole, **params)
-    return shared.whole_where_short(context, results, context.avals_out)
+    axes = functools.partial(record.keeps_whole, context)
+    results = lower(context, *_whole(context, axes, operands, context.avals_in), **params)
+    return _whole(context, axes, results, context.avals_out)
+
+
+def _whole(
+    context: Any,
+    axes: Callable[[Any], Sequence[int]],
+    values: Sequence[Any],
+    avals: Sequence[Any],
+) -> list[Any]:
+    """Returns operands or results, each with the whole of some axes on every device."""
+    pairs = ((value, axes(aval)) for value, aval in zip(values, avals, strict=True))
+    return [shardings.whole_along(context, value, own) if own else value for value, own in pairs]
 
 
 def _prepared(

@@ -94,8 +94,8 @@ class Rule:
             mesh. All other functions are traced without one.
         whole_axes: Takes the parameters, and returns how many of the last axes XLA must not
             partition: it would compute other values.
-        is_windowed: Whether results have other lengths than operands. Each device gets the whole of
-            an axis that is short for the number of devices.
+        keeps_whole: Takes the context of a lowering rule and the type of an operand or of a result,
+            and returns the axes that XLA must not partition: a function of ``shared``.
         merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
@@ -123,7 +123,7 @@ class Rule:
     has_several_results: bool = False
     names_mesh_axes: bool = False
     whole_axes: Callable[[Mapping[str, Any]], int] | None = None
-    is_windowed: bool = False
+    keeps_whole: Callable[[Any, Any], list[int]] | None = None
     merges_borders: bool = False
     moves: Compute | None = None
     moves_integers: bool = False
@@ -135,7 +135,7 @@ class Rule:
     def lowers(self) -> bool:
         """Whether the record changes how equations are lowered."""
         functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
-        return self.is_windowed or any(each is not None for each in functions)
+        return any(each is not None for each in (*functions, self.keeps_whole))
 
     @property
     def is_inlined(self) -> bool:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from impl._core import jax_internals
 from impl._core.jax_internals import shardings
+from impl._core.jax_internals.releases import SCATTERS_MOVE_ELEMENTS
 from impl._lowerings import _partitioning
 
 
@@ -39,18 +40,14 @@ def devices_of(context: Any) -> float:
     return math.inf if jax_internals.exports(context) else shardings.devices_of(context)
 
 
-def whole_where_short(context: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    """Returns operands or results, each with the whole of its short axes on every device."""
-    pairs = ((value, _short_axes(context, aval)) for value, aval in zip(values, avals, strict=True))
-    return [shardings.whole_along(context, value, axes) if axes else value for value, axes in pairs]
-
-
-def _short_axes(context: Any, aval: Any) -> list[int]:
+def short_axes(context: Any, aval: Any) -> list[int]:
     """Returns the axes of an operand or a result that are longer in another operand or result.
 
     XLA may partition the short axis as it does the longer one. Half of the devices, or more, would
     then have nothing of it.
     """
+    if not is_shared(context):
+        return []
     devices = devices_of(context)
     shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
     shapes = [shape for shape in shapes if len(shape) == aval.ndim]
@@ -59,3 +56,15 @@ def _short_axes(context: Any, aval: Any) -> list[int]:
         for axis, length in enumerate(aval.shape)
         if shardings.sends_zeros(length, devices) and length < max(s[axis] for s in shapes)
     ]
+
+
+def unequal_axes(context: Any, aval: Any) -> list[int]:
+    """Returns the axes of the array of a scatter of which devices may have unequal parts.
+
+    XLA of some releases stores the update that a device drops over the first element of its part.
+    """
+    is_array = aval.shape == context.avals_out[0].shape
+    if not (SCATTERS_MOVE_ELEMENTS and is_array and is_shared(context, of_integers=True)):
+        return []
+    devices = devices_of(context)
+    return [axis for axis, length in enumerate(aval.shape) if length % devices]

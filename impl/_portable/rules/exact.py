@@ -6,6 +6,7 @@ These operations move, choose or negate elements, or communicate. They round not
 
 from __future__ import annotations
 
+from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, rule
 
@@ -19,7 +20,9 @@ for _name in ("optimization_barrier", "pvary"):
 rule("broadcast_in_dim", linear=FIRST, sharding=sharding_rules.broadcast)
 rule("reshape", linear=FIRST, sharding=sharding_rules.reshape)
 rule("rev", linear=FIRST, sharding=sharding_rules.keep_lengths)
-rule("scatter", linear=(0, 2))
+rule("scatter", linear=(0, 2), keeps_whole=shared.unequal_axes)
+for _name in ("scatter-max", "scatter-min"):
+    rule(_name, keeps_whole=shared.unequal_axes)
 rule("select_n", linear=slice(1, None), sharding=sharding_rules.select)
 rule("squeeze", linear=FIRST, sharding=sharding_rules.squeeze)
 rule("tile", linear=FIRST, sharding=sharding_rules.keep_lengths)

@@ -179,7 +179,7 @@ rule(
     "pad",
     moves=_as_bits(_pad),
     moves_integers=True,
-    is_windowed=True,
+    keeps_whole=shared.short_axes,
     merges_borders=PADDINGS_ARE_MERGED,
     linear=ALL,
     sharding=sharding_rules.keep_lengths,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from impl._exact import arithmetic
@@ -20,6 +21,7 @@ from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
+from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, Rule, rule
 from impl._portable.rules._floats import working
@@ -127,6 +129,12 @@ def _scatter_add(
     )
 
 
+def _unequal_axes_of_integers(context: Any, aval: Any) -> list[int]:
+    """Returns ``shared.unequal_axes`` of integers, which JAX scatters, and nothing of floats."""
+    is_float = jnp.issubdtype(aval.dtype, jnp.inexact)
+    return [] if is_float else shared.unequal_axes(context, aval)
+
+
 def _scatter_add_over_devices(*operands: jax.Array, **params: Any) -> jax.Array:
     names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "axis_names")
     return scatter.scatter_add(*operands, **{name: params[name] for name in names})
@@ -157,12 +165,13 @@ rule(
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )
-rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True, linear=FIRST)
-rule("select_and_scatter_add", compute=windows.select_and_scatter_add, is_windowed=True)
+rule("reduce_window_sum", compute=windows.reduce_window_sum, keeps_whole=shared.short_axes, linear=FIRST)
+rule("select_and_scatter_add", compute=windows.select_and_scatter_add, keeps_whole=shared.short_axes)
 rule(
     "scatter-add",
     compute=_scatter_add,
     takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    keeps_whole=_unequal_axes_of_integers,
     linear=(0, 2),
     over_devices=_scatter_add_over_devices,
     sharding=sharding_rules.scatter_add,
@@ -171,9 +180,10 @@ rule(
     "scatter-sub",
     compute=functools.partial(_scatter_add, subtract=True),
     takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    keeps_whole=_unequal_axes_of_integers,
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
-rule("scatter-mul", by_jax="original")
+rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
 rule("reduce_prod", compute=_reduce_prod)
 rule("cumprod", compute=cumprod.cumprod)
 rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)

@@ -177,6 +177,24 @@ def test_integers_with_others_between_them(dtype):
     np.testing.assert_array_equal(found, padded(x))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "max", "min"])
+def test_a_scatter_into_unequal_parts(how, dtype):
+    # In plain JAX before 0.12, XLA stores the update over the first element of each part.
+    x, update = np.arange(1, 31).astype(dtype), np.full(1, 9 if how == "min" else 77, dtype)
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+
+    def scattered(x, at):
+        cut = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P("d")))
+        return getattr(cut.at[at], how)(update, mode="drop")
+
+    with impl.deterministic(guarantee="portable"):
+        found = jax.jit(scattered)(x, np.array([4]))
+    wanted = x.copy()
+    wanted[4] = {"set": 77, "add": 82, "multiply": 385, "max": 77, "min": 5}[how]
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_dilated_convolution_whose_taps_are_cut():
     # Float64 does not decide the rounding of the last element, so its terms are gathered again.
     image = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)

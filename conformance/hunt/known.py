@@ -6,7 +6,6 @@ The page *The same bits everywhere* lists them under *What it does not cover*.
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from conformance.hunt.files import names_of_primitives
 #: The file of the known faults.
 FILE = Path(__file__).parent / "known_faults.toml"
 _REQUIRED = {"name", "kinds", "statement", "link"}
-_OPTIONAL = {"primitives", "partitions", "message", "axes", "uneven"}
+_OPTIONAL = {"primitives", "partitions", "message", "axes"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +32,6 @@ class KnownFault:
         partitions: The partitions of the setting; none stand for any.
         message: A part of the message.
         axes: The least number of axes of the mesh.
-        uneven: Whether devices have to have unequal parts of a variable.
     """
 
     name: str
@@ -44,7 +42,6 @@ class KnownFault:
     partitions: tuple[str, ...] = ()
     message: str = ""
     axes: int = 0
-    uneven: bool = False
 
     def matches(self, finding: Finding) -> bool:
         """Returns whether a finding, after it was shrunk, is this fault."""
@@ -55,19 +52,7 @@ class KnownFault:
             and (not self.partitions or finding.setting.partition in self.partitions)
             and self.message in finding.detail
             and len(finding.setting.mesh) >= self.axes
-            and (not self.uneven or _is_uneven(finding))
         )
-
-
-def _is_uneven(finding: Finding) -> bool:
-    """Returns whether a constraint cuts an axis into parts that are not equal."""
-    setting, avals = finding.setting, finding.program.avals()
-    sizes = dict(zip(setting.axes, setting.mesh, strict=True))
-    return any(
-        size % math.prod(sizes[name] for name in names)
-        for variable, spec in setting.constraints
-        for size, names in zip(avals[variable].shape, spec, strict=True)
-    )
 
 
 def load(path: Path = FILE) -> tuple[KnownFault, ...]:

@@ -81,21 +81,6 @@ def test_known_faults_are_recognised_by_all_of_their_fields():
     assert not fault.matches(dataclasses.replace(finding, detail="Check failed: of something else"))
 
 
-def test_a_fault_of_unequal_parts_is_recognised_by_the_constraint():
-    program = drawn(1, 1, only="scatter_max")[0]
-    number = next(v for v, each in enumerate(program.equations, program.primals) if each.aval.shape)
-    shape = program.avals()[number].shape
-    (fault,) = [each for each in known.load() if each.uneven]
-
-    def finding(devices):
-        spec = (("a",), *((),) * (len(shape) - 1))
-        setting = Setting(partition="jit", mesh=(devices,), constraints=((number, spec),))
-        return Finding("bits", program, setting, "")
-
-    assert fault.matches(finding(shape[0] + 1))
-    assert not fault.matches(finding(shape[0]))
-
-
 def test_an_entry_with_an_unknown_field_is_an_error(tmp_path):
     (file := tmp_path / "known.toml").write_text('[[fault]]\nname = "x"\nreason = "y"\n')
     with pytest.raises(ValueError, match="an entry has the fields"):

@@ -72,8 +72,8 @@ CASES = {
     # The constant is a float32 before it divides: 0.1 in float64 gives another float32.
     "divide_constant": (
         {"number": "0.1"},
-        np.float32([1.6663437634594985e-17]),
-        (np.float32([1.666343866857075e-18]),),
+        np.array([1.6663437634594985e-17], np.float32),
+        (np.array([1.666343866857075e-18], np.float32),),
     ),
     "rem": ({}, np.fmod(X, np.float32(0.7)), (X, np.full_like(X, 0.7))),
     "logistic": (

@@ -28,8 +28,8 @@ FLOAT32_HAS_ATOMIC_ADD = jax.__version_info__ >= (0, 11, 2)
 #: border of the first, and forgets the number that the second pads with. No upstream issue is
 #: known.
 PADDINGS_ARE_MERGED = jax.__version_info__ < (0, 12)
-#: Whether XLA gives wrong elements after a scatter into an array of which devices have unequal parts
-#: (before 0.12). No upstream issue is known.
+#: Whether XLA gives wrong elements after a scatter into an array of which devices have unequal
+#: parts (before 0.12). No upstream issue is known.
 SCATTERS_MOVE_ELEMENTS = jax.__version_info__ < (0, 12)
 #: Whether this is the oldest supported release, for which budgets of calls and operations are kept.
 IS_OLDEST = jax.__version_info__ < (0, 11)

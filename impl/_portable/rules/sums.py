@@ -165,8 +165,15 @@ rule(
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )
-rule("reduce_window_sum", compute=windows.reduce_window_sum, keeps_whole=shared.short_axes, linear=FIRST)
-rule("select_and_scatter_add", compute=windows.select_and_scatter_add, keeps_whole=shared.short_axes)
+rule(
+    "reduce_window_sum",
+    compute=windows.reduce_window_sum,
+    keeps_whole=shared.short_axes,
+    linear=FIRST,
+)
+rule(
+    "select_and_scatter_add", compute=windows.select_and_scatter_add, keeps_whole=shared.short_axes
+)
 rule(
     "scatter-add",
     compute=_scatter_add,

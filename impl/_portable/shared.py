@@ -66,4 +66,9 @@ def unequal_axes(context: Any, aval: Any) -> list[int]:
     if not (SCATTERS_MOVE_ELEMENTS and is_array and is_shared(context, of_integers=True)):
         return []
     devices = devices_of(context)
-    return [axis for axis, length in enumerate(aval.shape) if length % devices]
+    # A symbolic size (jax.export) is not an int.
+    return [
+        axis
+        for axis, length in enumerate(aval.shape)
+        if not isinstance(length, int) or length % devices
+    ]

@@ -110,6 +110,16 @@ def test_what_needs_no_size_is_exported_with_unknown_sizes(x):
     assert_same(of_any_length(program), program, x)
 
 
+def test_scatters_are_exported_with_unknown_sizes(x):
+    at = jnp.array([3, 1])
+
+    def program(x):
+        counts = jnp.zeros(x.shape, int).at[at].add(1)
+        return x.at[at].set(7, unique_indices=True), x.at[at].max(1), x.at[at].add(1.5), counts
+
+    assert_same(of_any_length(program), program, x)
+
+
 def test_products_with_elements_in_doubt_are_exported_with_unknown_sizes(x):
     kernel = jnp.asarray(np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 2, 4, 3))
 

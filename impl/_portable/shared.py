@@ -1,9 +1,10 @@
-"""Floats that several devices share, where XLA would lose the sign of a zero on its way.
+"""Arrays that several devices share, where XLA would change an element on its way.
 
 XLA's partitioner lets a device read elements of another one by a sum over devices: each device adds
 its elements, or zeros for those that it lacks. -0.0 + 0.0 is 0.0, so a float loses its sign. XLA
 does so where half of the devices or more have nothing of an axis, and for elements whose indices
-only the running program knows.
+only the running program knows. ``unequal_axes`` is about another fault, which changes values of any
+dtype.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def unequal_axes(context: Any, aval: Any) -> list[int]:
     XLA of some releases stores the update that a device drops over the first element of its part.
     """
     is_array = aval.shape == context.avals_out[0].shape
-    if not (SCATTERS_MOVE_ELEMENTS and is_array and is_shared(context, of_integers=True)):
+    if not (SCATTERS_MOVE_ELEMENTS and is_array):
         return []
     devices = devices_of(context)
     # A symbolic size (jax.export) is not an int.

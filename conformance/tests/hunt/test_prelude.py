@@ -65,7 +65,7 @@ def test_programs_that_mix_rows_are_not_called_by_rows():
     assert {"rows", "scope", "pmap"} <= calls
 
 
-def test_a_lowered_text_has_each_function_once_whatever_its_name():
+def test_a_lowered_text_has_equal_functions_once():
     def text(name: str, body: str, *again: str) -> str:
         called = "".join(
             f"  func.func private @{each}() {{\n    {body}\n  }}\n" for each in (name, *again)

@@ -26,7 +26,7 @@ def _sum(equation: Equation, operands: Sequence[Array]) -> Array:
     if equation.token == "window_sum":  # noqa: S105  # As above.
         terms, axes = _windows(equation, terms)
     if equation.token == "sum_of_squares":  # noqa: S105  # As above.
-        terms = _once(np.square(terms.astype(np.float64)), terms.dtype)
+        terms = once(np.square(terms.astype(np.float64)), terms.dtype)
     moved = np.moveaxis(terms, axes, range(len(axes)))
     count = int(np.prod(moved.shape[: len(axes)]))
     return oracles.nearest(moved.reshape(count, *moved.shape[len(axes) :]))
@@ -118,10 +118,10 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
     if len(operands) > 1:
         b = operands[1].astype(np.float64)
     with np.errstate(all="ignore"):
-        return _once(np.asarray(_IEEE[equation.token](a, b)), dtype)
+        return once(np.asarray(_IEEE[equation.token](a, b)), dtype)
 
 
-def _once(values: Array, dtype: np.dtype[Any]) -> Array:
+def once(values: Array, dtype: np.dtype[Any]) -> Array:
     """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
     with np.errstate(all="ignore"):
         result = values.astype(dtype)

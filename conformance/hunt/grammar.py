@@ -20,6 +20,8 @@ _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
 #: The programs among a hundred that end with an equation that the guarantee refuses.
 _REFUSED = 3
 _DERIVATIVES = {"none": 50, "reverse": 32, "forward": 8, "mixed": 10}
+#: The same for a bundle of functions: releases of JAX write some first derivatives otherwise.
+_OF_FUNCTIONS = {"none": 60, "reverse": 30, "forward": 10}
 #: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
 _BUNDLES = 50
@@ -43,6 +45,12 @@ _FAMILIES = {
         (3, 4),
         {"float32": 8, "bfloat16": 1, "float16": 1},
         {"ties": 1, "spoiled": 3, "cancelling": 4, "chains": 3, "even": 4},
+    ),
+    "decompositions": (
+        8,
+        (2, 4),
+        {"float64": 4, "float32": 1},
+        {"plain": 4, "wide": 1},
     ),
     "extremes": (
         15,
@@ -126,12 +134,14 @@ def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
     family = dice.weighted({name: each[0] for name, each in _FAMILIES.items()})
     _, lengths, dtypes, kinds = _FAMILIES[family]
     dtype = dice.weighted(dtypes)
+    derivative = dice.weighted(_OF_FUNCTIONS) if family == "functions" else "none"
     own = [each for each in TOKENS.values() if each.family == family and dtype in each.dtypes]
     pool = Pool(dice, dice.one_of((8, 16)) if dice.happens(40) else 0, kinds)
     chosen = [each for each in needed if each in own]
     for number in range(dice.between(*lengths)):
-        _add(pool, chosen if chosen and number % 2 == 0 else own, counts, dtype, "none")
-    return pool.program(1, "none")
+        tokens = chosen if chosen and number % 2 == 0 else own
+        _add(pool, tokens, counts, dtype, derivative)
+    return pool.program(1, derivative)
 
 
 def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative: str) -> None:

@@ -16,6 +16,9 @@ check             the result of the equation
 ``stable_pairs``  is the second array in the stable order of the first one
 ``parts``         is the exact sum of the derivative's parts, rounded once
 ``extreme``       is the greatest or lowest element; 0 is greater than -0
+``transform``     has the bits of the spec's order ``transform``, rounded once
+``eigenvalues``   has the bits of the spec's order ``rotations``, rounded once
+``singular_values`` has the bits of the same order
 ``ieee``          is the float of IEEE 754, zeros with their signs
 ``same``          has the bits of plain JAX
 ``near``          is within 0.51 units in the last place of float64, or, of a function that
@@ -37,7 +40,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from conformance.hunt import decimals, exact
+from conformance.hunt import decimals, exact, ordered
 from conformance.hunt.program import Array, Equation, Program
 from conformance.hunt.tokens import TOKENS
 
@@ -51,6 +54,8 @@ REFERENCES = {
     "complex": "wide",
     "terms": "terms",
 }
+#: The right bits of an equation, by its check.
+_RESULTS = {**exact.RESULTS, **ordered.RESULTS}
 #: Units in the last place by which a result may differ from float64's.
 _UNITS = {
     "complex": 4.0,
@@ -100,8 +105,8 @@ def wrong(
         operands = [variables[v] for v in equation.operands]
         if check == "ieee" and "float" not in equation.aval.dtype:
             continue
-        if check in exact.RESULTS:
-            right = exact.RESULTS[check](equation, operands)
+        if check in _RESULTS:
+            right = _RESULTS[check](equation, operands)
             bad = _differs(result, right)
         elif check == "same":
             right = references[number, "value"]

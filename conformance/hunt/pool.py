@@ -1,7 +1,12 @@
 """The variables of a program that is being drawn, and the arguments that it has so far.
 
 A token asks for an operand of some dtype and shape. It gets a variable that exists, or a new
-argument: so most equations read earlier ones, and every token finds its operands.
+argument: so most equations read earlier ones, and every token finds its operands. For example::
+
+    pool = Pool(dice, rows=0)
+    a = pool.pick("float32", least=1)           a new argument, for there is no variable yet
+    pool.add("neg", Choice((a,), {}, aval))     variable 1, which reads variable 0
+    b = pool.pick("float32", least=1)           mostly variable 1, which nothing reads yet
 """
 
 from __future__ import annotations
@@ -84,6 +89,15 @@ class Pool:
         self._variables.append(values.draw(self.dice, aval, chosen, limit))
         self._uses.append(0)
         return len(self._variables) - 1
+
+    def arguments_in_line(self, aval: Aval, count: int) -> tuple[int, ...]:
+        """Returns new arguments whose elements of the same index are hard to add."""
+        stacked = dataclasses.replace(aval, shape=(count, *aval.shape), rows=False)
+        drawn = values.draw(self.dice, stacked, self._kind, axis=0)
+        first = len(self._variables)
+        self._variables += [Input.of(each, rows=aval.rows) for each in drawn.values()]
+        self._uses += [0] * count
+        return tuple(range(first, first + count))
 
     def pick(
         self,

@@ -56,7 +56,9 @@ _TIE = 3
 _LN2 = 0.6931471805599453
 
 
-def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
+def draw(
+    dice: Dice, aval: Aval, kind: str, limit: int | None = None, axis: int | None = None
+) -> Input:
     """Returns an argument with drawn elements.
 
     Args:
@@ -64,6 +66,7 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         aval: The type of the argument.
         kind: A name of ``KINDS``. Integers and bools have one kind.
         limit: The number below which integers are, if they are indices.
+        axis: The axis of the lines of ties and of opposite numbers; a drawn one by default.
     """
     dtype = dtype_of(aval.dtype)
     words = dice.words(aval.size)
@@ -83,7 +86,7 @@ def draw(dice: Dice, aval: Aval, kind: str, limit: int | None = None) -> Input:
         if kind == "chains":
             flat = _chains(words, aval.shape, dtype)
         if kind in ("ties", "spoiled", "cancelling") and flat.size and dice.happens(70):
-            lines = _lines(dice, flat.reshape(aval.shape))
+            lines = _lines(dice, flat.reshape(aval.shape), axis)
             if kind == "cancelling":
                 _cancel_in_turn(dice, lines)
             else:
@@ -186,16 +189,16 @@ def _scaled(dice: Dice, flat: Array) -> Array:
     return result
 
 
-def _lines(dice: Dice, values: Array) -> Array:
-    """Returns a view of an array along a drawn axis, from its start or from its end."""
+def _lines(dice: Dice, values: Array, axis: int | None) -> Array:
+    """Returns a view of an array along an axis, or a drawn one, from its start or from its end."""
     if values.ndim == 0:
         return values.reshape(1)
-    lines = np.moveaxis(values, dice.below(values.ndim), 0)
+    lines = np.moveaxis(values, dice.below(values.ndim) if axis is None else axis, 0)
     return lines[::-1] if dice.happens(40) else lines
 
 
 def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
-    """Begins lines with a tie that a small number breaks.
+    """Begins lines with a tie that a small number breaks, or its difference from a smaller one.
 
     Spoiled lines end with a NaN or an infinity, on which the sums before it must not depend.
     """
@@ -205,7 +208,9 @@ def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
         # The middle is rounded to the even neighbour, and the sum to the other one.
         odd, half = dice.below(2), float(limits.eps) / 2
         lines[0], lines[1] = 1 + 2 * half * odd, half
-        lines[2] = _least(limits, dice.one_of((2.0**-64, 2.0**-90))) * (1 - 2 * odd)
+        lines[2] = _least(limits, dice.one_of((2.0**-64, 2.0**-90, 2.0**-120))) * (1 - 2 * odd)
+        if len(lines) > _TIE and dice.happens(30):
+            lines[3] = -lines[2] * lines.dtype.type(1 - float(limits.eps))
     if spoiled:
         lines[-1] = dice.one_of((np.nan, np.nan, np.nan, np.inf, -np.inf))
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 #: The devices for which the CPU of a worker stands.
 _DEVICES = 8
 #: The seconds after which a program counts as one that does not end.
-TIMEOUT = 90.0
+TIMEOUT = 60.0
 #: The least work in XLA: most programs of a hunt run once.
 CHEAP = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 #: The same for jaxlib 0.10: XLA compiles in a third of the time without its emitters of fusions.

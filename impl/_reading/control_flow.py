@@ -252,7 +252,7 @@ def is_writable(equation: Any) -> bool:
     return equation.primitive.name in _CALLS.keys() | _HELD.keys()
 
 
-def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None) -> Any:
+def with_bodies(equation: Any, new: Sequence[Any], *, counts: tuple[int, int] | None = None) -> Any:
     """Returns a call, loop, condition or ``shard_map`` with other jaxprs.
 
     The operands and outputs of the equation stay: a caller that adds some to the jaxprs adds them
@@ -261,7 +261,7 @@ def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None
     Args:
         equation: The equation.
         new: The jaxprs, without constants, in the order of ``bodies``.
-        carried: How many values a scan carries now; None if the number is the same.
+        counts: How many constants and carried values a scan has now; None if as many as before.
 
     Raises:
         TypeError: Nothing tells where an equation of this primitive keeps its jaxprs.
@@ -279,10 +279,9 @@ def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None
             else jaxprs.reclosed(old, next(rest))
         )
     if kind == "scan":
-        constants, count = counts_of_scan(params)
-        count = count if carried is None else carried
+        constants, carried = counts or counts_of_scan(params)
         jaxpr = jaxprs.opened(params["jaxpr"])
-        params = scan_of(params, jaxpr, constants=constants, carried=count)
+        params = scan_of(params, jaxpr, constants=constants, carried=carried)
     return equation.replace(params=params)
 
 

@@ -52,7 +52,7 @@ def _rotation(a: Array, p: int, q: int, *, symmetric: bool) -> tuple[float, floa
         x, y, z = a[p, p], a[q, q], a[p, q]
         stays = abs(z) <= 2.0**-56
     else:
-        x, y, z = (_sum_of_halves(a[:, i] * a[:, j]) for i, j in ((p, p), (q, q), (p, q)))
+        x, y, z = (sum_of_halves(a[:, i] * a[:, j]) for i, j in ((p, p), (q, q), (p, q)))
         stays = abs(z) <= np.sqrt(x) * np.sqrt(y) * 2.0**-48 or min(x, y) <= 2.0**-104
     if stays:
         return None
@@ -63,7 +63,8 @@ def _rotation(a: Array, p: int, q: int, *, symmetric: bool) -> tuple[float, floa
     return c, t * c
 
 
-def _sum_of_halves(terms: Array) -> float:
+def sum_of_halves(terms: Array) -> float:
+    """Adds the products of two columns; an odd last term waits for the next round."""
     while len(terms) > 1:
         half = len(terms) // 2
         terms = np.append(terms[:half] + terms[half : 2 * half], terms[2 * half :])

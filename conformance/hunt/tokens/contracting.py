@@ -12,7 +12,7 @@ from typing import Any
 
 from conformance.hunt.pool import Choice, Pool
 from conformance.hunt.program import Aval
-from conformance.hunt.tokens.token import COMPLEX, FLOATS, token
+from conformance.hunt.tokens.token import COMPLEX, FLOATS, TOKENS, token
 
 
 def _product(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
@@ -113,11 +113,17 @@ def _square(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 
 def _transformed(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
-    operand = pool.pick(dtype, least=1, nonempty=True)
+    """Draws an operand; a float64 has no products that are subnormal."""
+    if dtype == "float64":
+        operand = pool.argument(Aval(pool.shape(2, nonempty=True), dtype), kind="plain")
+    else:
+        operand = pool.pick(dtype, least=1, nonempty=True)
     aval = pool.aval(operand)
     if options.get("halves"):
         aval = aval.with_shape(*aval.shape[:-1], aval.shape[-1] // 2 + 1)
-    return Choice((operand,), {}, aval.with_dtype("complex64"))
+    return Choice(
+        (operand,), {}, aval.with_dtype("complex128" if dtype == "float64" else "complex64")
+    )
 
 
 token(
@@ -285,11 +291,12 @@ token(
 token(
     "eigh",
     _square,
-    f"jnp.linalg.eigh({_ONES})[0]",
-    ("float32",),
+    "jnp.linalg.eigh({0})[0]",
+    ("float32", "float64"),
     "eigh",
-    check="none",
-    weight=20,
+    check="eigenvalues",
+    weight=40,
+    family="decompositions",
     has_derivative=False,
     result="values",
 )
@@ -297,15 +304,23 @@ token(
     "svd",
     _square,
     "jnp.linalg.svd({0}, compute_uv=False)",
-    ("float32",),
+    ("float32", "float64"),
     "svd",
-    check="none",
-    weight=20,
+    check="singular_values",
+    weight=40,
+    family="decompositions",
     has_derivative=False,
     result="values",
 )
 token(
-    "fft", _transformed, "jnp.fft.fft({0})", ("float32", *COMPLEX), "fft", check="none", weight=40
+    "fft",
+    _transformed,
+    "jnp.fft.fft({0})",
+    ("float32", *COMPLEX),
+    "fft",
+    check="transform",
+    weight=40,
+    family="decompositions",
 )
 token(
     "rfft",
@@ -313,7 +328,35 @@ token(
     "jnp.fft.rfft({0})",
     ("float32",),
     "fft",
-    check="none",
+    check="transform",
     weight=40,
+    family="decompositions",
     halves=True,
+)
+# The derivatives have products of float64, which have no portable path.
+for _name in ("rfft", "solve", "slogdet", "qr", "q", "triangular_solve"):
+    _of_floats = TOKENS[_name]
+    token(
+        f"{_name}_of_doubles",
+        _of_floats.form,
+        _of_floats.expression,
+        ("float64",),
+        " ".join(_of_floats.primitives),
+        check=_of_floats.check,
+        has_derivative=False,
+        weight=_of_floats.weight,
+        family="decompositions",
+        **_of_floats.options,
+    )
+token(
+    "cholesky_of_doubles",
+    _square,
+    "lax.linalg.cholesky({0} + {0}.T + 9 * {0}.shape[0] * jnp.eye({0}.shape[0]))",
+    ("float64",),
+    "cholesky",
+    check="none",
+    has_derivative=False,
+    weight=40,
+    family="decompositions",
+    result="matrix",
 )

@@ -60,9 +60,11 @@ def _binary(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
 
 def _used(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws a value, and what it is multiplied by in each of its uses."""
-    first = pool.pick(dtype)
+    first, uses = pool.pick(dtype), options["uses"]
     aval = pool.aval(first)
-    return Choice((first, *(pool.like(aval) for _ in range(options["uses"]))), {}, aval)
+    if pool.is_bundle and pool.dice.happens(70):
+        return Choice((first, *pool.arguments_in_line(aval, uses)), {}, aval)
+    return Choice((first, *(pool.like(aval) for _ in range(uses))), {}, aval)
 
 
 def _ternary(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:

@@ -64,6 +64,18 @@ token(
     check="none",
     weight=100,
 )
+# After the second iteration, both values of the loop are sums of a device's own rows.
+token(
+    "sums_of_rows_in_turn",
+    _of_rows,
+    "over_devices(lax.fori_loop(0, 3, lambda _, c: (c[1], c[0] + jnp.sum({0}, axis=0, "
+    "dtype={0}.dtype)), (jnp.zeros({0}.shape[1:], {0}.dtype),) * 2)[0])",
+    FLOATS,
+    "psum scan",
+    check="none",
+    weight=100,
+    family="sums",
+)
 token(
     "sum_of_squares",
     _of_rows,

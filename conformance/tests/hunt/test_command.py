@@ -115,6 +115,18 @@ def test_a_worker_that_crashes_or_hangs_is_replaced():
     worker.close()
 
 
+@pytest.mark.parametrize(("hangs", "kind"), [({0}, None), ({0, 1}, "hang")])
+def test_a_hang_of_the_first_workers_options_is_no_finding(monkeypatch, hangs, kind):
+    def run(_, program, setting, *, plain=False):
+        del program
+        return {"error": "hang"} if setting.worker in hangs and not plain else {"digests": []}
+
+    monkeypatch.setattr(Crew, "run", run)
+    crew = Crew((Kind(), Kind(flags="")))
+    found = checks.of_error(crew, chain(), Setting(), {"error": "hang", "message": ""})
+    assert (found and found.kind) == kind
+
+
 def test_half_of_the_settings_are_of_the_first_worker():
     for count, others in ((4, {1: 2, 2: 2, 3: 2}), (3, {1: 2, 2: 4}), (2, {1: 6})):
         drawn = [command_of_hunt._for_crew(Setting(worker=i), count).worker for i in range(12)]

@@ -76,6 +76,14 @@ CASES = {
         (np.array([1.666343866857075e-18], np.float32),),
     ),
     "rem": ({}, np.fmod(X, np.float32(0.7)), (X, np.full_like(X, 0.7))),
+    # A transform of two elements is their sum and their difference.
+    "fft": (
+        {},
+        np.array([[0.75, 0.25], [-1, 2]], np.complex64),
+        (np.array([[0.5, 0.25], [0.5, -1.5]], np.float32),),
+    ),
+    "eigh": ({}, np.array([1, 3], np.float32), (np.array([[2, 1], [1, 2]], np.float32),)),
+    "svd": ({}, np.array([5.0, 0.0], np.float32), (np.array([[3, 4], [0, 0]], np.float32),)),
     "logistic": (
         {},
         np.array([0.5 + 2.0**-24], np.float32),
@@ -108,9 +116,8 @@ def test_one_wrong_bit_is_found(name):
     assert oracles.wrong(program, [*operands, right], references) == []
     bits = right.copy().reshape(-1).view(np.int32)
     bits[0] += 1
-    (found,) = oracles.wrong(
-        program, [*operands, bits.view(np.float32).reshape(right.shape)], references
-    )
+    one_bit_more = bits.view(right.dtype).reshape(right.shape)
+    (found,) = oracles.wrong(program, [*operands, one_bit_more], references)
     assert found.variable == number
     assert found.index == (0,) * right.ndim
     assert name in found.sentence

@@ -51,9 +51,9 @@ devices. These sums are not joined:
   another number.
 - A sum that a ``while`` carries. Devices may stop at different iterations, and a sum in the body
   would wait for all of them.
-- A carried value of a ``scan`` that is added to another carried value, as a momentum is. ``push``
-  gives a scan one more carry, for the sum of one carried value, and this sum would need a second.
-  (``impl._portable.carried_sums`` joins the iterations of a carried sum, after the devices.)
+- A ``psum`` in the body of a ``scan`` of a value that the scan carries. After the scan, the sum of
+  such a value is carried instead. (``impl._portable.carried_sums`` joins the iterations of a
+  carried sum, after the devices.)
 - A sum with ``axis_index_groups``, and one that a program writes with ``ppermute``: a ``Sharding``
   describes whole mesh axes.
 - The mean over a number of devices that is not a power of two: the program divides, and rounds, on

@@ -33,7 +33,7 @@ from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.linear import Atom
 from impl._portable.device_sums.shardings import Sharding
 from impl._reading import control_flow
-from impl._reading.control_flow import Body, Carry
+from impl._reading.control_flow import Body
 from impl._reading.inlining import inlined
 
 
@@ -60,10 +60,18 @@ class Summed(NamedTuple):
     Attributes:
         atom: The variable or literal that holds the sum.
         is_joined: Whether the sum over devices was joined with the devices' own sums.
+        is_carried: Whether it is computed from the sum of a value that a scan carries, which may
+            still be joined before the scan or in an iteration.
     """
 
     atom: Atom
     is_joined: bool
+    is_carried: bool = False
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the operation that follows may get this sum, and not a ``psum`` of its own."""
+        return self.is_joined or self.is_carried
 
 
 class Draft:
@@ -82,6 +90,10 @@ class Draft:
         outputs: The outputs of the new jaxpr.
         producers: The equation, or the nest, that computes each variable of the new jaxpr.
         sums: The sums over devices that were asked for: of which value, over which mesh axes.
+        nest: The loop, condition or checkpoint of which the jaxpr is a body, if any.
+        around: The draft that has the nest.
+        carries: While a sum moves into a scan: the inputs that will carry sums, by the number of
+            the carried value and the mesh axes. Otherwise None.
     """
 
     def __init__(self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode) -> None:
@@ -94,6 +106,9 @@ class Draft:
         self.outputs: list[Atom] = list(self.source.outvars)
         self.producers: dict[Atom, Any] = {}
         self.sums: dict[tuple[Atom, Names], Summed] = {}
+        self.nest: NestDraft | None = None
+        self.around: Draft | None = None
+        self.carries: dict[tuple[int, Names], Atom] | None = None
         self._shardings = flow.shardings(self.source, inputs)
         self._items: list[Any] = []
         self._replacements: dict[Atom, Atom] = {}
@@ -150,6 +165,23 @@ class Draft:
         self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
         return new
 
+    def sum_to_carry(self, number: int, axes: Names) -> Atom | None:
+        """Returns the input of the body of a scan for the sum of a value that the scan carries.
+
+        Args:
+            number: The number of the carried value.
+            axes: The mesh axes.
+
+        Returns:
+            None while no sum moves into the scan.
+        """
+        if self.nest is None or self.carries is None:
+            return None
+        if (number, axes) not in self.carries:
+            carried = self.inputs[self.nest.constants + number]
+            self.carries[number, axes] = self.summed_variable(carried, axes)
+        return self.carries[number, axes]
+
     def append(self, item: Any) -> None:
         """Appends an equation or a nest."""
         outputs = item.equation.outvars if isinstance(item, NestDraft) else item.outvars
@@ -185,24 +217,38 @@ class NestDraft:
         equation: The equation, with operands and outputs as they are now, and its old jaxprs.
         bodies: Its old bodies.
         drafts: The drafts of the bodies.
+        constants: How many constants a scan has now.
         carried: How many values a scan carries now.
     """
 
     equation: Any
     bodies: Sequence[Body]
     drafts: Sequence[Draft]
+    constants: int
     carried: int
+
+    @staticmethod
+    def of(
+        equation: Any, bodies: Sequence[Body], drafts: Sequence[Draft], around: Draft
+    ) -> NestDraft:
+        """Returns the draft of an equation of the draft ``around``, with drafts of its bodies."""
+        carried = len(bodies[-1].carries)
+        constants = len(bodies[-1].operands)
+        nest = NestDraft(equation, bodies, drafts, constants, carried)
+        for each in drafts:
+            each.nest, each.around = nest, around
+        return nest
 
     def finished(self) -> Any:
         """Returns the equation with the bodies as they are now."""
         new = [draft.finished() for draft in self.drafts]
-        return control_flow.with_bodies(self.equation, new, carried=self.carried)
+        counts = self.constants, self.carried
+        return control_flow.with_bodies(self.equation, new, counts=counts)
 
     @property
-    def first_carry(self) -> int:
-        """The position of the first carried input, and of its operand, of a scan."""
-        inputs = self.bodies[0].inputs
-        return next(i for i, value in enumerate(inputs) if isinstance(value, Carry))
+    def is_scan(self) -> bool:
+        """Whether the equation is a scan: a ``while`` has a test, too."""
+        return self.bodies[0].runs == "loop" and len(self.bodies) == 1
 
     def add_operand(self, position: int, atom: Atom) -> None:
         """Adds an operand of the equation; the caller adds an input to a draft."""

@@ -9,7 +9,9 @@ devices of the operand, and looks at the equation that computes the operand:
   of all devices if its operands are sharded: the search ends. If its operands are terms of a sum
   already, the search goes on at the operands.
 - A joined sum over other mesh axes becomes a joined sum over both.
-- A loop, a condition or a checkpoint gets another output: the search goes on in its body.
+- A loop, a condition or a checkpoint gets another output: the search goes on in its body. At an
+  input of the body, it goes on at the operand outside, whose sum becomes another input. At a value
+  that a scan carries, the scan carries its sum, too.
 - For any other value, the draft gets a ``psum`` of it. If the search finds only such values, the
   draft gets the old ``psum`` instead.
 
@@ -39,6 +41,7 @@ becomes a scan that carries the sum over devices, and begins with the ``psum`` o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,7 +51,7 @@ from impl._core.jax_internals import jaxprs
 from impl._mode import modes
 from impl._portable.device_sums import linear, local_first
 from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
-from impl._portable.device_sums.equations import as_whole, over_more_devices, part_p, whole_p
+from impl._portable.device_sums.equations import Names, as_whole, over_more_devices, part_p, whole_p
 from impl._portable.device_sums.flow import Flow
 from impl._portable.device_sums.linear import Atom
 from impl._portable.device_sums.shardings import Sharding
@@ -97,9 +100,10 @@ def _write_equation(draft: Draft, equation: Any) -> None:
         Draft(body.opened, inputs, draft.flow, draft.mode_of(equation))
         for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
     ]
+    written = NestDraft.of(equation, nest.bodies, drafts, draft)
     for each in drafts:
         _write(each)
-    draft.append(NestDraft(equation, nest.bodies, drafts, len(nest.bodies[-1].carries)))
+    draft.append(written)
 
 
 def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
@@ -141,16 +145,16 @@ def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
         return draft.sums[key]
     varying = [a for a in over.axes if a in draft.sharding(atom)]
     rest = tuple(axis for axis in over.axes if axis not in varying)
-    joined = _pushed(draft, atom, over.along(tuple(varying))) if varying else None
-    if joined is None:
-        total = draft.append_psum(atom, over)
-    else:
-        total = draft.append_psum(joined, over.along(rest)) if rest else joined
-    draft.sums[key] = Summed(total, is_joined=joined is not None)
-    return draft.sums[key]
+    total = _pushed(draft, atom, over.along(tuple(varying))) if varying else None
+    if total is None:
+        total = Summed(draft.append_psum(atom, over), is_joined=False)
+    elif rest:
+        total = total._replace(atom=draft.append_psum(total.atom, over.along(rest)))
+    draft.sums[key] = total
+    return total
 
 
-def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
+def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed | None:
     """Returns the sum of a value, moved past the equation that computes it.
 
     Returns:
@@ -159,7 +163,7 @@ def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
     """
     producer = draft.producers.get(atom)
     if producer is None:
-        return None
+        return _sum_of_input(draft, atom, over)
     is_nest = isinstance(producer, NestDraft)
     if not draft.mode_of(producer.equation if is_nest else producer).portable:
         return None
@@ -171,7 +175,7 @@ def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
     if producer.primitive is whole_p:
         out = draft.summed_variable(atom, over.axes)
         draft.append(over_more_devices(producer, over.axes, out))
-        return out
+        return Summed(out, is_joined=True)
     if rule.linear == "each":
         operand = producer.invars[producer.outvars.index(atom)]
         return _pushed_to_operand(draft, operand, atom, over)
@@ -179,7 +183,7 @@ def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
     return _pushed_to_operands(draft, producer, atom, operands, over) if operands else None
 
 
-def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum) -> Atom | None:
+def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum) -> Summed | None:
     """Returns the sum of a result that equals an operand; None if it is not joined.
 
     With ``check_vma``, types tell over which axes a value varies, and ``psum`` takes only a value
@@ -190,24 +194,26 @@ def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum)
     if not jaxprs.varying(operand.aval) >= jaxprs.varying(atom.aval) & set(over.axes):
         return None
     total = _summed(draft, operand, over)
-    return total.atom if total.is_joined else None
+    return total if total.has_moved else None
 
 
 def _pushed_to_operands(
     draft: Draft, equation: Any, atom: Atom, operands: Sequence[int], over: DeviceSum
-) -> Atom | None:
+) -> Summed | None:
     """Returns the linear result for the sums of operands; None if no sum is joined.
 
     The sum of an integer is exact, so it need not be joined.
     """
     sums = {i: _summed(draft, equation.invars[i], over) for i in operands}
     are_exact = [jnp.issubdtype(equation.invars[i].aval.dtype, jnp.integer) for i in operands]
-    if not any(are_exact) and not any(total.is_joined for total in sums.values()):
+    is_joined = any(are_exact) or any(total.is_joined for total in sums.values())
+    if not is_joined and not any(total.has_moved for total in sums.values()):
         return None
     outs = [draft.summed_variable(out, over.axes) for out in equation.outvars]
     new = _with_sums(draft, equation.invars, sums, over)
     draft.append(equation.replace(invars=new, outvars=outs))
-    return outs[equation.outvars.index(atom)]
+    is_carried = any(total.is_carried for total in sums.values())
+    return Summed(outs[equation.outvars.index(atom)], is_joined, is_carried)
 
 
 def _with_sums(
@@ -220,7 +226,7 @@ def _with_sums(
     ]
 
 
-def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
+def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Summed:
     """Returns the sum over devices of an operation that adds elements, as one joined sum.
 
     Along axes over which its operands are terms already, the sum moves on to the operands. If that
@@ -228,51 +234,58 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
     """
     operands, rest = list(equation.invars), list(over.axes)
     shardings = [draft.sharding(each) for each in operands]
+    moved: list[Summed] = []
     for chosen, axes in linear.having_terms(equation, shardings, over.axes).items():
         sums = {i: _summed(draft, operands[i], over.along(axes)) for i in chosen}
-        if any(total.is_joined for total in sums.values()):
+        if any(total.has_moved for total in sums.values()):
             operands = _with_sums(draft, operands, sums, over.along(axes))
             rest = [axis for axis in rest if axis not in axes]
+            moved += sums.values()
     out = draft.summed_variable(equation.outvars[0], over.axes)
     operation = equation.replace(invars=operands, outvars=[out])
     if rest:
         draft.append(as_whole(operation, over.like, tuple(rest)))
-    else:
-        draft.append(operation)
-    return out
+        return Summed(out, is_joined=True)
+    draft.append(operation)
+    is_joined, is_carried = (any(each) for each in zip(*(m[1:] for m in moved), strict=True))
+    return Summed(out, is_joined, is_carried)
 
 
-def _pushed_into_bodies(draft: Draft, nest: NestDraft, atom: Atom, over: DeviceSum) -> Atom | None:
+def _pushed_into_bodies(
+    draft: Draft, nest: NestDraft, atom: Atom, over: DeviceSum
+) -> Summed | None:
     """Returns the sum of an output of a nest as another output; None if no body joins its sum.
 
     A sum over devices waits for all of them. So no sum moves into a ``while``, where devices may
     stop at different iterations, nor into a branch that other devices may not take.
     """
     position = nest.equation.outvars.index(atom)
-    runs = nest.bodies[0].runs
-    if any(body.is_test for body in nest.bodies):
+    if nest.is_scan:
+        return _pushed_into_scan(draft, nest, position, over)
+    if nest.bodies[0].runs == "loop":
         return None
-    if runs == "loop" and position < nest.carried:
-        return _pushed_into_carry(draft, nest, position, over)
-    if runs == "branch":
+    if nest.bodies[0].runs == "branch":
         choice = nest.equation.invars[control_flow.CHOICE]
         if not draft.is_replicated(choice, over.axes):
             return None
     sums = [_summed(body, body.outputs[position], over) for body in nest.drafts]
-    if not any(total.is_joined for total in sums):
+    if not any(total.has_moved for total in sums):
         return None
     for body, total in zip(nest.drafts, sums, strict=True):
         body.outputs.append(total.atom)
-    return _added_output(draft, nest, len(nest.equation.outvars), atom, over)
+    out = _added_output(draft, nest, len(nest.equation.outvars), atom, over)
+    is_joined, is_carried = (any(each) for each in zip(*(t[1:] for t in sums), strict=True))
+    return Summed(out, is_joined, is_carried)
 
 
-def _pushed_into_carry(
+def _pushed_into_scan(
     draft: Draft, nest: NestDraft, position: int, over: DeviceSum
-) -> Atom | None:
-    """Returns the sum of a value that a scan carries, which the scan then carries too.
+) -> Summed | None:
+    """Returns the sum of an output of a scan, which carries the sums that it needs.
 
-    In the body, the sum of the carried input is the new input. So the sum of ``carry + term`` is
-    the new input plus the sum of ``term``, which may be joined.
+    In the body, the sum of a carried input is a new carried input. So the sum of ``carry + term``
+    is the new input plus the sum of ``term``, which may be joined. If a carried value is computed
+    from other carried values, the scan carries their sums, too.
 
     Args:
         draft: The draft with the scan.
@@ -281,24 +294,71 @@ def _pushed_into_carry(
         over: The sum.
 
     Returns:
-        None if no sum is joined in the body.
+        None if no sum is joined, neither in the body nor before the scan.
     """
     (body,) = nest.drafts
-    carried_in, new_position = nest.first_carry + position, nest.first_carry + nest.carried
-    carried = body.inputs[carried_in]
-    new_input = body.summed_variable(carried, over.axes)
-    others, body.sums = body.sums, {(carried, over.axes): Summed(new_input, is_joined=False)}
-    total = _summed(body, body.outputs[position], over)
-    body.sums = others
-    if not total.is_joined:
+    others, body.sums, body.carries = body.sums, {}, {}
+    own: list[Summed] = []
+    if position < nest.carried:
+        body.sum_to_carry(position, over.axes)
+    else:
+        own = [_summed(body, body.outputs[position], over)]
+    pairs = list[tuple[Summed, Summed]]()
+    # The sum of a carried value may ask for the sums of further ones.
+    while len(pairs) < len(body.carries):
+        number, axes = list(body.carries)[len(pairs)]
+        along, first = over.along(axes), nest.equation.invars[nest.constants + number]
+        pairs.append((_summed(draft, first, along), _summed(body, body.outputs[number], along)))
+    carries, body.carries, body.sums = body.carries, None, others
+    if not any(each.is_joined for each in (*own, *itertools.chain(*pairs))):
         return None
-    body.inputs.insert(new_position, new_input)
-    body.outputs.insert(nest.carried, total.atom)
-    initial = _summed(draft, nest.equation.invars[carried_in], over)
-    nest.add_operand(new_position, initial.atom)
-    nest.carried += 1
+    outs = dict[tuple[int, Names], Atom]()
     old = nest.equation.outvars[position]
-    return _added_output(draft, nest, nest.carried - 1, old, over)
+    for total in own:
+        body.outputs.append(total.atom)
+        outs[position, over.axes] = _added_output(
+            draft, nest, len(nest.equation.outvars), old, over
+        )
+    for ((number, axes), new), (before, after) in zip(carries.items(), pairs, strict=True):
+        at = nest.constants + nest.carried
+        body.inputs.insert(at, new)
+        body.outputs.insert(nest.carried, after.atom)
+        nest.add_operand(at, before.atom)
+        like = nest.equation.outvars[number]
+        outs[number, axes] = _added_output(draft, nest, nest.carried, like, over.along(axes))
+        nest.carried += 1
+    return Summed(outs[position, over.axes], is_joined=True)
+
+
+def _sum_of_input(draft: Draft, atom: Atom, over: DeviceSum) -> Summed | None:
+    """Returns the sum of an input of a body as another input; None if it is not joined outside.
+
+    A constant of a scan, a slice, and an operand of a branch or a checkpoint get the sum of the
+    operand outside. A carried value gets a sum that is carried, while a sum moves into the scan.
+    """
+    nest, around = draft.nest, draft.around
+    if nest is None or around is None or atom not in draft.inputs:
+        return None
+    at = draft.inputs.index(atom)
+    carry = range(nest.constants, nest.constants + nest.carried)
+    if nest.is_scan and at in carry:
+        new = draft.sum_to_carry(at - nest.constants, over.axes)
+        return new and Summed(new, is_joined=False, is_carried=True)
+    if any(body.is_test for body in nest.bodies):
+        return None
+    first = 1 + control_flow.CHOICE if nest.bodies[0].runs == "branch" else 0
+    total = _summed(around, nest.equation.invars[first + at], over)
+    if not total.has_moved:
+        return None
+    # Constants come first, and slices last.
+    new_at = nest.constants if nest.is_scan and at < nest.constants else len(draft.inputs)
+    new = draft.summed_variable(atom, over.axes)
+    for body in nest.drafts:
+        body.inputs.insert(new_at, new if body is draft else body.summed_variable(atom, over.axes))
+    nest.add_operand(first + new_at, total.atom)
+    if nest.is_scan and at < nest.constants:
+        nest.constants += 1
+    return total._replace(atom=new)
 
 
 def _added_output(

@@ -44,18 +44,11 @@ def test_singular_values_have_the_bits_of_the_oracle(rng, shape):
         _, values, right = jax.jit(lambda a: jnp.linalg.svd(a, full_matrices=False))(a)
     columns, v = oracles.rotations(a, symmetric=False)
     squares = columns * columns
-    lengths = np.sqrt(np.array([total(square) for square in squares.T]))
+    lengths = np.sqrt(np.array([oracles.sum_of_halves(square) for square in squares.T]))
     order = np.argsort(-lengths, kind="stable")
     assert_same_bits(np.asarray(values), lengths[order])
     signs = np.sign(np.take_along_axis(v, np.abs(v).argmax(0)[None], 0))
     assert_same_bits(np.asarray(right), (v * signs)[:, order].T)
-
-
-def total(terms):
-    while len(terms) > 1:
-        half = len(terms) // 2
-        terms = np.append(terms[:half] + terms[half : 2 * half], terms[2 * half :])
-    return terms[0]
 
 
 def assert_decomposes(a, u, values, right):

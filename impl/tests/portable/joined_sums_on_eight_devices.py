@@ -137,6 +137,58 @@ def test_micro_batches(rng):
     assert_equal([on(n, step, params, x, specs=(P(), P("d"))) for n in (1, 8)])
 
 
+def momentum(x, w):
+    def step(carry, _):
+        speed, place = carry
+        speed = 0.9 * speed + x.sum(0)
+        return (speed, place - 0.1 * speed), place
+
+    return lax.scan(step, (0 * w[0], 0 * w[0]), None, length=3)
+
+
+def in_turn(x, w):
+    return lax.fori_loop(0, 3, lambda _, c: (c[1], c[0] + x.sum(0)), (0 * w[0], 0 * w[0]))
+
+
+def from_outside(x, w):
+    """Returns sums of values that a scan gets as its first carry, a constant and slices."""
+    total = x.sum(0)
+    _, rows = lax.scan(lambda _, k: (0.0, (k * x).sum(0)), 0.0, jnp.arange(3.0))
+    first = lax.fori_loop(0, 3, lambda _, c: c @ w, total)
+    constant = lax.fori_loop(0, 3, lambda _, c: c / 3 + total, 0 * w[0])
+    return first, constant, lax.scan(lambda c, row: (c / 3 + row, c @ w), 0 * w[0], rows)
+
+
+def in_scans(x, w):
+    def outer(carry, k):
+        carry, rows = lax.scan(lambda c, j: (c / 3 + (x * j).sum(0) * k, c), carry, jnp.arange(3.0))
+        return carry / 2, rows.sum(0)
+
+    return lax.scan(outer, 0 * w[0], jnp.arange(1.0, 3.0))
+
+
+def in_branches(x, w):
+    def step(carry, k):
+        grown = jax.checkpoint(lambda c: c @ w + x.sum(0))
+        return lax.cond(k > 1, lambda c: c * 3.3, grown, carry), None
+
+    chosen = lax.cond(w[0, 0] > 0, lambda s: s * 3.3, lambda s: s @ w, x.sum(0))
+    return chosen, lax.scan(step, 0 * w[0], jnp.arange(3.0))
+
+
+@pytest.mark.parametrize("check", [True, pytest.param(False, marks=pytest.mark.once)])
+def test_what_loops_and_branches_make_of_sums(rng, check):
+    x, w = (jnp.asarray(rough(rng, shape)) for shape in ((16, 4), (4, 4)))
+    programs = (momentum, in_turn, from_outside, in_scans, in_branches)
+
+    def sums(x, w):
+        # With `check_vma`, a carry has to vary over devices from the start.
+        own = lax.pcast(w, ("d",), to="varying") if check else w
+        return lax.psum([program(x, own) for program in programs], "d")
+
+    assert_equal([on(n, sums, x, w, specs=(P("d"), P()), check=check) for n in (1, 8)])
+
+
 def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
     x, a, b = (jnp.asarray(rough(rng, shape)) for shape in ((6, 5), (5, 16), (16, 3)))
 

@@ -159,6 +159,30 @@ def test_loops_branches_and_checkpoints():
 
     assert sums(looped, W, X, specs=(P(), P("d"))) == (["dot_general d", "reduce_sum d"], ["d"])
 
+    def momentum(w, x):
+        def step(carry, _):
+            speed = carry[0] / 2 + x.sum(0)
+            return (speed, carry[1] - speed), carry[1]
+
+        return lax.psum(lax.scan(step, (0 * w[0, :4],) * 2, None, length=3)[0][1], "d")
+
+    # The psum is the sum of the zeros that the loop begins with.
+    assert sums(momentum, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
+
+    def halved(w, x):
+        del w
+        rows = lax.map(lambda k: (k * x).sum(0), jnp.ones(3))
+        first = lax.fori_loop(0, 3, lambda _, c: c / 2, x.sum(0))
+        return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), first, rows)[0], "d")
+
+    assert sums(halved, W, X, specs=(P(), P("d"))) == (["reduce_sum d"] * 2, [])
+
+    def not_joined(w, x):
+        # No device adds elements of other devices, so a psum in each iteration would be in vain.
+        return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), 0 * w[0, :4], x)[0], "d")
+
+    assert sums(not_joined, W, X, specs=(P(), P("d"))) == ([], ["d"])
+
     def saved(w, x):
         return lax.psum(jax.grad(jax.checkpoint(loss))(w, x), "d")
 
@@ -168,6 +192,12 @@ def test_loops_branches_and_checkpoints():
         return lax.psum(lax.cond(w[0, 0] > 0, jnp.sum, jnp.max, x), "d")
 
     assert sums(branched, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
+
+    def given(w, x):
+        doubled = jax.checkpoint(lambda s: 2 * s)(x.sum(0))
+        return lax.psum(lax.cond(w[0, 0] > 0, lambda s: -s, lambda s: s / 3, doubled), "d")
+
+    assert sums(given, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], [])
 
 
 def test_what_is_not_linear_stays():

@@ -220,7 +220,7 @@ def test_a_scan_may_carry_more():
     invars = [*jaxpr.invars[:2], jaxprs.variable(jaxpr.invars[1].aval), *jaxpr.invars[2:]]
     more = jaxpr.replace(invars=invars, outvars=outputs)
     operands = [*equation.invars[:2], equation.invars[1], *equation.invars[2:]]
-    new = with_bodies(equation.replace(invars=operands), [more], carried=2)
+    new = with_bodies(equation.replace(invars=operands), [more], counts=(1, 2))
     (body,) = bodies(new)
     assert body.inputs == (0, Carry(1, 0), Carry(2, 1), Slice(3))
 

@@ -111,7 +111,7 @@ def of_error(
     """Returns a finding if a program fails that runs in plain JAX.
 
     The first worker has options of XLA with which most programs compile in a third of the time, but
-    a sum of a few float64 in minutes. A program that ends with the second worker's options is none.
+    a sum of a few float64 in minutes. So a program must not end with the second worker's, either.
     """
     kind = answer["error"] if answer["error"] in _ENDED else "error"
     if kind == "hang" and setting.worker == 0:

@@ -14,6 +14,9 @@ from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
 from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker, cheapest
 
+#: How much longer the other workers have for a program than the first one.
+_OTHERS = 3
+
 
 class Crew:
     """The workers.
@@ -89,7 +92,9 @@ class Crew:
         return self._asked(worker, request)
 
     def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
-        answer = worker.ask(request, self._timeout)
+        # A program that does not end with the first worker's options is tried with others.
+        is_first = worker is self._workers[0]
+        answer = worker.ask(request, self._timeout / (_OTHERS if is_first else 1))
         with self._count:
             self.runs += 1
             self.seconds += answer.get("seconds", 0.0)

@@ -38,9 +38,10 @@ The technique is code motion of a collective, steered by an abstract interpretat
   https://arxiv.org/abs/2105.04663) propagates the same shardings, also backwards, to choose where
   arrays lie; here the caller has chosen, and ``flow`` only follows.
 - ``linear`` says which operations a sum passes: ``psum(f(x)) == f(psum(x))`` for linear ``f``.
-- ``push`` moves the sums, in the ``draft`` of a new jaxpr, and writes the primitives of
-  ``equations``. XLA's passes ``AllReduceReassociate`` and ``WhileLoopAllReduceCodeMotion`` move an
-  all-reduce in the other direction, behind additions and loops, so that there are fewer of them.
+- ``rewrite`` copies the equations into the ``draft`` of a new jaxpr, and ``push`` moves the sums
+  and writes the primitives of ``equations``. XLA's passes ``AllReduceReassociate`` and
+  ``WhileLoopAllReduceCodeMotion`` move an all-reduce in the other direction, behind additions and
+  loops, so that there are fewer of them.
 - ``lower_sums`` lowers joined sums, by the functions that lower the operation on one device.
 
 The records of primitives (``impl._portable.rule``) name the rules of each. A ``psum`` of which no
@@ -51,9 +52,6 @@ devices. These sums are not joined:
   another number.
 - A sum that a ``while`` carries. Devices may stop at different iterations, and a sum in the body
   would wait for all of them.
-- A ``psum`` in the body of a ``scan`` of a value that the scan carries. After the scan, the sum of
-  such a value is carried instead. (``impl._portable.carried_sums`` joins the iterations of a
-  carried sum, after the devices.)
 - A sum with ``axis_index_groups``, and one that a program writes with ``ppermute``: a ``Sharding``
   describes whole mesh axes.
 - The mean over a number of devices that is not a power of two: the program divides, and rounds, on

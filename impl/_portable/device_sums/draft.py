@@ -1,8 +1,8 @@
 """A jaxpr while it is rewritten: its new equations, and how devices hold each value.
 
-``push`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of them
-changed. A draft knows which equation computes a value, and the sharding of the value. A loop, a
-condition or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more
+``rewrite`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of
+them changed. A draft knows which equation computes a value, and the sharding of the value. A loop,
+a condition or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more
 inputs and outputs, because a later sum can move into them. For example:
 
 ================ ================================== ==============================================
@@ -92,8 +92,8 @@ class Draft:
         sums: The sums over devices that were asked for: of which value, over which mesh axes.
         nest: The loop, condition or checkpoint of which the jaxpr is a body, if any.
         around: The draft that has the nest.
-        carries: While a sum moves into a scan: the inputs that will carry sums, by the number of
-            the carried value and the mesh axes. Otherwise None.
+        carries: While sums move into a scan: the inputs that will carry sums, with the sums, by the
+            number of the carried value and the mesh axes. Otherwise None.
     """
 
     def __init__(self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode) -> None:
@@ -108,7 +108,7 @@ class Draft:
         self.sums: dict[tuple[Atom, Names], Summed] = {}
         self.nest: NestDraft | None = None
         self.around: Draft | None = None
-        self.carries: dict[tuple[int, Names], Atom] | None = None
+        self.carries: dict[tuple[int, Names], tuple[Atom, DeviceSum]] | None = None
         self._shardings = flow.shardings(self.source, inputs)
         self._items: list[Any] = []
         self._replacements: dict[Atom, Atom] = {}
@@ -165,22 +165,23 @@ class Draft:
         self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
         return new
 
-    def sum_to_carry(self, number: int, axes: Names) -> Atom | None:
+    def sum_to_carry(self, number: int, over: DeviceSum) -> Atom | None:
         """Returns the input of the body of a scan for the sum of a value that the scan carries.
 
         Args:
             number: The number of the carried value.
-            axes: The mesh axes.
+            over: The sum.
 
         Returns:
             None while no sum moves into the scan.
         """
         if self.nest is None or self.carries is None:
             return None
-        if (number, axes) not in self.carries:
+        key = number, over.axes
+        if key not in self.carries:
             carried = self.inputs[self.nest.constants + number]
-            self.carries[number, axes] = self.summed_variable(carried, axes)
-        return self.carries[number, axes]
+            self.carries[key] = self.summed_variable(carried, over.axes), over
+        return self.carries[key][0]
 
     def append(self, item: Any) -> None:
         """Appends an equation or a nest."""

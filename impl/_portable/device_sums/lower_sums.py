@@ -1,8 +1,8 @@
 """Lowers a ``shard_map`` with joined sums over devices, and the primitives that stand for them.
 
 The lowering rule of ``shard_map`` passes the parameters of its equation to ``with_joined_sums``,
-which calls ``push`` to rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
-operation computes it, on all the devices that its parameters name.
+which calls ``rewrite``. A joined sum is lowered as ``Rule.over_devices`` of its operation computes
+it, on all the devices that its parameters name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from impl._exact import arithmetic
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable import entries
-from impl._portable.device_sums import equations, push
+from impl._portable.device_sums import equations, rewrite
 from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.shardings import Sharding, unknown
 from impl._portable.rule import RULES, Target
@@ -118,5 +118,5 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
     for spec in params["in_specs"]:
         dimensions = jaxprs.cut_axes(spec).items()
         inputs.append({**unknown(outer), **{axis: d for axis, d in dimensions if axis in own}})
-    new = push.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
+    new = rewrite.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
     return {**params, "jaxpr": jaxprs.reclosed(jaxpr, new)}

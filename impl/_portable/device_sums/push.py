@@ -1,7 +1,7 @@
 """Moves the sums over devices in the body of a ``shard_map`` back to where their terms arise.
 
-``rewritten`` copies the equations of a body into a draft. At a ``psum``, it asks for the sum over
-devices of the operand, and looks at the equation that computes the operand:
+``joined_psum`` gets the equation of a ``psum`` and a draft with the equations before it. It asks
+for the sum over devices of the operand, and looks at the equation that computes the operand:
 
 - A linear operation, such as an addition, a move, or a product with a replicated factor, becomes
   the same operation on the sums of its operands. So the search goes on at the operands.
@@ -48,78 +48,15 @@ from typing import Any
 import jax.numpy as jnp
 
 from impl._core.jax_internals import jaxprs
-from impl._mode import modes
-from impl._portable.device_sums import linear, local_first
+from impl._portable.device_sums import linear
 from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
-from impl._portable.device_sums.equations import Names, as_whole, over_more_devices, part_p, whole_p
-from impl._portable.device_sums.flow import Flow
+from impl._portable.device_sums.equations import Names, as_whole, over_more_devices, whole_p
 from impl._portable.device_sums.linear import Atom
-from impl._portable.device_sums.shardings import Sharding
 from impl._portable.rule import rule_of
 from impl._reading import control_flow
 
-_PSUM_SCATTER = "reduce_scatter"
 
-
-def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) -> Any:
-    """Returns the body of a ``shard_map`` with sums over devices where their terms arise.
-
-    Args:
-        jaxpr: The body, without constants.
-        inputs: The sharding of each of its inputs.
-        sizes: The size of each mesh axis.
-    """
-    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current())
-    _write(draft)
-    return draft.finished()
-
-
-def _write(draft: Draft) -> None:
-    """Copies the equations of the old jaxpr into a draft, with sums over devices moved."""
-    for equation in draft.source.eqns:
-        operands = [draft.replacement(atom) for atom in equation.invars]
-        _write_equation(draft, equation.replace(invars=operands))
-    draft.outputs = [draft.replacement(atom) for atom in draft.source.outvars]
-
-
-def _write_equation(draft: Draft, equation: Any) -> None:
-    """Copies one equation, whose operands are variables of the new jaxpr."""
-    name = str(equation.primitive.name)
-    if name in local_first.PSUMS:
-        total = _joined_psum(draft, equation)
-        if total is not None:
-            draft.replace(equation.outvars[0], total)
-            return
-    if name == _PSUM_SCATTER and _write_slice_of_sum(draft, equation):
-        return
-    nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
-    if nest is None:
-        draft.append(equation)
-        return
-    drafts = [
-        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation))
-        for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
-    ]
-    written = NestDraft.of(equation, nest.bodies, drafts, draft)
-    for each in drafts:
-        _write(each)
-    draft.append(written)
-
-
-def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
-    """Writes a ``psum_scatter`` as a joined sum and its slice; returns False if none is joined."""
-    params = equation.params
-    names = params["axis_name"]
-    names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
-    psum = jaxprs.psum_like(equation, names, params["axis_index_groups"])
-    total = _joined_psum(draft, psum)
-    if total is None:
-        return False
-    draft.append(equation.replace(primitive=part_p, invars=[total], effects=frozenset()))
-    return True
-
-
-def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
+def joined_psum(draft: Draft, equation: Any) -> Atom | None:
     """Returns the joined sum that stands for a ``psum``; None if it stays as it is.
 
     A ``psum`` stays as it is if it adds integers, which it does not round, or complex numbers, or
@@ -129,7 +66,7 @@ def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
         return None
     (operand,) = equation.invars
     total = _summed(draft, operand, DeviceSum(tuple(equation.params["axes"]), equation))
-    return total.atom if total.is_joined else None
+    return total.atom if total.has_moved else None
 
 
 def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
@@ -300,34 +237,53 @@ def _pushed_into_scan(
     others, body.sums, body.carries = body.sums, {}, {}
     own: list[Summed] = []
     if position < nest.carried:
-        body.sum_to_carry(position, over.axes)
+        body.sum_to_carry(position, over)
     else:
         own = [_summed(body, body.outputs[position], over)]
-    pairs = list[tuple[Summed, Summed]]()
-    # The sum of a carried value may ask for the sums of further ones.
-    while len(pairs) < len(body.carries):
-        number, axes = list(body.carries)[len(pairs)]
-        along, first = over.along(axes), nest.equation.invars[nest.constants + number]
-        pairs.append((_summed(draft, first, along), _summed(body, body.outputs[number], along)))
-    carries, body.carries, body.sums = body.carries, None, others
-    if not any(each.is_joined for each in (*own, *itertools.chain(*pairs))):
-        return None
-    outs = dict[tuple[int, Names], Atom]()
     old = nest.equation.outvars[position]
+    outs = carry_sums(draft, nest, own)
+    body.carries, body.sums = None, others
+    if outs is None:
+        return None
     for total in own:
         body.outputs.append(total.atom)
-        outs[position, over.axes] = _added_output(
-            draft, nest, len(nest.equation.outvars), old, over
-        )
-    for ((number, axes), new), (before, after) in zip(carries.items(), pairs, strict=True):
+        end = len(nest.equation.outvars)
+        outs[position, over.axes] = _added_output(draft, nest, end, old, over)
+    return Summed(outs[position, over.axes], is_joined=True)
+
+
+def carry_sums(
+    draft: Draft, nest: NestDraft, others: Sequence[Summed]
+) -> dict[tuple[int, Names], Atom] | None:
+    """Lets a scan carry the sums of carried values for which its body asked.
+
+    Args:
+        draft: The draft with the scan.
+        nest: The scan.
+        others: Further sums of the body, one of which may be joined.
+
+    Returns:
+        The sums after the scan; None if no sum is joined, neither in the body nor before the scan.
+    """
+    (body,) = nest.drafts
+    carries, pairs = body.carries or {}, list[tuple[Summed, Summed]]()
+    # The sum of a carried value may ask for the sums of further ones.
+    while len(pairs) < len(carries):
+        (number, _), (_, over) = list(carries.items())[len(pairs)]
+        first = nest.equation.invars[nest.constants + number]
+        pairs.append((_summed(draft, first, over), _summed(body, body.outputs[number], over)))
+    if not any(each.is_joined for each in (*others, *itertools.chain(*pairs))):
+        return None
+    outs = dict[tuple[int, Names], Atom]()
+    for (key, (new, over)), (before, after) in zip(carries.items(), pairs, strict=True):
         at = nest.constants + nest.carried
         body.inputs.insert(at, new)
         body.outputs.insert(nest.carried, after.atom)
         nest.add_operand(at, before.atom)
-        like = nest.equation.outvars[number]
-        outs[number, axes] = _added_output(draft, nest, nest.carried, like, over.along(axes))
+        like = nest.equation.outvars[key[0]]
+        outs[key] = _added_output(draft, nest, nest.carried, like, over)
         nest.carried += 1
-    return Summed(outs[position, over.axes], is_joined=True)
+    return outs
 
 
 def _sum_of_input(draft: Draft, atom: Atom, over: DeviceSum) -> Summed | None:
@@ -342,7 +298,7 @@ def _sum_of_input(draft: Draft, atom: Atom, over: DeviceSum) -> Summed | None:
     at = draft.inputs.index(atom)
     carry = range(nest.constants, nest.constants + nest.carried)
     if nest.is_scan and at in carry:
-        new = draft.sum_to_carry(at - nest.constants, over.axes)
+        new = draft.sum_to_carry(at - nest.constants, over)
         return new and Summed(new, is_joined=False, is_carried=True)
     if any(body.is_test for body in nest.bodies):
         return None

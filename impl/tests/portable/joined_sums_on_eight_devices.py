@@ -146,6 +146,16 @@ def momentum(x, w):
     return lax.scan(step, (0 * w[0], 0 * w[0]), None, length=3)
 
 
+def in_the_body(x, w):
+    """Returns the sums over devices of a value, after each iteration."""
+
+    def step(speed, k):
+        speed = 0.9 * speed + (k * x).sum(0)
+        return speed, lax.psum(speed, "d")
+
+    return lax.scan(step, 0 * w[0], jnp.arange(3.0))[1]
+
+
 def in_turn(x, w):
     return lax.fori_loop(0, 3, lambda _, c: (c[1], c[0] + x.sum(0)), (0 * w[0], 0 * w[0]))
 
@@ -184,7 +194,7 @@ def test_what_loops_and_branches_make_of_sums(rng, check):
     def sums(x, w):
         # With `check_vma`, a carry has to vary over devices from the start.
         own = lax.pcast(w, ("d",), to="varying") if check else w
-        return lax.psum([program(x, own) for program in programs], "d")
+        return lax.psum([program(x, own) for program in programs], "d"), in_the_body(x, own)
 
     assert_equal([on(n, sums, x, w, specs=(P("d"), P()), check=check) for n in (1, 8)])
 

@@ -3,8 +3,8 @@
 Tests: impl._core.jax_internals.jaxprs, impl._portable.device_sums.draft,
 impl._portable.device_sums.equations, impl._portable.device_sums.flow,
 impl._portable.device_sums.linear, impl._portable.device_sums.local_first,
-impl._portable.device_sums.lower_sums, impl._portable.device_sums.sharding_rules,
-impl._portable.device_sums.shardings.
+impl._portable.device_sums.lower_sums, impl._portable.device_sums.rewrite,
+impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
 """
 
 import jax
@@ -177,11 +177,25 @@ def test_loops_branches_and_checkpoints():
 
     assert sums(halved, W, X, specs=(P(), P("d"))) == (["reduce_sum d"] * 2, [])
 
+    def in_the_body(w, x):
+        def step(speed, _):
+            speed = speed / 2 + x.sum(0)
+            return speed, lax.psum(speed, "d")
+
+        return lax.scan(step, 0 * w[0, :4], None, length=3)[1]
+
+    assert sums(in_the_body, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
+
     def not_joined(w, x):
         # No device adds elements of other devices, so a psum in each iteration would be in vain.
         return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), 0 * w[0, :4], x)[0], "d")
 
     assert sums(not_joined, W, X, specs=(P(), P("d"))) == ([], ["d"])
+
+    def not_joined_in_the_body(w, x):
+        return lax.scan(lambda c, row: (c / 2 + row, lax.psum(c, "d")), 0 * w[0, :4], x)[1]
+
+    assert sums(not_joined_in_the_body, W, X, specs=(P(), P("d"))) == ([], ["d"])
 
     def saved(w, x):
         return lax.psum(jax.grad(jax.checkpoint(loss))(w, x), "d")

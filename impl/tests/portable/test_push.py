@@ -179,8 +179,7 @@ def test_loops_branches_and_checkpoints():
 
     def in_the_body(w, x):
         def step(speed, _):
-            speed = speed / 2 + x.sum(0)
-            return speed, lax.psum(speed, "d")
+            return speed / 2 + x.sum(0), lax.psum(speed, "d")
 
         return lax.scan(step, 0 * w[0, :4], None, length=3)[1]
 

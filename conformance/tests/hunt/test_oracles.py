@@ -123,6 +123,15 @@ def test_one_wrong_bit_is_found(name):
     assert name in found.sentence
 
 
+def test_near_its_zero_a_logarithm_of_gamma_is_judged_by_its_absolute_error():
+    x = np.array([1 - 3 * 2.0**-24], np.float32)
+    exact, of_xla = 1.0321423029364e-07, 1.0321422916348e-07  # mpmath's, and XLA's in float64.
+    right = np.array([exact], np.float32)
+    program = one("lgamma", {}, right, x)
+    assert not oracles.wrong(program, [x, right], {(1, "value"): np.array([of_xla])})
+    assert oracles.wrong(program, [x, right], {(1, "value"): np.array([of_xla + 2.0**-45])})
+
+
 def test_a_nan_of_bfloat16_comes_last():
     keys = np.array([0.5, np.nan, -0.5, -2.0]).astype(ml_dtypes.bfloat16)
     order = np.array([3, 2, 0, 1], np.int32)

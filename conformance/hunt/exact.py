@@ -60,6 +60,7 @@ _FACTORS: dict[str, Callable[..., tuple[Array, Array]]] = {
     "gram": lambda a: (a, a.T),
     "batched_product": lambda a, b: (a, np.swapaxes(b, -1, -2)),
     "product_of_rows": lambda a, b: (a.T, b),
+    "product_in_a_loop": lambda a, b: (a.T, b),
 }
 
 

@@ -56,6 +56,26 @@ def _attended(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((pool.like(aval), pool.like(aval), pool.like(aval)), {}, aval)
 
 
+def _in_parts(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws rows that a loop adds part by part."""
+    count = pool.dice.one_of((1, 2, 3, 4))
+    rows, *rest = (
+        count * pool.dice.one_of((1, 2, 5)),
+        *pool.shape(pool.dice.below(2), nonempty=True),
+    )
+    operand = pool.argument(Aval((rows, *rest), dtype))
+    return Choice((operand,), {"count": count}, Aval(tuple(rest), dtype))
+
+
+def _products_in_parts(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+    """Draws two arrays of rows, whose products a loop adds part by part."""
+    count = pool.dice.one_of((1, 2, 3, 4))
+    rows = count * pool.dice.one_of((1, 2, 5))
+    shape = (pool.dice.one_of((1, 2, 4)), pool.dice.one_of((1, 3, 4)))
+    operands = tuple(pool.argument(Aval((rows, columns), dtype)) for columns in shape)
+    return Choice(operands, {"count": count}, Aval(shape, dtype))
+
+
 token(
     "jit", _alone, "jax.jit(lambda x: jnp.sin(x) * x)({0})", FLOATS, "jit", check="loose", weight=60
 )
@@ -104,6 +124,30 @@ token(
     "scan",
     check="none",
     weight=120,
+)
+# A loop that adds sums or products of parts has the bits of one sum or product of all rows.
+token(
+    "sum_in_a_loop",
+    _in_parts,
+    "lax.scan(lambda c, x: (c + jnp.sum(x, 0, dtype=x.dtype), None), "
+    "jnp.full({0}.shape[1:], -0.0, {0}.dtype), {0}.reshape({count}, -1, *{0}.shape[1:]))[0]",
+    FLOATS,
+    "scan reduce_sum",
+    check="sum",
+    weight=60,
+    family="sums",
+)
+token(
+    "product_in_a_loop",
+    _products_in_parts,
+    "lax.scan(lambda c, x: (c + x[0].T @ x[1], None), "
+    "jnp.zeros(({0}.shape[1], {1}.shape[1]), {0}.dtype), "
+    "({0}.reshape({count}, -1, {0}.shape[1]), {1}.reshape({count}, -1, {1}.shape[1])))[0]",
+    FLOATS,
+    "scan dot_general",
+    check="product_of",
+    weight=60,
+    family="products",
 )
 token(
     "scan_products",

@@ -34,6 +34,8 @@ CASES = {
     "matmul": ({}, exact.nearest_product(X, Y, np.float32), (X, Y)),
     "scatter_add": ({}, exact.nearest_scatter(X, INDEX, X), (X, INDEX, X)),
     "sum_of_rows": ({}, exact.nearest(X), (X,)),
+    "sum_in_a_loop": ({"count": 2}, exact.nearest(X), (X,)),
+    "product_in_a_loop": ({"count": 2}, exact.nearest_product(X.T, X, np.float32), (X, X)),
     "sum_of_squares": ({}, exact.nearest(X * X), (X,)),
     "used_three_times": ({}, exact.nearest(np.stack([X, -X, Z])), (X, X, -X, Z)),
     "max": ({}, np.array([0.0, 1, 2], np.float32), (S, -S)),

@@ -335,12 +335,18 @@ def _by_rows(function: Function, arguments: Sequence[Any], given: str, returned:
 
 
 def canonical(values: np.ndarray) -> np.ndarray:
-    """Returns an array with one bit pattern for all NaN: their payloads are not guaranteed."""
+    """Returns an array with one bit pattern for all NaN, and zeros for subnormal numbers.
+
+    The guarantee leaves out both: XLA keeps a subnormal product of constants, for example.
+    """
     if values.dtype.kind == "c":
         parts = values.reshape(-1).copy().view(values.real.dtype)
         return canonical(parts).view(values.dtype).reshape(values.shape)
     if values.dtype.kind in "iub" or values.dtype.name == "float0":
         return values
+    least = 0 if values.dtype == np.float16 else float(jnp.finfo(values.dtype).tiny)
+    is_subnormal = np.abs(values.astype(np.float64)) < least
+    values = np.where(is_subnormal, np.copysign(np.zeros_like(values), values), values)
     return np.where(np.isnan(values), np.array(np.nan, values.dtype), values).astype(values.dtype)
 
 

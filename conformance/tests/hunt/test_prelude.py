@@ -76,3 +76,11 @@ def test_a_lowered_text_has_equal_functions_once():
     own = prelude.without_repeats(text("f", "return"))
     assert own == prelude.without_repeats(text("f_0", "return", "f_1"))
     assert own != prelude.without_repeats(text("f", "return %0"))
+
+
+def test_payloads_and_subnormals_do_not_show_in_a_digest():
+    one = np.array([np.nan, -0.0, 1.0, 2.0**-126], np.float32)
+    other = np.array([-np.nan, -(2.0**-140), 1.0, 2.0**-126], np.float32)
+    assert prelude.digest(prelude.canonical(one)) == prelude.digest(prelude.canonical(other))
+    other[1] = 2.0**-140
+    assert prelude.digest(prelude.canonical(one)) != prelude.digest(prelude.canonical(other))

@@ -3,8 +3,8 @@
 XLA's partitioner lets a device read elements of another one by a sum over devices: each device adds
 its elements, or zeros for those that it lacks. -0.0 + 0.0 is 0.0, so a float loses its sign. XLA
 does so where half of the devices or more have nothing of an axis, and for elements whose indices
-only the running program knows. ``unequal_axes`` is about another fault, which changes values of any
-dtype.
+only the running program knows. ``unequal_axes`` and ``windowed_axes`` are about faults that change
+values of any dtype.
 """
 
 from __future__ import annotations
@@ -55,6 +55,25 @@ def short_axes(context: Any, aval: Any) -> list[int]:
         axis
         for axis, length in enumerate(aval.shape)
         if shardings.sends_zeros(length, devices) and length < max(s[axis] for s in shapes)
+    ]
+
+
+def windowed_axes(context: Any, aval: Any) -> list[int]:
+    """Returns the axes along which an operation of windows has few elements, or few windows.
+
+    If half of the devices, or more, would have no window, XLA gives wrong values of any dtype where
+    a device needs elements of two others: 4 elements on 4 devices, one before them, and a window of
+    2 elements with stride 4.
+    """
+    if not is_shared(context, of_integers=True):
+        return []
+    devices = devices_of(context)
+    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
+    lengths = [*zip(*(shape for shape in shapes if len(shape) == aval.ndim), strict=True)]
+    return [
+        axis
+        for axis, own in enumerate(lengths)
+        if len(set(own)) > 1 and any(shardings.sends_zeros(length, devices) for length in own)
     ]
 
 

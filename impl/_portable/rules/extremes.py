@@ -217,13 +217,13 @@ operation(
 operation(
     "reduce_window_max",
     functools.partial(_extreme_of_windows, lax.max, 1),
-    keeps_whole=shared.short_axes,
+    keeps_whole=shared.windowed_axes,
     merges_borders=PADDINGS_ARE_MERGED,
 )
 operation(
     "reduce_window_min",
     functools.partial(_extreme_of_windows, lax.min, -1),
-    keeps_whole=shared.short_axes,
+    keeps_whole=shared.windowed_axes,
     merges_borders=PADDINGS_ARE_MERGED,
 )
 operation("cummax", functools.partial(_running_extreme, lax.cummax, 1))
@@ -248,6 +248,6 @@ operation("eq_to", functools.partial(_ordered, lax.eq))
 operation("le_to", functools.partial(_ordered, lax.le))
 operation("lt_to", functools.partial(_ordered, lax.lt))
 operation("sign", _sign)
-rule("select_and_gather_add", by_jax="native", keeps_whole=shared.short_axes)
+rule("select_and_gather_add", by_jax="native", keeps_whole=shared.windowed_axes)
 # Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

@@ -195,6 +195,27 @@ def test_a_scatter_into_unequal_parts(how, dtype):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(
+    ("length", "window", "stride", "padding"),
+    [(4, 2, 4, (1, 0)), (4, 3, 3, (1, 0)), (8, 4, 2, (1, 0)), (8, 1, 3, (0, 0))],
+)
+def test_windows_that_are_few_have_their_values(length, window, stride, padding, dtype):
+    x = np.arange(length, dtype=dtype)[::-1] - 3
+    mesh = Mesh(np.array(jax.devices()[:length]), ("d",))
+    shared = jax.device_put(x, NamedSharding(mesh, P("d")))
+    for combine, start in ((jax.lax.min, 99), (jax.lax.max, -99), (jax.lax.add, 0)):
+
+        def pooled(x, combine=combine, start=start):
+            first = np.array(start, dtype)
+            if dtype == "float32" and start:
+                first = np.array(np.sign(start) * np.inf, dtype)
+            return jax.lax.reduce_window(x, first, combine, (window,), (stride,), (padding,))
+
+        with impl.deterministic(guarantee="portable"):
+            assert np.array_equal(jax.jit(pooled)(shared), pooled(x))
+
+
 def test_a_dilated_convolution_whose_taps_are_cut():
     # Float64 does not decide the rounding of the last element, so its terms are gathered again.
     image = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)

@@ -23,6 +23,8 @@ rule("rev", linear=FIRST, sharding=sharding_rules.keep_lengths)
 rule("scatter", linear=(0, 2), keeps_whole=shared.unequal_axes)
 for _name in ("scatter-max", "scatter-min"):
     rule(_name, keeps_whole=shared.unequal_axes)
+# Windows of integers: the guarantee refuses floats.
+rule("reduce_window", keeps_whole=shared.windowed_axes)
 rule("select_n", linear=slice(1, None), sharding=sharding_rules.select)
 rule("squeeze", linear=FIRST, sharding=sharding_rules.squeeze)
 rule("tile", linear=FIRST, sharding=sharding_rules.keep_lengths)

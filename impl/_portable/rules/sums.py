@@ -192,9 +192,7 @@ rule(
     keeps_whole=_unequal_axes_of_integers,
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
-# Of integers: the guarantee refuses floats.
 rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
-rule("reduce_window", by_jax="original", keeps_whole=shared.windowed_axes)
 rule("reduce_prod", compute=_reduce_prod)
 rule("cumprod", compute=cumprod.cumprod)
 rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)

@@ -10,6 +10,7 @@ values of any dtype.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -49,12 +50,12 @@ def short_axes(context: Any, aval: Any) -> list[int]:
     if not is_shared(context):
         return []
     devices = devices_of(context)
-    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
-    shapes = [shape for shape in shapes if len(shape) == aval.ndim]
     return [
         axis
-        for axis, length in enumerate(aval.shape)
-        if shardings.sends_zeros(length, devices) and length < max(s[axis] for s in shapes)
+        for axis, lengths in enumerate(_lengths(context, aval))
+        if shardings.sends_zeros(aval.shape[axis], devices)
+        and len(set(lengths)) > 1
+        and not _is_greatest(aval.shape[axis], lengths)
     ]
 
 
@@ -68,13 +69,23 @@ def windowed_axes(context: Any, aval: Any) -> list[int]:
     if not is_shared(context, of_integers=True):
         return []
     devices = devices_of(context)
-    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
-    lengths = [*zip(*(shape for shape in shapes if len(shape) == aval.ndim), strict=True)]
     return [
         axis
-        for axis, own in enumerate(lengths)
-        if len(set(own)) > 1 and any(shardings.sends_zeros(length, devices) for length in own)
+        for axis, lengths in enumerate(_lengths(context, aval))
+        if len(set(lengths)) > 1 and any(shardings.sends_zeros(each, devices) for each in lengths)
     ]
+
+
+def _is_greatest(length: Any, lengths: Sequence[Any]) -> bool:
+    """Returns whether a length is the greatest one; of symbolic sizes, nothing is known."""
+    are_known = all(isinstance(each, int) for each in lengths)
+    return are_known and length == max(lengths)
+
+
+def _lengths(context: Any, aval: Any) -> list[tuple[Any, ...]]:
+    """Returns the lengths of each axis in the operands and results of the rank of ``aval``."""
+    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
+    return [*zip(*(shape for shape in shapes if len(shape) == aval.ndim), strict=True)]
 
 
 def unequal_axes(context: Any, aval: Any) -> list[int]:

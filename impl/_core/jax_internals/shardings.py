@@ -176,12 +176,13 @@ def whole(value: jax.Array, axes: Sequence[int]) -> jax.Array:
     return result
 
 
-def sends_zeros(length: int, tiles: float) -> bool:
+def sends_zeros(length: Any, tiles: float) -> bool:
     """Returns whether XLA transfers an axis between devices by adding zeros to its elements.
 
-    XLA does so if at least half of the devices hold no part of the axis; -0.0 becomes 0.0 then.
+    XLA does so if at least half of the devices hold no part of the axis; -0.0 becomes 0.0 then. A
+    symbolic size (``jax.export``) may be as small.
     """
-    return 0 < 2 * length <= tiles
+    return not isinstance(length, int) or 0 < 2 * length <= tiles
 
 
 def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:

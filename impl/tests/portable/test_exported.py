@@ -120,6 +120,17 @@ def test_scatters_are_exported_with_unknown_sizes(x):
     assert_same(of_any_length(program), program, x)
 
 
+def test_windows_and_paddings_are_exported_with_unknown_sizes(x):
+    def program(x):
+        padded = jax.lax.pad(x, np.float32(1), [(1, 2, 0), (0, 1, 0)])
+        windows = {"window_dimensions": (2, 2), "window_strides": (1, 2), "padding": "VALID"}
+        most = jax.lax.reduce_window(x, -np.inf, jax.lax.max, **windows)
+        counts = jax.lax.reduce_window(x.astype(int), 0, jax.lax.add, **windows)
+        return padded, most, counts
+
+    assert_same(of_any_length(program), program, x)
+
+
 def test_products_with_elements_in_doubt_are_exported_with_unknown_sizes(x):
     kernel = jnp.asarray(np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 2, 4, 3))
 

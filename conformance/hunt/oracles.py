@@ -3,33 +3,33 @@
 Errors of earlier equations do not count, because each equation is judged alone: where a rule rounds
 the exact result once, one bit more is a fault. Each token names its check:
 
-================  ================================================================================
-check             the result of the equation
-================  ================================================================================
-``sum``           is the exact sum, rounded once: Python's integers hold it (``spec.oracles``)
-``cumsum``        is the exact running sum, rounded once
-``product_of``    is the exact product of matrices, rounded once
-``contraction``   is the exact contraction of all axes of the second array, rounded once
-``convolution``   is the exact convolution, rounded once
-``scatter``       is the exact sum by index, rounded once
-``stable_order``  is NumPy's stable order
-``stable_pairs``  is the second array in the stable order of the first one
-``parts``         is the exact sum of the derivative's parts, rounded once
-``extreme``       is the greatest or lowest element; 0 is greater than -0
-``transform``     has the bits of the spec's order ``transform``, rounded once
-``eigenvalues``   has the bits of the spec's order ``rotations``, rounded once
-``singular_values`` has the bits of the same order
-``ieee``          is the float of IEEE 754, zeros with their signs
-``same``          has the bits of plain JAX
-``near``          is within 0.51 units in the last place of float64, or, of a function that
-                  ``decimals`` has, the exact value rounded once
-``product``       is the same for a product of many factors
-``poles``         is near; XLA gives NaN for infinities at the poles of the gamma functions
-``loose``         is within 24 units in the last place: the token is several equations
-``complex``       is near, with the greater part as the unit
-``terms``         is within half a unit, and 2**-46 of the sum of the magnitudes of the terms
-``none``          is compared between settings alone
-================  ================================================================================
+===================  =============================================================================
+check                the result of the equation
+===================  =============================================================================
+``sum``              is the exact sum, rounded once: Python's integers hold it (``spec.oracles``)
+``cumsum``           is the exact running sum, rounded once
+``product_of``       is the exact product of matrices, rounded once
+``contraction``      is the exact contraction of all axes of the second array, rounded once
+``convolution``      is the exact convolution, rounded once
+``scatter``          is the exact sum by index, rounded once
+``stable_order``     is NumPy's stable order
+``stable_pairs``     is the second array in the stable order of the first one
+``parts``            is the exact sum of the derivative's parts, rounded once
+``extreme``          is the greatest or lowest element; 0 is greater than -0
+``transform``        has the bits of the spec's order ``transform``, rounded once
+``eigenvalues``      has the bits of the spec's order ``rotations``, rounded once
+``singular_values``  has the bits of the same order
+``ieee``             is the float of IEEE 754, zeros with their signs
+``same``             has the bits of plain JAX
+``near``             is within 0.51 units in the last place of float64, or, of a function that
+                     ``decimals`` has, the exact value rounded once
+``product``          is the same for a product of many factors
+``poles``            is near; XLA gives NaN for infinities at the poles of the gamma functions
+``loose``            is within 24 units in the last place: the token is several equations
+``complex``          is near, with the greater part as the unit
+``terms``            is within half a unit, and 2**-46 of the sum of the magnitudes of the terms
+``none``             is compared between settings alone
+===================  =============================================================================
 """
 
 from __future__ import annotations

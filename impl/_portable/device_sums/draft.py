@@ -19,7 +19,7 @@ in (e,)          in (g,)                            ``finished`` drops the equat
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -67,6 +67,12 @@ class Summed(NamedTuple):
     atom: Atom
     is_joined: bool
     is_carried: bool = False
+
+    @staticmethod
+    def of(atom: Atom, parts: Iterable[Summed]) -> Summed:
+        """Returns a sum that is computed from other ones."""
+        joined, carried = zip(*((each.is_joined, each.is_carried) for each in parts), strict=True)
+        return Summed(atom, any(joined), any(carried))
 
     @property
     def has_moved(self) -> bool:

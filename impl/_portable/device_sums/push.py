@@ -143,14 +143,13 @@ def _pushed_to_operands(
     """
     sums = {i: _summed(draft, equation.invars[i], over) for i in operands}
     are_exact = [jnp.issubdtype(equation.invars[i].aval.dtype, jnp.integer) for i in operands]
-    is_joined = any(are_exact) or any(total.is_joined for total in sums.values())
-    if not is_joined and not any(total.has_moved for total in sums.values()):
+    if not any(are_exact) and not any(total.has_moved for total in sums.values()):
         return None
     outs = [draft.summed_variable(out, over.axes) for out in equation.outvars]
     new = _with_sums(draft, equation.invars, sums, over)
     draft.append(equation.replace(invars=new, outvars=outs))
-    is_carried = any(total.is_carried for total in sums.values())
-    return Summed(outs[equation.outvars.index(atom)], is_joined, is_carried)
+    total = Summed.of(outs[equation.outvars.index(atom)], sums.values())
+    return total._replace(is_joined=total.is_joined or any(are_exact))
 
 
 def _with_sums(
@@ -184,8 +183,7 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Summed:
         draft.append(as_whole(operation, over.like, tuple(rest)))
         return Summed(out, is_joined=True)
     draft.append(operation)
-    is_joined, is_carried = (any(each) for each in zip(*(m[1:] for m in moved), strict=True))
-    return Summed(out, is_joined, is_carried)
+    return Summed.of(out, moved)
 
 
 def _pushed_into_bodies(
@@ -211,8 +209,7 @@ def _pushed_into_bodies(
     for body, total in zip(nest.drafts, sums, strict=True):
         body.outputs.append(total.atom)
     out = _added_output(draft, nest, len(nest.equation.outvars), atom, over)
-    is_joined, is_carried = (any(each) for each in zip(*(t[1:] for t in sums), strict=True))
-    return Summed(out, is_joined, is_carried)
+    return Summed.of(out, sums)
 
 
 def _pushed_into_scan(

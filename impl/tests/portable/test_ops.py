@@ -61,8 +61,9 @@ def test_every_op_takes_the_path_that_its_row_states(taken):
 
 def test_on_eight_devices(pytestconfig):
     # XLA contracts a product with a sum from this level on.
-    file = Path(__file__).with_name("ops_on_eight_devices.py")
-    eight_devices.run(file, level=1, marks=pytestconfig.option.markexpr)
+    names = ("ops_on_eight_devices.py", "moves_on_eight_devices.py")
+    files = [Path(__file__).with_name(name) for name in names]
+    eight_devices.run(*files, level=1, marks=pytestconfig.option.markexpr)
 
 
 def test_a_path_of_primitives_is_refused_for_other_floats():

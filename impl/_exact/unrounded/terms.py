@@ -180,7 +180,9 @@ class Products:
             self.outer(self._norm(rest, self.left_axes), self._norm(right, self.right_axes)),
         )
         relative = interval.of_chain(self.count + self.cuts.parts + 4)
-        return exact, smaller, lax.mul(slack, lax.full_like(slack, relative))
+        # A state expects infinities in the first part. There are no exact products then.
+        exact = lax.select(jnp.broadcast_to(are_finite, exact.shape), exact, smaller)
+        return exact, _if(are_finite, smaller), lax.mul(slack, lax.full_like(slack, relative))
 
     def _norm(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
         return lax.sqrt(self.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes))))

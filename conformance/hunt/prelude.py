@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 Function = Callable[..., Any]
 
@@ -75,6 +78,16 @@ def _calls_another(x: Any) -> Any:
 foreign_sine: Function = _of_another_library("foreign_sine", _third_of_sine, _third_of_sine)
 calls_itself: Function = _of_another_library("calls_itself", _calls_itself, _third_of_sine)
 calls_another: Function = _of_another_library("calls_another", _calls_another, _third_of_sine)
+
+
+def with_terms_of_devices(x: Any) -> Any:
+    """Returns an array beside a product that devices hold as terms of a sum, which comes later."""
+    mesh = Mesh(np.array(jax.devices()[:1]), ("terms",), axis_types=(AxisType.Explicit,))
+    whole = (None,) * (x.ndim - 1)
+    shared = jax.reshard(x, NamedSharding(mesh, P("terms", *whole)))
+    held = NamedSharding(mesh, P(*whole, unreduced={"terms"}))
+    terms = jnp.einsum("i...,i...->...", shared, shared, out_sharding=held)
+    return lax.optimization_barrier((x, jax.reshard(terms, NamedSharding(mesh, P(*whole)))))[0]
 
 
 def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
@@ -238,6 +251,8 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
         outputs = _in_a_scope(function, arguments)
     elif how.startswith("rows"):
         outputs = _by_rows(function, arguments, *how.split()[1:])
+    elif how == "integers":
+        outputs = _by_integers(function, arguments)
     elif how == "constants":
         outputs = jax.jit(lambda: function(*arguments))()
     elif how == "donate":
@@ -313,6 +328,14 @@ def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
 
     with impl.deterministic(False):
         return jax.jit(scoped)(*arguments)
+
+
+def _by_integers(function: Function, arguments: Sequence[Any]) -> Any:
+    """Calls a function as a device without float64 would compute it."""
+    if "impl" not in sys.modules:
+        return jax.jit(function)(*arguments)
+    with importlib.import_module("impl.testing").engine("integers"):
+        return jax.jit(function)(*arguments)
 
 
 def _by_rows(function: Function, arguments: Sequence[Any], given: str, returned: str) -> list[Any]:

@@ -23,7 +23,8 @@ from conformance.hunt.tokens import TOKENS
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
 #: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones,
-#: and ``scope`` has the guarantee in one scope of a program alone.
+#: ``scope`` has the guarantee in one scope of a program alone, and ``integers`` computes by the
+#: engine of devices without float64.
 CALLS = {
     "jit": 6,
     "eager": 6,
@@ -40,11 +41,13 @@ CALLS = {
     "custom_jvp": 5,
     "scope": 6,
     "rows": 14,
+    "integers": 12,
 }
 #: Calls of programs that are sharded.
 _SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
 
-#: The most equations of a program that also runs equation by equation: each is compiled alone.
+#: The most equations of a program that also runs equation by equation, each compiled alone, or by
+#: integers, which takes five to ten times as long to compile.
 _LONG = 3
 #: The numbers of settings of a bundle.
 _OF_BUNDLES = (0, 0, 1, 2)
@@ -129,6 +132,11 @@ def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
         call = "constants"
     if call == "rows" and not has_own_rows:
         call = "scope"
+    if call == "integers" and (is_long or program.is_wide):
+        call = "constants"
+    if call == "integers":
+        # With the options of the first worker, XLA compiles the engine for minutes.
+        return Setting(call, workers // 2)
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -36,14 +35,13 @@ from conformance.hunt.prelude import (
 )
 from conformance.hunt.program import packed, unpacked
 
-#: The operations of a lowered program that add, or that call a library.
-_ADDING = frozenset(
-    {
-        *("reduce", "reduce_window", "scatter", "select_and_scatter", "all_reduce"),
-        *("reduce_scatter", "dot", "dot_general", "convolution", "custom_call", "fft", "cholesky"),
-        *("triangular_solve", "scan"),
-    }
-)
+#: Ends of lines of the reader of lowered programs that are strict: it cannot know whether another
+#: conversion follows a conversion or a quotient.
+_STRICT = ("a conversion may narrow it", "another conversion may undo it")
+#: Starts of lines about functions that round nothing, which it calls functions of the platform.
+_EXACT = ("stablehlo.remainder", "chlo.next_after")
+#: The platforms that a program is lowered for, and read. It runs on the first one alone.
+_PLATFORMS = ("cpu", "cuda")
 
 
 def main() -> None:
@@ -135,20 +133,28 @@ def _is_real(x: Any) -> bool:
 
 
 def varying(function: Any, arguments: list[Any]) -> list[str]:
-    """Returns the operations of a lowered program that add floats in an order of the platform.
+    """Returns the operations of a lowered program that may have other bits elsewhere.
 
-    The reader also lists each conversion and quotient that nothing seals, which is strict: it
-    cannot know that no other conversion follows. Products of a scatter are left out: a CPU
-    multiplies the updates of an element in their order, as the rule of ``scatter-mul`` relies on.
+    The program is lowered for a GPU, too, which runs nothing. Programs with products of a scatter
+    are left out: the order of its factors is one of a kernel, or of a CPU.
     """
     try:
         from conformance.lab.portable import code  # noqa: PLC0415  # A wheel does not have it.
     except ImportError:
         return []
-    lines = code.violations(jax.jit(function).lower(*arguments).compiler_ir(), "cpu")
-    ordered = re.compile(r"stablehlo\.scatter .*: products are rounded")
-    adding = [each for each in lines if each.split()[0].removeprefix("stablehlo.") in _ADDING]
-    return [each for each in adding if not ordered.match(each)]
+    traced = jax.jit(function).trace(*arguments)
+    if "scatter-mul" in {name for name, _ in _equations(traced.jaxpr.jaxpr)}:
+        return []
+    found = []
+    for platform in _PLATFORMS:
+        module = traced.lower(lowering_platforms=(platform,)).compiler_ir()
+        lines = code.violations(module, platform)
+        found += [f"for {platform}, {line}" for line in lines if not _is_strict(line)]
+    return found
+
+
+def _is_strict(line: str) -> bool:
+    return line.endswith(_STRICT) or line.startswith(_EXACT)
 
 
 def _equations(jaxpr: Any) -> set[tuple[str, str]]:

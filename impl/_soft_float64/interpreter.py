@@ -57,6 +57,7 @@ _MOVES = frozenset(
         "rev",
         "scatter",
         "samebits_cut_as_the_operands",
+        "samebits_kept_whole",
         "sharding_constraint",
         "select_n",
         "slice",

@@ -43,6 +43,7 @@ _REFUSED = {
     "polygamma": (_one, "lax.polygamma(jnp.ones_like({0}), {0})", "polygamma"),
     "callback": (_one, "jax.pure_callback(lambda x: x, {0}, {0})", "pure_callback"),
     "calls_itself": (_one, "calls_itself({0})", ""),
+    "terms_of_devices": (_one, "with_terms_of_devices({0})", "dot_general"),
     "calls_another": (_one, "calls_another({0})", ""),
 }
 for _name, (_form, _expression, _primitive) in _REFUSED.items():

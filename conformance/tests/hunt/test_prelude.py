@@ -13,6 +13,7 @@ from conformance.hunt.dice import Dice
 from conformance.hunt.program import Aval, Equation, Input, Program
 from conformance.hunt.settings import Setting
 from conformance.tests.hunt.examples import drawn
+from impl._soft_float64 import engines
 
 ROWS = np.arange(16, dtype=np.float32).reshape(8, 2)
 
@@ -52,9 +53,31 @@ def test_a_scope_has_the_guarantee_and_the_program_around_it_has_none():
     assert prelude.called(jnp.sum, [terms], "jit")[0] == 1
 
 
+def test_a_call_by_integers_takes_the_engine_without_float64():
+    found = []
+
+    def total(x):
+        found.append(engines.of_program(["cpu"]))
+        return jnp.sum(x)
+
+    for how in ("jit", "integers"):
+        (result,) = prelude.called(total, [jnp.ones(3)], how)
+        assert result == 3
+    assert found == ["float64", "integers"]
+
+
+def test_programs_that_are_called_by_integers_are_short():
+    for index, program in enumerate(drawn(6, 300)):
+        for each in settings.draw(Dice(6, index), program, 2):
+            if each.call == "integers":
+                assert each.worker == 1
+                assert len(program.equations) <= 3
+                assert not program.is_wide
+
+
 def test_programs_that_mix_rows_are_not_called_by_rows():
     calls = set()
-    for index, program in enumerate(drawn(6, 300)):
+    for index, program in enumerate(drawn(6, 400)):
         for each in settings.draw(Dice(6, index), program, 2):
             if each.call == "rows":
                 assert program.has_rows

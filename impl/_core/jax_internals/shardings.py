@@ -166,7 +166,7 @@ def _whole_of_a_batch(values: Any, dimensions: Any, axes: Sequence[int]) -> tupl
     return whole(value, [axis + (axis >= batch) for axis in axes]), batch
 
 
-_whole_p = _hint("samebits_whole", _whole_on_each_device)
+_whole_p = _hint("samebits_kept_whole", _whole_on_each_device)
 batching.primitive_batchers[_whole_p] = _whole_of_a_batch
 
 

@@ -45,6 +45,15 @@ def of_image(rng):
     return function, (rng.normal(size=(1, 3, 6, 6)), rng.normal(size=(2, 3, 3, 3)))
 
 
+def of_dilation(rng):
+    """A convolution as the gradient of one with a stride is, which spreads the image."""
+
+    def function(x, kernel):
+        return lax.conv_general_dilated(x, kernel, (1,), [(1, 1)], lhs_dilation=(2,))
+
+    return function, (rng.normal(size=(1, 2, 5)), rng.normal(size=(1, 2, 3)))
+
+
 def of_rows(rng):
     def function(x, at):
         return jnp.cumsum(x, 1), jax.ops.segment_sum(x * x[:1], at, 4), jnp.var(x, 1)
@@ -79,7 +88,7 @@ def test_on_eight_devices(pytestconfig):
         # Another release lowers the same equations; rows and doubt have most kinds of them.
         *(
             pytest.param(each, marks=pytest.mark.once)
-            for each in (of_model, of_image, of_functions)
+            for each in (of_model, of_image, of_dilation, of_functions)
         ),
         of_rows,
         of_doubt,

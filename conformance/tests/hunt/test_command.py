@@ -125,6 +125,8 @@ def test_a_hang_of_the_first_workers_options_is_no_finding(monkeypatch, hangs, k
     crew = Crew((Kind(), Kind(flags="")))
     found = checks.of_error(crew, chain(), Setting(), {"error": "hang", "message": ""})
     assert (found and found.kind) == kind
+    slow = Setting("integers", 1)
+    assert checks.of_error(crew, chain(), slow, {"error": "hang", "message": ""}) is None
 
 
 def test_half_of_the_settings_are_of_the_first_worker():

@@ -81,7 +81,7 @@ calls_another: Function = _of_another_library("calls_another", _calls_another, _
 
 
 def with_terms_of_devices(x: Any) -> Any:
-    """Returns an array beside a product that devices hold as terms of a sum, which comes later."""
+    """Returns an array next to a product that devices hold as terms of a sum, which comes later."""
     mesh = Mesh(np.array(jax.devices()[:1]), ("terms",), axis_types=(AxisType.Explicit,))
     whole = (None,) * (x.ndim - 1)
     shared = jax.reshard(x, NamedSharding(mesh, P("terms", *whole)))

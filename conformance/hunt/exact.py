@@ -170,7 +170,11 @@ _GREATEST: dict[str, Callable[[Array, Array], Array]] = {
 
 def _parts(_: Equation, operands: Sequence[Array]) -> Array:
     """Adds what a value, which is the first operand, is multiplied by in each of its uses."""
-    return oracles.nearest(np.stack(operands[1:]))
+    parts = np.stack(operands[1:])
+    total = oracles.nearest(parts)
+    zeros = once(parts, parts.dtype)
+    are_minus_zeros = ((zeros == 0) & np.signbit(zeros)).all(0)
+    return np.where(are_minus_zeros, -np.zeros_like(total), total).astype(total.dtype)
 
 
 #: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough

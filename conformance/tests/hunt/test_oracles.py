@@ -17,6 +17,7 @@ Y = np.array([[1.0, 3.0], [0.1, -2.0], [7.0, 2.0**-20]], np.float32)
 Z = np.full_like(X, 2.0**-25)
 S = np.array([0.0, 1, 2], np.float32)
 INDEX = np.array([1, 1], np.int32)
+MINUS = np.array([-0.0, 0, 1], np.float32)
 
 
 def one(token, params, result, *operands):
@@ -38,6 +39,8 @@ CASES = {
     "product_in_a_loop": ({"count": 2}, exact.nearest_product(X.T, X, np.float32), (X, X)),
     "sum_of_squares": ({}, exact.nearest(X * X), (X,)),
     "used_three_times": ({}, exact.nearest(np.stack([X, -X, Z])), (X, X, -X, Z)),
+    # A sum of parts is -0 if all of them are.
+    "used_five_times": ({}, 5 * MINUS, (S, *[MINUS] * 5)),
     "max": ({}, np.array([0.0, 1, 2], np.float32), (S, -S)),
     "min": ({}, np.array([-0.0, -1, -2], np.float32), (-S, S)),
     "reduce_min": ({"axes": [0]}, np.array([-0.0, -1, -2], np.float32), (np.stack([S, -S]),)),

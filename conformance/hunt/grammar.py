@@ -17,8 +17,8 @@ from conformance.hunt.tokens import TOKENS, Token
 
 #: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
-#: The programs among a hundred that end with an equation that the guarantee refuses.
-_REFUSED = 6
+#: One program in so many ends with an equation that the guarantee refuses. These take turns.
+_REFUSED = 16
 _DERIVATIVES = {"none": 50, "reverse": 32, "forward": 8, "mixed": 10}
 #: The same for a bundle of functions: releases of JAX write some first derivatives otherwise.
 _OF_FUNCTIONS = {"none": 60, "reverse": 30, "forward": 10}
@@ -92,7 +92,7 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
         raise ValueError(f"--only {only}: no token contains it; see conformance/hunt/tokens")
     for attempt in range(1000):
         dice = Dice(seed, index * 1000 + attempt)
-        program = _attempt(dice, counts, chosen if only else [])
+        program = _attempt(dice, index, counts, chosen if only else [])
         names = {each.name for each in chosen}
         if program.outputs and any(each.token in names for each in program.equations):
             counts.update((each.token, each.aval.dtype) for each in program.equations)
@@ -100,19 +100,20 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     raise ValueError(f"--only {only}: no program of these tokens has a result")
 
 
-def _attempt(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
-    if dice.happens(_BUNDLES):
+def _attempt(dice: Dice, index: int, counts: Counts, needed: list[Token]) -> Program:
+    refused = [each for each in needed or TOKENS.values() if each.refused]
+    turn, rest = divmod(index, _REFUSED)
+    is_refused = bool(refused) and (rest == 0 or len(refused) == len(needed))
+    if not is_refused and dice.happens(_BUNDLES):
         return _bundle(dice, counts, needed)
     rows = dice.one_of((8, 16)) if dice.happens(50) else 0
     derivative = dice.weighted(_DERIVATIVES)
     dtype = dice.weighted(_DTYPES)
     if derivative != "none" and "float" not in dtype:
         derivative = "none"
-    is_refused = dice.happens(_REFUSED)
-    refused = [each for each in needed or TOKENS.values() if each.refused]
-    if refused and (is_refused or len(refused) == len(needed)):
+    if is_refused:
         pool = Pool(dice, 0)
-        for tokens in (_accepted(), _accepted(), refused):
+        for tokens in (_accepted(), _accepted(), [refused[turn % len(refused)]]):
             _add(pool, tokens, counts, dtype, "none")
         return pool.program(1, "none")
     needed = [each for each in needed if not each.refused]

@@ -108,7 +108,8 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     """Returns two to four settings for a program, which are compared with ``BASE``.
 
     A bundle has exact values to be compared with. It gets none to two settings, each of which costs
-    as much as another bundle, and at least one if it has rows to share.
+    as much as another bundle, and at least one if it has rows to share. A short one may get the
+    engine of integers, too.
     """
     count = dice.between(2, 4)
     if program.is_bundle:
@@ -118,7 +119,20 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     for position in range(count if program.is_bundle else count - 1):
         if dice.happens(chances):
             settings[position] = _on_mesh(dice, program, workers)
+    # The values of a bundle are near to ties, where an engine that errs beyond its bound shows.
+    if program.is_bundle and _is_quick(program) and dice.happens(30):
+        settings.append(_by_integers(workers))
     return settings
+
+
+def _is_quick(program: Program) -> bool:
+    """Returns whether XLA compiles the engine of integers in some seconds."""
+    return len(program.equations) <= _LONG and not program.is_wide
+
+
+def _by_integers(workers: int) -> Setting:
+    # With the options of the first worker, XLA compiles the engine for minutes.
+    return Setting("integers", workers // 2)
 
 
 def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
@@ -132,15 +146,10 @@ def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
         call = "constants"
     if call == "rows" and not has_own_rows:
         call = "scope"
-    is_quick = not is_long and not program.is_wide
-    # The values of a bundle are near to ties, where an engine that errs beyond its bound shows.
-    if is_quick and program.is_bundle and dice.happens(50):
-        call = "integers"
-    if call == "integers" and not is_quick:
-        call = "constants"
     if call == "integers":
-        # With the options of the first worker, XLA compiles the engine for minutes.
-        return Setting(call, workers // 2)
+        if _is_quick(program):
+            return _by_integers(workers)
+        call = "constants"
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 

@@ -9,6 +9,7 @@ it does with ``add`` of float64. A caller for whom the order shows does not call
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -100,8 +101,9 @@ def reduction(combine: Combine, initial: float) -> Callable[..., Any]:
     def run(
         *values: jax.Array, axes: Sequence[Any], equation: Any, **params: Any
     ) -> jax.Array | list[jax.Array]:
-        names = tuple(axis for axis in axes if not isinstance(axis, int))
-        along = tuple(axis for axis in axes if isinstance(axis, int))
+        # JAX also passes integers of NumPy: `dot_product_attention` does.
+        along = tuple(int(axis) for axis in axes if isinstance(axis, Integral))
+        names = tuple(axis for axis in axes if not isinstance(axis, Integral))
         groups, found = params.get("axis_index_groups"), list(values)
         if along:
             found = [reduced(combine, value, word, along) for value in found]

@@ -45,7 +45,9 @@ def of_reductions(x):
     both = lax.reduce((x, raw), (np.float64(0), np.int64(-5)), step, (1,))
     window = lax.reduce_window(x, 0.0, lax.add, (2, 3), (1, 2), [(1, 0), (1, 1)], None, (1, 1))
     dilated = lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 1), "VALID", (1, 2), (1, 2))
-    return *both, x.max(0), x.min(), jnp.cumsum(x, 1), jnp.cumsum(x[::-1], 0), window, dilated
+    # An axis may be an integer of NumPy, as a function of JAX passes it.
+    rows = lax.reduce_sum_p.bind(x, axes=(np.int64(1),), out_sharding=None)
+    return *both, rows, x.max(0), x.min(), jnp.cumsum(x, 1), jnp.cumsum(x[::-1], 0), window, dilated
 
 
 def of_places(x):

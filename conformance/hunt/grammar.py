@@ -17,7 +17,8 @@ from conformance.hunt.tokens import TOKENS, Token
 
 #: How often a program has each number of equations.
 _LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
-#: One program in so many ends with an equation that the guarantee refuses. These take turns.
+#: Each program whose number is a multiple ends with an operation that the guarantee refuses. All
+#: refused operations take turns.
 _REFUSED = 16
 _DERIVATIVES = {"none": 50, "reverse": 32, "forward": 8, "mixed": 10}
 #: The same for a bundle of functions: releases of JAX write some first derivatives otherwise.

@@ -61,12 +61,8 @@ def _literal(value: object) -> str:
 
 
 def imports(program: Program) -> str:
-    """Returns the imports of the libraries of a program, and of the types of shardings."""
+    """Returns the imports of the libraries of a program; the prelude has all other imports."""
     lines = [
-        "from jax.sharding import AxisType, Mesh, NamedSharding",
-        "from jax.sharding import PartitionSpec as P",
-    ]
-    lines += [
         f"import {name}.linen" if name == "flax" else f"import {name}"
         for name in libraries(program)
     ]

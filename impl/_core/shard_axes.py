@@ -1,4 +1,4 @@
-"""Types of values inside ``shard_map``: the mesh axes over which a value varies.
+"""Mesh axes inside ``shard_map``: those that a sum names, and those over which a value varies.
 
 With ``check_vma=True`` JAX tracks these axes in types. Its own operations bring their operands to
 the same axes by themselves; for primitives of this project, initial values of loops and operands of
@@ -7,9 +7,22 @@ kernels, the functions here do so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
 import jax
 
 from impl._core import jax_internals
+
+
+def split(axes: Sequence[Any]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Returns the dimensions among the axes of a sum, and the names of mesh axes among them.
+
+    JAX also passes integers of NumPy as dimensions: ``jax.nn.dot_product_attention`` does.
+    """
+    dimensions = tuple(int(axis) for axis in axes if isinstance(axis, Integral))
+    return dimensions, tuple(axis for axis in axes if not isinstance(axis, Integral))
 
 
 def varying(*values: jax.Array) -> frozenset[str]:

@@ -9,7 +9,6 @@ it does with ``add`` of float64. A caller for whom the order shows does not call
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core import shard_axes
 from impl._core.jax_internals import shardings
 from impl._core.spread import spread_with_zeros
 from impl._soft_float64 import arithmetic, words
@@ -101,9 +101,7 @@ def reduction(combine: Combine, initial: float) -> Callable[..., Any]:
     def run(
         *values: jax.Array, axes: Sequence[Any], equation: Any, **params: Any
     ) -> jax.Array | list[jax.Array]:
-        # JAX also passes integers of NumPy: `dot_product_attention` does.
-        along = tuple(int(axis) for axis in axes if isinstance(axis, Integral))
-        names = tuple(axis for axis in axes if not isinstance(axis, Integral))
+        along, names = shard_axes.split(axes)
         groups, found = params.get("axis_index_groups"), list(values)
         if along:
             found = [reduced(combine, value, word, along) for value in found]

@@ -33,6 +33,11 @@ def test_a_seed_gives_the_same_programs_and_settings_on_every_machine():
     assert digest == "423e65ba37b35ac8"
 
 
+def test_each_refused_token_is_drawn_in_a_minute_or_two():
+    found = {each.equations[-1].token for each in drawn(5, 160) if each.equations}
+    assert {name for name, each in TOKENS.items() if each.refused} <= found
+
+
 def test_bundles_have_independent_equations_and_new_arguments():
     families = set()
     for index in range(40):

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from impl._core import shard_axes
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.running import cumlogsumexp, cumprod
@@ -58,11 +59,9 @@ def _simpler_sum(shape: Sequence[Any], params: Mapping[str, Any]) -> Rule | None
 
 
 def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
+    dimensions, names = shard_axes.split(axes)
     return reduction.reduce_sum(
-        value,
-        tuple(axis for axis in axes if isinstance(axis, int)),
-        axis_names=tuple(axis for axis in axes if not isinstance(axis, int)),
-        axis_index_groups=axis_index_groups,
+        value, dimensions, axis_names=names, axis_index_groups=axis_index_groups
     )
 
 

@@ -122,6 +122,13 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
         return once(np.asarray(_IEEE[equation.token](a, b)), dtype)
 
 
+def _magnitude(equation: Equation, operands: Sequence[Array]) -> Array:
+    """Computes in float64, and rounds once: infinite with an infinite part, beside a NaN too."""
+    dtype = dtype_of(equation.aval.dtype)
+    real, imaginary = (once(part, dtype) for part in (operands[0].real, operands[0].imag))
+    return once(np.hypot(real.astype(np.float64), imaginary.astype(np.float64)), dtype)
+
+
 def once(values: Array, dtype: np.dtype[Any]) -> Array:
     """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
     with np.errstate(all="ignore"):
@@ -203,6 +210,7 @@ RESULTS: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
     "stable_order": _stable_order,
     "stable_pairs": _stable_pairs,
     "ieee": _ieee,
+    "magnitude": _magnitude,
     "extreme": _extreme,
     "parts": _parts,
 }

@@ -20,6 +20,7 @@ check                the result of the equation
 ``eigenvalues``      has the bits of the spec's order ``rotations``, rounded once
 ``singular_values``  has the bits of the same order
 ``ieee``             is the float of IEEE 754, zeros with their signs
+``magnitude``        is the square root of the sum of both squares, rounded once
 ``same``             has the bits of plain JAX
 ``near``             is within 0.51 units in the last place of float64, or, of a function that
                      ``decimals`` has, the exact value rounded once

@@ -157,9 +157,31 @@ class Program:
         has_all_results = len(self.outputs) == len(self.equations) > 1
         return reads_arguments and has_all_results and self.derivative == "none"
 
+    def with_ordinary_values(self) -> Program:
+        """Returns the program with 1 or -1 for the floats beyond a quarter to four.
+
+        Zeros, infinities and NaN stay as they are.
+        """
+        inputs = tuple(
+            Input.of(_ordinary(each.values()), rows=each.aval.rows) for each in self.inputs
+        )
+        return dataclasses.replace(self, inputs=inputs)
+
     def to_json(self) -> str:
         """Returns the program as one line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+
+def _ordinary(values: Array) -> Array:
+    if values.dtype.kind == "c":
+        parts = values.reshape(-1).view(values.real.dtype)
+        return _ordinary(parts).view(values.dtype).reshape(values.shape)
+    if values.dtype.kind in "iub":
+        return values
+    wide = values.astype(np.float64)
+    magnitude = np.abs(wide)
+    beyond = (magnitude > 4) & np.isfinite(wide) | (magnitude < 1 / 4) & (wide != 0)
+    return np.where(beyond, np.sign(wide), wide).astype(values.dtype)
 
 
 def from_json(text: str) -> Program:

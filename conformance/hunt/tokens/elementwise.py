@@ -318,14 +318,14 @@ token(
     check="same",
     to="complex64",
 )
-for _name in ("real", "imag", "abs"):
+for _name, _check in {"real": "complex", "imag": "complex", "abs": "magnitude"}.items():
     token(
         f"{_name}_part",
         _unary,
         f"lax.{_name}({{0}})",
         COMPLEX,
         _name,
-        check="complex",
+        check=_check,
         to="float32",
     )
 token("conj", _unary, "lax.conj({0})", COMPLEX, "conj", check="same")

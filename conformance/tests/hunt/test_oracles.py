@@ -94,6 +94,12 @@ CASES = {
         np.array([0.5 + 2.0**-24], np.float32),
         (np.array([3 * 2.0**-23], np.float32),),
     ),
+    # It is infinite with an infinite part; subnormal parts count as zeros.
+    "abs_part": (
+        {},
+        np.array([np.hypot(1.0, 0.1 * 2.0**-3), np.inf, 0], np.float32),
+        (np.array([1 + 0.0125j, complex(np.inf, np.nan), 1e-38 + 1e-38j], np.complex64),),
+    ),
     "add": ({}, X + X * np.float32(0.1), (X, X * np.float32(0.1))),
     "exp": ({}, np.exp(X[1:].astype(np.float64)).astype(np.float32), (X[1:],)),
     "reverse": ({"axis": 0}, X[::-1], (X,)),

@@ -123,7 +123,7 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _magnitude(equation: Equation, operands: Sequence[Array]) -> Array:
-    """Computes in float64, and rounds once: infinite with an infinite part, even if the other one is NaN."""
+    """Computes in float64, and rounds once; the magnitude of (inf, NaN) is infinite."""
     dtype = dtype_of(equation.aval.dtype)
     real, imaginary = (once(part, dtype) for part in (operands[0].real, operands[0].imag))
     return once(np.hypot(real.astype(np.float64), imaginary.astype(np.float64)), dtype)

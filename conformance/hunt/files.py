@@ -211,7 +211,7 @@ def _body(finding: Finding) -> str:
         if finding.mark == "sums":
             return (
                 "function, arguments, _ = first()\n"
-                "        sums = lowered_text(function, arguments).count('stablehlo.all_reduce')\n"
+                "        sums = sums_over_devices(lowered_text(function, arguments))\n"
                 f"        print(sums)\n        return sums != {finding.detail.split()[-4]}"
             )
         plain, is_scope = finding.detail.split()[-1], finding.mark == "scope"

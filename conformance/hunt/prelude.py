@@ -169,6 +169,14 @@ def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = 
     return text.replace(f" {{{mark}}}", "").replace(f"{mark}, ", "").replace(f", {mark}", "")
 
 
+def sums_over_devices(text: str) -> int:
+    """Returns the number of sums over devices in a lowered text.
+
+    It counts no maximum: a loop of exact sums asks by one whether a device needs more iterations.
+    """
+    return len(re.findall(r'"stablehlo\.all_reduce".*\n.*\n.* = stablehlo\.add ', text))
+
+
 def without_repeats(text: str) -> str:
     """Returns a lowered text whose functions are in order, each once, named by what they contain.
 

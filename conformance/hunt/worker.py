@@ -31,6 +31,7 @@ from conformance.hunt.prelude import (
     grows,
     lowered_text,
     operations,
+    sums_over_devices,
     without_repeats,
 )
 from conformance.hunt.program import packed, unpacked
@@ -108,7 +109,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
         text = without_repeats(lowered_text(function, arguments, scope=scope))
         answer["text"] = digest(np.frombuffer(text.encode(), np.uint8))
     if "sums" in asks:
-        answer["sums"] = lowered_text(function, arguments).count("stablehlo.all_reduce")
+        answer["sums"] = sums_over_devices(lowered_text(function, arguments))
     if "growth" in asks:
         numbers = operations(function, arguments, with_gradient=request["gradient"])
         counts = f"{DEPTHS} calls have {numbers} operations"

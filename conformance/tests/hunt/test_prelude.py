@@ -3,9 +3,12 @@
 Tests: conformance.hunt.prelude.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 import impl
 from conformance.hunt import prelude, settings, source
@@ -16,6 +19,17 @@ from conformance.tests.hunt.examples import drawn
 from impl._soft_float64 import engines
 
 ROWS = np.arange(16, dtype=np.float32).reshape(8, 2)
+
+
+def test_sums_over_devices_are_counted_and_greatest_elements_are_not():
+    def shared(x):
+        return lax.psum(x, "a") + lax.pmax(x, "a") + lax.psum(2 * x, "a")
+
+    mesh = Mesh(np.array(jax.devices()[:1]), ("a",))
+    own = jax.shard_map(shared, mesh=mesh, in_specs=P("a"), out_specs=P())
+    text = prelude.lowered_text(own, [jnp.ones(2)])
+    assert text.count("stablehlo.all_reduce") == 3
+    assert prelude.sums_over_devices(text) == 2
 
 
 def test_rows_apart_have_their_values_unless_a_function_mixes_them():

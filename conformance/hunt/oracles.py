@@ -27,6 +27,7 @@ check                the result of the equation
 ``product``          is the same for a product of many factors
 ``poles``            is near; XLA gives NaN for infinities at the poles of the gamma functions
 ``loose``            is within 24 units in the last place: the token is several equations
+``cancelling``       is within 24 such units of the result for the magnitudes of the operands
 ``complex``          is near, with the greater part as the unit
 ``terms``            is within half a unit, and 2**-46 of the sum of the magnitudes of the terms
 ``none``             is compared between settings alone
@@ -54,6 +55,7 @@ REFERENCES = {
     "poles": "wide",
     "complex": "wide",
     "terms": "terms",
+    "cancelling": "terms",
 }
 #: The right bits of an equation, by its check.
 _RESULTS = {**exact.RESULTS, **ordered.RESULTS}
@@ -65,6 +67,7 @@ _UNITS = {
     "product": 0.51,
     "terms": 0.51,
     "loose": 24.0,
+    "cancelling": 24.0,
 }
 #: The relative error of an equation in float64.
 _SLACK = 2.0**-46
@@ -162,6 +165,8 @@ def _is_far(result: Array, exact: Array, scale: Array, check: str) -> Array:
     wide = result.astype(np.float64)
     with np.errstate(all="ignore"):
         magnitude = np.maximum(np.abs(exact), tiny)
+        if check == "cancelling":
+            magnitude = np.maximum(magnitude, scale)
         unit = np.exp2(np.floor(np.log2(np.where(np.isfinite(magnitude), magnitude, 1)))) * float(
             limits.eps
         )
@@ -176,7 +181,7 @@ def _is_far(result: Array, exact: Array, scale: Array, check: str) -> Array:
             near |= np.isnan(exact) & np.isinf(wide)
             # XLA's float64 adds greater numbers on the way to the zeros of the gamma functions.
             near |= np.abs(wide - exact) <= _SLACK
-        if check in ("terms", "loose", "product"):
+        if check in ("terms", "loose", "cancelling", "product"):
             # An infinity of an intermediate step, or of a term, may become a NaN.
             near |= ~np.isfinite(exact) | ~np.isfinite(scale) | ~np.isfinite(wide)
     return np.asarray(~near)

@@ -143,6 +143,16 @@ def test_near_its_zero_a_logarithm_of_gamma_is_judged_by_its_absolute_error():
     assert oracles.wrong(program, [x, right], {(1, "value"): np.array([of_xla + 2.0**-45])})
 
 
+def test_a_sum_that_cancels_is_judged_by_its_terms():
+    x = np.array([-0.703125], np.float16)
+    exact, scale = np.array([-0.00997782]), np.array([1.39627218])
+    for result, is_right in ((-0.009766, True), (-0.009766 + 2.0**-5, False)):
+        near = np.array([result], np.float16)
+        program = one("logaddexp", {}, near, x, x)
+        references = {(2, "value"): exact, (2, "scale"): scale}
+        assert (not oracles.wrong(program, [x, x, near], references)) is is_right
+
+
 def test_a_nan_of_bfloat16_comes_last():
     keys = np.array([0.5, np.nan, -0.5, -2.0]).astype(ml_dtypes.bfloat16)
     order = np.array([3, 2, 0, 1], np.int32)

@@ -131,12 +131,13 @@ token(
     "optimization_barrier",
     check="same",
 )
+# The guarantee leaves out what a NaN holds, so each becomes the same NaN.
 token(
     "bits",
     _unary,
-    "lax.bitcast_convert_type({0}, np.int32)",
+    "lax.bitcast_convert_type(jnp.where({0} == {0}, {0}, np.nan), np.int32)",
     ("float32",),
-    "bitcast_convert_type",
+    "bitcast_convert_type select_n eq",
     check="none",
     has_derivative=False,
     weight=30,

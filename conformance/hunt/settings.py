@@ -97,9 +97,12 @@ def base_of(setting: Setting, program: Program) -> Setting:
     """Returns the setting with which one is compared.
 
     The derivative of a ``shard_map`` adds the cotangents of replicated arguments over devices, so a
-    gradient -0.0 becomes 0.0. It is compared with a ``shard_map`` of one device, which adds, too.
+    gradient -0.0 becomes 0.0. It is compared with a ``shard_map`` of one device, which adds, too. A
+    constrained value and the value itself each add the parts of their own uses in a derivative, so
+    constraints stay on a mesh of one device.
     """
-    if setting.partition != "shard_map" or program.derivative == "none":
+    is_plain = setting.partition != "shard_map" and not setting.constraints
+    if is_plain or program.derivative == "none":
         return BASE
     return dataclasses.replace(setting, call="jit", worker=0, mesh=(1,) * len(setting.mesh))
 

@@ -3,14 +3,17 @@
 Tests: conformance.hunt.checks, conformance.hunt.program.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from conformance.hunt import checks
 from conformance.hunt.crew import Crew
 from conformance.hunt.program import Input, Program
-from conformance.hunt.settings import BASE, Setting
+from conformance.hunt.settings import BASE, Setting, base_of
 from conformance.hunt.workers import Kind
+from conformance.tests.hunt.examples import chain
 
 CONSTANTS = Setting("constants", 1)
 TINY = Input.of(np.array([1e-30, 0.5], np.float32))
@@ -49,3 +52,12 @@ def test_ordinary_values_are_far_from_subnormal_numbers():
     assert reals == Input.of(right, rows=True)
     np.testing.assert_array_equal(complexes.values().real, right)
     assert integers == inputs[2]
+
+
+def test_a_derivative_is_compared_with_the_same_constraints_on_one_device():
+    program = dataclasses.replace(chain(), derivative="reverse")
+    setting = Setting("nested", 1, (2, 4), "jit", constraints=((3, (("a", "b"),)),))
+    alone = Setting("jit", 0, (1, 1), "jit", constraints=setting.constraints)
+    assert base_of(setting, program) == alone
+    assert base_of(setting, chain()) == BASE
+    assert base_of(dataclasses.replace(setting, constraints=()), program) == BASE

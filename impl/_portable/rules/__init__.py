@@ -7,7 +7,8 @@ primitive without a record is exact as JAX lowers it, or is refused.
 ``rounding`` has operations that round once, ``functions`` elementary functions, ``conversions``
 dtypes; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
 ``products`` about products and convolutions, ``linear_algebra`` about decompositions, ``moves``
-about operations that move elements, and ``written`` about primitives that JAX writes with others.
+about operations that move elements, ``whole_numbers`` about integers, and ``written`` about
+primitives that JAX writes with others.
 ``exact`` has the records of exact operations, and ``_floats`` the formats of floats.
 """
 
@@ -22,6 +23,7 @@ from impl._portable.rules import (
     products,
     rounding,
     sums,
+    whole_numbers,
     written,
 )
 
@@ -36,5 +38,6 @@ __all__ = [
     "products",
     "rounding",
     "sums",
+    "whole_numbers",
     "written",
 ]

@@ -4,7 +4,8 @@ XLA removes an operation that it proves to do nothing, and it can prove more whe
 constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float
 or two, and gives one for each, is tried.
 
-Tests: impl._portable.rules._floats, impl._portable.rules.extremes.
+Tests: impl._portable.rules._floats, impl._portable.rules.extremes,
+impl._portable.rules.whole_numbers.
 """
 
 import functools
@@ -141,6 +142,20 @@ def test_constants_have_the_bits_of_arguments(number):
         for name in IEEE.keys() & expected.keys():
             by_numpy = getattr(np, IEEE[name])(*values)
             assert bits(expected[name][0]) == bits(by_numpy), name
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16", "uint32"])
+def test_constants_of_integers_have_the_bits_of_arguments(dtype):
+    values = np.array([0, 1, 3, 100, 127, 128, 255, 2**16 - 1, 2**32 - 1], np.uint32)
+    values = values.astype(dtype)
+    for function in (lax.clz, lax.population_count, lax.bitwise_not, lax.neg):
+        constants = jax.jit(lambda function=function: function(values))()
+        np.testing.assert_array_equal(jax.jit(function)(values), constants, err_msg=str(function))
+    bits = values.dtype.itemsize * 8
+    unsigned = values.view(f"uint{bits}")
+    np.testing.assert_array_equal(
+        jax.jit(lambda: lax.clz(values))(), [bits - int(each).bit_length() for each in unsigned]
+    )
 
 
 def test_extremes_of_windows_have_one_sign_of_zero():

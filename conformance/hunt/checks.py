@@ -98,20 +98,17 @@ def _of_answer(
         return None
     if "error" in answer:
         return of_error(crew, program, setting, answer)
-    if setting.call == "constants" and _differs(answer, base):
+    finding = _of_bits(program, setting, answer, base)
+    if finding is not None and setting.call == "constants":
         return _of_constants(crew, program, setting, base)
-    return _of_bits(program, setting, answer, base)
-
-
-def _differs(answer: dict[str, Any], base: dict[str, Any]) -> bool:
-    both = "digests" in answer and "digests" in base
-    return both and bool(answer["digests"] != base["digests"])
+    return finding
 
 
 def _of_bits(
     program: Program, setting: Setting, answer: dict[str, Any], base: dict[str, Any]
 ) -> Finding | None:
-    if not _differs(answer, base):
+    both = "digests" in answer and "digests" in base
+    if not both or answer["digests"] == base["digests"]:
         return None
     pairs = zip(base["digests"], answer["digests"], strict=True)
     differing = [str(i) for i, (a, b) in enumerate(pairs) if a != b]

@@ -90,6 +90,7 @@ def kernel_calls() -> Iterator[KernelCall]:
         yield from _rows(dtype)
         yield from _scans(dtype)
         yield from _products(dtype)
+    yield from _runs()
     yield from _selects()
 
 
@@ -143,13 +144,13 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             _runs_from_zeros,
             (*runs, updates),
         )
-        yield KernelCall(
-            "scatter_accumulate_rows.cuts",
-            label,
-            True,
-            _cuts,
-            (Shape((500,), jnp.uint16 if width == 5 else jnp.int32),),
-        )
+
+
+def _runs() -> Iterator[KernelCall]:
+    """Yields calls of the search for cut runs, which reads keys and no floats."""
+    for dtype in (jnp.uint16, jnp.int32):
+        kernel = "scatter_accumulate_rows.cuts"
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, _cuts, (Shape((500,), dtype),))
 
 
 def _cuts(keys: jax.Array) -> tuple[jax.Array, jax.Array]:

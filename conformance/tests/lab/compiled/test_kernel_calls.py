@@ -26,3 +26,9 @@ def test_every_kernel_has_calls():
     # Other kernels are made of this one.
     assert {call.kernel for call in calls} == kernels - {"matmul.products"}
     assert len({str(call) for call in calls}) == len(calls)
+
+
+def test_no_two_calls_are_one_program():
+    # XLA's code of a program that JAX has compiled before is not kept, and would count as lost.
+    calls = [(call.kernel, repr(call.call), call.inputs) for call in kernel_calls()]
+    assert len(set(calls)) == len(calls)

@@ -63,6 +63,17 @@ def races(text: str) -> list[str]:
     return racing
 
 
+def kernels_in_any_order(text: str) -> frozenset[str]:
+    """Returns the names of XLA's kernels whose sums may be added in any order.
+
+    A bound of the errors decides how such a sum is rounded, so atomics in these kernels change no
+    result. XLA names a kernel after its instruction: ``input_scatter_fusion_3`` is the kernel of
+    the instruction ``input_scatter_fusion.3``.
+    """
+    marked = (each.name for each in hlo.parse(text) if ANY_ORDER in each.rest)
+    return frozenset(re.sub(r"\W", "_", name) for name in marked)
+
+
 def library_calls(text: str) -> list[str]:
     """Returns the targets of the calls of libraries, in their order, each once."""
     targets = (each.target for each in hlo.parse(text))

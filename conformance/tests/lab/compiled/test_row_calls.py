@@ -1,5 +1,6 @@
 """The races of a program, the code that it lost, and the faults by the claims of a row."""
 
+import dataclasses
 import types
 
 import pytest
@@ -8,6 +9,7 @@ from conformance.lab.compiled import row_calls
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.row_calls import CompiledProgram
 from conformance.tests.lab.compiled.examples import ADD, ATOMIC, PTX, hlo_instruction, scatter
+from impl._core.numerics import ANY_ORDER
 
 TRITON = """
 func.func @main(%x: tensor<7xf32>) -> tensor<7xf32> {{
@@ -29,6 +31,18 @@ def test_the_races_of_a_program():
         "atom.global.gpu.acq_rel.add.f32 in the kernel scatter_add_atomic",
     ]
     assert list(row_calls.races(code(name="fold", ir=""))) == []
+
+
+def test_a_bounded_sum_may_have_atomics():
+    mark = f'frontend_attributes={{{ANY_ORDER}="bounded"}}'
+    bounded = f"  %sums.3 = f32[9]{{0}} fusion(%x), calls=%scatter, {mark}\n"
+    program = code(instruction=ATOMIC, entry="sums_3", optimised=bounded)
+    assert list(row_calls.races(program)) == []
+    (race,) = row_calls.races(dataclasses.replace(program, hlo=bounded.replace(ANY_ORDER, "no")))
+    assert race.endswith("in the kernel sums_3")
+    # A kernel of Pallas, and of another instruction, has no bound.
+    (race,) = row_calls.races(code(instruction=ATOMIC, entry="sums_4", optimised=bounded))
+    assert race.endswith("in the kernel sums_4")
 
 
 def test_the_arithmetic_of_a_program_that_differs_between_devices():

@@ -137,6 +137,7 @@ def programs_for_tpu(path: Path) -> Iterator[str]:
 def _cells(record: Mapping[str, Any]) -> list[str]:
     if record["status"] != "compiled":
         limit = f" of {record['limit']:g} s" if "limit" in record else ""
+        limit += f" ({record['gib']} GiB)" if "gib" in record else ""
         return [f"{record['status']}{limit}", "", "", ""]
     plain, portable = record["plain"], record["portable"]
     keys = ("operations", "fusions", "bytes", "code")

@@ -44,13 +44,15 @@ def test_each_program_for_a_tpu_has_a_line_for_each_chip(tmp_path: Path) -> None
         "running_sum": {
             "v5e": {"status": "compiled", "plain": plain, "portable": portable},
             "v6e": {"status": "time limit", "limit": 600.0},
-        }
+        },
+        "step": {"v6e": {"status": "out of memory", "gib": 24}},
     }
     file = tmp_path / "tpu.json"
     file.write_text(json.dumps({"jax": "1", "libtpu": "2", "cases": cases}), encoding="utf-8")
-    assert list(engine_tables.programs_for_tpu(file))[-2:] == [
+    assert list(engine_tables.programs_for_tpu(file))[-3:] == [
         "| running sum | v5e | 1,200 (4) | 3 (0) | 96 (64) | 4,096 (2,048) |",
         "| running sum | v6e | time limit of 600 s |  |  |  |",
+        "| step | v6e | out of memory (24 GiB) |  |  |  |",
     ]
 
 

@@ -27,7 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import impl
-from conformance.lab.compiled import ENGINE_TARGETS, compiler, launches, small_programs
+from conformance.lab.compiled import (
+    ENGINE_TARGETS,
+    compiler,
+    example_steps,
+    launches,
+    small_programs,
+)
 from conformance.lab.compiled.costs import records
 from conformance.lab.compiled.portable_steps import faults
 from conformance.lab.readers import work
@@ -37,11 +43,11 @@ from spec.engines import engine_of, engines
 DATA = Path(__file__).with_name("engine_steps.json")
 #: The programs. The example is 32 wide, where most of its arithmetic is on elements, which stays in
 #: float64; at the width of a small model most of it is in products.
-PROGRAMS: Mapping[str, Callable[[], small_programs.Call]] = {
+PROGRAMS: Mapping[str, Callable[[], example_steps.Call]] = {
     "product": small_programs.PROGRAMS["product"],
     "convolution": small_programs.PROGRAMS["convolution"],
-    "example": small_programs.example_portable,
-    "example_512_wide": lambda: small_programs.example_portable(WIDTH=512, LENGTH=64),
+    "example": example_steps.portable,
+    "example_512_wide": lambda: example_steps.portable(WIDTH=512, LENGTH=64),
 }
 #: The greatest part of the arithmetic in float64 that a program may keep, by its name.
 MOST: Mapping[str, float] = {"example_512_wide": 1 / 3}

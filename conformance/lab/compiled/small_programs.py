@@ -5,27 +5,18 @@ Their arrays are small, since XLA takes longest over a program, however long its
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from conformance.lab.compiled import example_steps
+from conformance.lab.compiled.example_steps import Call
+from conformance.lab.compiled.example_steps import of as _of
 from conformance.lab.portable import programs
-
-#: A function of arrays, and its arguments: arrays, or their shapes and dtypes, in trees.
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
-
-_EXAMPLES = Path(__file__).parents[3] / "docs/examples"
-
-
-def _of(*shape: int, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype)
 
 
 def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
@@ -52,43 +43,6 @@ def _convolution(x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
     return x.at[indices].add(updates)
-
-
-def _example(name: str) -> ModuleType:
-    """Returns an example of the documents as a module of its own, which nothing else changes.
-
-    Raises:
-        FileNotFoundError: This is no checkout.
-    """
-    path = _EXAMPLES / f"{name}.py"
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not here: the examples are in a checkout alone")
-    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def example_portable(**sizes: int) -> Call:
-    """Returns the step of ``docs/examples/portable.py``, with one layer in place of two.
-
-    Args:
-        **sizes: Other sizes of the example, such as ``WIDTH``.
-    """
-    example: Any = _example("portable")
-    for name, size in {"LAYERS": 1, **sizes}.items():
-        setattr(example, name, size)
-    weights = jax.eval_shape(example.initial, jax.random.key(0))
-    words = _of(example.BATCH, example.LENGTH + 1, dtype=np.int32)
-    return example.step, ((weights, weights, weights, _of()), words)
-
-
-def _example_resume() -> Call:
-    """Returns the step of ``docs/examples/resume.py``."""
-    example: Any = _example("resume")
-    return example.train, (example.first_state(), _of(16, 8))
 
 
 def _step(name: str) -> Callable[[], Call]:
@@ -121,8 +75,12 @@ PROGRAMS: Mapping[str, Callable[[], Call]] = {
     "convolution": _call(_convolution, _of(2, 8, 16, 16), _of(16, 8, 3, 3)),
     "attention": _call(_attention, *(_of(2, 16, 8) for _ in range(3))),
     "regression": _call(_regression, _of(16, 8), _of(32, 16), _of(32, dtype=np.int32)),
-    "example_resume": _example_resume,
-    "example_portable": example_portable,
+    "example_processes": example_steps.processes,
+    "example_micro_batches": example_steps.micro_batches,
+    "example_resume": example_steps.resume,
+    "example_digits": example_steps.digits,
+    "example_portable": example_steps.portable,
+    "example_one_policy": example_steps.one_policy,
     "transformer": _step("transformer"),
     "mixed_precision": _step("mixed_precision"),
     "recurrent": _step("recurrent"),

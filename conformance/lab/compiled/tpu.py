@@ -12,8 +12,9 @@ the records of other programs that the file has of the same releases::
      "v6e": {"status": "time limit", "limit": 600}
     }
 
-A program that no run has tried is ``not tried``. No program runs, so this tells nothing of the bits
-that a TPU computes.
+A program that no run has tried is ``not tried``. Linux kills a process that needs more memory than
+the machine has: such a record is ``{"status": "out of memory", "gib": 24}``. No program runs, so
+this tells nothing of the bits that a TPU computes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,7 @@ from typing import Any
 
 import jax
 
+from conformance.benchmarks.machine import memory_of_device
 from conformance.lab.compiled import small_programs
 from conformance.lab.compiled.costs import records
 from conformance.lab.compiled.tpu_child import CHIPS
@@ -70,6 +73,8 @@ def compiled(name: str, chip: str, limit: float, command: Sequence[str] = _CHILD
         )
     except subprocess.TimeoutExpired:
         return {"status": "time limit", "limit": limit}
+    if run.returncode == -signal.SIGKILL:
+        return {"status": "out of memory", "gib": round(memory_of_device() / 2**30)}
     if run.returncode:
         lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
         return {"status": "failed", "error": lines[-1][:_LENGTH]}

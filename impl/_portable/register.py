@@ -20,7 +20,9 @@ from impl._portable import classes, exported, lower, refusal, unknown
 from impl._portable.carried_sums import lower as carried_sums
 from impl._portable.device_sums import lower_sums
 from impl._portable.rules import RULES
+from impl._primitives import arithmetic
 from impl._run_to_run import rules as _rules
+from impl._soft_float64 import engines
 
 #: The primitive in whose body sums over devices are joined with the sums of each device.
 _MAPPED = "shard_map"
@@ -86,6 +88,9 @@ def _lower(
         if joined is not None:
             return joined
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
+        # The rule for any platform divides, and `portable` computes this quotient without floats.
+        if primitive in arithmetic.APPROXIMATED and not engines.has_float64(context):
+            return (anywhere or original)(context, *operands, **params)
         return _own(original, anywhere or original, context, *operands, **params)
     if unknown.is_unknown(primitive, original):
         portability = unknown.portability(classes.dtypes((*context.avals_in, *context.avals_out)))
@@ -106,8 +111,8 @@ def _own(
 ) -> Any:
     """Lowers an equation of this project.
 
-    An equation whose row is portable is lowered as it is. Any other one takes the lowering for any
-    platform, whose own equations are portable or refused.
+    An equation whose row is portable, or that has no row, is lowered as it is. Any other one takes
+    the lowering for any platform, whose own equations are portable or refused.
     """
     decision = params.get("decision")
     if isinstance(decision, Decision):

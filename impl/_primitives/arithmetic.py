@@ -166,6 +166,9 @@ isolate_p = _new_primitive("samebits_isolate", isolate)
 sqrt_p = _new_primitive("samebits_sqrt", square_root)
 multiply_p = _new_primitive("samebits_multiply", _product)
 divide_p = _new_primitive("samebits_divide", quotient, cpu=quotient_by_division)
+#: The primitives that correct a quotient or a root of the device. It may be off by a few units in
+#: the last place, which nobody knows of a TPU.
+APPROXIMATED = frozenset({divide_p, sqrt_p})
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
 ad.primitive_jvps[divide_p] = _jvp_of_quotient
 ad.primitive_transposes[divide_p] = _transpose_quotient

@@ -98,9 +98,14 @@ def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     return _FORMS[of(context)](function)
 
 
+def has_float64(context: Any) -> bool:
+    """Returns whether the programs of a lowering rule may compute in float64."""
+    return of(context) != "integers"
+
+
 def platforms(context: Any) -> tuple[str, ...]:
     """Returns the platforms of a lowering rule, or a TPU for an engine without float64.
 
     A CPU that runs this engine in tests then takes every path that a TPU takes.
     """
-    return ("tpu",) if of(context) == "integers" else lowering.platforms(context)
+    return lowering.platforms(context) if has_float64(context) else ("tpu",)

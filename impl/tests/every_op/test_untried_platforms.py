@@ -7,6 +7,7 @@ A custom call is a call of a library or a kernel. Libraries of CUDA do not exist
 import re
 
 import jax
+import jax.numpy as jnp
 import pytest
 from jax import export
 
@@ -20,6 +21,11 @@ from impl.tests.support.programs import scatters_floats
 PLATFORMS = [name for device in spec.load().devices.values() for name in device.untried]
 #: A custom call in the text of StableHLO: @name, or the name as an attribute.
 CALL = re.compile(r"custom_call.*")
+#: An operation of floats that a TPU approximates, and an array of float64, which it has not.
+APPROXIMATE = re.compile(
+    r"(?:stablehlo|chlo)\.(?:divide|remainder|power|sqrt|rsqrt|cbrt|exponential\w*|log\w*|sine|"
+    r"cosine|tan|tanh|atan2|erf\w*|lgamma|digamma|dot\w*|convolution)\b.*[x<]b?f\d+>|[x<]f64>"
+)
 
 
 @pytest.mark.once
@@ -31,6 +37,22 @@ def test_every_op_is_exported_without_a_call_of_a_library(sample, platform):
     text = exported.mlir_module()
     assert CALL.findall(text) == []
     assert not scatters_floats(text)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("sample", **first_samples())
+def test_every_op_under_portable_has_nothing_that_a_tpu_approximates(sample):
+    with impl.deterministic(profile="complete", guarantee="portable"):
+        traced = jax.jit(sample.outputs).trace(*sample.arrays)
+        text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert APPROXIMATE.findall(text) == []
+
+
+@pytest.mark.parametrize("function", [lambda x: x / 3, jnp.sqrt, lambda x: x @ x, jnp.tanh])
+def test_an_approximation_is_found(function):
+    traced = jax.jit(function).trace(jnp.ones((3, 3)))
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert len(APPROXIMATE.findall(text)) == 1
 
 
 def test_a_call_of_a_library_is_found():

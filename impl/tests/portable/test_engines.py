@@ -13,6 +13,7 @@ from jax import lax
 
 import impl
 from impl import testing
+from impl._primitives import arithmetic
 from impl.tests.support import eight_devices
 
 OTHERS = [name for name in testing.engines() if name != "float64"]
@@ -70,7 +71,9 @@ def of_doubt(_):
 
 def of_functions(rng):
     def function(x):
-        return jnp.exp(x), jnp.log(jnp.abs(x)), jnp.sin(x), 1 / x, lax.rsqrt(jnp.abs(x))
+        magnitude = jnp.abs(x)
+        of_ops = arithmetic.divide(x, x[::-1]), arithmetic.sqrt(magnitude)
+        return jnp.exp(x), jnp.log(magnitude), jnp.sin(x), 1 / x, lax.rsqrt(magnitude), *of_ops
 
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, 88.8, 1e-45]
     return function, (np.append(rng.normal(size=200) * 9, special),)

@@ -1,0 +1,42 @@
+"""Tests of the size of the programs of training steps, against budgets."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from conformance.benchmarks import step_counts
+from conformance.lab import user_programs
+from impl._core.jax_internals import releases
+
+MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
+#: A budget more than this many times the count of its program would not show that it grows.
+SLACK = 1.05
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not releases.IS_OLDEST, reason="budgets are of the oldest JAX")
+@pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
+@pytest.mark.parametrize("name", step_counts.PROGRAMS)
+def test_no_step_has_more_operations_than_its_budget(name: str) -> None:
+    budget, counts = step_counts.budgets()[name], step_counts.counts(name)
+    assert budget.keys() == counts.keys()
+    exceeded = {key: count for key, count in counts.items() if count > budget[key]}
+    assert not exceeded, "this step got slower to compile"
+    wide = {key: count for key, count in counts.items() if budget[key] > SLACK * count}
+    assert not wide, "this step got smaller; lower its budget in step_counts.toml"
+
+
+def test_every_program_has_a_budget() -> None:
+    assert step_counts.budgets().keys() == step_counts.PROGRAMS.keys()
+
+
+def test_a_function_counts_once_and_for_each_of_its_calls() -> None:
+    inner = jax.jit(lambda x: jnp.sin(x) * x)
+    outer = jax.jit(lambda x: inner(x) + 1)
+    text = jax.jit(lambda x: outer(x) * inner(x)).lower(jnp.ones(3)).as_text()
+    # inner has two operations. outer has a sum, whose constant is broadcast.
+    assert step_counts.counts_of(text) == {"operations": 2 + 3 + 1, "copied": 2 * 2 + 3 + 1}

@@ -31,6 +31,7 @@ from impl._mode.modes import (
     use_deterministic_algorithms,
 )
 from impl._primitives.alert_not_deterministic import alert_not_deterministic
+from impl._version import __version__ as __version__
 from impl.ops.bincount import bincount
 from impl.ops.bmm import bmm
 from impl.ops.cummax import cummax
@@ -115,8 +116,6 @@ else:
             "utils": "impl.utils",
         },
     )
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "Accumulator",

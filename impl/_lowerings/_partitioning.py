@@ -32,7 +32,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
-from impl._core.jax_internals import lowering, shardings
+from impl._core.jax_internals import lowering, partitions, shardings
 from impl._core.jax_internals.shardings import Tiling
 
 #: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
@@ -182,7 +182,17 @@ def lower(
         part = lowering.native(function) if lowering.is_native(context) else function
         call = _partitioned(part, names[: len(args)], names[len(args) :])
         context = shardings.with_devices(context)
-        return mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
+        results = mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
+        partitions.name_by_content(context, results, lambda: _text(part, names, context))
+        return results
+
+
+def _text(function: Callable[..., Any], names: list[Names], context: Any) -> str:
+    """Returns the program of a function of whole arrays, and the axes that are free."""
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in context.avals_in]
+    traced = jax.jit(function).trace(*shapes)
+    text = traced.lower(lowering_platforms=lowering.platforms(context)).as_text()
+    return f"{names}\n{text}"
 
 
 def _partitioned(

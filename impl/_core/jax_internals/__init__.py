@@ -14,6 +14,7 @@ this one          types, settings, traces, caches, the parameters of equations
 ``lowering``      the contexts of lowering rules, and modules
 ``rules``         the tables of lowering rules
 ``shardings``     shardings of types, of lowering rules and of XLA
+``partitions``    the names of partitioned operations, for the cache on disk
 ``tags``          metadata that JAX keeps with each equation
 ``watching``      the programs that JAX lowers and calls
 ``initializers``  the draws of JAX's initializers

@@ -6,6 +6,7 @@ device holds must have the same bits.
 
 import contextlib
 import functools
+import gc
 import math
 import re
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._core.jax_internals import partitions
 from impl._mode.decide import Action, Decision
 from impl._primitives.total import total
 from impl.nn import functional
@@ -341,3 +343,34 @@ def test_with_the_mode_off_nothing_is_gathered():
         program = jax.jit(OPS["index_add"])
         compiled = program.lower(sharded(mesh_of(8), AXES["n"])).compile()
     assert {operation for operation, _, _ in collectives(compiled)} == {"all-reduce"}
+
+
+@pytest.fixture
+def on_disk(monkeypatch):
+    """Has JAX keep programs on disk, as far as a name says: nothing is compiled meanwhile."""
+    monkeypatch.setattr(partitions, "is_on_disk", lambda: True)
+
+
+def names(lowered):
+    """Returns the names of the callbacks of a program."""
+    return re.findall(r'CustomSPMDPartitioning.*backend_config = "([^"]*)"', lowered.as_text())
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_the_name_of_a_partitioned_operation_is_its_content():
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+    x = jax.device_put(TABLE[:, 0], sharding)
+
+    def lowered(function):
+        return jax.jit(lambda x: function(x, 0)).lower(x)
+
+    sums, products = lowered(impl.cumsum), lowered(impl.cumprod)
+    assert names(lowered(impl.cumsum)) == names(sums) != names(products)
+    assert all(name.startswith("samebits ") for name in names(sums) + names(products))
+    # The program whose callbacks have the name first is gone when another one is compiled.
+    again = lowered(impl.cumsum)
+    del sums
+    gc.collect()
+    expected = np.add.accumulate(TABLE[:, 0], 0)
+    np.testing.assert_array_equal(again.compile()(x), expected)
+    np.testing.assert_allclose(products.compile()(x), np.cumprod(TABLE[:, 0], 0), rtol=1e-6)

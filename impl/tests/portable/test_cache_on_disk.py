@@ -1,6 +1,6 @@
 """A second process compiles nothing again: JAX's cache on disk has all programs of the first.
 
-Tests: impl._portable.rule, impl._lowerings._partitioning.
+Tests: impl._portable.rule, impl._lowerings._partitioning, impl._core.jax_internals.partitions.
 """
 
 import json
@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-#: A product, a convolution, sums, scatters and an op of impl, over two devices.
+#: A product, a convolution, sums, scatters and ops of impl, over two devices. The running sums and
+#: products are alike but for what they compute. The arguments are a guarantee and a version.
 PROGRAM = """
 import json
 import sys
@@ -23,8 +24,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._core.jax_internals import partitions
 
 counts = {}
+partitions.__version__ = sys.argv[2]
 jax.monitoring.register_event_listener(lambda e, **_: counts.update({e: counts.get(e, 0) + 1}))
 impl.use_deterministic_algorithms(True, guarantee=sys.argv[1])
 sharding = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
@@ -38,12 +41,18 @@ def step(w, x, index):
         rows = jnp.tanh(x @ w)
         sums = jax.ops.segment_sum(rows, index, 3)
         image = jnp.convolve(rows[:, 0], w[0])
-        return (sums**2).mean() + image.sum() + impl.index_add(sums, 0, index, rows).sum()
+        running = impl.cumsum(rows, 0) - impl.cumprod(rows, 0)
+        added = impl.index_add(sums, 0, index, rows)
+        return (sums**2).mean() + image.sum() + added.sum() + (running**2).sum()
 
     return jax.grad(loss)(w)
 
 
 bits = np.asarray(step(jnp.eye(4), x, index)).tobytes().hex()
+products = np.asarray(jax.jit(lambda x: impl.cumprod(x, 0))(x)).tolist()
+assert products == np.cumprod(np.asarray(x), 0).tolist()
+sums = np.asarray(jax.jit(lambda x: impl.cumsum(x, 0))(x)).tolist()
+assert sums == np.cumsum(np.asarray(x), 0).tolist()
 print(json.dumps([bits, counts.get("/jax/compilation_cache/cache_hits", 0),
                   counts.get("/jax/compilation_cache/cache_misses", 0)]))
 """
@@ -59,9 +68,9 @@ def test_a_second_process_compiles_nothing(tmp_path, guarantee):
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
 
-    def run():
+    def run(version="1"):
         text = subprocess.check_output(
-            [sys.executable, "-c", PROGRAM, guarantee], env=environment, text=True
+            [sys.executable, "-c", PROGRAM, guarantee, version], env=environment, text=True
         )
         return json.loads(text.splitlines()[-1])
 
@@ -70,3 +79,8 @@ def test_a_second_process_compiles_nothing(tmp_path, guarantee):
     again, hits, missed = run()
     assert again == bits
     assert (hits, missed) == (misses, 0)
+    if guarantee == "run_to_run":
+        # Another version partitions operations in another way, perhaps.
+        again, hits, missed = run("2")
+        assert (again, hits + missed) == (bits, misses)
+        assert missed > 0

@@ -34,6 +34,7 @@ from jax.interpreters import mlir
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, partitions, shardings
 from impl._core.jax_internals.shardings import Tiling
+from impl._version import __version__
 
 #: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
 Names = tuple[str | None, ...]
@@ -188,11 +189,14 @@ def lower(
 
 
 def _text(function: Callable[..., Any], names: list[Names], context: Any) -> str:
-    """Returns the program of a function of whole arrays, and the axes that are free."""
+    """Returns all that decides how a function is partitioned.
+
+    They are its program for whole arrays, the axes that are free, and the version of this code.
+    """
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in context.avals_in]
     traced = jax.jit(function).trace(*shapes)
     text = traced.lower(lowering_platforms=lowering.platforms(context)).as_text()
-    return f"{names}\n{text}"
+    return f"{__version__}\n{names}\n{text}"
 
 
 def _partitioned(

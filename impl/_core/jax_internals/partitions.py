@@ -7,7 +7,7 @@ key, so that two operations with equal shapes share an entry. Here, the name is 
 callbacks compute::
 
     address    backend_config = "140188149883024"
-    content    backend_config = "samebits 0.1.0 2c26b46b68ffc68f"
+    content    backend_config = "samebits 2c26b46b68ffc68f"
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from typing import Any
 import jax
 from jax._src.custom_partitioning import _sharding_callbacks
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
-
-from impl._version import __version__
 
 _NAME = "backend_config"
 
@@ -47,7 +45,7 @@ def name_by_content(context: Any, results: Sequence[Any], content: Callable[[], 
     module = context.module_context
     parts = (content(), module.platforms, module.axis_context, callbacks.mesh)
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
-    name = f"samebits {__version__} {digest}"
+    name = f"samebits {digest}"
     # JAX keeps callbacks as long as a module that has them. Of two modules with equal callbacks,
     # either may live longer.
     known = _sharding_callbacks.setdefault(_key(name), callbacks)

@@ -81,7 +81,8 @@ def repaired(
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
     # change the bits of a NaN of 16 bits.
-    flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (coded.size,))
+    # XLA for a TPU may add -0 to the elements of a reshape, so that is one of integers.
+    flat = lax.bitcast_convert_type(lax.reshape(coded, (coded.size,)), kind)
     with in_any_order():
         out = lax.while_loop(lambda out: _has_any(_marks(out)), pick, flat)
     return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)

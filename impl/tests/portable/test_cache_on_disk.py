@@ -24,10 +24,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._core.jax_internals import partitions
+from impl._lowerings import _partitioning
 
 counts = {}
-partitions.__version__ = sys.argv[2]
+_partitioning.__version__ = sys.argv[2]
 jax.monitoring.register_event_listener(lambda e, **_: counts.update({e: counts.get(e, 0) + 1}))
 impl.use_deterministic_algorithms(True, guarantee=sys.argv[1])
 sharding = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))

@@ -18,7 +18,7 @@ atomics would, or JAX has an operation of its own, no kernel races.
 
 Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
 ``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
-and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is first needed. It tells
+and ``sort_frequent``. ``pallas`` is Pallas, imported where kernels may be needed. It tells
 whether there is a backend.
 
 A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the

@@ -1,7 +1,8 @@
-"""Pallas and its Triton backend, which are imported when a kernel is first needed.
+"""Pallas and its Triton backend, which are imported where kernels may be needed.
 
-They take as long to import as a fifth of this package, and most programs launch no kernel. Kernels
-write ``pl.store`` as if this module were ``jax.experimental.pallas``.
+They take as long to import as a fifth of this package, and no program for a CPU launches a kernel.
+On a machine with CUDA they are imported with this module. Kernels write ``pl.store`` as if this
+module were ``jax.experimental.pallas``.
 
 JAX deprecates the Triton backend since 0.11.0. ``reason_missing`` tells whether the installed JAX
 still has it; without it, the lowerings take operations of XLA.
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -55,3 +58,16 @@ def reason_missing() -> str | None:
         if lacking:
             return f"jax {jax.__version__} has no {', '.join(lacking)} in {module}"
     return None
+
+
+def has_cuda() -> bool:
+    """Returns whether JAX has a plugin for the GPUs that kernels are for."""
+    plugins = importlib.util.find_spec("jax_plugins")
+    folders = plugins.submodule_search_locations if plugins else None
+    return any(module.name.startswith("xla_cuda") for module in pkgutil.iter_modules(folders or []))
+
+
+# Pallas adds settings of its own to the key of each trace, in jax 0.11 and later. If the first call
+# of a program imports Pallas, the second call has another key: JAX compiles the program again.
+if has_cuda():
+    reason_missing()

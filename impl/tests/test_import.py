@@ -1,9 +1,10 @@
 """``import impl`` loads nothing that most programs do without.
 
-Tests: impl.
+Tests: impl, impl._kernels.pallas.
 """
 
 import json
+import os
 import pkgutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 import impl._kernels
+from impl._kernels import pallas
 
 #: The modules that lowerings for a CPU read too: the launch of a kernel, and its backend.
 LAUNCHES = {"launch", "pallas", "triton"}
@@ -27,11 +29,10 @@ LATER = [
     "impl._portable.register",
     "impl.testing",
     "impl.utils.data",
-    "jax._src.pallas",
-    "jax.experimental.pallas",
+    *(() if pallas.has_cuda() else ("jax._src.pallas", "jax.experimental.pallas")),
     "jax.experimental.sparse",
     "jax.extend",
-    "jaxlib.triton",
+    *(() if pallas.has_cuda() else ("jaxlib.triton",)),
     "scipy",
     "spec.oracles",
 ]
@@ -61,3 +62,37 @@ def test_import_leaves_out(module, loaded):
 def test_import_reads_no_rows(loaded):
     _, specs = loaded
     assert specs == 0
+
+
+#: Calls a program before and after a kernel is lowered, and prints how often it was traced.
+CALLS = """
+import jax
+import impl
+
+traces = []
+
+@jax.jit
+def run(x):
+    traces.append(x)
+    return x + 1
+
+x = jax.numpy.ones(8)
+run(x)
+with impl.deterministic(profile="complete"):
+    text = impl.testing.lower(lambda x: impl.cumsum(x, 0), x, platform="cuda").as_text()
+assert "triton" in text
+run(x)
+print(len(traces))
+"""
+
+
+@pytest.mark.triton
+def test_a_kernel_makes_no_other_program_stale_on_a_machine_with_cuda(tmp_path):
+    folder = tmp_path / "jax_plugins" / "xla_cuda13"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("def initialize(): pass", encoding="utf-8")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", CALLS]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
+    assert done.stdout.strip() == "1", done.stderr

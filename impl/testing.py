@@ -15,6 +15,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
 from impl._core.jax_internals.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
+from impl._kernels import pallas as _pallas
 from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
@@ -94,6 +95,7 @@ def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
         TypeError: ``seed`` is neither an int nor a ``Seed``.
     """
     _check_seed("schedule", seed)
+    _pallas.load_interpreter()  # A program whose first call loads it would be traced twice.
     return emulate("cuda", seed=seed)
 
 

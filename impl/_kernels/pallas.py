@@ -17,6 +17,7 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 if TYPE_CHECKING:
     from jax.experimental.pallas import *  # noqa: F403
@@ -65,6 +66,20 @@ def has_cuda() -> bool:
     plugins = importlib.util.find_spec("jax_plugins")
     folders = plugins.submodule_search_locations if plugins else None
     return any(module.name.startswith("xla_cuda") for module in pkgutil.iter_modules(folders or []))
+
+
+@functools.cache
+def load_interpreter() -> None:
+    """Imports what JAX needs to interpret a kernel on a CPU."""
+    if reason_missing() is not None:
+        return
+    pallas = importlib.import_module("jax.experimental.pallas")
+
+    def copy(source: Any, target: Any) -> None:
+        target[...] = source[...]
+
+    shape = jax.ShapeDtypeStruct((1,), np.int32)
+    jax.jit(pallas.pallas_call(copy, out_shape=shape, interpret=True)).lower(shape)
 
 
 # Pallas adds settings of its own to the key of each trace, in jax 0.11 and later. If the first call

@@ -64,12 +64,15 @@ def test_import_reads_no_rows(loaded):
     assert specs == 0
 
 
-#: Calls a program before and after a kernel is lowered, and prints how often it was traced.
+#: Calls a program before and after a kernel is lowered, and prints whether Pallas is imported with
+#: impl, and how often the program was traced.
 CALLS = """
+import sys
 import jax
 import impl
 
 traces = []
+is_loaded = "jax.experimental.pallas.triton" in sys.modules
 
 @jax.jit
 def run(x):
@@ -82,7 +85,7 @@ with impl.deterministic(profile="complete"):
     text = impl.testing.lower(lambda x: impl.cumsum(x, 0), x, platform="cuda").as_text()
 assert "triton" in text
 run(x)
-print(len(traces))
+print(is_loaded, len(traces))
 """
 
 
@@ -95,4 +98,4 @@ def test_a_kernel_makes_no_other_program_stale_on_a_machine_with_cuda(tmp_path):
     environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", CALLS]
     done = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
-    assert done.stdout.strip() == "1", done.stderr
+    assert done.stdout.strip() == "True 1", done.stderr

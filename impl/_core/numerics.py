@@ -138,10 +138,11 @@ def isolate(value: jax.Array) -> jax.Array:
     """
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
+    if not FENCES_HOLD:
+        return seal(value)
     # XLA copies an array with an axis of one element, where it moves the axis past a fence.
     short = lax.squeeze(value, [axis for axis, size in enumerate(value.shape) if size == 1])
-    isolated = fence(short) if FENCES_HOLD else seal(short)
-    return lax.reshape(isolated, value.shape)
+    return lax.reshape(fence(short), value.shape)
 
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:

@@ -31,7 +31,6 @@ from typing import Any
 
 import jax
 
-from conformance.benchmarks.machine import memory_of_device
 from conformance.lab.compiled import small_programs
 from conformance.lab.compiled.costs import records
 from conformance.lab.compiled.tpu_child import CHIPS
@@ -74,11 +73,16 @@ def compiled(name: str, chip: str, limit: float, command: Sequence[str] = _CHILD
     except subprocess.TimeoutExpired:
         return {"status": "time limit", "limit": limit}
     if run.returncode == -signal.SIGKILL:
-        return {"status": "out of memory", "gib": round(memory_of_device() / 2**30)}
+        return {"status": "out of memory", "gib": round(_memory() / 2**30)}
     if run.returncode:
         lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
         return {"status": "failed", "error": lines[-1][:_LENGTH]}
     return {"status": "compiled", **json.loads(run.stdout.splitlines()[-1])}
+
+
+def _memory() -> int:
+    """Returns the bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def about() -> dict[str, str]:

@@ -51,7 +51,7 @@ def test_a_slow_process_is_ended_and_a_failure_has_its_error():
 
 
 def test_a_process_that_the_system_kills_is_out_of_memory(monkeypatch):
-    monkeypatch.setattr(tpu, "memory_of_device", lambda: 16 << 30)
+    monkeypatch.setattr(tpu, "_memory", lambda: 16 << 30)
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     killed = tpu.compiled("sum", "v5e", 60, child(code))
     assert killed == {"status": "out of memory", "gib": 16}

@@ -82,7 +82,10 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
         slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
         rest = lax.sub(terms, slices)
-        added, most = reduced([lax.sub(terms, rest), lax.abs(rest)], [lax.add, lax.max], (1,))
+        # XLA for a CPU vectorises the maximum of integers. Their order is that of positive floats.
+        words = lax.bitcast_convert_type(lax.abs(rest), np.int64)
+        added, most = reduced([lax.sub(terms, rest), words], [lax.add, lax.max], (1,))
+        most = lax.bitcast_convert_type(most, np.float64)
         added, most = cuts.sum(added), cuts.max(most)
         high, low = arithmetic.two_sum(high, lax.add(low, added))
         reach = lax.mul(most, lax.full_like(most, 2.0 ** (more + 1)))

@@ -50,7 +50,6 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
         dtype: The dtype of the result: float16, bfloat16, float32 or float64.
         sums: How the terms are added.
     """
-    more = log2_above(sums.count)
     terms = arithmetic.flushed_float64(terms)
     finite = arithmetic.finite_or_zero(terms)
     special = sums.add(lax.select(lax.is_finite(terms), lax.full_like(terms, 0), terms))
@@ -60,7 +59,7 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     )
     above, depth = sums.greatest_of_all(above, lax.neg(below))
     below = lax.neg(depth)
-    above = lax.add(above, lax.full_like(above, more + 1))
+    above = lax.add(above, lax.full_like(above, 1))
     grid = lax.sub(below, lax.full_like(below, 53))
 
     def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
@@ -161,7 +160,7 @@ def exact(
     Args:
         add: Takes a function from float64 terms to their parts, and returns the sums of all parts.
         count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
-        above: The exponent of a power of two above twice all sums of magnitudes, int32.
+        above: The exponent of a power of two above twice all magnitudes, int32.
         grid: The exponent of a power of two of which all terms are multiples, int32.
         like: An array of the shape of the sums.
         dtype: The dtype of the result: float16, bfloat16, float32 or float64.

@@ -1,19 +1,17 @@
 """The elements in doubt, computed again: some at a time, until none is left.
 
 To find them, each group of 16 neighbours gets a mask: 2**15 if the first one is in doubt, plus
-2**14 if the second one is, and so on. A trip of the outer loop picks the groups with the greatest
-masks, by ``top_k``. A trip of the inner loop takes the first element in doubt of each of these
-groups, computes it exactly, and stores it over its mark::
+2**14 if the second one is, and so on. A trip of the loop picks the groups with the greatest masks,
+by ``top_k``. It computes the first element in doubt of each of them exactly, stores it over its
+mark, and drops it from the mask::
 
     in doubt          elements 3, 5 and 40            of 48
     masks             2**12 + 2**10, 0, 2**7
-    picked            groups 0 and 2
     trip 1            elements 3 and 40
-    masks             2**10, 0
+    masks             2**10, 0, 0
     trip 2            element 5
 
-The outer loop ends when no mark is left. Few small products have a mark, and their loops take no
-trip.
+The loop ends when all masks are 0. Few small products have a mark, and their loops take no trip.
 
 A library computes the masks, and picks the groups, on a CPU: a loop of XLA for either would take
 longer to compile than the product whose elements are repaired. Compiling takes as long as there are
@@ -31,6 +29,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import in_any_order
+from impl._core.stores import store_on_cpu
 from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
 from impl._exact.nearest.reductions import LIBRARY
@@ -65,27 +64,25 @@ def repaired(
     kind = np.float32 if is_float else coded.dtype
     count = min(_ELEMENTS, max(1, _TERMS // (1 << (terms - 1).bit_length())))
 
-    def pick(out: jax.Array) -> jax.Array:
-        mask, group = lax.top_k(_masks(_marks(out)), count)
-
-        def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            out, mask = state
-            first = _leading(mask)
-            is_asked = lax.gt(mask, lax.full_like(mask, 0))
-            before = lax.mul(group, lax.full_like(group, _GROUP))
-            position = lax.add(before, _distance(first))
-            position = lax.select(is_asked, position, lax.full_like(position, 0))
-            slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
-            values = lax.bitcast_convert_type(word_of(exact(position)), kind)
-            return _stored(out, slot, values), lax.sub(mask, first)
-
-        return lax.while_loop(lambda state: _has_any(state[1]), trip, (out, mask))[0]
+    def trip(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        out, masks = state
+        mask, group = lax.top_k(masks, count)
+        first = _leading(mask)
+        is_asked = lax.gt(mask, lax.full_like(mask, 0))
+        before = lax.mul(group, lax.full_like(group, _GROUP))
+        position = lax.add(before, _distance(first))
+        position = lax.select(is_asked, position, lax.full_like(position, 0))
+        slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
+        values = lax.bitcast_convert_type(word_of(exact(position)), kind)
+        return _stored(out, slot, values), _stored(masks, group, lax.sub(mask, first))
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
     # change the bits of a NaN of 16 bits.
     flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (coded.size,))
     with in_any_order():
-        out = lax.while_loop(lambda out: _has_any(_marks(out)), pick, flat)
+        # Otherwise XLA would compute the words once more for the masks.
+        masks = store_on_cpu(_masks, jax.eval_shape(_masks, flat), flat)
+        out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (flat, masks))
     return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)
 
 
@@ -130,16 +127,17 @@ def _marks(flat: jax.Array) -> jax.Array:
     return marks
 
 
-def _masks(marks: jax.Array) -> jax.Array:
-    """Returns the mask of each group of 16 marks: an integer of 16 bits, float32."""
+def _masks(flat: jax.Array) -> jax.Array:
+    """Returns the mask of each group of 16 elements: an integer of 16 bits, float32."""
+    marks = _marks(flat)
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
     bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
     return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))
 
 
-def _has_any(marks: jax.Array) -> jax.Array:
-    """Returns whether one of some marks or masks is not 0."""
-    return lax.gt(lax.reduce_max(marks, (0,)), np.float32(0))
+def _has_any(masks: jax.Array) -> jax.Array:
+    """Returns whether one of some masks is not 0."""
+    return lax.gt(lax.reduce_max(masks, (0,)), np.float32(0))
 
 
 def _leading(mask: jax.Array) -> jax.Array:

@@ -9,6 +9,10 @@ doubt. A stage adds whole axes, or a part of one axis, such that no term is move
     first stage       4096 terms             256 terms
     second stage      the 16 sums            the 256 sums
     longest chain     4112, not 65536        512, not 65536
+
+The error of the second stage is in proportion to the magnitudes of its terms, the sums of the
+first. If terms have both signs, these are far smaller than all terms together. So a sum measures
+them, and its first stage is shorter: of about K**0.4 terms.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.nearest.reductions import reduced
+from impl._exact.nearest.sums import Measured
 
 #: The least number of terms to add in two stages.
 _MANY = 1024
@@ -55,13 +60,28 @@ class Stages:
         """The longest chain of additions."""
         return self.first + self.second
 
+    def error(self, *, is_measured: bool) -> float:
+        """Returns the error of a sum of random terms, in roundings of the greatest term.
+
+        Args:
+            is_measured: Whether the bound knows the magnitudes of the sums of the first stage. A
+                sum of n terms of both signs is about sqrt(n) of them, most of which are a fifth of
+                the greatest one, or less.
+        """
+        if not is_measured:
+            return self.depth * self.first * self.second
+        return self.first**2 * self.second + self.second**2 * math.sqrt(self.first) / 5
+
     @classmethod
-    def of(cls, sizes: Sequence[Any], most: float = math.inf) -> Stages | None:
-        """Returns the stages with the shortest chains; None if one stage is about as good.
+    def of(
+        cls, sizes: Sequence[Any], most: float = math.inf, *, is_measured: bool = False
+    ) -> Stages | None:
+        """Returns the stages with the least error; None if one stage is about as good.
 
         Args:
             sizes: The sizes of the axes to add. A symbolic size (jax.export) has one stage.
             most: The greatest number of terms of the second stage.
+            is_measured: As ``error`` takes it.
         """
         if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) < _MANY:
             return None
@@ -74,10 +94,11 @@ class Stages:
                 # XLA keeps the shards of an axis if each device has whole parts.
                 is_cut = parts % _DEVICES != 0 and _DEVICES % parts != 0
                 if stages.second <= most:
-                    found.append((stages.depth * (2 if is_cut else 1), stages))
+                    error = stages.error(is_measured=is_measured)
+                    found.append((error * (2 if is_cut else 1), stages))
             second *= size
-        cost, stages = min(found, key=lambda each: each[0])
-        return stages if 4 * cost <= math.prod(sizes) else None
+        error, stages = min(found, key=lambda each: each[0])
+        return stages if 4 * error <= math.prod(sizes) ** 2 else None
 
     def split(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
         """Returns an array with two axes for the one whose parts the second stage adds.
@@ -108,42 +129,46 @@ def divisors(number: int) -> list[int]:
     return sorted({*lower, *(number // each for each in lower)})
 
 
-def reduce_sum(axes: Sequence[int], stages: Stages | None) -> Callable[[jax.Array], jax.Array]:
-    """Returns a function that adds float64 over axes.
+def reduce_sum(
+    terms: jax.Array, first: Sequence[int], second: Sequence[int]
+) -> tuple[jax.Array, jax.Array | None]:
+    """Returns sums, and the sums of the magnitudes of the terms of the second stage.
 
     Args:
-        axes: The axes, in the order of the sizes that ``stages`` was made of.
-        stages: The stages; None for one.
+        terms: float64.
+        first: The axes that the first stage adds.
+        second: The axes that the second stage adds; none for one stage.
     """
 
-    def added(values: Sequence[jax.Array], axes: Sequence[int]) -> list[jax.Array]:
+    def reduce(values: Sequence[jax.Array], axes: Sequence[int]) -> list[jax.Array]:
         return [lax.reduce_sum(value, tuple(axes)) for value in values]
 
-    return lambda terms: _in_stages(added, [terms], axes, stages)[0]
+    total, magnitudes, *_ = _in_stages(reduce, [terms], first, second)
+    return total, magnitudes
 
 
-def measures(
-    terms: jax.Array, axes: Sequence[int], stages: Stages | None
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns sums over axes, float64, and the greatest and least magnitudes, by one reduction.
+def measured(terms: jax.Array, first: Sequence[int], second: Sequence[int]) -> Measured:
+    """Returns sums of float32 as float64, and their measures, by one reduction for each stage.
 
     Args:
         terms: float32. A zero counts for no least magnitude.
-        axes: The axes, in the order of the sizes that ``stages`` was made of.
-        stages: The stages; None for one.
+        first: The axes that the first stage adds.
+        second: The axes that the second stage adds; none for one stage.
     """
     # An order of magnitudes is an order of their bits, where a NaN comes last.
     raw = lax.bitcast_convert_type(terms, np.int32)
     magnitude = lax.bitwise_and(raw, lax.full_like(raw, _MAGNITUDE))
     is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
     least = lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude)
+
+    def reduce(values: Sequence[jax.Array], axes: Sequence[int]) -> list[jax.Array]:
+        steps = [lax.add] * (len(values) - 2)
+        return reduced(values, [*steps, lax.max, lax.min], axes)
+
     values = [arithmetic.widen(terms), magnitude, least]
-    steps = [lax.add, lax.max, lax.min]
-    total, *words = _in_stages(
-        lambda values, axes: reduced(values, steps, axes), values, axes, stages
-    )
+    total, magnitudes, *words = _in_stages(reduce, values, first, second)
     greatest, least = (lax.bitcast_convert_type(each, np.float32) for each in words)
-    return total, greatest, least
+    return Measured(total, greatest, least, magnitudes)
 
 
 #: Reduces each of some arrays over axes.
@@ -151,16 +176,20 @@ _Reduce = Callable[[Sequence[jax.Array], Sequence[int]], list[jax.Array]]
 
 
 def _in_stages(
-    reduce: _Reduce, values: Sequence[jax.Array], axes: Sequence[int], stages: Stages | None
-) -> list[jax.Array]:
-    """Returns a reduction of arrays in its stages, the first array of which is a sum."""
-    if stages is None:
-        return reduce(values, axes)
-    first, second = stages.axes(axes)
-    total, *others = reduce([stages.split(value, axes) for value in values], first)
+    reduce: _Reduce, values: Sequence[jax.Array], first: Sequence[int], second: Sequence[int]
+) -> list[Any]:
+    """Returns a reduction of arrays, the first of which is a sum.
+
+    Returns:
+        The sum; the sum of the magnitudes of the second stage, or None; the rest.
+    """
+    total, *others = reduce(values, first)
+    if not second:
+        return [total, None, *others]
     second = [d - sum(each < d for each in first) for d in second]
     # Without the seal, XLA would make one sum of both stages.
-    return reduce([arithmetic.seal(total), *others], second)
+    parts = arithmetic.seal(total)
+    return reduce([parts, lax.abs(parts), *others], second)
 
 
 def may_be_in_doubt(results: Any, terms: Any, dtype: jax.typing.DTypeLike) -> bool:

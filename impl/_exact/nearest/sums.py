@@ -8,7 +8,8 @@ how far the result may be off:
   number of terms times the greatest one. If S is at most 2**53 g, float64 adds without error.
 - Otherwise the error is at most d u S for u = 2**-53, to first order in u, if no term goes through
   more than d additions (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section
-  4.2). In any order, K terms go through K - 1 at most, and in two ``stages`` through fewer.
+  4.2). In any order, K terms go through K - 1 at most. Of two ``stages``, each has an error of its
+  own, with chains of fewer additions.
 
 The first case is the usual one. It decides ties, which a bound cannot: of sums of a few float32,
 one in ten is halfway between two float32. ``nearest.interval`` tests whether the bound decides the
@@ -17,10 +18,10 @@ exactly: multiples of one unit, then of one some 2**40 times finer, and so on (t
 Rump, Ogita and Oishi 2008, AccSum, doi:10.1137/050645671)::
 
     terms, float32       2**60, 1, -2**-40, -2**60     S = 2**62, g = 2**-63, so float64 may err
-    plain sum            0                             in doubt, since the bound is 2**9
-    multiples of 2**12   2**60, 0, 0, -2**60           sum 0
-    of 2**-37            0, 1, 0, 0                    sum 1
-    of 2**-86            0, 0, -2**-40, 0              sum 1 - 2**-40, and no term has a rest
+    plain sum            0                             in doubt, since the bound is 2**11
+    multiples of 2**13   2**60, 0, 0, -2**60           sum 0
+    of 2**-36            0, 1, 0, 0                    sum 1
+    of 2**-85            0, 0, -2**-40, 0              sum 1 - 2**-40, and no term has a rest
 
 A part of a term is the difference of two of its roundings, so the loop reads the terms and writes
 none. Two float64, ``high`` and ``low``, hold the sum of the parts so far. The loop ends when no
@@ -44,7 +45,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,6 +68,23 @@ def _same(value: jax.Array) -> jax.Array:
     return value
 
 
+class Measured(NamedTuple):
+    """Plain sums, and the measures of their terms.
+
+    Attributes:
+        value: The sums, float64.
+        greatest: The greatest of the magnitudes of each line, float32.
+        least: The least of the magnitudes of each line, float32. A NaN may hide a lesser one.
+        magnitudes: Of two stages, the sums of the magnitudes of the terms of the second one; None
+            for one stage.
+    """
+
+    value: jax.Array
+    greatest: jax.Array
+    least: jax.Array
+    magnitudes: jax.Array | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Sums:
     """How an operation adds its terms.
@@ -75,14 +93,15 @@ class Sums:
         count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
         add: Returns the sums of float64 terms.
         greatest: Returns the greatest of the magnitudes of each line, float32.
-        least: Returns the least of the magnitudes of each line, float32. A NaN may hide a lesser
-            one.
+        least: Returns the least of the magnitudes of each line, float32.
         to_sums: Broadcasts a value of each line to its sums.
         over_devices: Returns the greatest of the values of all devices that share a loop; None for
             one device.
-        depth: The longest chain of additions that ``add`` makes; None for ``count``.
-        at_once: Takes float32 terms; returns what ``add`` of float64, ``greatest`` and ``least``
-            return. None if they cannot be computed together.
+        chains: The longest chains of additions of two stages; None for one stage.
+        in_stages: Returns the sums of float64 terms and, of two stages, the magnitudes that
+            ``Measured`` has; None for ``add``.
+        at_once: Returns the sums of float32 terms and their measures; None if they cannot be
+            computed together.
     """
 
     count: Any
@@ -91,17 +110,34 @@ class Sums:
     least: _Function
     to_sums: _Function = _same
     over_devices: _Function | None = None
-    depth: int | None = None
-    at_once: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]] | None = None
+    chains: tuple[int, int] | None = None
+    in_stages: Callable[[jax.Array], tuple[jax.Array, jax.Array | None]] | None = None
+    at_once: Callable[[jax.Array], Measured] | None = None
 
-    def measured(self, terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Returns the sums of float32 terms, and the greatest and least magnitudes of each line."""
+    def measured(self, terms: jax.Array) -> Measured:
+        """Returns the sums of float32 terms, and their measures."""
         if self.at_once is not None:
             return self.at_once(terms)
-        value = self.add(arithmetic.widen(terms))
+        wide = arithmetic.widen(terms)
+        value, magnitudes = (
+            (self.add(wide), None) if self.in_stages is None else self.in_stages(wide)
+        )
         # Without the fences, XLA would merge them with the maximum of all, and store magnitudes.
         greatest = fence(self.greatest(lax.abs(terms)))
-        return value, greatest, fence(self.least(or_huge(terms)))
+        return Measured(value, greatest, fence(self.least(or_huge(terms))), magnitudes)
+
+    def error(self, above: jax.Array, magnitudes: jax.Array | None) -> jax.Array:
+        """Returns a bound of the errors of the plain sums, to first order.
+
+        Args:
+            above: Bounds of the sums of all magnitudes, float64.
+            magnitudes: As of ``Measured``.
+        """
+        if self.chains is None or magnitudes is None:
+            return _times(above, interval.ROUNDING * _at_most(self.count))
+        first, second = self.chains
+        of_first = _times(above, interval.ROUNDING * first)
+        return lax.add(of_first, _times(magnitudes, interval.ROUNDING * second))
 
     def greatest_of_all(self, *values: jax.Array) -> list[jax.Array]:
         """Returns the greatest of integers of each array, on all devices that share a loop."""
@@ -120,28 +156,26 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
         dtype: The dtype of the result: float16, bfloat16 or float32.
         sums: How they are added.
     """
-    more = log2_above(sums.count)
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
     with in_any_order():
-        value, greatest, least = sums.measured(terms)
-    is_number = lax.eq(least, least)
-    top, last = _field(greatest), _field(lax.select(is_number, least, lax.full_like(least, 0)))
-    above, grid = _power_above(top, more), _power_above(last, -precision)
-    chain = log2_above(sums.count if sums.depth is None else sums.depth)
-    bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**chain))
-    is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
+        found = sums.measured(terms)
+    least = lax.select(lax.eq(found.least, found.least), found.least, lax.full_like(found.least, 0))
+    top, last = _field(found.greatest), _field(least)
+    above, grid = _times(_power_above(top), _at_most(sums.count)), _power_above(last, -precision)
+    is_exact = lax.le(_times(above, interval.ROUNDING), grid)
+    bound = sums.error(above, found.magnitudes)
     error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
-    coded = interval.rounded(value, error, dtype)
+    coded = interval.rounded(found.value, error, dtype)
     is_doubt = interval.is_doubt(coded)
     # Without doubt, the first unit is 0, and the loop takes no step.
     has_doubt, top, depth = sums.greatest_of_all(
         lax.convert_element_type(is_doubt, np.int32), top, lax.neg(last)
     )
-    first = _power_above(top, more + 1)
+    first = _power_above(top, 1)
     first = lax.select(lax.gt(has_doubt, np.int32(0)), first, lax.full_like(first, 0))
     last = _power_above(lax.neg(depth), -precision)
-    zero = vary_like(lax.full(value.shape, 0, np.float64), value)
+    zero = vary_like(lax.full(found.value.shape, 0, np.float64), found.value)
     odd = exact(lambda part: sums.add(part(terms)), sums.count, first, last, zero)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(odd, dtype)))
     return lax.bitcast_convert_type(lax.select(is_doubt, words, coded), dtype)
@@ -154,13 +188,13 @@ def exact(
     last: jax.Array,
     zero: jax.Array,
 ) -> jax.Array:
-    """Returns the exact sums rounded to odd, float64.
+    """Returns the exact sums rounded to odd, float64. The sum of a term that is not finite is NaN.
 
     Args:
         add: Takes a function from terms of float32 to their parts, float64, and returns the sums of
             all parts.
         count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
-        first: A power of two above twice all sums of magnitudes.
+        first: A power of two above twice all magnitudes.
         last: A power of two of which all terms are multiples.
         zero: Zeros of the shape of the sums, float64.
     """
@@ -175,8 +209,7 @@ def exact(
             scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
             coarse = arithmetic.nearest_integer(scaled)
             fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
-            parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
-            return lax.select(lax.is_finite(scaled), parts, scaled)
+            return lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
 
         fine = lax.mul(unit, lax.full_like(unit, 1 / finer))
         total = lax.mul(arithmetic.seal(add(part)), full(fine, zero))
@@ -210,12 +243,21 @@ def _field(magnitude: jax.Array) -> jax.Array:
     return lax.shift_right_logical(raw, lax.full_like(raw, 23))
 
 
-def _power_above(field: jax.Array, more: int) -> jax.Array:
+def _times(value: jax.Array, factor: float) -> jax.Array:
+    return lax.mul(value, lax.full_like(value, factor))
+
+
+def _power_above(field: jax.Array, more: int = 0) -> jax.Array:
     """Returns 2**more times the power of two above each float32 of an exponent field, float64.
 
     The last place of a float32 with p bits is 2**-p times this power.
     """
     return arithmetic.power_of_two(lax.add(field, lax.full_like(field, more - 126)))
+
+
+def _at_most(count: Any) -> float:
+    """Returns a number of terms, or a bound of a symbolic one."""
+    return float(count) if isinstance(count, int) else 2.0 ** log2_above(count)
 
 
 def log2_above(count: Any) -> int:

@@ -25,7 +25,7 @@ from jax import lax
 
 from impl._exact.nearest import stages
 from impl._exact.nearest.any_sums import rounded_sums
-from impl._exact.nearest.sums import Sums
+from impl._exact.nearest.sums import Measured, Sums
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
@@ -53,6 +53,11 @@ class _Devices:
 
     def sum(self, value: jax.Array) -> jax.Array:
         return self._reduced(lax.psum, value)
+
+    def sums(
+        self, value: jax.Array, magnitudes: jax.Array | None
+    ) -> tuple[jax.Array, jax.Array | None]:
+        return self.sum(value), None if magnitudes is None else self.sum(magnitudes)
 
     def max(self, value: jax.Array) -> jax.Array:
         return self._reduced(lax.pmax, value)
@@ -100,23 +105,27 @@ def reduce_sum(
     if x.size == 0:
         return lax.full(shape, 0, dtype)
     devices = _Devices.of(axis_names, axis_index_groups)
-    is_worth = stages.may_be_in_doubt(math.prod(shape), count, dtype)
-    two = stages.Stages.of([x.shape[axis] for axis in axes]) if is_worth else None
-    add = stages.reduce_sum(axes, two)
+    two = None
+    if stages.may_be_in_doubt(math.prod(shape), count, dtype):
+        two = stages.Stages.of([x.shape[axis] for axis in axes], is_measured=True)
+    first, second = (axes, ()) if two is None else map(tuple, two.axes(axes))
+    every = first + second
 
-    def measured(terms: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        total, greatest, least = stages.measures(terms, axes, two)
-        return devices.sum(total), devices.max(greatest), devices.min(least)
+    def measured(terms: jax.Array) -> Measured:
+        found = stages.measured(terms, first, second)
+        value, magnitudes = devices.sums(found.value, found.magnitudes)
+        return Measured(value, devices.max(found.greatest), devices.min(found.least), magnitudes)
 
     how = Sums(
         count * devices.number,
+        add=lambda terms: devices.sum(lax.reduce_sum(terms, every)),
+        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, every)),
+        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, every)),
+        chains=None if two is None else (two.first, two.second + devices.number),
+        in_stages=lambda terms: devices.sums(*stages.reduce_sum(terms, first, second)),
         at_once=measured if at_once and axes else None,
-        add=lambda terms: devices.sum(add(terms)),
-        depth=None if two is None else two.depth + devices.number,
-        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, axes)),
-        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, axes)),
     )
-    return rounded_sums(x, dtype, how)
+    return rounded_sums(x if two is None else two.split(x, axes), dtype, how)
 
 
 def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:

@@ -6,8 +6,8 @@ parts they have, and a loop scatters one part after another (``nearest.sums``)::
 
     updates               3, 0.25, 1, -2**-80       to destinations 0, 0, 1, 1
     exponents             up to 2**2, and all are multiples of 2**-103
-    multiples of 2**-43   3, 0.25, 1, 0             sums 3.25, 1
-    multiples of 2**-91   0, 0, 0, -2**-80          sums 0, -2**-80
+    multiples of 2**-45   3, 0.25, 1, 0             sums 3.25, 1
+    multiples of 2**-93   0, 0, 0, -2**-80          sums 0, -2**-80
     results               3.25, 1
 
 Usual terms have two or three parts. A part is scattered in the time of a measure or two, so the
@@ -70,12 +70,17 @@ def nearest(
     """
 
     def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        def parts(values: jax.Array) -> jax.Array:
+            terms = measures.terms(values)
+            wide = lax.convert_element_type(terms, np.float64)
+            return lax.select(lax.is_finite(terms), part(terms), wide)
+
         def scatter(
             state: list[jax.Array], indices: jax.Array, updates: jax.Array
         ) -> list[jax.Array]:
-            return [call.add(state[0], indices, part(measures.terms(updates)))]
+            return [call.add(state[0], indices, parts(updates))]
 
-        own = vary_like(part(measures.terms(operand)), updates)
+        own = vary_like(parts(operand), updates)
         return in_chunks(scatter, [own], indices, updates, chunk)[0]
 
     first, last = _units(measures, operand, updates)
@@ -88,12 +93,11 @@ def nearest(
 def _units(
     measures: Measures, operand: jax.Array, updates: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns a power of two above all sums, and one that divides all terms, as ``exact`` does."""
+    """Returns a power of two above twice all terms, and one that divides them, for ``exact``."""
     found = [_exponents(measures.field(terms)) for terms in (operand, updates)]
     (top, least), (of_updates, least_of_updates) = found
     top, least = lax.max(top, of_updates), lax.min(least, least_of_updates)
-    more = sums_of.log2_above(measures.count)
-    above = arithmetic.power_of_two(lax.add(top, np.int32(more + 1 - 126)))
+    above = arithmetic.power_of_two(lax.add(top, np.int32(1 - 126)))
     # The last bit of a term with an exponent field f and p more bits is 2**(f - 127 - p).
     return above, arithmetic.power_of_two(lax.sub(least, np.int32(127 + measures.fraction)))
 

@@ -55,20 +55,39 @@ def test_the_second_stage_has_few_results():
     assert stages.Stages.of([65536], 1) is None
 
 
+def split(name):
+    shape, axes, two, _ = made(name)
+    return shape if two is None else two.split(np.zeros(shape), axes).shape, two
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_term_is_added_once(name):
     shape, axes, two, _ = made(name)
     terms = np.arange(math.prod(shape), dtype=np.float64).reshape(shape)
-    got = run(stages.reduce_sum(axes, two), terms)
+    first, second = (axes, ()) if two is None else two.axes(axes)
+    terms_in_parts = terms if two is None else terms.reshape(split(name)[0])
+    got, magnitudes = run(lambda terms: stages.reduce_sum(terms, first, second), terms_in_parts)
     assert_same(got, terms.sum(axes))
+    assert magnitudes is None or two is not None
 
 
-def test_a_stage_is_a_sum_of_its_own_after_optimisation():
+@pytest.mark.parametrize("add", [stages.reduce_sum, stages.measured])
+def test_a_stage_is_a_sum_of_its_own_after_optimisation(add):
     """Otherwise the chain of a compiled sum would be longer than its bound says."""
-    add = stages.reduce_sum((0,), stages.Stages.of([65536]))
+    terms = np.ones((256, 256), np.float32 if add is stages.measured else np.float64)
     with arithmetic.wide():
-        compiled = jax.jit(add).lower(np.ones(65536)).compile().as_text()
-    assert len(re.findall(r" reduce\(", compiled)) == 2
+        compiled = jax.jit(lambda terms: add(terms, (1,), (0,))[0]).lower(terms).compile()
+    assert len(re.findall(r" reduce\(", compiled.as_text())) == 2
+
+
+@pytest.mark.parametrize("count", [10**4, 10**6, 10**7])
+def test_the_second_stage_of_random_terms_has_small_magnitudes(rng, count):
+    two = stages.Stages.of([count], is_measured=True)
+    terms = rng.normal(size=(two.second, two.first))
+    _, magnitudes = run(lambda terms: stages.reduce_sum(terms, (1,), (0,)), terms)
+    measured = two.first * count * abs(terms).max() + two.second * float(magnitudes)
+    assert measured < count * count * abs(terms).max() / 100
+    assert measured < two.depth * count * abs(terms).max() / 2
 
 
 def test_random_sums_of_many_terms_are_not_in_doubt_in_two_stages():

@@ -19,24 +19,33 @@ def serial(x):
     return lax.scan(step, lax.full_like(x[0], 0), x)[0]
 
 
-def rounded(x, dtype):
-    """Returns sums along the first axis."""
+def rounded(x, dtype, chains=None):
+    """Returns sums along the first axis, of which one of two stages may have all additions."""
+
+    def in_stages(x):
+        total = serial(x)
+        return total, lax.abs(total) if chains[1] == 1 else lax.reduce_sum(lax.abs(x), (0,))
+
     how = sums.Sums(
         x.shape[0],
         add=serial,
         greatest=lambda magnitudes: lax.reduce_max(magnitudes, (0,)),
         least=lambda magnitudes: lax.reduce_min(magnitudes, (0,)),
+        chains=chains,
+        in_stages=None if chains is None else in_stages,
     )
     return run(lambda x: sums.rounded_sums(x, dtype, how), x)
 
 
+@pytest.mark.parametrize("stage", [None, 0, 1])
 @pytest.mark.parametrize("name", serial_terms())
-def test_the_order_of_terms_may_be_the_worst_one(name):
+def test_the_order_of_terms_may_be_the_worst_one(name, stage):
     x = serial_terms()[name]
     wrong = np.cumsum(x.astype(np.float64))[-1].astype(np.float32)
     want = oracles.nearest(x)
     assert wrong != want
-    assert_same(rounded(x[:, None], np.float32), want[None])
+    chains = {None: None, 0: (len(x), 1), 1: (1, len(x))}[stage]
+    assert_same(rounded(x[:, None], np.float32, chains), want[None])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -33,7 +33,7 @@ def reduced(
 
     Args:
         values: Floats of one dtype, or integers, of one shape.
-        steps: ``lax.add``, ``lax.max`` or ``lax.min`` for each array.
+        steps: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.bitwise_or`` for each array.
         axes: The axes.
     """
 
@@ -74,7 +74,7 @@ def sum_of_squares(value: jax.Array, axes: Sequence[int]) -> jax.Array:
 
 def _initial(step: Callable[[Any, Any], jax.Array], dtype: Any) -> Any:
     """Returns the number that changes no other one in a step."""
-    if step is lax.add:
+    if step in {lax.add, lax.bitwise_or}:
         return np.array(0, dtype)
     if jnp.issubdtype(dtype, np.floating):
         return np.array(-np.inf if step is lax.max else np.inf, dtype)

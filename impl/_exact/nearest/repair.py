@@ -74,16 +74,18 @@ def repaired(
         position = lax.select(is_asked, position, lax.full_like(position, 0))
         slot = lax.select(is_asked, position, lax.full_like(position, _NOWHERE))
         values = lax.bitcast_convert_type(word_of(exact(position)), kind)
-        return _stored(out, slot, values), _stored(masks, group, lax.sub(mask, first))
+        out = lax.reshape(_stored(_flat(out), slot, values), coded.shape)
+        return out, _stored(masks, group, lax.sub(mask, first))
 
     # XLA copies an array to make floats of its words, or does so on its way into the loop. It may
-    # change the bits of a NaN of 16 bits.
-    flat = lax.reshape(lax.bitcast_convert_type(coded, kind), (coded.size,))
+    # change the bits of a NaN of 16 bits. The words of a flat array would take three times as long:
+    # XLA would divide the position of each one.
+    out = lax.bitcast_convert_type(coded, kind)
     with in_any_order():
         # Otherwise XLA would compute the words once more for the masks.
-        masks = store_on_cpu(_masks, jax.eval_shape(_masks, flat), flat)
-        out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (flat, masks))
-    return lax.reshape(lax.bitcast_convert_type(out, dtype), coded.shape)
+        masks = store_on_cpu(_masks, jax.eval_shape(_masks, out), out)
+        out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (out, masks))
+    return lax.bitcast_convert_type(out, dtype)
 
 
 def repaired_sums(
@@ -127,9 +129,13 @@ def _marks(flat: jax.Array) -> jax.Array:
     return marks
 
 
-def _masks(flat: jax.Array) -> jax.Array:
+def _flat(value: jax.Array) -> jax.Array:
+    return lax.reshape(value, (value.size,))
+
+
+def _masks(coded: jax.Array) -> jax.Array:
     """Returns the mask of each group of 16 elements: an integer of 16 bits, float32."""
-    marks = _marks(flat)
+    marks = _marks(_flat(coded))
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
     bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
     return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))

@@ -73,15 +73,15 @@ class Measured(NamedTuple):
 
     Attributes:
         value: The sums, float64.
-        greatest: The greatest of the magnitudes of each line, float32.
-        least: The least of the magnitudes of each line, float32. A NaN may hide a lesser one.
-        magnitudes: Of two stages, the sums of the magnitudes of the terms of the second one; None
-            for one stage.
+        top: The greatest exponent field of the float32 of each line, int32.
+        last: All terms of a line are multiples of 2**(last - 126); int32.
+        magnitudes: Of several ``stages``, the sums of the magnitudes that later ones add; None for
+            one stage.
     """
 
     value: jax.Array
-    greatest: jax.Array
-    least: jax.Array
+    top: jax.Array
+    last: jax.Array
     magnitudes: jax.Array | None = None
 
 
@@ -97,9 +97,10 @@ class Sums:
         to_sums: Broadcasts a value of each line to its sums.
         over_devices: Returns the greatest of the values of all devices that share a loop; None for
             one device.
-        chains: The longest chains of additions of two stages; None for one stage.
-        in_stages: Returns the sums of float64 terms and, of two stages, the magnitudes that
-            ``Measured`` has; None for ``add``.
+        chains: The longest chains of additions of the first stage and of later ones; None for one
+            stage.
+        in_stages: Returns the sums of float64 terms, and the magnitudes that ``Measured`` has; None
+            for ``add``.
         at_once: Returns the sums of float32 terms and their measures; None if they cannot be
             computed together.
     """
@@ -114,8 +115,13 @@ class Sums:
     in_stages: Callable[[jax.Array], tuple[jax.Array, jax.Array | None]] | None = None
     at_once: Callable[[jax.Array], Measured] | None = None
 
-    def measured(self, terms: jax.Array) -> Measured:
-        """Returns the sums of float32 terms, and their measures."""
+    def measured(self, terms: jax.Array, precision: int) -> Measured:
+        """Returns the sums of float32 terms, and their measures.
+
+        Args:
+            terms: float32.
+            precision: The number of bits of a term.
+        """
         if self.at_once is not None:
             return self.at_once(terms)
         wide = arithmetic.widen(terms)
@@ -124,7 +130,12 @@ class Sums:
         )
         # Without the fences, XLA would merge them with the maximum of all, and store magnitudes.
         greatest = fence(self.greatest(lax.abs(terms)))
-        return Measured(value, greatest, fence(self.least(or_huge(terms))), magnitudes)
+        least = fence(self.least(or_huge(terms)))
+        # A NaN may hide a lesser term.
+        least = lax.select(lax.eq(least, least), least, lax.full_like(least, 0))
+        last = _field(least)
+        last = lax.sub(last, lax.full_like(last, precision))
+        return Measured(value, _field(greatest), last, magnitudes)
 
     def error(self, above: jax.Array, magnitudes: jax.Array | None) -> jax.Array:
         """Returns a bound of the errors of the plain sums, to first order.
@@ -159,10 +170,8 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
     with in_any_order():
-        found = sums.measured(terms)
-    least = lax.select(lax.eq(found.least, found.least), found.least, lax.full_like(found.least, 0))
-    top, last = _field(found.greatest), _field(least)
-    above, grid = _times(_power_above(top), _at_most(sums.count)), _power_above(last, -precision)
+        found = sums.measured(terms, precision)
+    above, grid = _times(_power(found.top), _at_most(sums.count)), _power(found.last)
     is_exact = lax.le(_times(above, interval.ROUNDING), grid)
     bound = sums.error(above, found.magnitudes)
     error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
@@ -170,11 +179,11 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     is_doubt = interval.is_doubt(coded)
     # Without doubt, the first unit is 0, and the loop takes no step.
     has_doubt, top, depth = sums.greatest_of_all(
-        lax.convert_element_type(is_doubt, np.int32), top, lax.neg(last)
+        lax.convert_element_type(is_doubt, np.int32), found.top, lax.neg(found.last)
     )
-    first = _power_above(top, 1)
+    first = _times(_power(top), 2)
     first = lax.select(lax.gt(has_doubt, np.int32(0)), first, lax.full_like(first, 0))
-    last = _power_above(lax.neg(depth), -precision)
+    last = _power(lax.neg(depth))
     zero = vary_like(lax.full(found.value.shape, 0, np.float64), found.value)
     odd = exact(lambda part: sums.add(part(terms)), sums.count, first, last, zero)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(odd, dtype)))
@@ -187,8 +196,10 @@ def exact(
     first: jax.Array,
     last: jax.Array,
     zero: jax.Array,
+    *,
+    keeps_special: bool = False,
 ) -> jax.Array:
-    """Returns the exact sums rounded to odd, float64. The sum of a term that is not finite is NaN.
+    """Returns the exact sums rounded to odd, float64.
 
     Args:
         add: Takes a function from terms of float32 to their parts, float64, and returns the sums of
@@ -197,6 +208,8 @@ def exact(
         first: A power of two above twice all magnitudes.
         last: A power of two of which all terms are multiples.
         zero: Zeros of the shape of the sums, float64.
+        keeps_special: Whether an infinity is a part of itself. Otherwise its sum is NaN, and XLA
+            for a CPU may leave the terms to its library, which takes no choice.
     """
     finer = 2.0 ** (BITS - log2_above(count))
 
@@ -209,7 +222,8 @@ def exact(
             scaled = lax.mul(arithmetic.widen(scaled), full(before, scaled))
             coarse = arithmetic.nearest_integer(scaled)
             fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
-            return lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+            parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+            return lax.select(lax.is_finite(scaled), parts, scaled) if keeps_special else parts
 
         fine = lax.mul(unit, lax.full_like(unit, 1 / finer))
         total = lax.mul(arithmetic.seal(add(part)), full(fine, zero))
@@ -247,12 +261,9 @@ def _times(value: jax.Array, factor: float) -> jax.Array:
     return lax.mul(value, lax.full_like(value, factor))
 
 
-def _power_above(field: jax.Array, more: int = 0) -> jax.Array:
-    """Returns 2**more times the power of two above each float32 of an exponent field, float64.
-
-    The last place of a float32 with p bits is 2**-p times this power.
-    """
-    return arithmetic.power_of_two(lax.add(field, lax.full_like(field, more - 126)))
+def _power(field: jax.Array) -> jax.Array:
+    """Returns 2**(field - 126), float64: a power of two above a float32 of an exponent field."""
+    return arithmetic.power_of_two(lax.sub(field, lax.full_like(field, 126)))
 
 
 def _at_most(count: Any) -> float:

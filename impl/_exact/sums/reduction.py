@@ -23,9 +23,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.nearest import stages
+from impl._exact.nearest import trees
 from impl._exact.nearest.any_sums import rounded_sums
 from impl._exact.nearest.sums import Measured, Sums
+from impl._exact.nearest.trees import Tree
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
@@ -99,33 +100,28 @@ def reduce_sum(
     dtype = x.dtype if dtype is None else dtype
     if not axes and not axis_names:
         return lax.convert_element_type(x, dtype)
-    axes = tuple(axis % x.ndim for axis in axes)
-    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
-    count = math.prod(x.shape[axis] for axis in axes)
+    axes = sorted(axis % x.ndim for axis in axes)
     if x.size == 0:
+        shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
         return lax.full(shape, 0, dtype)
     devices = _Devices.of(axis_names, axis_index_groups)
-    two = None
-    if stages.may_be_in_doubt(math.prod(shape), count, dtype):
-        two = stages.Stages.of([x.shape[axis] for axis in axes], is_measured=True)
-    first, second = (axes, ()) if two is None else map(tuple, two.axes(axes))
-    every = first + second
+    tree = Tree.of(x.shape, axes, dtype, at_once=at_once)
 
     def measured(terms: jax.Array) -> Measured:
-        found = stages.measured(terms, first, second)
+        found = trees.measured(terms, tree)
         value, magnitudes = devices.sums(found.value, found.magnitudes)
-        return Measured(value, devices.max(found.greatest), devices.min(found.least), magnitudes)
+        return Measured(value, devices.max(found.top), devices.min(found.last), magnitudes)
 
     how = Sums(
-        count * devices.number,
-        add=lambda terms: devices.sum(lax.reduce_sum(terms, every)),
-        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, every)),
-        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, every)),
-        chains=None if two is None else (two.first, two.second + devices.number),
-        in_stages=lambda terms: devices.sums(*stages.reduce_sum(terms, first, second)),
+        math.prod(x.shape[axis] for axis in axes) * devices.number,
+        add=lambda terms: devices.sum(lax.reduce_sum(terms, tree.axes)),
+        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, tree.axes)),
+        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, tree.axes)),
+        chains=None if tree.chains is None else (tree.chains[0], tree.chains[1] + devices.number),
+        in_stages=lambda terms: devices.sums(*trees.reduce_sum(terms, tree)),
         at_once=measured if at_once and axes else None,
     )
-    return rounded_sums(x if two is None else two.split(x, axes), dtype, how)
+    return rounded_sums(x if tree.shape == x.shape else x.reshape(tree.shape), dtype, how)
 
 
 def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:

@@ -70,22 +70,17 @@ def nearest(
     """
 
     def add(part: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        def parts(values: jax.Array) -> jax.Array:
-            terms = measures.terms(values)
-            wide = lax.convert_element_type(terms, np.float64)
-            return lax.select(lax.is_finite(terms), part(terms), wide)
-
         def scatter(
             state: list[jax.Array], indices: jax.Array, updates: jax.Array
         ) -> list[jax.Array]:
-            return [call.add(state[0], indices, parts(updates))]
+            return [call.add(state[0], indices, part(measures.terms(updates)))]
 
-        own = vary_like(parts(operand), updates)
+        own = vary_like(part(measures.terms(operand)), updates)
         return in_chunks(scatter, [own], indices, updates, chunk)[0]
 
     first, last = _units(measures, operand, updates)
     zero = vary_like(lax.full(operand.shape, 0, np.float64), updates)
-    odd = sums_of.exact(add, measures.count, first, last, zero)
+    odd = sums_of.exact(add, measures.count, first, last, zero, keeps_special=True)
     result = interval.positive_zero(arithmetic.narrow(odd, measures.dtype))
     return lax.bitcast_convert_type(interval.word_of(result), measures.dtype)
 

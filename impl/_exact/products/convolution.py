@@ -217,24 +217,31 @@ def _by_library(lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any) -> jax.
     """Returns XLA's own convolution.
 
     The channels are last, the one layout for which XLA has a fast convolution on a CPU. XLA brings
-    other layouts to this one, but not inside a loop or a called function.
+    other layouts to this one, but not inside a loop or a called function. Images of one dimension
+    get a second one, of one row: the library of XLA for a CPU takes float64 of two dimensions.
     """
-    numbers, last = call.numbers, lhs.ndim - 1
+    numbers, window = call.numbers, call.window
+    lhs = lax.transpose(lhs, (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1]))
+    rhs = lax.transpose(rhs, (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0]))
+    row = () if lhs.ndim != 3 else (1,)
+    if row:
+        lhs, rhs = lax.expand_dims(lhs, (1,)), lax.expand_dims(rhs, (0,))
+    last = lhs.ndim - 1
     images = (0, last, *range(1, last))
     kernel = (last, last - 1, *range(last - 1))
     result: jax.Array = lax.conv_general_dilated(
-        lax.transpose(lhs, (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1])),
-        lax.transpose(rhs, (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0])),
-        call.window.strides,
-        tuple(call.window.padding),
-        call.window.lhs_dilation,
-        call.window.rhs_dilation,
+        lhs,
+        rhs,
+        (*row, *window.strides),
+        (*((0, 0) for _ in row), *window.padding),
+        (*row, *window.lhs_dilation),
+        (*row, *window.rhs_dilation),
         lax.ConvDimensionNumbers(images, kernel, images),
         *call.groups,
         lax.Precision.HIGHEST,
         dtype,
     )
-    return result
+    return lax.squeeze(result, (1,)) if row else result
 
 
 def _approximate(

@@ -13,7 +13,8 @@ Neither the order in step 1 nor the bound shows in the result, so a device may a
 - ``interval`` tests whether a bound decides a rounding. ``repair`` finds the elements in doubt of a
   product, and ``exact_sum`` adds their terms.
 - ``stages`` adds long sums in two stages, with a smaller bound, and ``trees`` adds along axes in
-  several. ``reductions`` reduces several arrays at once.
+  several. ``last_bits`` tells which sums float64 has all bits of. ``reductions`` reduces several
+  arrays at once.
 - ``any_sums`` adds along axes, over windows and devices: by ``sums``, or by ``long_sums`` if the
   terms or the results are float64. Both add all terms again if an element is in doubt. Scatters
   call them then, too.

@@ -23,18 +23,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from impl._exact import arithmetic
+from impl._exact.nearest import last_bits
 from impl._exact.nearest.reductions import reduced
 from impl._exact.nearest.stages import Stages, divisors
 from impl._exact.nearest.sums import Measured
 
-#: All bits of a float32 but its sign, and the bits of the greatest finite one.
-_MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
-#: The bits of a float32 after its leading bit, which is the next one.
-_FRACTION = 23
 #: The greatest number of terms in a loop that XLA unrolls, the least one that is worth a stage, and
 #: the greatest number of terms that are left to the last stage.
 _UNROLLED, _WORTH, _LEFT = 16, 4, 32
@@ -142,25 +138,17 @@ def measured(terms: jax.Array, tree: Tree) -> Measured:
         terms: float32, of the tree's shape.
         tree: The stages.
     """
-    # An order of magnitudes is an order of their bits, where a NaN comes last.
-    raw = lax.bitcast_convert_type(terms, np.int32)
-    magnitude = lax.bitwise_and(raw, lax.full_like(raw, _MAGNITUDE))
-    is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
-    least = lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude)
+    least, bits = last_bits.least_and_bits(terms)
+    greatest = lax.bitwise_and(bits, lax.full_like(bits, last_bits.MAGNITUDE))
 
     def reduce(values: Sequence[jax.Array], axes: Sequence[int]) -> list[jax.Array]:
         steps = [lax.add] * (len(values) - 3)
         return reduced(values, [*steps, lax.max, lax.min, lax.bitwise_or], axes)
 
-    values = [arithmetic.widen(terms), magnitude, least, raw]
+    values = [arithmetic.widen(terms), greatest, least, bits]
     total, magnitudes, greatest, least, bits = _in_stages(reduce, values, tree)
-    shift = lax.full_like(bits, _FRACTION)
-    # The last bit of the terms is the least one that is set in any of them.
-    bits = lax.bitwise_or(bits, lax.full_like(bits, 1 << _FRACTION))
-    after = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
-    last = lax.add(lax.shift_right_logical(least, shift), lax.population_count(after))
-    last = lax.sub(last, lax.full_like(last, _FRACTION + 1))
-    return Measured(total, lax.shift_right_logical(greatest, shift), last, magnitudes)
+    top = lax.shift_right_logical(greatest, lax.full_like(greatest, 23))
+    return Measured(total, top, last_bits.exponent(least, bits), magnitudes)
 
 
 #: Reduces each of some arrays over axes.

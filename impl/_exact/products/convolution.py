@@ -39,7 +39,7 @@ from jax import lax
 from impl._core.numerics import in_any_order
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, repair, stages
+from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
@@ -64,6 +64,7 @@ def conv_general_dilated(
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
     by_products: bool = False,
+    is_partitioned: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``nearest``.
 
@@ -88,6 +89,7 @@ def conv_general_dilated(
             sharded. The result is the convolution of the whole operands.
         by_products: Whether to compute products of matrices, for devices whose library may
             transform a convolution. The bits are the same.
+        is_partitioned: Whether XLA may partition the convolution. The bits are the same.
 
     Raises:
         TypeError: A dtype has no exact product.
@@ -105,6 +107,7 @@ def conv_general_dilated(
             preferred_element_type=preferred_element_type,
             axis_names=axis_names,
             by_products=by_products,
+            is_partitioned=is_partitioned,
         )
         return lax.squeeze(result, (2,))
     spatial = (1,) * (lhs.ndim - 2)
@@ -124,11 +127,18 @@ def conv_general_dilated(
     lhs, rhs = dot_general.factor(lhs), dot_general.factor(rhs)
     if call.terms == 0 or 0 in call.shape:
         return call.in_order(lax.full(call.shape, 0, dtype))
-    return call.in_order(_rounded(lhs, rhs, call, dtype, by_products=by_products))
+    chosen = {"by_products": by_products, "is_partitioned": is_partitioned}
+    return call.in_order(_rounded(lhs, rhs, call, dtype, **chosen))
 
 
 def _rounded(
-    lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any, *, by_products: bool
+    lhs: jax.Array,
+    rhs: jax.Array,
+    call: _Call,
+    dtype: Any,
+    *,
+    by_products: bool,
+    is_partitioned: bool,
 ) -> jax.Array:
     """Convolves float32, and rounds once."""
     # Some libraries multiply a kernel by the zeros of a padding, and others do not.
@@ -139,7 +149,11 @@ def _rounded(
         total, depth = _approximate(lhs, kernel, call, by_products=by_products)
         total = call.cuts.sum(total)
         of_kernels = call.cuts.sum(sum_of_squares(right, axes))
-        error = _error(left, of_kernels, call, depth + call.cuts.parts)
+        chain = interval.of_chain(depth + call.cuts.parts)
+        error = _error(left, of_kernels, call, chain)
+        if last_bits.are_worth(call.terms, is_partitioned=is_partitioned):
+            lasts = (call.cuts.min(last_bits.of_all(each)) for each in (lhs, kernel))
+            error = last_bits.error_of_products(error, chain, *lasts)
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, total, lax.full_like(total, np.nan))
     if call.terms == 1:
@@ -332,17 +346,17 @@ def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
     return found
 
 
-def _error(left: jax.Array, of_kernels: jax.Array, call: _Call, depth: int) -> jax.Array:
+def _error(left: jax.Array, of_kernels: jax.Array, call: _Call, chain: float) -> jax.Array:
     """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
     Args:
         left: The images, float64.
         of_kernels: The sum of squares of the kernel of each feature.
         call: The convolution.
-        depth: The greatest number n of additions and products that a term goes through.
+        chain: This factor (``interval.of_chain``).
     """
     norm = lax.sqrt(of_kernels)
-    norm = call.of_features(lax.mul(norm, lax.full_like(norm, interval.of_chain(depth))))
+    norm = call.of_features(lax.mul(norm, lax.full_like(norm, chain)))
     each = lax.sqrt(_squares_of_windows(left, call))
     groups, features = each.shape[-1], call.shape[-1]
     each = lax.broadcast_in_dim(each, (*each.shape, features // groups), tuple(range(each.ndim)))

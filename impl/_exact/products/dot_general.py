@@ -31,7 +31,7 @@ from jax import lax
 from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, repair, stages
+from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products.shards import Cuts
 
@@ -52,6 +52,7 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
+    is_partitioned: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``nearest``.
 
@@ -65,6 +66,7 @@ def dot_general(
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are sharded.
             The result is the product of the whole operands.
+        is_partitioned: Whether XLA may partition the product. The bits are the same.
 
     Returns:
         The batch dimensions, then the free dimensions of ``lhs``, then the free ones of ``rhs``.
@@ -88,7 +90,11 @@ def dot_general(
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
     with in_any_order():
         total, depth = _approximate(left, right, layout)
-        error = _error(left, right, layout, depth + cuts.parts - 1)
+        chain = interval.of_chain(depth + cuts.parts - 1)
+        error = _error(left, right, layout, chain)
+        if last_bits.are_worth(layout.terms, is_partitioned=is_partitioned):
+            lasts = (cuts.min(last_bits.of_all(each)) for each in (lhs, rhs))
+            error = last_bits.error_of_products(error, chain, *lasts)
     coded = interval.rounded(total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:
@@ -250,14 +256,14 @@ def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> 
     return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
 
 
-def _error(left: jax.Array, right: jax.Array, layout: _Layout, depth: Any) -> jax.Array:
+def _error(left: jax.Array, right: jax.Array, layout: _Layout, chain: Any) -> jax.Array:
     """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
     Args:
         left: The left operand, float64.
         right: The right operand, float64.
         layout: Their dimensions.
-        depth: The greatest number n of roundings that a term goes through.
+        chain: This factor (``interval.of_chain``).
     """
     (lhs_sum, rhs_sum), _ = layout.numbers
 
@@ -265,7 +271,7 @@ def _error(left: jax.Array, right: jax.Array, layout: _Layout, depth: Any) -> ja
         return lax.sqrt(layout.cuts.sum(sum_of_squares(value, axes)))
 
     of_left = norm(left, lhs_sum)
-    of_left = lax.mul(of_left, lax.full_like(of_left, interval.of_chain(depth)))
+    of_left = lax.mul(of_left, lax.full_like(of_left, chain))
     return lax.mul(layout.lhs_in_result(of_left), layout.rhs_in_result(norm(right, rhs_sum)))
 
 

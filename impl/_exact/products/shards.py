@@ -40,3 +40,7 @@ class Cuts:
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share contracted dimensions."""
         return lax.pmax(value, self.summed) if self.summed else value
+
+    def min(self, value: jax.Array) -> jax.Array:
+        """Returns the minimum over the devices that share contracted dimensions."""
+        return lax.pmin(value, self.summed) if self.summed else value

@@ -31,13 +31,16 @@ def _convolution(
     # partitioner gives wrong values, or aborts the process, where it partitions groups of features
     # or the spatial axes of a kernel.
     by_products = is_partitioned or arithmetic.are_kept_on(platforms)
-    return convolution.conv_general_dilated(*operands, by_products=by_products, **params)
+    return convolution.conv_general_dilated(
+        *operands, by_products=by_products, is_partitioned=is_partitioned, **params
+    )
 
 
 rule(
     "dot_general",
     compute=_dot_general,
     of_complex=complex_numbers.dot_general,
+    takes=frozenset({"is_partitioned"}),
     linear="either",
     over_devices=_dot_general,
     sharding=sharding_rules.dot_general,

@@ -1,0 +1,87 @@
+"""The last bit of terms: the greatest power of two of which all of them are multiples.
+
+If float64 has the bits from it up to the sum of magnitudes, it adds the terms without error, in any
+order. That decides ties, which no bound of an error can::
+
+    terms                  0.75, 1024, 2**-10
+    last bit               2**-10
+    sum of magnitudes      2048 at most, 2**21 last bits: exact
+    of 1, 2**-80           2**81 last bits: float64 may err
+
+Two measures of float32 suffice: the least magnitude that is not 0, and the bits that any term has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.nearest import interval
+from impl._exact.nearest.reductions import reduced
+
+#: All bits of a float32 but its sign, and the bits of the greatest finite one.
+MAGNITUDE, HUGE = 0x7FFFFFFF, 0x7F7FFFFF
+#: The bits of a float32 after its leading bit, which is the next one.
+_FRACTION = 23
+#: The greatest number of terms of a sum that several devices compare last bits for.
+_FEW = 64
+
+
+def least_and_bits(terms: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns two int32 for each float32, to be combined by ``lax.min`` and ``lax.bitwise_or``."""
+    raw = lax.bitcast_convert_type(terms, np.int32)
+    magnitude = lax.bitwise_and(raw, lax.full_like(raw, MAGNITUDE))
+    is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
+    # An order of magnitudes is an order of their bits, where a NaN comes last.
+    return lax.select(is_zero, lax.full_like(raw, HUGE), magnitude), raw
+
+
+def exponent(least: jax.Array, bits: jax.Array) -> jax.Array:
+    """Returns an int32 e for each line, so that its terms are multiples of 2**(e - 126)."""
+    # The last bit of the terms is the least one that is set in any of them.
+    bits = lax.bitwise_or(bits, lax.full_like(bits, 1 << _FRACTION))
+    after = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
+    field = lax.shift_right_logical(least, lax.full_like(least, _FRACTION))
+    last = lax.add(field, lax.population_count(after))
+    return lax.sub(last, lax.full_like(last, _FRACTION + 1))
+
+
+def of_all(terms: jax.Array) -> jax.Array:
+    """Returns the exponent of all float32 of an array, int32."""
+    # Equal kernels are compiled once, so the shape is left out.
+    flat = lax.reshape(terms, (terms.size,))
+    return exponent(*reduced(least_and_bits(flat), [lax.min, lax.bitwise_or], (0,)))
+
+
+def are_worth(terms: Any, *, is_partitioned: bool) -> bool:
+    """Returns whether the last bits of factors may save more than they cost.
+
+    Where XLA partitions a product, it exchanges them between devices, which only sums of few terms
+    are worth: weights of an interpolation make ties of those.
+
+    Args:
+        terms: The number of terms of a sum; a symbolic size of jax.export, too.
+        is_partitioned: Whether XLA may partition the product.
+    """
+    return not is_partitioned or (isinstance(terms, int) and terms <= _FEW)
+
+
+def error_of_products(error: jax.Array, chain: float, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
+    """Returns bounds of the errors of sums of products: 0 where float64 adds without error.
+
+    Args:
+        error: Bounds of the errors: ``chain`` times bounds of the sums of magnitudes, float64.
+        chain: As ``interval.of_chain`` returns it.
+        lhs: The exponent of the last bit of all left factors, int32.
+        rhs: The exponent of the last bit of all right factors, int32.
+    """
+    last = arithmetic.power_of_two(lax.sub(lax.add(lhs, rhs), np.int32(2 * 126)))
+    # The bound itself may be off by less than this.
+    most = chain / interval.ROUNDING * (1 - 2.0**-10)
+    limit = lax.mul(last, lax.full_like(last, most))
+    is_exact = lax.le(error, lax.broadcast_in_dim(limit, error.shape, ()))
+    return lax.select(is_exact, lax.full_like(error, 0), error)

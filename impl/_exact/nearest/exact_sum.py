@@ -82,7 +82,7 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
         slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
         slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
         rest = lax.sub(terms, slices)
-        # XLA for a CPU vectorises the maximum of integers. Their order is that of positive floats.
+        # XLA vectorises a maximum of integers. Positive floats have the order of their bits.
         words = lax.bitcast_convert_type(lax.abs(rest), np.int64)
         added, most = reduced([lax.sub(terms, rest), words], [lax.add, lax.max], (1,))
         most = lax.bitcast_convert_type(most, np.float64)

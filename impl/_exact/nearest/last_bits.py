@@ -21,7 +21,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.reductions import reduced
+from impl._exact.nearest.reductions import LIBRARY, reduced
 
 #: All bits of a float32 but its sign, and the bits of the greatest finite one.
 MAGNITUDE, HUGE = 0x7FFFFFFF, 0x7F7FFFFF
@@ -57,16 +57,20 @@ def of_all(terms: jax.Array) -> jax.Array:
     return exponent(*reduced(least_and_bits(flat), [lax.min, lax.bitwise_or], (0,)))
 
 
-def are_worth(terms: Any, *, is_partitioned: bool) -> bool:
+def are_worth(results: Any, terms: Any, *, is_partitioned: bool) -> bool:
     """Returns whether the last bits of factors may save more than they cost.
 
-    Where XLA partitions a product, it exchanges them between devices, which only sums of few terms
-    are worth: weights of an interpolation make ties of those.
+    Few results are soon computed again. Where XLA partitions a product, it exchanges the bits
+    between devices, which only sums of few terms are worth: weights of an interpolation make ties
+    of those.
 
     Args:
-        terms: The number of terms of a sum; a symbolic size of jax.export, too.
+        results: The number of sums; a symbolic size of jax.export, too.
+        terms: The number of terms of a sum; a symbolic size, too.
         is_partitioned: Whether XLA may partition the product.
     """
+    if isinstance(results, int) and results < LIBRARY:
+        return False
     return not is_partitioned or (isinstance(terms, int) and terms <= _FEW)
 
 

@@ -151,7 +151,8 @@ def _rounded(
         of_kernels = call.cuts.sum(sum_of_squares(right, axes))
         chain = interval.of_chain(depth + call.cuts.parts)
         error = _error(left, of_kernels, call, chain)
-        if last_bits.are_worth(call.terms, is_partitioned=is_partitioned):
+        results = math.prod(call.shape)
+        if last_bits.are_worth(results, call.terms, is_partitioned=is_partitioned):
             lasts = (call.cuts.min(last_bits.of_all(each)) for each in (lhs, kernel))
             error = last_bits.error_of_products(error, chain, *lasts)
     is_number = call.of_features(lax.is_finite(of_kernels))

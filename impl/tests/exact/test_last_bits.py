@@ -55,7 +55,7 @@ def test_ties_of_short_weights_are_in_no_doubt(rng, name, monkeypatch):
         return lax.bitcast_convert_type(coded, dtype)
 
     monkeypatch.setattr(repair, "repaired_sums", unrepaired)
-    rows = rng.standard_normal((64, 32)).astype(np.float32)
+    rows = rng.standard_normal((256, 32)).astype(np.float32)
     if name == "product":
         weights = WEIGHTS.astype(np.float32)
         numbers = (((1,), (0,)), ((), ()))
@@ -65,7 +65,7 @@ def test_ties_of_short_weights_are_in_no_doubt(rng, name, monkeypatch):
         want = rows.astype(np.float64) @ WEIGHTS
     else:
         weights = np.array([[[0.25, 0.75, 0.5]]], np.float32)
-        numbers = lax.conv_dimension_numbers((64, 1, 32), (1, 1, 3), ("NCW", "OIW", "NCW"))
+        numbers = lax.conv_dimension_numbers((256, 1, 32), (1, 1, 3), ("NCW", "OIW", "NCW"))
         options = {"window_strides": (1,), "padding": ((0, 0),), "dimension_numbers": numbers}
         got = run(
             lambda a, b: convolution.conv_general_dilated(a, b, **options), rows[:, None], weights

@@ -18,6 +18,13 @@ times the norms of both factors, with u = 2**-53, by Cauchy and Schwarz. Digits 
 change the sum by K u / 20, and combining the sums rounds twice. From K = 8 on, this is less than
 the K u that a chain of K roundings of float64 may have, on which the callers rely. Fewer terms are
 added one by one.
+
+*Without error.* Callers also rely on float64 to add multiples of g without error, while the product
+of the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). Let the last bit of a row be
+2**-m of the power of two of its greatest element, and 2**-n for the column. The norms are not below
+these elements, so m + n is at most 53. Then no digit is left out: the last digits of both have
+i + j <= 7. The sum is a multiple of 2**13 units of the last digits, and so are both halves of it,
+so float64 has all bits of the halves and of the sum.
 """
 
 from __future__ import annotations

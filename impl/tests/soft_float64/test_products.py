@@ -56,6 +56,23 @@ def test_whole_numbers_are_multiplied_without_error(rng):
     assert np.array_equal(product(lhs, rhs), lhs @ rhs)
 
 
+@pytest.mark.parametrize("terms", [7, 8, 8193])
+@pytest.mark.parametrize("bits", [0, 12, 26, 47])
+def test_a_sum_that_float64_has_all_bits_of_has_no_error(rng, terms, bits):
+    def rows(bits):
+        most = int(2.0**bits / np.sqrt(terms))
+        rows = rng.integers(-most, most, (3, terms), endpoint=True)
+        rows[:, rng.integers(terms)] = 1 << bits
+        return rows
+
+    lhs, rhs = rows(bits), rows(52 - bits).T
+    left, right = np.ldexp(lhs.astype(float), -bits), np.ldexp(rhs.astype(float), bits - 52)
+    norms = np.linalg.norm(left, axis=1)[:, None] * np.linalg.norm(right, axis=0)
+    assert (norms <= 2).all()
+    want = lhs.astype(object) @ rhs.astype(object)
+    assert np.array_equal(np.ldexp(product(left, right), 52).astype(np.int64), want)
+
+
 def test_batches_and_several_contracted_dimensions(rng):
     lhs, rhs = rng.standard_normal((2, 3, 4, 5)), rng.standard_normal((5, 2, 6, 4))
     got = product(lhs, rhs, (((2, 3), (3, 0)), ((0,), (1,))))

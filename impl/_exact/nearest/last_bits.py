@@ -13,6 +13,7 @@ Two measures of float32 suffice: the least magnitude that is not 0, and the bits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -22,9 +23,11 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.reductions import LIBRARY, reduced
+from impl._exact.nearest.sums import full
+from impl._exact.products.shards import Cuts
 
 #: All bits of a float32 but its sign, and the bits of the greatest finite one.
-MAGNITUDE, HUGE = 0x7FFFFFFF, 0x7F7FFFFF
+MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
 #: The bits of a float32 after its leading bit, which is the next one.
 _FRACTION = 23
 #: The greatest number of terms of a sum that several devices compare last bits for.
@@ -37,7 +40,12 @@ def least_and_bits(terms: jax.Array) -> tuple[jax.Array, jax.Array]:
     magnitude = lax.bitwise_and(raw, lax.full_like(raw, MAGNITUDE))
     is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
     # An order of magnitudes is an order of their bits, where a NaN comes last.
-    return lax.select(is_zero, lax.full_like(raw, HUGE), magnitude), raw
+    return lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude), raw
+
+
+def field(magnitude: jax.Array) -> jax.Array:
+    """Returns the exponent field of float32 of no sign, by their bits, int32."""
+    return lax.shift_right_logical(magnitude, lax.full_like(magnitude, _FRACTION))
 
 
 def exponent(least: jax.Array, bits: jax.Array) -> jax.Array:
@@ -45,47 +53,53 @@ def exponent(least: jax.Array, bits: jax.Array) -> jax.Array:
     # The last bit of the terms is the least one that is set in any of them.
     bits = lax.bitwise_or(bits, lax.full_like(bits, 1 << _FRACTION))
     after = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
-    field = lax.shift_right_logical(least, lax.full_like(least, _FRACTION))
-    last = lax.add(field, lax.population_count(after))
+    last = lax.add(field(least), lax.population_count(after))
     return lax.sub(last, lax.full_like(last, _FRACTION + 1))
 
 
-def of_all(terms: jax.Array) -> jax.Array:
+def _of_all(terms: jax.Array) -> jax.Array:
     """Returns the exponent of all float32 of an array, int32."""
     # Equal kernels are compiled once, so the shape is left out.
     flat = lax.reshape(terms, (terms.size,))
     return exponent(*reduced(least_and_bits(flat), [lax.min, lax.bitwise_or], (0,)))
 
 
-def are_worth(results: Any, terms: Any, *, is_partitioned: bool) -> bool:
-    """Returns whether the last bits of factors may save more than they cost.
+def error_of_products(
+    error: jax.Array,
+    chain: Any,
+    factors: Sequence[jax.Array],
+    terms: Any,
+    cuts: Cuts,
+    *,
+    is_partitioned: bool,
+) -> jax.Array:
+    """Returns bounds of the errors of sums of products: 0 where float64 adds without error.
 
     Few results are soon computed again. Where XLA partitions a product, it exchanges the bits
     between devices, which only sums of few terms are worth: weights of an interpolation make ties
-    of those.
-
-    Args:
-        results: The number of sums; a symbolic size of jax.export, too.
-        terms: The number of terms of a sum; a symbolic size, too.
-        is_partitioned: Whether XLA may partition the product.
-    """
-    if isinstance(results, int) and results < LIBRARY:
-        return False
-    return not is_partitioned or (isinstance(terms, int) and terms <= _FEW)
-
-
-def error_of_products(error: jax.Array, chain: float, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """Returns bounds of the errors of sums of products: 0 where float64 adds without error.
+    of those. All other bounds stay as they are.
 
     Args:
         error: Bounds of the errors: ``chain`` times bounds of the sums of magnitudes, float64.
         chain: As ``interval.of_chain`` returns it.
-        lhs: The exponent of the last bit of all left factors, int32.
-        rhs: The exponent of the last bit of all right factors, int32.
+        factors: The left factors and the right ones, float32.
+        terms: The number of terms of a sum; a symbolic size of jax.export, too.
+        cuts: The mesh axes over which the terms of a sum are sharded.
+        is_partitioned: Whether XLA may partition the product.
     """
+    results: Any = error.size
+    if isinstance(results, int) and results < LIBRARY:
+        return error
+    if is_partitioned and not (isinstance(terms, int) and terms <= _FEW):
+        return error
+    lhs, rhs = (cuts.min(_of_all(each)) for each in factors)
+    return _unless_exact(error, chain, lhs, rhs)
+
+
+def _unless_exact(error: jax.Array, chain: Any, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
+    """Returns bounds of errors, 0 where they are exact, by the exponents of both factors."""
     last = arithmetic.power_of_two(lax.sub(lax.add(lhs, rhs), np.int32(2 * 126)))
     # The bound itself may be off by less than this.
     most = chain / interval.ROUNDING * (1 - 2.0**-10)
-    limit = lax.mul(last, lax.full_like(last, most))
-    is_exact = lax.le(error, lax.broadcast_in_dim(limit, error.shape, ()))
+    is_exact = lax.le(error, full(lax.mul(last, lax.full_like(last, most)), error))
     return lax.select(is_exact, lax.full_like(error, 0), error)

@@ -64,7 +64,7 @@ class Tree:
         """Returns the tree of a sum.
 
         Args:
-            shape: The shape of the terms.
+            shape: The shape of the terms, none of whose sizes is 0.
             axes: The axes to add, in ascending order.
             dtype: The dtype of the sums.
             at_once: Whether one reduction computes all measures (``measured``).
@@ -74,9 +74,8 @@ class Tree:
         if at_once and math.prod(shape[axes[-1] + 1 :]) >= _NEIGHBOURS:
             return cls._of_columns(shape, axes)
         sizes = [shape[axis] for axis in axes]
-        terms, is_worth = math.prod(sizes), False
-        if terms:
-            is_worth = _may_be_in_doubt(math.prod(shape) // terms, terms, dtype)
+        terms = math.prod(sizes)
+        is_worth = _may_be_in_doubt(math.prod(shape) // terms, terms, dtype)
         two = Stages.of(sizes, least=_LEAST, is_measured=True) if is_worth else None
         if two is None:
             return cls(tuple(shape), (tuple(axes),))
@@ -147,8 +146,7 @@ def measured(terms: jax.Array, tree: Tree) -> Measured:
 
     values = [arithmetic.widen(terms), greatest, least, bits]
     total, magnitudes, greatest, least, bits = _in_stages(reduce, values, tree)
-    top = lax.shift_right_logical(greatest, lax.full_like(greatest, 23))
-    return Measured(total, top, last_bits.exponent(least, bits), magnitudes)
+    return Measured(total, last_bits.field(greatest), last_bits.exponent(least, bits), magnitudes)
 
 
 #: Reduces each of some arrays over axes.

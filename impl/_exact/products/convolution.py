@@ -151,10 +151,9 @@ def _rounded(
         of_kernels = call.cuts.sum(sum_of_squares(right, axes))
         chain = interval.of_chain(depth + call.cuts.parts)
         error = _error(left, of_kernels, call, chain)
-        results = math.prod(call.shape)
-        if last_bits.are_worth(results, call.terms, is_partitioned=is_partitioned):
-            lasts = (call.cuts.min(last_bits.of_all(each)) for each in (lhs, kernel))
-            error = last_bits.error_of_products(error, chain, *lasts)
+        error = last_bits.error_of_products(
+            error, chain, (lhs, kernel), call.terms, call.cuts, is_partitioned=is_partitioned
+        )
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, total, lax.full_like(total, np.nan))
     if call.terms == 1:

@@ -92,10 +92,9 @@ def dot_general(
         total, depth = _approximate(left, right, layout)
         chain = interval.of_chain(depth + cuts.parts - 1)
         error = _error(left, right, layout, chain)
-        results = math.prod(layout.shape)
-        if last_bits.are_worth(results, layout.terms, is_partitioned=is_partitioned):
-            lasts = (cuts.min(last_bits.of_all(each)) for each in (lhs, rhs))
-            error = last_bits.error_of_products(error, chain, *lasts)
+        error = last_bits.error_of_products(
+            error, chain, (lhs, rhs), layout.terms, cuts, is_partitioned=is_partitioned
+        )
     coded = interval.rounded(total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:

@@ -1,0 +1,64 @@
+"""Whether a function is traced for the engine ``native``.
+
+The functions of ``impl._exact`` that this engine has too carry ``or_native``. Inside of
+``with_calls`` they return the engine's call, and elsewhere their own equations::
+
+    @or_native(sums.reduce_sum)
+    def reduce_sum(x, axes, ...):     # the equations of the engine float64
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+
+#: The number of devices that XLA may partition a program over; 0 outside of the engine. It is a
+#: part of the key of every trace.
+_devices = jax.make_user_context(0)
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def with_calls(function: Callable[..., Any], devices: int = 1) -> Callable[..., Any]:
+    """Returns a function of arrays whose sums and products are calls of the engine.
+
+    Args:
+        function: Takes arrays.
+        devices: The number of devices that XLA may partition it over.
+    """
+
+    def run(*args: Any) -> Any:
+        with _devices(devices):
+            return function(*args)
+
+    return run
+
+
+def devices() -> int:
+    """Returns the number of devices that XLA may partition over; 0 outside of the engine."""
+    number: int = _devices.value
+    return number
+
+
+def or_native(native: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Lets a function return the engine's result where the engine has one.
+
+    Args:
+        native: Takes the same arguments. It returns None if the engine has no call for them.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def run(*args: Any, **keywords: Any) -> Any:
+            if devices():
+                result = native(*args, **keywords)
+                if result is not None:
+                    return result
+            return function(*args, **keywords)
+
+        return run  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,82 @@
+// Threads of XLA's pool, and the mode of the floating-point unit in them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "xla/ffi/api/ffi.h"
+
+namespace samebits {
+
+// A scope of IEEE 754's default mode: XLA's threads take subnormal numbers for zero.
+class Ieee {
+ public:
+#if defined(__x86_64__)
+  Ieee() : before_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~Ieee() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#elif defined(__aarch64__)
+  Ieee() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+  }
+  ~Ieee() { __asm__ volatile("msr fpcr, %0" : : "r"(before_)); }
+
+ private:
+  uint64_t before_;
+#else
+  Ieee() {}
+  ~Ieee() {}
+#endif
+  Ieee(const Ieee&) = delete;
+  Ieee& operator=(const Ieee&) = delete;
+};
+
+// Calls work(i) for each i below count, each in an `Ieee` scope, on this thread and on threads of
+// the pool. This thread takes tasks too, and waits only for tasks that have begun, so a call from
+// a thread of the pool ends even if no other thread is free.
+template <typename Work>
+void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
+  const int64_t helpers =
+      count <= 1 ? 0 : std::min<int64_t>(static_cast<int64_t>(pool.num_threads()), count) - 1;
+  if (helpers <= 0) {
+    Ieee scope;
+    for (int64_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  struct Shared {
+    std::atomic<int64_t> next{0};
+    std::atomic<int64_t> done{0};
+    std::mutex mutex;
+    std::condition_variable ended;
+  };
+  auto shared = std::make_shared<Shared>();
+  // A helper that starts after the last task was taken reads `shared` alone.
+  auto take = [shared, count, &work] {
+    Ieee scope;
+    int64_t i;
+    while ((i = shared->next.fetch_add(1)) < count) {
+      work(i);
+      if (shared->done.fetch_add(1) + 1 == count) {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->ended.notify_all();
+      }
+    }
+  };
+  for (int64_t i = 0; i < helpers; ++i) pool.Schedule(take);
+  take();
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  shared->ended.wait(lock, [&] { return shared->done.load() == count; });
+}
+
+}  // namespace samebits

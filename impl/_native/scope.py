@@ -19,6 +19,9 @@ import jax
 #: part of the key of every trace.
 _devices = jax.make_user_context(0)
 
+#: The primitives that call C++: JAX's own, and the one that ``partitioned`` binds.
+_CALLS = frozenset({"ffi_call", "samebits_native_call"})
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -41,6 +44,11 @@ def devices() -> int:
     """Returns the number of devices that XLA may partition over; 0 outside of the engine."""
     number: int = _devices.value
     return number
+
+
+def has_calls(jaxpr: Any) -> bool:
+    """Returns whether a closed jaxpr has a call of the engine."""
+    return any(equation.primitive.name in _CALLS for equation in jaxpr.jaxpr.eqns)
 
 
 def or_native(native: Callable[..., Any]) -> Callable[[_Function], _Function]:

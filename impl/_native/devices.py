@@ -10,8 +10,8 @@ decided by approximations, as on one device; the others by the digits of exact s
     psum        of the integers, which makes no error
     finish      rounds these results
 
-The last three repeat if more results are in doubt than one list holds. All devices that share a sum
-have equal bounds after the first ``psum``, and so they agree on the list and on the number of times.
+The last three repeat if more results are in doubt than one list holds. All devices that share a
+sum have equal bounds after the first ``psum``, so they agree on each list and on their number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ from jax import lax
 from impl._native.operation import Summing
 
 _Tree = TypeVar("_Tree")
+#: Results, the positions of some that are in doubt, and the first position of the next list.
+_State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
 #: One list holds one result in this many, and this many more.
 _ONE_IN, _FEWEST = 64, 64
@@ -90,7 +92,7 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Group)
     total, error = group.sum(operation.bounds(group.number, *operands))
     capacity = total.size // _ONE_IN + _FEWEST
 
-    def decide(first: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def decide(first: jax.Array) -> _State:
         call = jax.ffi.ffi_call(
             "samebits_decide",
             (
@@ -102,11 +104,11 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Group)
         result, positions, after = call(total, error, first)
         return result, positions, after
 
-    def is_open(state: tuple[jax.Array, ...]) -> jax.Array:
+    def is_open(state: _State) -> jax.Array:
         positions = state[1]
         return lax.ge(lax.index_in_dim(positions, 0, keepdims=False), np.int64(0))
 
-    def finish(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def finish(state: _State) -> _State:
         result, positions, first = state
         digits = group.sum(operation.digits(positions, *operands))
         shape = jax.ShapeDtypeStruct(result.shape, result.dtype)

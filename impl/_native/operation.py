@@ -3,7 +3,7 @@
 On one device an operation is one call, which rounds its results (``Operation.nearest``). A device
 that holds a part of the terms of a sum adds them exactly to the terms of the other devices
 (``impl._native.devices``), and a program that XLA partitions has a rule of sharding
-(``impl._native.partitioned``). All of it follows from the names of axes. For a product of matrices::
+(``impl._native.partitioned``). All of it follows from the names of axes. For a product::
 
     operands    ("m", "k") and ("k", "n")      result      ("m", "n")
     "m" is cut over devices                    each device has rows of the result
@@ -53,9 +53,9 @@ def longs(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
 class Operation(abc.ABC):
     """An operation that the engine has as one call.
 
-    A subclass is a frozen dataclass: JAX keeps programs by it, and its ``repr`` is a part of the key
-    of JAX's cache on disk. The methods take operands of any sizes that fit together, such as those
-    of one device.
+    A subclass is a frozen dataclass: JAX keeps programs by it, and its ``repr`` is a part of the
+    key of JAX's cache on disk. The methods take operands of any sizes that fit together, such as
+    those of one device.
 
     Attributes:
         operands: The names of the axes of each operand.

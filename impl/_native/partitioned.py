@@ -1,9 +1,9 @@
 """Operations of the engine ``native`` in a program that XLA partitions over devices.
 
-XLA cannot look into a call, so each call has a rule of sharding (``custom_partitioning``). The names
-of an operation's axes are the rule: the array that is cut into the most tiles decides how all arrays
-are cut, axis by axis. Where a summed axis is cut, the devices add their sums exactly. For a gradient
-[k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
+XLA cannot look into a call, so each call has a rule of sharding (``custom_partitioning``). The
+names of an operation's axes are the rule: the array that is cut into the most tiles decides how all
+arrays are cut, axis by axis. Where a summed axis is cut, the devices add their sums exactly. For a
+gradient [k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
 
     operands    tiles [8, 1] and [8, 1]
     result      replicated; the groups of devices that share sums are {0, ..., 7}
@@ -175,7 +175,9 @@ def _within(
             continue
         numbers = np.array(tiling.numbers_along(name), np.int32)
         number = lax.dynamic_index_in_dim(numbers, lax.axis_index(_DEVICES), keepdims=False)
-        position = lax.add(lax.broadcasted_iota(np.int32, value.shape, axis), number * np.int32(size))
+        position = lax.add(
+            lax.broadcasted_iota(np.int32, value.shape, axis), number * np.int32(size)
+        )
         is_inside = lax.lt(position, lax.full_like(position, length))
         value = lax.select(is_inside, value, lax.full_like(value, 0))
     return value

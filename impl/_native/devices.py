@@ -89,7 +89,7 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Group)
         _on_one(each, group) if number in operation.once else each
         for number, each in enumerate(operands)
     ]
-    total, error = group.sum(operation.bounds(group.number, *operands))
+    total, error = group.sum(operation.bounds(*operands, parts=group.number))
     capacity = total.size // _ONE_IN + _FEWEST
 
     def decide(first: jax.Array) -> _State:

@@ -85,15 +85,15 @@ class Summing(Operation):
     once: tuple[int, ...] = ()
 
     @abc.abstractmethod
-    def bounds(self, parts: int, *operands: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
         """Returns approximate sums and bounds of their errors, float64.
 
         An infinity or a NaN of a sum is the one of the exact sum.
 
         Args:
+            *operands: The operands.
             parts: The number of devices whose sums and bounds are added, in any order. The sum of
                 the bounds then bounds the error of this addition too.
-            *operands: The operands.
         """
 
     @abc.abstractmethod

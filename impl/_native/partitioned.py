@@ -33,6 +33,8 @@ _Tree = TypeVar("_Tree")
 
 #: The only axis of the mesh that a device's part is traced in: all devices, by their numbers.
 _DEVICES = "samebits_devices"
+#: How the names begin that the rule of Shardy has for axes that each device needs whole.
+_WHOLE = "whole_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +144,7 @@ def _cut(operation: Operation, number: int) -> Callable[..., jax.Array]:
 
     words = [_factors(n, names) for n, names in enumerate((*operation.operands, operation.result))]
     rule = ", ".join(map(" ".join, words[:-1])) + " -> " + " ".join(words[-1])
-    whole = tuple(name for word in words for name in word if len(name) > 1)
+    whole = tuple(name for word in words for name in word if name.startswith(_WHOLE))
 
     @custom_partitioning
     @jax.jit
@@ -185,4 +187,4 @@ def _within(
 
 def _factors(number: int, names: Names) -> list[str]:
     """Returns the names of axes for the rule of Shardy, in which a whole axis has a name too."""
-    return [name or f"whole_{number}_{axis}" for axis, name in enumerate(names)]
+    return [name or f"{_WHOLE}{number}_{axis}" for axis, name in enumerate(names)]

@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._native.operation import DIGITS, DTYPES, Names, Operation, computed, longs, strides, takes
+from impl._native.call import computed
+from impl._native.operation import DIGITS, DTYPES, Names, Summing, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -54,7 +55,8 @@ def dot_general(
     if factors is None:
         return None
     lhs, rhs, dtype = factors
-    return _computed(Product.of(lhs.ndim, rhs.ndim, dimension_numbers, dtype), lhs, rhs, axis_names)
+    product = Product.of(lhs.ndim, rhs.ndim, dimension_numbers, dtype)
+    return computed(product, (lhs, rhs), axis_names)
 
 
 def conv_general_dilated(
@@ -95,14 +97,7 @@ def conv_general_dilated(
         (feature_group_count, batch_group_count),
         dtype,
     )
-    return _computed(operation, lhs, rhs, axis_names)
-
-
-def _computed(
-    operation: Operation, lhs: jax.Array, rhs: jax.Array, axis_names: Sequence[Any]
-) -> jax.Array:
-    names: dict[str, Any] = {"axis_names": tuple(axis_names)} if axis_names else {}
-    return computed(operation, (lhs, rhs), **names)
+    return computed(operation, (lhs, rhs), axis_names)
 
 
 def _factors(
@@ -133,7 +128,7 @@ def _factor(value: jax.Array, common: Any) -> jax.Array:
     return lax.convert_element_type(value, np.float32) if is_short else value
 
 
-class _Factors(Operation):
+class _Factors(Summing):
     """Sums of products, whose calls take the attributes of ``_attributes``."""
 
     dtype: np.dtype[Any]
@@ -151,7 +146,7 @@ class _Factors(Operation):
         result: jax.Array = call(*operands, **attributes)
         return result
 
-    def bounds(self, *operands: jax.Array, parts: int = 1) -> tuple[jax.Array, jax.Array]:
+    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
         """Returns approximate results and bounds of their errors, float64.
 
         Args:
@@ -231,7 +226,11 @@ class Product(_Factors):
                 [x for d, k in zip(lines, of_lines, strict=False) for x in (lhs[d], of_lhs[d], k)]
             ),
             "columns": longs(
-                [x for d, k in zip(columns, of_columns, strict=True) for x in (rhs[d], of_rhs[d], k)]
+                [
+                    x
+                    for d, k in zip(columns, of_columns, strict=True)
+                    for x in (rhs[d], of_rhs[d], k)
+                ]
             ),
             "terms": longs(
                 [
@@ -296,7 +295,9 @@ class Convolution(_Factors):
         number, batches = max(self.groups), self.groups[1]
         images, features, channels = lhs[image] // batches, rhs[feature] // number, rhs[of_kernel]
         moves = list(
-            zip(self.window_strides, self.padding, self.lhs_dilation, self.rhs_dilation, strict=True)
+            zip(
+                self.window_strides, self.padding, self.lhs_dilation, self.rhs_dilation, strict=True
+            )
         )
         sizes = [
             _positions(lhs[d], rhs[t], *move)
@@ -331,6 +332,3 @@ def _positions(
     reach = (taps - 1) * of_kernel + 1 if taps else 0
     inside = spread + sum(padding) - reach
     return inside // stride + 1 if inside >= 0 else 0
-
-
-__all__ = ["Convolution", "Product", "conv_general_dilated", "dot_general"]

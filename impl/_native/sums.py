@@ -19,15 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._native.operation import (
-    DIGITS,
-    Names,
-    Operation,
-    Summing,
-    computed,
-    longs,
-    takes,
-)
+from impl._native.call import computed
+from impl._native.operation import DIGITS, Names, Operation, Summing, longs, takes
 
 #: The most sizes that the C++ takes: twice ``Axes::kMost`` of ``src/reduction.h``.
 _MOST_SIZES = 32
@@ -37,7 +30,7 @@ _MOST_PARTS = 256
 
 def names(rank: int) -> tuple[str, ...]:
     """Returns a name for each axis of an array."""
-    return tuple(f"axis {axis}" for axis in range(rank))
+    return tuple(f"axis{axis}" for axis in range(rank))
 
 
 def by_turns(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
@@ -143,9 +136,7 @@ def reduce_sum(
         return lax.full(shape, 0, dtype)
     if len(by_turns(x.shape, axes)) > _MOST_SIZES:
         return None
-    if axis_names:
-        return computed(operation, [x], axis_names=tuple(axis_names))
-    return computed(operation, [x])
+    return computed(operation, [x], axis_names)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,11 +44,14 @@ from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
 from impl._exact.products.shards import Cuts
+from impl._native import products as native
+from impl._native.scope import or_native
 
 #: The greatest number of terms that are added in one chain, if a channel has no more.
 _BLOCK = 1024
 
 
+@or_native(native.conv_general_dilated)
 def conv_general_dilated(
     lhs: jax.Array,
     rhs: jax.Array,

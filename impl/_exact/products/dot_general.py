@@ -34,6 +34,8 @@ from impl._exact import arithmetic
 from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products.shards import Cuts
+from impl._native import products as native
+from impl._native.scope import or_native
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -44,6 +46,7 @@ _LONG = 8192
 _FEWEST = 256
 
 
+@or_native(native.dot_general)
 def dot_general(
     lhs: jax.Array,
     rhs: jax.Array,

@@ -27,6 +27,8 @@ from impl._exact.nearest import trees
 from impl._exact.nearest.any_sums import rounded_sums
 from impl._exact.nearest.sums import Measured, Sums
 from impl._exact.nearest.trees import Tree
+from impl._native import sums as native
+from impl._native.scope import or_native
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
@@ -74,6 +76,7 @@ class _Devices:
 _LONG = 1024
 
 
+@or_native(native.reduce_sum)
 def reduce_sum(
     x: jax.Array,
     axes: Sequence[int],
@@ -190,6 +193,7 @@ def reduce_scatter(
     return rounded_sums(x, x.dtype, how)
 
 
+@or_native(native.cumsum)
 def cumsum(
     x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
 ) -> jax.Array:

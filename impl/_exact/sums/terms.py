@@ -38,6 +38,8 @@ from jax import lax
 from impl._core.numerics import zero_below
 from impl._exact import arithmetic
 from impl._exact.sums import reduction
+from impl._native import sums as native
+from impl._native.scope import or_native
 
 #: The most terms of up to 32 bits that are not split. XLA takes seconds to compile the steps of 8.
 FEW = 6
@@ -55,6 +57,7 @@ _UP, _DOWN = 2.0**200, 2.0**-8
 _NEGLIGIBLE = 2.0**-900
 
 
+@or_native(native.add)
 def add(*terms: jax.Array) -> jax.Array:
     """Returns the exact sum of arrays, rounded once to the nearest float, ties to even.
 

@@ -127,6 +127,9 @@ def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         function: Takes arrays.
     """
     engine = of(context)
+    if engine == _NATIVE and shardings.is_partly_local(context):
+        # XLA's rules of sharding do not say there which devices share a sum.
+        engine = _DEFAULT
     if engine == _NATIVE:
         is_local = shardings.is_local(context)
         return scope.with_calls(function, 1 if is_local else shardings.devices_of(context))

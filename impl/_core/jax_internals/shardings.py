@@ -51,6 +51,12 @@ def is_local(context: Any) -> bool:
     return hasattr(axes, "mesh") and set(axes.manual_axes) == set(axes.mesh.axis_names)
 
 
+def is_partly_local(context: Any) -> bool:
+    """Returns whether a lowering rule is called inside a ``shard_map`` over some axes of a mesh."""
+    axes = context.module_context.axis_context
+    return bool(getattr(axes, "manual_axes", ())) and not is_local(context)
+
+
 def devices_of(context: Any) -> int:
     """Returns the number of devices over which XLA partitions the program of a lowering rule."""
     axes = context.module_context.axis_context
@@ -69,9 +75,7 @@ def check_partitioner(context: Any) -> None:
     Raises:
         NotImplementedError: Shardy is off inside such a ``shard_map``.
     """
-    axes = context.module_context.axis_context
-    is_inside = bool(getattr(axes, "manual_axes", False))
-    if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+    if is_partly_local(context) and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
         raise NotImplementedError(
             "inside a shard_map over some axes of a mesh, deterministic operations need the "
             "partitioner Shardy; set jax_use_shardy_partitioner to True"

@@ -84,6 +84,7 @@ ffi::Error run_finish(ffi::AnyBuffer results, Longs positions, Longs digits,
 }  // namespace
 }  // namespace samebits
 
+#pragma GCC visibility push(default)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_decide, samebits::run_decide,
                               xla::ffi::Ffi::Bind()
                                   .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
@@ -98,3 +99,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_finish, samebits::run_finish,
                                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
                                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
                                   .Ret<xla::ffi::AnyBuffer>());
+#pragma GCC visibility pop

@@ -1,8 +1,8 @@
 """The engine ``native`` of the order ``nearest``: C++ for a CPU, called through XLA's FFI.
 
 It serves the guarantee ``portable`` wherever XLA computes on a CPU. One custom call stands for a
-whole sum, product, convolution or scatter, so XLA compiles a line where the engine ``float64`` gives
-it hundreds. Both engines have one set of bits: the exact result, rounded once::
+whole sum, product, convolution or scatter, so XLA compiles a line where the engine ``float64``
+gives it hundreds. Both engines have one set of bits: the exact result, rounded once::
 
     jnp.sum of f32[8]     %0 = stablehlo.custom_call @samebits_reduce(%arg0) : tensor<f32>
 

@@ -1,7 +1,7 @@
 """What the operations of the engine ``native`` share.
 
-On one device an operation is one call, which rounds its results. Over several devices, each adds its
-own terms, and they add their sums exactly::
+On one device an operation is one call, which rounds its results. Over several devices, each adds
+its own terms, and they add their sums exactly::
 
     bounds      each device: an approximate sum and a bound of its error, float64
     psum        of both, over the devices

@@ -36,8 +36,8 @@ CALLS = (
 )
 
 
-class NativeEngineWarning(UserWarning):
-    """A CPU computes ``portable`` without the engine ``native``: slower, with the same bits."""
+#: Why the library is missing, once this process was warned of it.
+_warned: set[str] = set()
 
 
 class _UnfitError(Exception):
@@ -72,20 +72,22 @@ def problem() -> str | None:
     return None
 
 
-@functools.cache
 def warn_if_missing() -> None:
-    """Warns once in a process that has no library, unless the environment turned it off."""
+    """Warns once in a process that has no library, unless the environment turned it off.
+
+    Call it where a program of a CPU would have this engine, and no scope asks for another one.
+    """
     why = problem()
-    if why is None or os.environ.get(VARIABLE) in _OFF:
+    if why is None or os.environ.get(VARIABLE) in _OFF or _warned:
         return
-    # No caller is at fault, so the warning names this line.
+    _warned.add(why)  # Before the warning, which may be an exception.
     warnings.warn(
-        f"portable computes without the engine 'native': {why}. The bits are the same, but "
-        "programs take longer to compile and to run on a CPU. Install a C++ compiler, such as g++, "
-        f"and then install samebits again. {VARIABLE}=off does without the engine, and without "
-        "this warning.",
-        NativeEngineWarning,
-        stacklevel=1,
+        f"impl: guarantee='portable' computes without the engine 'native', because {why}. The bits "
+        "are the same, but programs take longer to compile and to run on a CPU. To do: install a "
+        "C++ compiler, such as g++, and then samebits again (pip install --force-reinstall). "
+        f"{VARIABLE}=off does without the engine, and without this warning.",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
 

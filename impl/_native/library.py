@@ -49,7 +49,7 @@ def path() -> pathlib.Path | None:
     """Returns the file of the library; None if it was not built."""
     chosen = os.environ.get(VARIABLE)
     if chosen and chosen not in _OFF:
-        return pathlib.Path(chosen)
+        return pathlib.Path(chosen).absolute()
     return next((_FOLDER / name for name in _NAMES if (_FOLDER / name).is_file()), None)
 
 

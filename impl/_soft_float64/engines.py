@@ -18,6 +18,7 @@ import jax
 from jax.interpreters import mlir
 
 from impl._core.jax_internals import lowering
+from impl._native import scope
 from impl._soft_float64 import interpreter
 from spec.engines import engine_of, of_several
 
@@ -31,6 +32,7 @@ _FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     _DEFAULT: lambda function: function,
     "int8": interpreter.with_int8_products,
     "integers": interpreter.without_float64,
+    "native": scope.with_calls,
 }
 
 

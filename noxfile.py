@@ -5,11 +5,19 @@ Dependencies come from pyproject.toml. Arguments after `--` go to the tool that 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
+import subprocess
+from collections.abc import Iterator
 
 import nox
+
+try:
+    import fcntl
+except ImportError:  # Windows, where only one session at a time may build the C++.
+    fcntl = None  # type: ignore[assignment]
 
 nox.needs_version = ">=2025.2.9"
 # uv installs the packages of a session in a tenth of pip's time. It is used if it is installed.
@@ -86,10 +94,73 @@ def with_oldest(session: nox.Session) -> bool:
     return session.python == NEWEST and shutil.which(f"python{OLDEST}") is not None
 
 
-def install(session: nox.Session, *groups: str) -> None:
-    """Installs this checkout with the extra `data`, the jax of the interpreter, and groups."""
+#: CMake builds the C++ of the engine `native` here, and compiles a file again if it has changed.
+BUILDS = pathlib.Path("build").absolute()
+#: XLA refuses a library with newer headers than its own, so they are those of the oldest jaxlib.
+HEADERS = BUILDS / "headers"
+#: An installation with these variables builds no library. One by `build_library` serves all
+#: sessions.
+WITHOUT_LIBRARY = {"SAMEBITS_NATIVE": "off"}
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Waits until no other session builds the C++."""
+    BUILDS.mkdir(exist_ok=True)
+    with (BUILDS / "lock").open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def cmake(session: nox.Session, folder: str, *options: str) -> pathlib.Path:
+    """Builds the library of the engine `native` in a folder of `BUILDS`, and returns the folder.
+
+    Args:
+        session: A session.
+        folder: The name of the folder.
+        *options: Options of CMake, such as ``-DSAMEBITS_SANITIZERS=thread``.
+    """
+    if not HEADERS.exists():
+        unpacked = BUILDS / "jaxlib"
+        session.install("--no-deps", "--target", str(unpacked), *JAX[OLDEST][1:])
+        shutil.copytree(unpacked / "jaxlib/include", HEADERS)
+        shutil.rmtree(unpacked)
+    if shutil.which("cmake") is None:
+        session.install("cmake")
+    build = BUILDS / folder
+    configure = ("-S", "impl/_native", "-B", str(build), f"-DXLA_INCLUDE={HEADERS}")
+    session.run("cmake", *configure, *options, external=True, silent=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    session.run("cmake", "--build", str(build), "--parallel", str(cores), external=True)
+    return build
+
+
+def build_library(session: nox.Session) -> None:
+    """Builds the library of the engine `native` in the checkout, for all interpreters.
+
+    It needs a C++ compiler. ``SAMEBITS_NATIVE=off`` leaves the library out.
+    """
+    if os.environ.get("SAMEBITS_NATIVE") in {"off", "0"}:
+        return
+    with one_at_a_time():
+        build = cmake(session, "native")
+        session.run("cmake", "--install", str(build), "--prefix", ".", external=True, silent=True)
+
+
+def install(session: nox.Session, *groups: str, native: bool = True) -> None:
+    """Installs this checkout with the extra `data`, the jax of the interpreter, and groups.
+
+    Args:
+        session: A session.
+        *groups: Names of dependency groups.
+        native: Whether it needs the library of the engine `native`.
+    """
     packages = nox.project.dependency_groups(PYPROJECT, *groups)
-    session.install("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
+    editable = ("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
+    session.install(*editable, env=WITHOUT_LIBRARY)
+    if native:
+        build_library(session)
 
 
 def flags_of_suite(session: nox.Session) -> dict[str, str | None]:
@@ -201,7 +272,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(python=OLDEST)
 def lint(session: nox.Session) -> None:
     """Checks the format, the lint rules, the types and the rows."""
-    install(session, "lint")
+    install(session, "lint", native=False)
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
     session.run("mypy", *session.posargs)
@@ -210,27 +281,78 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST, default=False, reuse_venv=False)
 def wheel(session: nox.Session) -> None:
-    """Builds the wheel, installs it away from the checkout, and tests a few rows there."""
-    folder = session.create_tmp()
+    """Builds two wheels, one without a C++ compiler, and tests a few rows away from the checkout.
+
+    The first one is built from the source distribution.
+    """
+    folder = pathlib.Path(session.create_tmp()).resolve()
     shutil.rmtree(folder)
-    session.install("hatchling")
-    session.run("hatchling", "build", "--target", "wheel", "--directory", folder)
-    (built,) = pathlib.Path(folder).glob("*.whl")
-    session.install(f"samebits[conformance] @ {built.resolve().as_uri()}")
+    session.install("build[uv]")
+    build = ("python", "-m", "build", "--installer", "uv", "--outdir")
+    session.run(*build, str(folder / "native"))
+    session.run(*build, str(folder / "any"), "--wheel", env={"CXX": shutil.which("false")})
+    (with_library,) = (folder / "native").glob("*-py3-none-*.whl")
+    (without,) = (folder / "any").glob("*-py3-none-any.whl")
+    session.install(f"samebits[conformance] @ {with_library.as_uri()}")
     session.chdir(folder)
-    session.run("samebits", "--version")
-    for package in ("spec", "impl", "conformance", "samebits"):
-        code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
+    is_available = "impl._native.library.is_available()"
+    for available in (True, False):
+        if not available:
+            session.install("--force-reinstall", "--no-deps", str(without))
+        session.run("samebits", "--version")
+        for package in ("spec", "impl", "conformance", "samebits"):
+            code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
+            session.run("python", "-c", code)
+        code = f"import impl._native.library; assert {is_available} is {available}"
         session.run("python", "-c", code)
-    session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
-    # The words select an order, a fill, a promise, and the tests that the wheel lacks no case. The
-    # suite needs jax and pytest alone.
-    suite = ("python", "-m", "conformance")
-    words = "R0001 or R0164 or R0213 or op_exists or row_has_a_promise"
-    few = ("--profile", "complete", "-k", words)
-    session.run(*suite, "run", *few, "--report", "few.json")
-    session.run(*suite, "show", "few.json")
-    session.run(*suite, "diff", "few.json", "few.json")
+        session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
+        # The words select an order, a fill, a promise, and the tests that the wheel lacks no case.
+        # The suite needs jax and pytest alone.
+        suite = ("python", "-m", "conformance")
+        words = "R0001 or R0164 or R0213 or op_exists or row_has_a_promise"
+        few = ("--profile", "complete", "-k", words)
+        session.run(*suite, "run", *few, "--report", f"{available}.json")
+        session.run(*suite, "show", f"{available}.json")
+    session.run(*suite, "diff", "True.json", "False.json")
+
+
+@nox.session(python=OLDEST, default=False)
+def native(session: nox.Session) -> None:
+    """Tests the engine `native` with checks of addresses and of undefined behaviour in its C++.
+
+    The argument `thread` looks for races of threads instead. The argument `build` only builds the
+    library in the checkout. Other arguments go to pytest.
+    """
+    if session.posargs == ["build"]:
+        build_library(session)
+        return
+    install(session, "test", native=False)
+    is_thread = session.posargs[:1] == ["thread"]
+    chosen = session.posargs[1:] if is_thread else session.posargs
+    checks = "thread" if is_thread else "address,undefined"
+    with one_at_a_time():
+        build = cmake(
+            session, f"native-{checks.replace(',', '-')}", f"-DSAMEBITS_SANITIZERS={checks}"
+        )
+    # Python was not linked with the sanitizer's library, which has to be the first. Python's own
+    # leaks are no faults, and XLA, whose code has no checks, is no witness of a race.
+    names = ("libtsan.so",) if is_thread else ("libasan.so", "libubsan.so")
+    libraries = [shared_library(name) for name in (*names, "libstdc++.so")]
+    environment = {
+        "LD_PRELOAD": " ".join(libraries),
+        "SAMEBITS_NATIVE": str(build / "libsamebits_cpu.so"),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST),
+    }
+    session.run("pytest", "-n", "0", *(chosen or ["impl/tests/native"]), env=environment)
+
+
+def shared_library(name: str) -> str:
+    """Returns the file of a library of the compiler."""
+    command = [os.environ.get("CXX", "c++"), f"-print-file-name={name}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @nox.session(python=NEWEST, default=False)
@@ -240,7 +362,7 @@ def gpu_compile(session: nox.Session) -> None:
     For two more, whose float64 is slow, it compiles programs under `portable`.
     """
     packages = nox.project.dependency_groups(PYPROJECT, "gpu")
-    session.install("--upgrade", "--editable", ".", *packages)
+    session.install("--upgrade", "--editable", ".", *packages, env=WITHOUT_LIBRARY)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
         session.run("python", "-m", "conformance", "costs")
@@ -259,7 +381,7 @@ def tpu_compile(session: nox.Session) -> None:
     records.
     """
     packages = nox.project.dependency_groups(PYPROJECT, "tpu")
-    session.install("--upgrade", "--editable", ".", *packages)
+    session.install("--upgrade", "--editable", ".", *packages, env=WITHOUT_LIBRARY)
     session.run("python", "-m", "conformance.lab.compiled.tpu", *session.posargs)
 
 

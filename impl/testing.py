@@ -19,6 +19,7 @@ from impl._kernels import pallas as _pallas
 from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
+from impl._native import library as _library
 from impl._soft_float64 import engines as _engines
 from impl.diagnosis._processes import assert_processes_agree
 from impl.programs._auditing.assertion import assert_deterministic
@@ -146,14 +147,20 @@ def engine(name: str) -> contextlib.AbstractContextManager[Any]:
 
     Raises:
         ValueError: There is no such engine.
+        RuntimeError: It is "native", and this installation has no library of it.
     """
-    checks.check_choice("engine", "name", name, engines())
+    checks.check_choice("engine", "name", name, tuple(of_spec()))
+    if name not in engines():
+        raise RuntimeError(f"engine(): the engine {name!r} is missing: {_library.problem()}")
     return _engines.asked(name)
 
 
 def engines() -> tuple[str, ...]:
-    """Returns the names of the engines, which every device can run."""
-    return tuple(of_spec())
+    """Returns the names of the engines that this CPU can run.
+
+    "native" is one of them if the installation has built its library.
+    """
+    return tuple(name for name in of_spec() if name != "native" or _library.is_available())
 
 
 def unknown_compile_options() -> dict[str, spec.OptionValue]:

@@ -12,6 +12,9 @@ from types import MappingProxyType
 
 from spec import loader
 
+#: The engine of a platform that the table does not name. Nothing replaces its float64.
+DEFAULT = "float64"
+
 
 @dataclasses.dataclass(frozen=True)
 class Engine:
@@ -52,17 +55,16 @@ def engine_of(platform: str, *, capability: str | None = None, kind: str | None 
     """Returns the name of the engine of a device.
 
     Args:
-        platform: JAX's name of its platform. A platform without an engine has the first one.
+        platform: JAX's name of its platform. A platform without an engine has ``DEFAULT``.
         capability: The compute capability of a GPU of NVIDIA, such as "8.9", if it is known.
         kind: The kind of the device, as JAX names it, if it is known.
     """
-    found = engines()
     if platform == "cuda":
-        for engine in found.values():
+        for engine in engines().values():
             if capability in engine.capabilities or kind in engine.kinds:
                 return engine.name
-    named = (engine.name for engine in found.values() if platform in engine.platforms)
-    return next(named, next(iter(found)))
+    named = (engine.name for engine in engines().values() if platform in engine.platforms)
+    return next(named, DEFAULT)
 
 
 def of_several(names: frozenset[str]) -> str:

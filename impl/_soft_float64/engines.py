@@ -74,6 +74,8 @@ def of_program(
         return _DEFAULT if asked == _NATIVE and not has_calls else asked
     if has_calls:
         return _NATIVE
+    if is_of_cpu:
+        library.warn_if_missing()
     capability, kind = lowering.gpu(devices) if "cuda" in platforms else (None, None)
     return of_several(
         frozenset(engine_of(each, capability=capability, kind=kind) for each in platforms)

@@ -24,6 +24,7 @@ import spec
 from impl import programs
 from impl._kernels import pallas
 from impl._mode import compilation, modes, switches
+from impl._native import library
 from impl._soft_float64.engines import of_program
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
@@ -177,6 +178,9 @@ def engine(platform: str | None) -> Iterator[Item]:
         return
     name = of_program((platform,), jax.devices())
     reason = f"Under portable, it is {engines()[name].statement}. Every engine gives the same bits."
+    problem = library.problem() if platform == "cpu" else None
+    if problem is not None:
+        reason += f" The engine native, which is faster, is missing: {problem}."
     yield Item("Mode", "engine", name, "fixed", reason)
 
 

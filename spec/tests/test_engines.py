@@ -30,4 +30,5 @@ def test_the_engine_of_a_device(platform, known, name):
 
 def test_several_devices_have_the_engine_that_all_can_run():
     assert of_several(frozenset({"float64"})) == "float64"
+    assert of_several(frozenset({"float64", "native"})) == "float64"
     assert of_several(frozenset({"integers", "float64", "int8"})) == "integers"

@@ -11,14 +11,14 @@ import os
 from pathlib import Path
 
 from spec import gpus
-from spec.engines import engine_of, engines
+from spec.engines import DEFAULT, engine_of
 
 #: The device of the spec that every target belongs to.
 DEVICE = "cuda"
 _ENGINES = {name: engine_of(DEVICE, capability=gpus.capability(name)) for name in gpus.NAMES}
 #: The GPUs for which every row is compiled: their engine of ``portable`` is float64. One of each
 #: generation suffices, since programs without an engine differ by generation alone.
-TARGETS = tuple(name for name, engine in _ENGINES.items() if engine == next(iter(engines())))
+TARGETS = tuple(name for name, engine in _ENGINES.items() if engine == DEFAULT)
 #: The GPUs with another engine: programs under ``portable`` are compiled for them, and no rows.
 ENGINE_TARGETS = tuple(name for name in gpus.NAMES if name not in TARGETS)
 

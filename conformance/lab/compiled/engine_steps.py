@@ -38,7 +38,7 @@ from conformance.lab.compiled.costs import records
 from conformance.lab.compiled.portable_steps import faults
 from conformance.lab.readers import work
 from spec import gpus
-from spec.engines import engine_of, engines
+from spec.engines import DEFAULT, engine_of
 
 DATA = Path(__file__).with_name("engine_steps.json")
 #: The programs. The example is 32 wide, where most of its arithmetic is on elements, which stays in
@@ -86,16 +86,15 @@ def compiled(name: str, target: str, engine: str | None) -> tuple[dict[str, int]
 
 def case(name: str, target: str) -> tuple[dict[str, Any], list[str]]:
     """Returns the counts of a program for a GPU, by engine, and their problems."""
-    default = next(iter(engines()))
     own = engine_of("cuda", capability=gpus.capability(target))
     counts: dict[str, Any] = {}
     problems: list[str] = []
-    for side, engine in (("plain", None), (default, default), (own, own)):
+    for side, engine in (("plain", None), (DEFAULT, DEFAULT), (own, own)):
         counts[side], found = compiled(name, target, engine)
         if side == own:  # Products in float64 may be contracted: the bound of their error holds.
             problems += [f"{name} for {target}: {fault}" for fault in found]
-    if name in MOST and counts[own]["float64"] > MOST[name] * counts[default]["float64"]:
-        stays = f"{counts[own]['float64']:,} of {counts[default]['float64']:,} operations"
+    if name in MOST and counts[own]["float64"] > MOST[name] * counts[DEFAULT]["float64"]:
+        stays = f"{counts[own]['float64']:,} of {counts[DEFAULT]['float64']:,} operations"
         problems.append(f"{name} for {target}: {stays} stay in float64, above {MOST[name]:.0%}")
     return counts, problems
 

@@ -40,6 +40,7 @@ def test_a_scope_chooses_the_engine(name):
     assert (
         kinds(found)
         == {
+            "native": (True, False),
             "float64": (True, False),
             "int8": (True, True),
             "integers": (False, True),

@@ -109,7 +109,7 @@ def reduce_sum(
     *,
     axis_names: Sequence[Any] = (),
     axis_index_groups: Sequence[Sequence[int]] | None = None,
-    at_once: bool = False,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns the sum over axes and over named axes, rounded once; None if there is no call.
 
@@ -119,7 +119,6 @@ def reduce_sum(
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them; there is no call with groups.
-        at_once: Means nothing to a call.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
@@ -173,16 +172,13 @@ class Running(Operation):
         return result
 
 
-def cumsum(
-    x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
-) -> jax.Array | None:
+def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.Array | None:
     """Returns the running sums along an axis, each rounded once; None if there is no call.
 
     Args:
         x: Any shape.
         axis: The axis.
         reverse: Whether the sums start at the end.
-        is_partitioned: Whether XLA may partition the axis over devices.
 
     Returns:
         Shape and dtype of ``x``.

@@ -85,6 +85,7 @@ def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> j
     return reduce_sum(x, (), axis_names=axis_names, axis_index_groups=axis_index_groups)
 
 
+@or_native(native.reduce_scatter)
 def reduce_scatter(
     x: jax.Array,
     axis_name: Any,

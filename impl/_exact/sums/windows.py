@@ -27,12 +27,15 @@ from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import pool_choices
 from impl._exact.sums.pool_choices import Padding, Pool
 from impl._exact.sums.reduction import reduce_sum
+from impl._native import windows as native
+from impl._native.scope import or_native
 
 #: The greatest number of taps of a max pool's gradient that are unrolled where XLA drops fences
 #: (jax 0.10).
 _UNROLLED_WITHOUT_FENCES = 32
 
 
+@or_native(native.reduce_window_sum)
 def reduce_window_sum(
     x: jax.Array,
     *,
@@ -113,6 +116,7 @@ def _sums_of_neighbours(parts: jax.Array, axis: int, size: int, apart: int) -> j
     return functools.reduce(lax.add, sums)
 
 
+@or_native(native.select_and_scatter_add)
 def select_and_scatter_add(
     source: jax.Array,
     operand: jax.Array,

@@ -14,6 +14,8 @@ namespace samebits {
 namespace {
 
 constexpr int64_t kNoBit = INT64_MAX;
+// The terms between panels, so that caches do not alias them.
+constexpr int64_t kPanel = kTerms + 1;
 
 int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 
@@ -122,8 +124,10 @@ class Block {
   void compute();
 
  private:
-  void pack_left(int64_t from, int64_t count);
-  void pack_right(int64_t from, int64_t count);
+  void read_terms(int64_t from, int64_t count);
+  void pack_rows(int64_t first, int64_t lines, int64_t count);
+  void pack_interleaved(int64_t count);
+  void pack_right(int64_t count);
   void multiply(int64_t from, int64_t count);
   void finish_rounded();
   void finish_bounds();
@@ -141,10 +145,12 @@ class Block {
   int64_t height_;   // of the panels of rows
   int64_t stride_;   // of the sums
   bool interleaved_;
+  int64_t row_runs_ = 0, column_runs_ = 0;
   // What the batch adds to the offsets.
   int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
   double scale_;  // of the errors, relative to the product of the norms
-  double *left_, *right_, *lines_, *sums_, *row_norms_, *column_norms_;
+  // A panel of rows, which holds lines that are transposed too; all panels of columns; the sums.
+  double *left_, *right_, *sums_, *row_norms_, *column_norms_;
 };
 
 Block::Block(const LineProduct& product, const BlockRange& range, const Output& output)
@@ -153,16 +159,15 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   height_ = (rows_ + panels - 1) / panels;
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
-  const int64_t left = panels * kernels_.rows * kRow, right = stride_ * kTerms;
-  const int64_t lines = kernels_.columns * kRow;
-  double* at = memory_.doubles(left + right + lines + rows_ * stride_ + up(rows_, 16) + stride_);
+  const int64_t left = std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0) + 16;
+  const int64_t right = stride_ * kPanel + 16;
+  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_);
   left_ = at;
   right_ = left_ + left;
-  lines_ = right_ + right;
-  sums_ = lines_ + lines;
+  sums_ = right_ + right;
   column_norms_ = sums_ + rows_ * stride_;
   row_norms_ = column_norms_ + stride_;
-  std::fill(column_norms_, column_norms_ + stride_ + rows_, 0.0);
+  std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
 
   int64_t batch = range.batch;
   for (size_t i = product.batch.size(); i-- > 0;) {
@@ -189,67 +194,78 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   memory_.column_bits.clear();
 }
 
-void Block::pack_left(int64_t from, int64_t count) {
-  const Factor& factor = product_.rows;
-  Run* runs = memory_.row_runs.data();
-  if (!interleaved_) {
-    const int64_t number = factor.runs(true, from, count, runs);
-    const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data(), rows_,
-                    runs, number, count};
-    kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_);
-    return;
+// Reads the runs and places of a block of terms.
+void Block::read_terms(int64_t from, int64_t count) {
+  const Factor& rows = product_.rows;
+  if (interleaved_) {
+    memory_.row_terms.resize(count);
+    for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = rows.term(from + k);
+  } else {
+    row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
   }
-  memory_.row_terms.resize(count);
-  for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = factor.term(from + k);
-  double* to = left_;
-  for (int64_t i = 0; i < rows_; i += height_, to += kTerms * kernels_.rows) {
-    const int64_t lines = std::min(height_, rows_ - i);
-    const int64_t number = factor.runs(false, range_.first_row + i, lines, runs);
-    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
-    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
-                    runs, number, lines};
-    kernels_.pack_panel[factor.type](part, to, kernels_.rows, row_norms_ + i);
+  const Factor& columns = product_.columns;
+  if (columns.runs_along_terms) {
+    column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
+  } else {
+    memory_.column_terms.resize(count);
+    for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = columns.term(from + k);
   }
 }
 
-void Block::pack_right(int64_t from, int64_t count) {
+// Packs a panel of rows.
+void Block::pack_rows(int64_t first, int64_t lines, int64_t count) {
+  const Factor& factor = product_.rows;
+  const int64_t next = std::min(height_, rows_ - first - lines);
+  const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
+                  lines, memory_.row_runs.data(), row_runs_, count, next};
+  kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_ + first);
+}
+
+// Packs all panels of interleaved rows.
+void Block::pack_interleaved(int64_t count) {
+  const Factor& factor = product_.rows;
+  Run* runs = memory_.row_runs.data();
+  const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
+                  runs, number, rows_};
+  kernels_.pack_panels[factor.type](part, height_, kernels_.step, kPanel * kernels_.step, left_,
+                                    row_norms_);
+}
+
+// Packs all panels of columns.
+void Block::pack_right(int64_t count) {
   const Factor& factor = product_.columns;
   const int64_t width = kernels_.columns;
   Run* runs = memory_.column_runs.data();
-  double* to = right_;
   if (factor.runs_along_terms) {
-    const int64_t number = factor.runs(true, from, count, runs);
-    for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
+    double* to = right_;
+    for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
       const int64_t lines = std::min(width, columns_ - j);
       const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
-                      lines, runs, number, count};
-      kernels_.pack_rows[factor.type](part, lines_, kRow, column_norms_ + j);
-      kernels_.transpose(lines_, lines, count, width, to);
+                      lines, runs, column_runs_, count};
+      kernels_.pack_rows[factor.type](part, left_, kRow, column_norms_ + j);
+      kernels_.transpose(left_, lines, count, width, to);
     }
     return;
   }
-  memory_.column_terms.resize(count);
-  for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = factor.term(from + k);
-  for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
-    const int64_t lines = std::min(width, columns_ - j);
-    const int64_t number = factor.runs(false, range_.first_column + j, lines, runs);
-    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
-    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(),
-                    count, runs, number, lines};
-    kernels_.pack_panel[factor.type](part, to, width, column_norms_ + j);
-  }
+  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
+                  runs, number, columns_};
+  kernels_.pack_panels[factor.type](part, width, width, kPanel * width, right_, column_norms_);
 }
 
 void Block::multiply(int64_t from, int64_t count) {
   const int64_t width = kernels_.columns;
-  for (int64_t j = 0; j < columns_; j += width) {
-    const int64_t vectors = columns_ - j > width / 2 ? 2 : 1;
-    for (int64_t i = 0; i < rows_; i += height_) {
-      const double* panel =
-          interleaved_ ? left_ + i / height_ * kTerms * kernels_.rows : left_ + i * kRow;
-      kernels_.multiply(interleaved_, std::min(height_, rows_ - i), vectors, count, panel,
-                        right_ + j * kTerms, sums_ + i * stride_ + j, stride_, from > 0);
-    }
+  if (interleaved_) pack_interleaved(count);
+  for (int64_t i = 0; i < rows_; i += height_) {
+    const int64_t lines = std::min(height_, rows_ - i);
+    if (!interleaved_) pack_rows(i, lines, count);
+    const double* panel = interleaved_ ? left_ + i / height_ * kPanel * kernels_.step : left_;
+    for (int64_t j = 0; j < columns_; j += width)
+      kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel,
+                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, from > 0);
   }
 }
 
@@ -258,8 +274,8 @@ void Block::compute() {
   if (terms == 0) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
   for (int64_t from = 0; from < terms; from += kTerms) {
     const int64_t count = std::min(kTerms, terms - from);
-    pack_left(from, count);
-    pack_right(from, count);
+    read_terms(from, count);
+    pack_right(count);
     multiply(from, count);
   }
   for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);

@@ -10,6 +10,8 @@ from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix, hard_terms
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def program(x):
     return (

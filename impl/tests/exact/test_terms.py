@@ -13,6 +13,8 @@ import pytest
 from impl._exact.sums import terms
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 #: How far the exponents of terms are apart, at most, half of it to each side.
 SPREADS = {"float16": (3, 7), "bfloat16": (8, 60), "float32": (12, 60), "float64": (40, 450)}
 

@@ -140,9 +140,7 @@ def test_sums_of_nothing():
     assert_same(run(lambda x: sums.reduce_sum(x, (1,)), x), np.zeros((3, 2), np.float32))
     assert run(lambda x: sums.reduce_sum(x, (0,)), x).shape == (0, 2)
     x = np.array([-0.0, 1e-40, 2], np.float32)
-    assert_same(
-        run(lambda x: sums.reduce_sum(x[:, None], (1,)), x), np.array([0, 0, 2], np.float32)
-    )
+    assert_same(run(lambda x: sums.reduce_sum(x[:, None], (1,)), x), np.array([0, 0, 2], np.float32))
     assert_same(run(lambda x: sums.reduce_sum(x, ()), x[2:]), x[2:])
 
 
@@ -231,9 +229,7 @@ def test_running_sums_of_terms_of_all_exponents(rng):
 def test_running_sums_of_nothing_and_of_one():
     assert run(lambda x: sums.cumsum(x, 1), np.zeros((3, 0), np.float32)).shape == (3, 0)
     x = np.array([[-0.0], [1e-40], [np.inf], [2]], np.float32)
-    assert_same(
-        run(lambda x: sums.cumsum(x, 1), x), np.array([[0], [0], [np.inf], [2]], np.float32)
-    )
+    assert_same(run(lambda x: sums.cumsum(x, 1), x), np.array([[0], [0], [np.inf], [2]], np.float32))
 
 
 @pytest.mark.parametrize("dtype", NARROW)

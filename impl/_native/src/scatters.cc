@@ -1,0 +1,381 @@
+// The calls of scatters: each destination is the exact sum of its own value and of its updates.
+//
+// A thread has the sums of a block of destinations as pairs of float64, and reads the updates once
+// for the block, so the memory of a call is a table for each thread. What the pairs lose is
+// measured: nothing, unless terms of a destination are more than 2**80 apart. Three ways follow one
+// another, each for the sums that the way before leaves in doubt:
+//
+//     pairs                 exact if no sum of the block lost a bit
+//     pairs and errors      a bound of what each sum lost decides nearly all results (Ziv 1991)
+//     accumulators          integers (Kulisch 2013)
+//
+// If updates have few destinations, each thread adds its own updates to a table of its own.
+
+#include "scatters.h"
+
+#include <atomic>
+#include <numeric>
+
+#include "scatters_sums.h"
+
+namespace samebits {
+namespace {
+
+namespace ffi = xla::ffi;
+
+// The fewest terms and destinations that pay for a second thread.
+constexpr int64_t kFewest = 50'000;
+// The destinations of a block, whose table is in a cache of the processor.
+constexpr int64_t kBlock = 1 << 16;
+// The accumulators of a block that are used at once.
+constexpr int64_t kAccumulators = 1 << 12;
+
+int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// Calls work(i) for each i below count, on this thread alone if the work is little.
+template <typename Work>
+void each_task(ffi::ThreadPool& pool, const Scatter& scatter, int64_t count, const Work& work) {
+  if (scatter.windows.terms() + scatter.size >= kFewest) return parallel(pool, count, work);
+  Ieee scope;
+  for (int64_t i = 0; i < count; ++i) work(i);
+}
+
+int64_t threads_for(ffi::ThreadPool& pool, const Scatter& scatter) {
+  const bool is_small = scatter.windows.terms() + scatter.size < kFewest;
+  return is_small ? 1 : std::max<int64_t>(1, pool.num_threads());
+}
+
+// The number of destinations of a block.
+int64_t block_size(const Scatter& scatter, int64_t threads) {
+  // Each block reads all indices, so blocks of short runs are as large as they may be.
+  const int64_t blocks = scatter.windows.run() >= 16 ? 4 * threads : threads;
+  const int64_t size = pieces(pieces(scatter.size, blocks), Workspace::kChunk) * Workspace::kChunk;
+  const int64_t most = std::min(kBlock, size);
+  const int64_t run = scatter.windows.run();
+  return run < most ? most / run * run : most;
+}
+
+// Rounds the sums of a block.
+class Rounding {
+ public:
+  Rounding(const Scatter& scatter, void* out) : scatter_(scatter), out_(static_cast<char*>(out)) {}
+
+  int64_t bytes() const { return bytes_of(scatter_.to); }
+
+  // Sums that lost nothing.
+  void exact(Block block, Workspace* workspace) const {
+    const ScatterKernels& kernels = scatter_kernels();
+    if (!is_sparse(scatter_)) {
+      kernels.round[scatter_.to](workspace->table(false), block.size(), at(block.low));
+      return;
+    }
+    each_span(block, workspace, [&](int64_t first, int64_t count, bool is_loaded) {
+      if (is_loaded) {
+        kernels.round[scatter_.to](workspace->table(false, first), count, at(block.low + first));
+      } else {
+        round_operand(block.low + first, count);
+      }
+    });
+  }
+
+  // Sums with bounds of what they lost.
+  void within_errors(Block block, Workspace* workspace) const {
+    const ScatterKernels& kernels = scatter_kernels();
+    load_rest(block, workspace);
+    const Table table = workspace->table(true);
+    if (!kernels.decide[scatter_.to](table, block.size(), at(block.low), workspace->marks()))
+      return;
+    std::vector<int64_t> positions;
+    for (int64_t i = 0; i < block.size(); ++i)
+      if (workspace->marks()[i]) positions.push_back(block.low + i);
+    settle(block, positions, workspace->list.get());
+  }
+
+  // The operand alone.
+  void round_operand(int64_t first, int64_t count) const {
+    scatter_kernels().round_operand[scatter_.to](scatter_.operand + first * bytes(), count,
+                                                 at(first));
+  }
+
+  // Calls work(first, count, is_loaded) for neighbouring chunks that are loaded, or that are not.
+  template <typename Work>
+  static void each_span(Block block, Workspace* workspace, const Work& work) {
+    const uint8_t* marks = workspace->marks();
+    const int64_t chunks = pieces(block.size(), Workspace::kChunk);
+    for (int64_t chunk = 0; chunk < chunks;) {
+      const int64_t first = chunk;
+      while (chunk < chunks && marks[chunk] == marks[first]) ++chunk;
+      const int64_t begin = first * Workspace::kChunk;
+      const int64_t end = std::min(chunk * Workspace::kChunk, block.size());
+      work(begin, end - begin, marks[first] != 0);
+    }
+  }
+
+  // Loads the chunks of a block that have no updates.
+  void load_rest(Block block, Workspace* workspace) const {
+    if (!is_sparse(scatter_)) return;
+    each_span(block, workspace, [&](int64_t first, int64_t count, bool is_loaded) {
+      if (is_loaded) return;
+      scatter_kernels().load[scatter_.to](scatter_.operand + (block.low + first) * bytes(), count,
+                                          workspace->table(true, first));
+    });
+  }
+
+ private:
+  char* at(int64_t position) const { return out_ + position * bytes(); }
+
+  void settle(Block block, const std::vector<int64_t>& positions, WindowList* list) const {
+    const int64_t count = static_cast<int64_t>(positions.size());
+    for (int64_t first = 0; first < count; first += kAccumulators) {
+      const int64_t some = std::min(kAccumulators, count - first);
+      std::vector<int64_t> digits(static_cast<size_t>(some * Accumulator::kDigits));
+      const int64_t* position = positions.data() + first;
+      add_exactly(scatter_, block, position, some, digits.data(), list);
+      for (int64_t i = 0; i < some; ++i) {
+        Accumulator sum;
+        std::memcpy(sum.digit, digits.data() + i * Accumulator::kDigits, sizeof sum.digit);
+        const double odd = sum.to_odd();
+        switch (scatter_.to) {
+          case kFloat32: store<Float32>(position[i], odd); break;
+          case kBFloat16: store<BFloat16>(position[i], odd); break;
+          default: store<Float16>(position[i], odd); break;
+        }
+      }
+    }
+  }
+  template <typename R>
+  void store(int64_t position, double value) const {
+    const typename R::Word word = R::narrow(value);
+    std::memcpy(at(position), &word, sizeof word);
+  }
+
+  const Scatter& scatter_;
+  char* out_;
+};
+
+// Updates of which no two have one destination.
+void scatter_once(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding,
+                  void* out) {
+  each_task(pool, scatter, pieces(scatter.size, kBlock), [&](int64_t task) {
+    const int64_t first = task * kBlock;
+    rounding.round_operand(first, std::min(kBlock, scatter.size - first));
+  });
+  const Windows& windows = scatter.windows;
+  const int64_t of_window = windows.runs() * windows.run();
+  const int64_t size = std::max<int64_t>(1, std::min(kPiece, kBlock / of_window));
+  each_task(pool, scatter, pieces(windows.count(), size), [&](int64_t task) {
+    const auto list = std::make_unique<WindowList>();
+    const int64_t first = task * size;
+    windows.list(first, std::min(first + size, windows.count()), 0, scatter.size, list.get());
+    windows.each_run(0, scatter.size, [&](int64_t to, int64_t from) {
+      scatter_kernels().add_once[scatter.to](scatter.operand, scatter.updates,
+                                             scatter.runs(*list, to, from, scatter.size), out);
+    });
+  });
+}
+
+// Whether the sums of all destinations are in one table, and each thread has one.
+bool has_few_destinations(const Scatter& scatter, int64_t threads) {
+  return scatter.size <= kBlock && scatter.windows.terms() >= 4 * scatter.size * threads;
+}
+
+// Adds parts of the updates on several threads. Returns whether no sum lost a bit; then the table
+// of the first workspace has the sums.
+bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads,
+               std::vector<std::unique_ptr<Workspace>>* parts) {
+  const int64_t size = scatter.size, count = scatter.windows.count();
+  const bool is_short = scatter.windows.run() < 8;
+  const int64_t copies = !is_short || size > 1024 ? 1 : size > 64 ? 4 : 8;
+  const int64_t number = std::min(threads, pieces(count, kPiece));
+  parts->resize(static_cast<size_t>(number));
+  std::atomic<bool> is_exact{true};
+  each_task(pool, scatter, number, [&](int64_t part) {
+    auto& workspace = (*parts)[static_cast<size_t>(part)];
+    workspace = std::make_unique<Workspace>(size * copies);
+    const int64_t first = count * part / number, last = count * (part + 1) / number;
+    if (add_all(scatter, first, last, copies, workspace.get()) > 0) is_exact = false;
+  });
+  if (!is_exact) return false;
+  Ieee scope;
+  const Table table = (*parts)[0]->table(false);
+  for (int64_t part = 1; part < number; ++part)
+    if (add_table((*parts)[static_cast<size_t>(part)]->table(false), size, table) > 0) return false;
+  Workspace operand(size);
+  scatter_kernels().load[scatter.to](scatter.operand, size, operand.table(false));
+  return !(add_table(operand.table(false), size, table) > 0);
+}
+
+// Calls work(block, workspace) for all blocks.
+template <typename Work>
+void each_block(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work) {
+  const int64_t size = block_size(scatter, threads_for(pool, scatter));
+  Workspaces workspaces(size);
+  each_task(pool, scatter, pieces(scatter.size, size), [&](int64_t task) {
+    std::unique_ptr<Workspace> workspace = workspaces.take();
+    work(Block{task * size, std::min(scatter.size, (task + 1) * size)}, workspace.get());
+    workspaces.give_back(std::move(workspace));
+  });
+}
+
+void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding) {
+  const int64_t threads = threads_for(pool, scatter);
+  const int64_t count = scatter.windows.count();
+  if (has_few_destinations(scatter, threads)) {
+    std::vector<std::unique_ptr<Workspace>> parts;
+    if (add_parts(pool, scatter, threads, &parts)) {
+      Ieee scope;
+      return rounding.exact({0, scatter.size}, parts[0].get());
+    }
+  }
+  each_block(pool, scatter, [&](Block block, Workspace* workspace) {
+    if (!(add_block(scatter, block, 0, count, false, workspace) > 0))
+      return rounding.exact(block, workspace);
+    add_block(scatter, block, 0, count, true, workspace);
+    rounding.within_errors(block, workspace);
+  });
+}
+
+Format checked_format(const ffi::AnyBuffer& buffer, ffi::Error* error) {
+  const Format format = format_of(buffer);
+  if (format == kFormats) *error = ffi::Error::InvalidArgument("samebits: dtype of a scatter");
+  return format;
+}
+
+using Numbers = ffi::Span<const int64_t>;
+
+// Calls work(scatter).
+template <typename Work>
+ffi::Error with_scatter(const ffi::AnyBuffer& operand, const ffi::AnyBuffer& indices,
+                        const ffi::AnyBuffer& updates, Numbers windows, Numbers batches,
+                        Numbers coordinates, int64_t run, bool clip, bool subtract,
+                        const Work& work) {
+  ffi::Error error;
+  const Format to = checked_format(operand, &error), from = checked_format(updates, &error);
+  Scatter scatter{{indices, windows, batches, coordinates, run, clip},
+                  static_cast<const char*>(operand.untyped_data()),
+                  static_cast<const char*>(updates.untyped_data()),
+                  to,
+                  from,
+                  static_cast<int64_t>(operand.element_count()),
+                  subtract};
+  if (!scatter.windows.has_integer())
+    return ffi::Error::InvalidArgument("samebits: dtype of indices");
+  if (error.success()) work(scatter);
+  return error;
+}
+
+ffi::Error nearest(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
+                   ffi::AnyBuffer updates, ffi::Result<ffi::AnyBuffer> out, Numbers windows,
+                   Numbers batches, Numbers coordinates, int64_t run, bool clip, bool subtract,
+                   bool unique) {
+  return with_scatter(operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
+                      [&](const Scatter& scatter) {
+                        const Rounding rounding(scatter, out->untyped_data());
+                        const bool is_once = unique || scatter.windows.depth() <= 1;
+                        if (is_once && scatter.to == scatter.from) {
+                          scatter_once(pool, scatter, rounding, out->untyped_data());
+                        } else {
+                          scatter_blocks(pool, scatter, rounding);
+                        }
+                      });
+}
+
+// The float64 nearest to each sum, and a bound of its error. The additions of the sums of `parts`
+// devices, in any order, err by of_chain(parts) of the sum of their magnitudes (Higham 2002,
+// section 4.2), of which each device has its own share in its bound. No bound is less than the
+// error by more than `is_decided` allows, since the bounds are added in float64 too.
+void bound_block(Block block, int64_t parts, Workspace* workspace, double* sums, double* errors) {
+  const Table table = workspace->table(true);
+  const double of_parts = parts > 1 ? of_chain(static_cast<double>(parts)) : 0;
+  for (int64_t i = 0; i < block.size(); ++i) {
+    double near = table.near[i];
+    const double rest = two_sum(&near, table.rest[i]);
+    const bool is_sum = is_finite(table.near[i]);
+    sums[block.low + i] = is_sum ? near : table.near[i];
+    const double error = __builtin_fabs(rest) + table.error[i] + of_parts * __builtin_fabs(near);
+    errors[block.low + i] = is_sum ? error : 0;
+  }
+}
+
+ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
+                  ffi::AnyBuffer updates, ffi::ResultBuffer<ffi::F64> sums,
+                  ffi::ResultBuffer<ffi::F64> errors, Numbers windows, Numbers batches,
+                  Numbers coordinates, int64_t run, bool clip, bool subtract, int64_t parts) {
+  return with_scatter(
+      operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
+      [&](const Scatter& scatter) {
+        const Rounding rounding(scatter, nullptr);
+        each_block(pool, scatter, [&](Block block, Workspace* workspace) {
+          add_block(scatter, block, 0, scatter.windows.count(), true, workspace);
+          rounding.load_rest(block, workspace);
+          bound_block(block, parts, workspace, sums->typed_data(), errors->typed_data());
+        });
+      });
+}
+
+ffi::Error digits(ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
+                  ffi::AnyBuffer updates, ffi::ResultBuffer<ffi::S64> out, Numbers windows,
+                  Numbers batches, Numbers coordinates, int64_t run, bool clip, bool subtract) {
+  return with_scatter(
+      operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
+      [&](const Scatter& scatter) {
+        Ieee scope;
+        const int64_t* position = positions.typed_data();
+        std::vector<int64_t> order;
+        for (int64_t i = 0; i < static_cast<int64_t>(positions.element_count()); ++i)
+          if (position[i] >= 0) order.push_back(i);
+        std::sort(order.begin(), order.end(),
+                  [&](int64_t a, int64_t b) { return position[a] < position[b]; });
+        std::vector<int64_t> sorted;
+        for (int64_t i : order)
+          if (sorted.empty() || sorted.back() != position[i]) sorted.push_back(position[i]);
+        std::vector<int64_t> sums(sorted.size() * Accumulator::kDigits);
+        const auto list = std::make_unique<WindowList>();
+        add_exactly(scatter, {0, scatter.size}, sorted.data(), static_cast<int64_t>(sorted.size()),
+                    sums.data(), list.get());
+        std::memset(out->untyped_data(), 0, out->size_bytes());
+        const int64_t* sum = sums.data();
+        for (size_t i = 0; i < order.size(); ++i) {
+          if (i > 0 && position[order[i]] != position[order[i - 1]]) sum += Accumulator::kDigits;
+          std::copy(sum, sum + Accumulator::kDigits,
+                    out->typed_data() + order[i] * Accumulator::kDigits);
+        }
+      });
+}
+
+}  // namespace
+}  // namespace samebits
+
+#define SAMEBITS_SCATTER_ATTRIBUTES          \
+  Attr<samebits::Numbers>("windows")         \
+      .Attr<samebits::Numbers>("batches")    \
+      .Attr<samebits::Numbers>("coordinates") \
+      .Attr<int64_t>("run")                  \
+      .Attr<bool>("clip")                    \
+      .Attr<bool>("subtract")
+
+SAMEBITS_CALL(samebits_scatter, samebits::nearest,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .SAMEBITS_SCATTER_ATTRIBUTES.Attr<bool>("unique"));
+SAMEBITS_CALL(samebits_scatter_bounds, samebits::bounds,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .SAMEBITS_SCATTER_ATTRIBUTES.Attr<int64_t>("parts"));
+SAMEBITS_CALL(samebits_scatter_digits, samebits::digits,
+              xla::ffi::Ffi::Bind()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .SAMEBITS_SCATTER_ATTRIBUTES);

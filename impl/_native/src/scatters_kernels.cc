@@ -1,0 +1,240 @@
+// The inner loops of scatters; see scatters.h and lanes.h.
+
+#include "scatters.h"
+
+#include <type_traits>
+
+#include "lanes.h"
+
+namespace samebits {
+namespace {
+
+template <typename I>
+SAMEBITS_INLINE int64_t index_of(I index, bool clip, int64_t last) {
+  if (std::is_same<I, uint64_t>::value && static_cast<uint64_t>(index) >> 63 != 0)
+    return clip ? last : INT64_MAX;
+  int64_t wide = static_cast<int64_t>(index);
+  if (!clip) return wide;
+  return wide < 0 ? 0 : wide > last ? last : wide;
+}
+
+template <typename I>
+int64_t select_indices(const void* indices, int64_t count, bool clip, int64_t last, int64_t low,
+                       int64_t high, int32_t* chosen) {
+  const I* index = static_cast<const I*>(indices);
+  const uint64_t range = static_cast<uint64_t>(high - low);
+  int64_t listed = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen[listed] = static_cast<int32_t>(i);
+    listed += static_cast<uint64_t>(index_of(index[i], clip, last)) - static_cast<uint64_t>(low) <
+              range;
+  }
+  return listed;
+}
+
+#if defined(__AVX512F__)
+// The indices of most programs, 16 at a time.
+template <>
+int64_t select_indices<int32_t>(const void* indices, int64_t count, bool clip, int64_t last,
+                                int64_t low, int64_t high, int32_t* chosen) {
+  const int32_t* index = static_cast<const int32_t*>(indices);
+  auto narrow = [](int64_t value) {
+    return static_cast<int32_t>(value > INT32_MAX ? INT32_MAX : value);
+  };
+  if (low > INT32_MAX) return 0;
+  const __m512i least = _mm512_set1_epi32(clip ? 0 : INT32_MIN);
+  const __m512i most = _mm512_set1_epi32(clip ? narrow(last) : INT32_MAX);
+  const __m512i begin = _mm512_set1_epi32(narrow(low));
+  const __m512i end = _mm512_set1_epi32(narrow(high - 1));
+  __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  int64_t listed = 0;
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 some =
+        count - i >= 16 ? 0xffff : static_cast<__mmask16>((1u << (count - i)) - 1);
+    __m512i value = _mm512_maskz_loadu_epi32(some, index + i);
+    value = _mm512_min_epi32(_mm512_max_epi32(value, least), most);
+    const __mmask16 is_in = _mm512_mask_cmple_epi32_mask(
+        _mm512_mask_cmpge_epi32_mask(some, value, begin), value, end);
+    // The list has room for 16 more than it needs.
+    _mm512_storeu_si512(chosen + listed, _mm512_maskz_compress_epi32(is_in, number));
+    listed += __builtin_popcount(is_in);
+    number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
+  }
+  return listed;
+}
+#endif
+
+template <typename I>
+void widen_indices(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
+                   bool clip, int64_t last, int64_t* wide) {
+  const I* index = static_cast<const I*>(indices);
+  for (int64_t i = 0; i < count; ++i)
+    wide[i] = index_of(index[chosen[i] * step], clip, last);
+}
+
+SAMEBITS_INLINE Doubles larger(Doubles a, Doubles b) {
+  // A NaN of b, which an infinity or a NaN among the terms makes, is passed over.
+  return b > a ? b : a;
+}
+
+// Adds a run to a table, vector by vector.
+template <bool kHasError, typename T>
+SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Words sign,
+                             Doubles* lost) {
+  auto add = [&](Floats floats, double* near, double* rest, double* error) {
+    Doubles term = __builtin_convertvector(
+        reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) ^ sign), Doubles);
+    Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
+    Doubles lost_here = magnitude(two_sum(&low, two_sum(&high, term)));
+    store_as(high, near);
+    store_as(low, rest);
+    if (kHasError) store_as(load_as<Doubles>(error) + lost_here, error);
+    *lost = larger(*lost, lost_here);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= length; i += kLanes)
+    add(load_floats(from + i), at.near + i, at.rest + i, kHasError ? at.error + i : nullptr);
+  if (i == length) return;
+  // The last elements, in a vector beside the table.
+  T terms[kLanes] = {};
+  double near[kLanes] = {}, rest[kLanes] = {}, error[kLanes] = {};
+  const int64_t some = length - i;
+  for (int64_t k = 0; k < some; ++k) {
+    terms[k] = from[i + k];
+    near[k] = at.near[i + k];
+    rest[k] = at.rest[i + k];
+    if (kHasError) error[k] = at.error[i + k];
+  }
+  add(load_floats(terms), near, rest, error);
+  for (int64_t k = 0; k < some; ++k) {
+    at.near[i + k] = near[k];
+    at.rest[i + k] = rest[k];
+    if (kHasError) at.error[i + k] = error[k];
+  }
+}
+
+// Runs of a few elements, one at a time.
+template <bool kHasError, typename T>
+SAMEBITS_INLINE double add_short(const T* updates, const Runs& runs, const Table& table) {
+  const double sign = runs.subtract ? -1 : 1;
+  double lost = 0;
+  auto add = [&](int64_t to, int64_t from) {
+    double near = table.near[to], rest = table.rest[to];
+    double lost_here =
+        __builtin_fabs(two_sum(&rest, two_sum(&near, sign * widen(updates[from]))));
+    table.near[to] = near;
+    table.rest[to] = rest;
+    if (kHasError) table.error[to] += lost_here;
+    lost = lost_here > lost ? lost_here : lost;
+  };
+  for (int64_t i = 0; i < runs.count; ++i) {
+    const int64_t to = runs.target[i] + runs.to, from = runs.source[i] + runs.from;
+    for (int64_t k = 0; k < runs.length; ++k)
+      if (static_cast<uint64_t>(to + k) < static_cast<uint64_t>(runs.size)) add(to + k, from + k);
+  }
+  return lost;
+}
+
+// Calls work(destination, element of the updates, length) for each run, cut to the block.
+template <typename Work>
+SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
+  for (int64_t i = 0; i < runs.count; ++i) {
+    const int64_t to = runs.target[i] + runs.to;
+    const int64_t begin = to < 0 ? -to : 0;
+    const int64_t end = runs.size - to < runs.length ? runs.size - to : runs.length;
+    if (begin < end) work(to + begin, runs.source[i] + runs.from + begin, end - begin);
+  }
+}
+
+template <bool kHasError, typename T>
+double add_runs(const void* updates, const Runs& runs, const Table& table) {
+  const T* from = static_cast<const T*>(updates);
+  if (runs.length < kLanes) return add_short<kHasError>(from, runs, table);
+  Flushing scope;
+  const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
+  Doubles lost{};
+  each_run(runs, [&](int64_t to, int64_t first, int64_t length) {
+    const Table at = {table.near + to, table.rest + to, kHasError ? table.error + to : nullptr};
+    add_run<kHasError>(from + first, length, at, sign, &lost);
+  });
+  double greatest = 0;
+  for (int lane = 0; lane < kLanes; ++lane)
+    greatest = lost[lane] > greatest ? lost[lane] : greatest;
+  return greatest;
+}
+
+// A sum of two terms of at most 24 bits is rounded as it should be if 53 bits round it first
+// (Figueroa 1995, "When is double rounding innocuous?").
+template <typename T, typename R>
+void add_once(const void* operand, const void* updates, const Runs& runs, void* out) {
+  const T* initial = static_cast<const T*>(operand);
+  const T* added = static_cast<const T*>(updates);
+  auto* words = static_cast<typename R::Word*>(out);
+  const double sign = runs.subtract ? -1 : 1;
+  each_run(runs, [&](int64_t to, int64_t from, int64_t length) {
+    for (int64_t k = 0; k < length; ++k)
+      words[to + k] = R::narrow(widen(initial[to + k]) + sign * widen(added[from + k]));
+  });
+}
+
+template <typename T>
+void load_operand(const void* operand, int64_t count, const Table& table) {
+  const T* from = static_cast<const T*>(operand);
+  for (int64_t i = 0; i < count; ++i) table.near[i] = widen(from[i]);
+  std::memset(table.rest, 0, static_cast<size_t>(count) * sizeof(double));
+  if (table.error != nullptr)
+    std::memset(table.error, 0, static_cast<size_t>(count) * sizeof(double));
+}
+
+template <typename T, typename R>
+void round_operand(const void* operand, int64_t count, void* out) {
+  const T* from = static_cast<const T*>(operand);
+  auto* words = static_cast<typename R::Word*>(out);
+  for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(widen(from[i]));
+}
+
+// near + rest, rounded to odd. A sum that is not finite is `near`: TwoSum makes NaN of an infinity.
+SAMEBITS_INLINE double odd_sum(const Table& table, int64_t i) {
+  double near = table.near[i];
+  double rest = two_sum(&near, table.rest[i]);
+  return is_finite(table.near[i]) ? to_odd(near, rest) : table.near[i];
+}
+
+template <typename R>
+void round_sums(const Table& table, int64_t count, void* out) {
+  auto* words = static_cast<typename R::Word*>(out);
+  for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(odd_sum(table, i));
+}
+
+template <typename R>
+bool decide_sums(const Table& table, int64_t count, void* out, uint8_t* in_doubt) {
+  auto* words = static_cast<typename R::Word*>(out);
+  int any = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bool is_sure = is_decided<R>(odd_sum(table, i), table.error[i], &words[i]);
+    in_doubt[i] = !is_sure;
+    any |= !is_sure;
+  }
+  return any != 0;
+}
+
+}  // namespace
+
+SAMEBITS_TABLE(ScatterKernels, scatter_kernels) = {
+    {select_indices<int8_t>, select_indices<int16_t>, select_indices<int32_t>,
+     select_indices<int64_t>, select_indices<uint8_t>, select_indices<uint16_t>,
+     select_indices<uint32_t>, select_indices<uint64_t>},
+    {widen_indices<int8_t>, widen_indices<int16_t>, widen_indices<int32_t>,
+     widen_indices<int64_t>, widen_indices<uint8_t>, widen_indices<uint16_t>,
+     widen_indices<uint32_t>, widen_indices<uint64_t>},
+    {add_runs<false, float>, add_runs<false, bfloat16>, add_runs<false, float16>},
+    {add_runs<true, float>, add_runs<true, bfloat16>, add_runs<true, float16>},
+    {add_once<float, Float32>, add_once<bfloat16, BFloat16>, add_once<float16, Float16>},
+    {load_operand<float>, load_operand<bfloat16>, load_operand<float16>},
+    {round_operand<float, Float32>, round_operand<bfloat16, BFloat16>,
+     round_operand<float16, Float16>},
+    {round_sums<Float32>, round_sums<BFloat16>, round_sums<Float16>},
+    {decide_sums<Float32>, decide_sums<BFloat16>, decide_sums<Float16>},
+};
+
+}  // namespace samebits

@@ -1,0 +1,187 @@
+// Sums of scatters: see scatters_sums.h.
+
+#include "scatters_sums.h"
+
+namespace samebits {
+namespace {
+
+// An accumulator takes 2**30 terms before it must carry.
+constexpr int64_t kCarryAfter = 1 << 29;
+
+// Destinations at positions, which are found by their places in a table of buckets.
+class Places {
+ public:
+  Places(Block block, const int64_t* positions, int64_t count)
+      : block_(block), positions_(positions), count_(count) {
+    while (block.size() >> shift_ > std::max<int64_t>(64, 4 * count)) ++shift_;
+    const int64_t buckets = (block.size() >> shift_) + 1;
+    first_.resize(static_cast<size_t>(buckets));
+    int64_t at = 0;
+    for (int64_t bucket = 0; bucket < buckets; ++bucket) {
+      while (at < count && positions[at] < block.low + (bucket << shift_)) ++at;
+      first_[static_cast<size_t>(bucket)] = at;
+    }
+  }
+
+  // Calls work(number, position) for each position in [low, high).
+  template <typename Work>
+  void each(int64_t low, int64_t high, const Work& work) const {
+    low = std::max(low, block_.low);
+    high = std::min(high, block_.high);
+    if (low >= high) return;
+    int64_t at = first_[static_cast<size_t>((low - block_.low) >> shift_)];
+    while (at < count_ && positions_[at] < low) ++at;
+    for (; at < count_ && positions_[at] < high; ++at) work(at, positions_[at]);
+  }
+
+ private:
+  Block block_;
+  const int64_t* positions_;
+  int64_t count_;
+  int shift_ = 0;
+  std::vector<int64_t> first_;
+};
+
+template <typename T>
+double element(const char* array, int64_t at) {
+  return widen(reinterpret_cast<const T*>(array)[at]);
+}
+double element(const char* array, Format format, int64_t at) {
+  switch (format) {
+    case kFloat32: return element<float>(array, at);
+    case kBFloat16: return element<bfloat16>(array, at);
+    default: return element<float16>(array, at);
+  }
+}
+
+void add_finite(double term, Accumulator* sum) {
+  if (is_finite(term)) sum->add(term);
+}
+
+void load(const Scatter& scatter, int64_t first, int64_t count, const Table& table) {
+  scatter_kernels().load[scatter.to](scatter.operand + first * bytes_of(scatter.to), count, table);
+}
+
+// Loads the chunks of a block that runs have destinations in, and marks them.
+void load_chunks(const Scatter& scatter, Block block, const Runs& runs, bool with_error,
+                 Workspace* workspace) {
+  for (int64_t i = 0; i < runs.count; ++i) {
+    const int64_t begin = std::max<int64_t>(runs.target[i] + runs.to, 0);
+    const int64_t end = std::min(runs.target[i] + runs.to + runs.length, runs.size);
+    if (begin >= end) continue;
+    for (int64_t chunk = begin / Workspace::kChunk; chunk <= (end - 1) / Workspace::kChunk;
+         ++chunk) {
+      if (workspace->marks()[chunk]) continue;
+      workspace->marks()[chunk] = 1;
+      const int64_t first = chunk * Workspace::kChunk;
+      load(scatter, block.low + first, std::min(Workspace::kChunk, block.size() - first),
+           workspace->table(with_error, first));
+    }
+  }
+}
+
+// Calls work(list of windows) for pieces of windows [first, last) that may touch a block.
+template <typename Work>
+void each_piece(const Windows& windows, Block block, int64_t first, int64_t last, WindowList* list,
+                const Work& work) {
+  for (; first < last; first += kPiece) {
+    windows.list(first, std::min(first + kPiece, last), block.low, block.high, list);
+    if (list->count > 0) work(*list);
+  }
+}
+
+}  // namespace
+
+double add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
+                 Workspace* workspace) {
+  const Table table = workspace->table(with_error);
+  const ScatterKernels& kernels = scatter_kernels();
+  const AddRuns add = (with_error ? kernels.add_with_error : kernels.add)[scatter.from];
+  const bool in_chunks = is_sparse(scatter);
+  if (in_chunks) {
+    std::memset(workspace->marks(), 0,
+                static_cast<size_t>((block.size() - 1) / Workspace::kChunk + 1));
+  } else {
+    load(scatter, block.low, block.size(), table);
+  }
+  double lost = 0;
+  each_piece(scatter.windows, block, first, last, workspace->list.get(), [&](WindowList& list) {
+    scatter.windows.each_run(block.low, block.high, [&](int64_t to, int64_t from) {
+      const Runs runs = scatter.runs(list, to - block.low, from, block.size());
+      if (in_chunks) load_chunks(scatter, block, runs, with_error, workspace);
+      lost = std::max(lost, add(scatter.updates, runs, table));
+    });
+  });
+  return lost;
+}
+
+double add_all(const Scatter& scatter, int64_t first, int64_t last, int64_t copies,
+               Workspace* workspace) {
+  const Table table = workspace->table(false);
+  const size_t bytes = static_cast<size_t>(copies * scatter.size) * sizeof(double);
+  std::memset(table.near, 0, bytes);
+  std::memset(table.rest, 0, bytes);
+  const AddRuns add = scatter_kernels().add[scatter.from];
+  double lost = 0;
+  const Block all = {0, scatter.size};
+  each_piece(scatter.windows, all, first, last, workspace->list.get(), [&](WindowList& list) {
+    // All windows that are listed are within the operand.
+    for (int64_t i = 0; copies > 1 && i < list.count; ++i)
+      list.target[i] += i % copies * scatter.size;
+    scatter.windows.each_run(0, scatter.size, [&](int64_t to, int64_t from) {
+      const Runs runs = scatter.runs(list, to, from, copies * scatter.size);
+      lost = std::max(lost, add(scatter.updates, runs, table));
+    });
+  });
+  for (int64_t copy = 1; copy < copies; ++copy) {
+    const Table other = workspace->table(false, copy * scatter.size);
+    lost = std::max(lost, add_table(other, scatter.size, table));
+  }
+  return lost;
+}
+
+double add_table(const Table& from, int64_t size, const Table& to) {
+  double lost = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const double error = two_sum(&to.near[i], from.near[i]);
+    const double first = __builtin_fabs(two_sum(&to.rest[i], error));
+    const double second = __builtin_fabs(two_sum(&to.rest[i], from.rest[i]));
+    lost = first > lost ? first : lost;
+    lost = second > lost ? second : lost;
+  }
+  return lost;
+}
+
+void add_exactly(const Scatter& scatter, Block block, const int64_t* positions, int64_t count,
+                 int64_t* digits, WindowList* list) {
+  const Places places(block, positions, count);
+  // An accumulator is its digits.
+  static_assert(sizeof(Accumulator) == Accumulator::kDigits * sizeof(int64_t), "digits alone");
+  auto* sums = reinterpret_cast<Accumulator*>(digits);
+  std::fill(sums, sums + count, Accumulator());
+  for (int64_t i = 0; i < count; ++i)
+    add_finite(element(scatter.operand, scatter.to, positions[i]), &sums[i]);
+  const double sign = scatter.subtract ? -1 : 1;
+  const int64_t run = scatter.windows.run();
+  int64_t windows = 0;
+  auto carry = [&] {
+    for (int64_t i = 0; i < count; ++i) sums[i].carry();
+    windows = 0;
+  };
+  each_piece(scatter.windows, block, 0, scatter.windows.count(), list, [&](WindowList& piece) {
+    windows += piece.count;
+    if (windows > kCarryAfter) carry();
+    scatter.windows.each_run(block.low, block.high, [&](int64_t to, int64_t from) {
+      for (int64_t i = 0; i < piece.count; ++i) {
+        const int64_t first = piece.target[i] + to;
+        places.each(first, first + run, [&](int64_t number, int64_t position) {
+          const int64_t at = piece.source[i] + from + (position - first);
+          add_finite(sign * element(scatter.updates, scatter.from, at), &sums[number]);
+        });
+      }
+    });
+  });
+  carry();
+}
+
+}  // namespace samebits

@@ -14,7 +14,7 @@ a weight and of the update that its source names.
 ======================  =========================================================================
 Module                  Lowerings
 ======================  =========================================================================
-``_exact``              sums of floats in the order ``exact``, on every platform
+``_exact``              sums of floats in the order ``nearest``, on every platform
 ``_extreme``            minimum and maximum, as integers, in which no order shows
 ``_ordered``            products in the panel order, on a GPU or any other device (``_chains``)
 ``_cpu``                products in the panel order on a CPU; weighted updates in source order

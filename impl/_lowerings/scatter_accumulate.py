@@ -322,7 +322,7 @@ def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) ->
         keys = flat_offsets(operand, indices)
     initial = operand.reshape(-1, *shape)
     replicas = Replicas.of(keys, initial.shape[0], width=width)
-    return replicas.scatter(initial, updates.reshape(-1, *shape), "add").reshape(operand.shape)
+    return replicas.add(initial, updates.reshape(-1, *shape)).reshape(operand.shape)
 
 
 def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:

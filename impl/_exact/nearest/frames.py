@@ -89,8 +89,12 @@ class Words(NamedTuple):
         more_b, more_c = arithmetic.two_sum(more_b, more_c)
         is_tail = lax.lt(lax.abs(more_b), lax.full_like(b, _TAIL))
         more_b, more_c = lax.select(is_tail, zero, more_b), lax.select(is_tail, more_b, more_c)
-        pairs = ((more_a, a), (more_b, b), (more_c, c))
-        return Words(*(lax.select(is_open, *pair) for pair in pairs), frame)
+        return Words(
+            lax.select(is_open, more_a, a),
+            lax.select(is_open, more_b, b),
+            lax.select(is_open, more_c, c),
+            frame,
+        )
 
     def rounded(self, dtype: jax.typing.DTypeLike) -> jax.Array:
         """Returns the sums, rounded once; a subnormal one is 0."""

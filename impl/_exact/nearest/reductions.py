@@ -33,5 +33,7 @@ def reduced(
 
 def _initial(step: Callable[[Any, Any], jax.Array], dtype: Any) -> Any:
     """Returns the integer that changes no other one in a step."""
+    if step is lax.bitwise_or:
+        return np.array(0, dtype)
     ends = jnp.iinfo(dtype)
-    return np.array({lax.max: ends.min, lax.min: ends.max}.get(step, 0), dtype)
+    return np.array(ends.min if step is lax.max else ends.max, dtype)

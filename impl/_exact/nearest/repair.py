@@ -80,7 +80,8 @@ def repaired(
         # Without the fences, XLA would compute the words once more for the masks.
         out = fence(out)
         masks = fence(_masks(out))
-        count = min(count, masks.size) if isinstance(masks.size, int) else count
+        groups: Any = masks.size
+        count = min(count, groups) if isinstance(groups, int) else count
         out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (out, masks))
     return lax.bitcast_convert_type(out, dtype)
 

@@ -42,11 +42,7 @@ def added(
     shape = () if width == 1 else (width,)
     rows, updates = (each.reshape(-1, *shape) for each in (operand, updates))
     replicas = Replicas.of(keys, rows.shape[0], width=width, unique=unique)
-
-    def add(rows: jax.Array, updates: jax.Array) -> jax.Array:
-        return replicas.scatter(rows, updates, "add")
-
-    how = Addition(add, 2 if unique else n + 1)
+    how = Addition(replicas.add, 2 if unique else n + 1)
     return how.rounded(operand.dtype, rows, updates).reshape(operand.shape)
 
 

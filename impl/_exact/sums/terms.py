@@ -12,10 +12,11 @@ a branch, so XLA fuses it::
     of 2**-15            0, 1, 0, 0                    sum 1
     of 2**-63            0, 0, -2**-40, 0              sum 1 - 2**-40
 
-Three terms, as most derivatives have, need no parts: by TwoSum (Knuth, *The Art of Computer
-Programming* 2, section 4.2.2) their sum is that of two float64, of which the smaller is rounded to
-odd (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819). More than ``MOST`` terms, and float64,
-are one axis of an array, along which ``reduction`` adds.
+Three terms, as most derivatives have, need no parts. TwoSum (Knuth, *The Art of Computer
+Programming* 2, section 4.2.2) adds two of them, and then the third one, each time with an error.
+The sum of the errors is rounded to odd before it is added (Boldo and Melquiond 2008,
+doi:10.1109/TC.2007.70819). More than ``MOST`` terms, and float64, are one axis of an array, along
+which ``reduction`` adds.
 """
 
 from __future__ import annotations

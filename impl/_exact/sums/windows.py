@@ -93,8 +93,8 @@ def reduce_window_sum(
 def _sums_of_neighbours(parts: jax.Array, axis: int, size: int, apart: int) -> jax.Array:
     """Returns the sum of each element along an axis and of the ``size - 1`` ones after it.
 
-    Sums of 2, 4, 8, ... neighbours are sums of two such sums, and those of ``size`` neighbours take
-    one for each bit of ``size``.
+    A sum of 2, 4, 8, ... neighbours adds two sums of half as many, and a sum of ``size`` neighbours
+    adds one of these for each bit of ``size``.
 
     Args:
         parts: float64, of at least one such sum.

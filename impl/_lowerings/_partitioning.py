@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import string
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -33,7 +32,7 @@ from jax.interpreters import mlir
 
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, partitions, shardings
-from impl._core.jax_internals.shardings import Tiling
+from impl._core.jax_internals.shardings import Tiling, finest
 from impl._version import __version__
 
 #: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
@@ -212,8 +211,8 @@ def _partitioned(
 
     def tilings(shapes: Any, outs: Any) -> tuple[Any, Any]:
         arrays = zip((*shapes, *jax.tree.leaves(outs)), (*operands, *results), strict=True)
-        finest = _finest([Tiling.of(array, names) for array, names in arrays])
-        along = [finest.along(names) for names in (*operands, *results)]
+        cut = finest([Tiling.of(array, names) for array, names in arrays])
+        along = [cut.along(names) for names in (*operands, *results)]
         return tuple(along[: len(operands)]), along[len(operands) :]
 
     def partition(mesh: Any, shapes: Any, outs: Any) -> Any:
@@ -251,15 +250,3 @@ def _partitioned(
 def _factors(position: int, names: Names) -> list[str]:
     """Returns the names of axes for the rule of Shardy, in which a gathered axis has a name too."""
     return [name or f"gathered_{position}_{axis}" for axis, name in enumerate(names)]
-
-
-def _finest(tilings: Sequence[Tiling | None]) -> Tiling:
-    """Returns the tiling that cuts free axes into the most tiles."""
-    finest, most_tiles = Tiling.replicated(), 0
-    for tiling in tilings:
-        if tiling is not None:
-            pairs = zip(tiling.names, tiling.tiles, strict=True)
-            tiles = math.prod(count for name, count in pairs if name is not None)
-            if tiles > most_tiles:
-                finest, most_tiles = tiling, tiles
-    return finest

@@ -1,14 +1,13 @@
 """What the operations of the engine ``native`` share.
 
-On one device an operation is one call, which rounds its results. Over several devices, each adds
-its own terms, and they add their sums exactly::
+On one device an operation is one call, which rounds its results (``Operation.nearest``). A device
+that holds a part of the terms of a sum adds them exactly to the terms of the other devices
+(``impl._native.devices``), and a program that XLA partitions has a rule of sharding
+(``impl._native.partitioned``). All of it follows from the names of axes. For a product::
 
-    bounds      each device: an approximate sum and a bound of its error, float64
-    psum        of both, over the devices
-    decide      rounds the results that the bound decides, and lists the positions of the others
-    digits      each device: its exact sums at these positions, as integers
-    psum        of the integers, which is exact
-    finish      rounds them
+    operands    ("m", "k") and ("k", "n")      result      ("m", "n")
+    "m" is cut over devices                    each device has rows of the result
+    "k" is cut over devices                    each device has terms of each sum
 """
 
 from __future__ import annotations
@@ -52,34 +51,54 @@ def longs(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 class Operation(abc.ABC):
-    """Sums of terms that operands have: a product, a reduction, a scatter.
+    """An operation that the engine has as one call.
 
-    The methods take operands of any sizes that fit together, such as those of one device.
+    A subclass is a frozen dataclass: JAX keeps programs by it, and its ``repr`` is a part of the
+    key of JAX's cache on disk. The methods take operands of any sizes that fit together, such as
+    those of one device.
 
     Attributes:
-        operands: The names of the axes of each operand. An axis whose name no result has is summed.
+        operands: The names of the axes of each operand.
         result: The names of the axes of the result.
-        once: The numbers of operands whose elements are terms themselves, and not of every device.
     """
 
     operands: tuple[Names, ...]
     result: Names
-    once: tuple[int, ...] = ()
 
     @abc.abstractmethod
     def nearest(self, *operands: jax.Array) -> jax.Array:
         """Returns the results, rounded once."""
 
-    @abc.abstractmethod
-    def bounds(self, *operands: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns approximate results and bounds of their errors, float64.
 
-        An infinity or a NaN of a result is that of the exact one.
+class Summing(Operation):
+    """An operation whose terms several devices may share: a product, a reduction, a scatter.
+
+    An axis of operands whose name the result does not have is summed.
+
+    Attributes:
+        dtype: The dtype of the results.
+        once: The numbers of the operands that are terms themselves. Devices that share a sum have
+            the same such operand, and one of them adds it.
+    """
+
+    dtype: Any
+    once: tuple[int, ...] = ()
+
+    @abc.abstractmethod
+    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
+        """Returns approximate sums and bounds of their errors, float64.
+
+        An infinity or a NaN of a sum is the one of the exact sum.
+
+        Args:
+            *operands: The operands.
+            parts: The number of devices whose sums and bounds are added, in any order. The sum of
+                the bounds then bounds the error of this addition too.
         """
 
     @abc.abstractmethod
     def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
-        """Returns the exact results at positions, as digits.
+        """Returns the exact sums at positions, as digits.
 
         Args:
             positions: Positions in the flat result, int64, shape [n]; -1 for none.
@@ -89,7 +108,8 @@ class Operation(abc.ABC):
             int64, shape [n, DIGITS]; zeros for the position -1.
         """
 
-
-def computed(operation: Operation, operands: Sequence[jax.Array]) -> jax.Array:
-    """Returns the results of an operation, for the devices that the program is traced for."""
-    return operation.nearest(*operands)
+    @property
+    def summed(self) -> frozenset[str]:
+        """The names of the axes along which devices may share sums."""
+        names = {name for number, each in enumerate(self.operands) for name in each}
+        return frozenset(name for name in names if name is not None) - {*self.result}

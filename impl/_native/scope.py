@@ -1,7 +1,7 @@
 """Whether a function is traced for the engine ``native``.
 
 The functions of ``impl._exact`` that this engine has too carry ``or_native``. Inside of
-``with_calls`` they return the engine's call, and elsewhere their own equations::
+``within`` they return the engine's call, and elsewhere their own equations::
 
     @or_native(sums.reduce_sum)
     def reduce_sum(x, axes, ...):     # the equations of the engine float64
@@ -9,6 +9,7 @@ The functions of ``impl._exact`` that this engine has too carry ``or_native``. I
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,19 +20,27 @@ import jax
 #: part of the key of every trace.
 _devices = jax.make_user_context(0)
 
+#: The primitives that call C++: JAX's own, and the one that ``partitioned`` binds.
+_CALLS = frozenset({"ffi_call", "samebits_native_call"})
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def with_calls(function: Callable[..., Any], devices: int = 1) -> Callable[..., Any]:
-    """Returns a function of arrays whose sums and products are calls of the engine.
+def within(devices: int = 1) -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope in which sums and products are traced as calls of the engine.
 
     Args:
-        function: Takes arrays.
-        devices: The number of devices that XLA may partition it over.
+        devices: The number of devices that XLA may partition the program over; 0 for no calls.
     """
+    scope: contextlib.AbstractContextManager[Any] = _devices(devices)
+    return scope
+
+
+def with_calls(function: Callable[..., Any], devices: int = 1) -> Callable[..., Any]:
+    """Returns a function of arrays that is traced in such a scope (``within``)."""
 
     def run(*args: Any) -> Any:
-        with _devices(devices):
+        with within(devices):
             return function(*args)
 
     return run
@@ -41,6 +50,11 @@ def devices() -> int:
     """Returns the number of devices that XLA may partition over; 0 outside of the engine."""
     number: int = _devices.value
     return number
+
+
+def has_calls(jaxpr: Any) -> bool:
+    """Returns whether a closed jaxpr has a call of the engine."""
+    return any(equation.primitive.name in _CALLS for equation in jaxpr.jaxpr.eqns)
 
 
 def or_native(native: Callable[..., Any]) -> Callable[[_Function], _Function]:

@@ -150,14 +150,14 @@ def _computed(
         record = record.simpler(context.avals_in[0].shape, params) or record
     target = Target.of(context)
     function = _function(record, record.compute, {**params, **record.keywords(target)})
-    rule = engines.lower_fun(context, function, multiple_results=record.has_several_results)
+    rule = engines.Lowered(context, function, multiple_results=record.has_several_results)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
         within = lowering.natively(context)
         if record.names_mesh_axes:
             return rule(within, *operands)
         with shardings.no_mesh():
             within = shardings.without_shardings(within)
-            if target.flushes or record.is_inlined:
+            if target.flushes or record.is_inlined or rule.is_call(within):
                 return rule(within, *operands)
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
             return lowering.called(within, f"portable_{record.name}", rule, *operands)
@@ -168,7 +168,7 @@ def _of_complex(
 ) -> Any:
     """Lowers an operation on complex numbers."""
     function = _function(record, record.of_complex, params)
-    rule = engines.lower_fun(context, function, multiple_results=False)
+    rule = engines.Lowered(context, function, multiple_results=False)
     with arithmetic.wide(), shardings.no_mesh():
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 

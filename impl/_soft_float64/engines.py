@@ -17,22 +17,23 @@ from typing import Any
 import jax
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import lowering
-from impl._native import scope
+from impl._core import jax_internals
+from impl._core.jax_internals import lowering, shardings
+from impl._mode import emulation
+from impl._native import library, scope
 from impl._soft_float64 import interpreter
 from spec.engines import engine_of, of_several
 
 #: The engine that a scope asks for; None for the one of the device. It is part of the key of jit.
 _asked = jax.make_user_context(None)
 
-#: The engine that changes nothing.
-_DEFAULT = "float64"
+#: The engine that changes nothing, and the engine of C++ for a CPU.
+_DEFAULT, _NATIVE = "float64", "native"
 #: The form of a function of arrays, by the engine.
 _FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     _DEFAULT: lambda function: function,
     "int8": interpreter.with_int8_products,
     "integers": interpreter.without_float64,
-    "native": scope.with_calls,
 }
 
 
@@ -48,46 +49,76 @@ def of(context: Any) -> str:
     A program for several platforms has the last of their engines in the order of the spec, which
     runs on all of them.
     """
-    return of_program(lowering.platforms(context), lowering.assigned(context))
+    is_exported = jax_internals.exports(context)
+    return of_program(
+        lowering.platforms(context), lowering.assigned(context), is_exported=is_exported
+    )
 
 
-def of_program(platforms: Sequence[str], devices: Sequence[Any] = ()) -> str:
+def of_program(
+    platforms: Sequence[str], devices: Sequence[Any] = (), *, is_exported: bool = False
+) -> str:
     """Returns the engine of a program that this thread lowers now.
 
     Args:
         platforms: The platforms that it is lowered for.
         devices: The devices that it is lowered for, if they are known. A GPU that is not known is
             one that this process has, or else one whose float64 is fast.
+        is_exported: Whether the program is for ``jax.export``, which leaves it without calls of
+            C++: another machine may run it.
     """
+    is_of_cpu = tuple(platforms) == ("cpu",) and not is_exported and emulation.current() is None
+    has_calls = is_of_cpu and library.is_available()
     if _asked.value is not None:
-        return str(_asked.value)
+        asked = str(_asked.value)
+        return _DEFAULT if asked == _NATIVE and not has_calls else asked
+    if has_calls:
+        return _NATIVE
+    if is_of_cpu:
+        library.warn_if_missing()
     capability, kind = lowering.gpu(devices) if "cuda" in platforms else (None, None)
     return of_several(
         frozenset(engine_of(each, capability=capability, kind=kind) for each in platforms)
     )
 
 
-def lower_fun(
-    context: Any, function: Callable[..., Any], *, multiple_results: bool
-) -> Callable[..., Any]:
-    """Returns the lowering rule of a function of arrays, in the form of the engine.
+class Lowered:
+    """The lowering rule of a function of arrays, in the form of the engine.
 
     Args:
         context: The context of the rule that lowers it.
         function: Takes arrays.
         multiple_results: Whether it returns a sequence of arrays.
     """
-    engine = of(context)
-    rule = mlir.lower_fun(_FORMS[engine](function), multiple_results=multiple_results)
-    if engine == _DEFAULT:
-        return rule
 
-    def lower(context: Any, *operands: Any) -> Any:
+    def __init__(
+        self, context: Any, function: Callable[..., Any], *, multiple_results: bool
+    ) -> None:
+        self._engine = of(context)
+        self._function = formed(context, function)
+        self._rule = mlir.lower_fun(self._function, multiple_results=multiple_results)
+        self._equations: Any = None
+
+    def __call__(self, context: Any, *operands: Any) -> Any:
+        if self._engine == _DEFAULT:
+            return self._rule(context, *operands)
         # A sum of gathered parts has a type that varies over devices, where a psum has not.
         with lowering.without_varying_types(context) as own:
-            return rule(own, *operands)
+            if self._engine == _NATIVE:
+                return lowering.lower_equations(own, self._traced(own), *operands)
+            return self._rule(own, *operands)
 
-    return lower
+    def is_call(self, context: Any) -> bool:
+        """Returns whether the function is a call of C++, which XLA neither fuses nor repeats."""
+        if self._engine != _NATIVE:
+            return False
+        with lowering.without_varying_types(context) as own:
+            return scope.has_calls(self._traced(own))
+
+    def _traced(self, context: Any) -> Any:
+        if self._equations is None:
+            self._equations = jax.make_jaxpr(self._function)(*context.avals_in)
+        return self._equations
 
 
 def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +128,14 @@ def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         context: The context of the rule that lowers it.
         function: Takes arrays.
     """
-    return _FORMS[of(context)](function)
+    engine = of(context)
+    if engine == _NATIVE and shardings.is_partly_local(context):
+        # XLA's rules of sharding do not say there which devices share a sum.
+        engine = _DEFAULT
+    if engine == _NATIVE:
+        is_local = shardings.is_local(context)
+        return scope.with_calls(function, 1 if is_local else shardings.devices_of(context))
+    return _FORMS[engine](function)
 
 
 def has_float64(context: Any) -> bool:

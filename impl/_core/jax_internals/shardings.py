@@ -51,6 +51,12 @@ def is_local(context: Any) -> bool:
     return hasattr(axes, "mesh") and set(axes.manual_axes) == set(axes.mesh.axis_names)
 
 
+def is_partly_local(context: Any) -> bool:
+    """Returns whether a lowering rule is called inside a ``shard_map`` over some axes of a mesh."""
+    axes = context.module_context.axis_context
+    return bool(getattr(axes, "manual_axes", ())) and not is_local(context)
+
+
 def devices_of(context: Any) -> int:
     """Returns the number of devices over which XLA partitions the program of a lowering rule."""
     axes = context.module_context.axis_context
@@ -69,9 +75,7 @@ def check_partitioner(context: Any) -> None:
     Raises:
         NotImplementedError: Shardy is off inside such a ``shard_map``.
     """
-    axes = context.module_context.axis_context
-    is_inside = bool(getattr(axes, "manual_axes", False))
-    if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+    if is_partly_local(context) and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
         raise NotImplementedError(
             "inside a shard_map over some axes of a mesh, deterministic operations need the "
             "partitioner Shardy; set jax_use_shardy_partitioner to True"
@@ -279,8 +283,7 @@ class Tiling:
         if not self.tiles:
             return _Sharding(self.of_xla)
         kind = type(self.of_xla.to_proto().type)
-        grid = np.asarray(self.of_xla.tile_assignment_devices())
-        grid = grid.reshape(self.of_xla.tile_assignment_dimensions())
+        grid = self._grid()
         rank = len(self.tiles)
         kinds = enumerate(self.of_xla.subgroup_types())
         manual = [rank + position for position, of in kinds if of == kind.MANUAL]
@@ -292,3 +295,44 @@ class Tiling:
         kinds_of_rest = [kind.MANUAL] * len(manual) + [kind.REPLICATED]
         grid = grid.reshape(*tiles, *rest, -1)
         return _Sharding(type(self.of_xla).subgroup_with_device_ordering(grid, kinds_of_rest))
+
+    def groups_along(self, names: frozenset[str]) -> tuple[tuple[int, ...], ...] | None:
+        """Returns the numbers of the devices that differ only in tiles along some axes.
+
+        Args:
+            names: The names of the axes.
+
+        Returns:
+            A group for each choice of the other tiles; None if no such axis is cut.
+        """
+        along = [d for d, name in enumerate(self.names[: len(self.tiles)]) if name in names]
+        size = math.prod(self.tiles[d] for d in along)
+        if size == 1:
+            return None
+        grid = np.moveaxis(self._grid(), along, range(len(along)))
+        return tuple(tuple(map(int, group)) for group in grid.reshape(size, -1).T)
+
+    def numbers_along(self, name: str) -> tuple[int, ...]:
+        """Returns the number of the tile that each device has along an axis that is cut."""
+        grid = self._grid()
+        axis = self.names.index(name)
+        numbers = np.empty(grid.size, np.int64)
+        numbers[grid] = np.arange(grid.shape[axis]).reshape([-1] + [1] * (grid.ndim - axis - 1))
+        return tuple(map(int, numbers))
+
+    def _grid(self) -> Any:
+        """Returns the numbers of the devices, by their tiles."""
+        devices = np.asarray(self.of_xla.tile_assignment_devices())
+        return devices.reshape(self.of_xla.tile_assignment_dimensions())
+
+
+def finest(tilings: Sequence[Tiling | None]) -> Tiling:
+    """Returns the tiling that cuts free axes into the most tiles."""
+    cut, most_tiles = Tiling.replicated(), 0
+    for tiling in tilings:
+        if tiling is not None:
+            pairs = zip(tiling.names, tiling.tiles, strict=True)
+            tiles = math.prod(count for name, count in pairs if name is not None)
+            if tiles > most_tiles:
+                cut, most_tiles = tiling, tiles
+    return cut

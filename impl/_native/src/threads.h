@@ -73,7 +73,7 @@ void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
       }
     }
   };
-  for (int64_t i = 0; i < helpers; ++i) pool.Schedule(take);
+  for (int64_t i = 0; i < helpers; ++i) pool.Schedule([take] { take(); });
   take();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->ended.wait(lock, [&] { return shared->done.load() == count; });

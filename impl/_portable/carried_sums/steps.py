@@ -287,7 +287,7 @@ def _words_of(shape: Sequence[int], words: int) -> Any:
 
 def _lower(context: Any, *operands: Any, step: str, options: Options, batched: Any) -> Any:
     names = dict(options).get("axis_names", ())
-    rule = engines.lower_fun(context, _function(step, options, batched), multiple_results=True)
+    rule = engines.Lowered(context, _function(step, options, batched), multiple_results=True)
     kept = arithmetic.are_kept_on(engines.platforms(context))
     with (
         arithmetic.wide(),

@@ -52,7 +52,7 @@ def _lower_whole(
         result: jax.Array = fence(function(*operands))
         return result
 
-    rule = engines.lower_fun(context, run, multiple_results=False)
+    rule = engines.Lowered(context, run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
     with (
         arithmetic.wide(),

@@ -1,4 +1,7 @@
-"""Sums of wide rows by kernels, against the oracle in integers."""
+"""Sums of wide rows by kernels, against the oracle in integers.
+
+Tests: impl._exact.sums.measures.
+"""
 
 import functools
 
@@ -10,7 +13,7 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic
-from impl._exact.sums import measured_scatter, measures, scatter, scatter_sorted
+from impl._exact.sums import scatter, scatter_rows, scatter_sorted
 from impl._kernels import _sorted_rows, scatter_accumulate_rows
 from impl._kernels.launch import Launch
 from impl._lowerings import scatter_accumulate_exact
@@ -91,12 +94,8 @@ def test_results_in_doubt_are_computed_exactly(rng, monkeypatch, dtype, part):
     for module in (_sorted_rows, scatter_accumulate_rows):
         monkeypatch.setattr(module, "PART", part)
     calls = []
-    resolved = measured_scatter.resolved
-    monkeypatch.setattr(
-        measured_scatter, "resolved", lambda *args: calls.append(args) or resolved(*args)
-    )
-    # float16 has sums that 53 bits do not hold.
-    monkeypatch.setattr(measures, "_FLOAT16", 0)
+    added = scatter_rows.added
+    monkeypatch.setattr(scatter_rows, "added", lambda *args: calls.append(args) or added(*args))
     updates = hard_matrix(rng, N, dtype)
     operand = np.zeros((SIZE, updates.shape[1]), updates.dtype)
     operand[4] = updates[0]

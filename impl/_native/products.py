@@ -1,0 +1,334 @@
+"""Products of matrices and convolutions of the engine ``native``.
+
+A call reads both operands in place, whatever their dimension numbers, and writes the result in
+place. Its attributes have a size and the strides of the arrays for each axis::
+
+    lhs f32[2, 5, 7], rhs f32[2, 9, 7], contracting 2 with 2, batch 0 with 0
+    batch     2, 35, 63, 45    size, strides of lhs, rhs and the result
+    lines     5, 7, 9          size, strides of lhs and the result
+    columns   9, 7, 1          size, strides of rhs and the result
+    terms     7, 1, 1          size, strides of both operands
+
+A convolution has a window for each spatial dimension too. Padding and dilation are not made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._native.call import computed
+from impl._native.operation import DIGITS, DTYPES, Names, Summing, longs, strides, takes
+
+#: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
+DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+#: The most spatial dimensions of a convolution: ``kEdges`` of ``src/products.h``.
+_MOST_SPATIAL = 4
+
+_Attributes = dict[str, Any]
+
+
+def dot_general(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    *,
+    dimension_numbers: DimensionNumbers,
+    precision: Any = None,
+    preferred_element_type: jax.typing.DTypeLike | None = None,
+    axis_names: Sequence[Any] = (),
+    is_partitioned: bool = False,
+) -> jax.Array | None:
+    """Returns a product as ``impl._exact.products.dot_general.dot_general`` does.
+
+    Returns:
+        None if the engine has no call for the dtypes or the sizes.
+    """
+    del precision, is_partitioned
+    factors = _factors(lhs, rhs, preferred_element_type)
+    if factors is None:
+        return None
+    lhs, rhs, dtype = factors
+    product = Product.of(lhs.ndim, rhs.ndim, dimension_numbers, dtype)
+    return computed(product, (lhs, rhs), axis_names)
+
+
+def conv_general_dilated(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    *,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: lax.ConvDimensionNumbers,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: jax.typing.DTypeLike | None = None,
+    axis_names: Sequence[Any] = (),
+    by_products: bool = False,
+    is_partitioned: bool = False,
+) -> jax.Array | None:
+    """Returns a convolution as ``impl._exact.products.convolution.conv_general_dilated`` does.
+
+    Returns:
+        None if the engine has no call for the dtypes or the sizes.
+    """
+    del precision, by_products, is_partitioned
+    factors = _factors(lhs, rhs, preferred_element_type)
+    if factors is None or lhs.ndim - 2 > _MOST_SPATIAL:
+        return None
+    lhs, rhs, dtype = factors
+    spatial = (1,) * (lhs.ndim - 2)
+    numbers = dimension_numbers
+    operation = Convolution(
+        (tuple(numbers.lhs_spec), tuple(numbers.rhs_spec), tuple(numbers.out_spec)),
+        tuple(window_strides),
+        tuple((low, high) for low, high in padding),
+        tuple(lhs_dilation or spatial),
+        tuple(rhs_dilation or spatial),
+        (feature_group_count, batch_group_count),
+        dtype,
+    )
+    return computed(operation, (lhs, rhs), axis_names)
+
+
+def _factors(
+    lhs: jax.Array, rhs: jax.Array, preferred: Any
+) -> tuple[jax.Array, jax.Array, np.dtype[Any]] | None:
+    """Returns operands of dtypes that the engine takes, and the dtype of the result."""
+    if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
+        return None
+    common = jnp.promote_types(lhs.dtype, rhs.dtype)
+    dtype = jnp.dtype(common if preferred is None else preferred)
+    found = [_factor(value, common) for value in (lhs, rhs)]
+    if not takes(found, dtype):
+        return None
+    return found[0], found[1], dtype
+
+
+def _factor(value: jax.Array, common: Any) -> jax.Array:
+    """Returns a factor in a dtype of the engine, if one holds its values.
+
+    JAX rounds an integer of more than 16 bits to the dtype of the other factor.
+    """
+    dtype = value.dtype
+    if dtype in DTYPES:
+        return value
+    if jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize > 2:
+        return lax.convert_element_type(value, common)
+    is_short = jnp.issubdtype(dtype, jnp.integer) or dtype == np.bool_ or dtype.itemsize == 1
+    return lax.convert_element_type(value, np.float32) if is_short else value
+
+
+class _Factors(Summing):
+    """Sums of products, whose calls take the attributes of ``_attributes``."""
+
+    dtype: np.dtype[Any]
+
+    def _attributes(
+        self, lhs: Sequence[int], rhs: Sequence[int]
+    ) -> tuple[tuple[int, ...], _Attributes]:
+        """Returns the shape of the result and the attributes of a call."""
+        raise NotImplementedError
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        """Returns the results, rounded once."""
+        shape, attributes = self._attributes(*(value.shape for value in operands))
+        call = jax.ffi.ffi_call("samebits_product", jax.ShapeDtypeStruct(shape, self.dtype))
+        result: jax.Array = call(*operands, **attributes)
+        return result
+
+    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
+        """Returns approximate results and bounds of their errors, float64.
+
+        Args:
+            *operands: The operands.
+            parts: The number of devices whose results are added afterwards, in any order. The sum
+                of all bounds bounds the error of that sum.
+        """
+        shape, attributes = self._attributes(*(value.shape for value in operands))
+        wide = jax.ShapeDtypeStruct(shape, np.float64)
+        call = jax.ffi.ffi_call("samebits_product_bounds", (wide, wide))
+        sums, errors = call(*operands, **attributes, parts=np.int64(parts))
+        return sums, errors
+
+    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
+        """Returns the exact results at positions, as digits."""
+        _, attributes = self._attributes(*(value.shape for value in operands))
+        wide = jax.ShapeDtypeStruct((positions.shape[0], DIGITS), np.int64)
+        call = jax.ffi.ffi_call("samebits_product_digits", wide)
+        result: jax.Array = call(positions, *operands, **attributes)
+        return result
+
+
+@dataclasses.dataclass(frozen=True)
+class Product(_Factors):
+    """A product of arrays.
+
+    Attributes:
+        numbers: The dimension numbers of ``jax.lax``.
+        operands: The names of the axes of both operands.
+        result: The names of the axes of the result.
+        dtype: The dtype of the result.
+    """
+
+    numbers: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    operands: tuple[Names, ...]
+    result: Names
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(
+        cls, lhs_ndim: int, rhs_ndim: int, numbers: DimensionNumbers, dtype: np.dtype[Any]
+    ) -> Product:
+        """Returns a product of arrays with a number of dimensions."""
+        (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
+        lhs = {d: f"term{i}" for i, d in enumerate(lhs_sum)}
+        rhs = {d: f"term{i}" for i, d in enumerate(rhs_sum)}
+        lhs.update({d: f"batch{i}" for i, d in enumerate(lhs_batch)})
+        rhs.update({d: f"batch{i}" for i, d in enumerate(rhs_batch)})
+        lines = [d for d in range(lhs_ndim) if d not in lhs]
+        columns = [d for d in range(rhs_ndim) if d not in rhs]
+        lhs.update({d: f"line{i}" for i, d in enumerate(lines)})
+        rhs.update({d: f"column{i}" for i, d in enumerate(columns)})
+        names = [lhs[d] for d in (*lhs_batch, *lines)]
+        return cls(
+            ((tuple(lhs_sum), tuple(rhs_sum)), (tuple(lhs_batch), tuple(rhs_batch))),
+            (
+                tuple(lhs[d] for d in range(lhs_ndim)),
+                tuple(rhs[d] for d in range(rhs_ndim)),
+            ),
+            (*names, *(rhs[d] for d in columns)),
+            dtype,
+        )
+
+    def _attributes(
+        self, lhs: Sequence[int], rhs: Sequence[int]
+    ) -> tuple[tuple[int, ...], _Attributes]:
+        (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = self.numbers
+        lines = [d for d in range(len(lhs)) if d not in {*lhs_sum, *lhs_batch}]
+        columns = [d for d in range(len(rhs)) if d not in {*rhs_sum, *rhs_batch}]
+        shape = (*(lhs[d] for d in (*lhs_batch, *lines)), *(rhs[d] for d in columns))
+        of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
+        of_lines, of_columns = of_result[len(lhs_batch) :], of_result[len(lhs_batch) + len(lines) :]
+        batch = zip(lhs_batch, rhs_batch, of_result, strict=False)
+        return shape, {
+            "batch": longs([x for i, j, k in batch for x in (lhs[i], of_lhs[i], of_rhs[j], k)]),
+            "lines": longs(
+                [x for d, k in zip(lines, of_lines, strict=False) for x in (lhs[d], of_lhs[d], k)]
+            ),
+            "columns": longs(
+                [
+                    x
+                    for d, k in zip(columns, of_columns, strict=True)
+                    for x in (rhs[d], of_rhs[d], k)
+                ]
+            ),
+            "terms": longs(
+                [
+                    x
+                    for i, j in zip(lhs_sum, rhs_sum, strict=True)
+                    for x in (lhs[i], of_lhs[i], of_rhs[j])
+                ]
+            ),
+            "window": longs([]),
+            "is_convolution": False,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolution(_Factors):
+    """A convolution.
+
+    Attributes:
+        specs: The dimensions of the image, the kernel and the result, as ``jax.lax`` has them.
+        window_strides: As in ``jax.lax``.
+        padding: As in ``jax.lax``.
+        lhs_dilation: As in ``jax.lax``.
+        rhs_dilation: As in ``jax.lax``.
+        groups: The number of feature groups, and of batch groups.
+        dtype: The dtype of the result.
+    """
+
+    specs: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    window_strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    lhs_dilation: tuple[int, ...]
+    rhs_dilation: tuple[int, ...]
+    groups: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        """The names of the axes of the image and the kernel: groups and windows need them whole."""
+        (image, channel, *_), (feature, of_kernel, *_), _ = self.specs
+        names = {"image": image, "channel": channel}, {"feature": feature, "channel": of_kernel}
+        return tuple(self._named(each, len(self.specs[0])) for each in names)
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        """The names of the axes of the result."""
+        image, feature = self.specs[2][:2]
+        return self._named({"image": image, "feature": feature}, len(self.specs[0]))
+
+    def _named(self, axes: dict[str, int], ndim: int) -> Names:
+        features, batches = self.groups
+        has = {"image": batches == 1, "channel": self.groups == (1, 1)}
+        has["feature"] = has["channel"]
+        names: list[str | None] = [None] * ndim
+        for name, axis in axes.items():
+            names[axis] = name if has[name] else None
+        return tuple(names)
+
+    def _attributes(
+        self, lhs: Sequence[int], rhs: Sequence[int]
+    ) -> tuple[tuple[int, ...], _Attributes]:
+        (image, channel, *spatial), (feature, of_kernel, *taps), out = self.specs
+        number, batches = max(self.groups), self.groups[1]
+        images, features, channels = lhs[image] // batches, rhs[feature] // number, rhs[of_kernel]
+        moves = list(
+            zip(
+                self.window_strides, self.padding, self.lhs_dilation, self.rhs_dilation, strict=True
+            )
+        )
+        sizes = [
+            _positions(lhs[d], rhs[t], *move)
+            for d, t, move in zip(spatial, taps, moves, strict=True)
+        ]
+        shape = [0] * len(lhs)
+        for d, size in zip(out, (images, rhs[feature], *sizes), strict=True):
+            shape[d] = size
+        of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
+        groups = of_lhs[image] * images if batches > 1 else of_lhs[channel] * channels
+        window = [
+            (lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o], move[0], move[1][0])
+            + move[2:]
+            for d, t, o, move in zip(spatial, taps, out[2:], moves, strict=True)
+        ]
+        of_feature = of_result[out[1]]
+        return tuple(shape), {
+            "batch": longs([number, groups, of_rhs[feature] * features, of_feature * features]),
+            "lines": longs([images, of_lhs[image], of_result[out[0]]]),
+            "columns": longs([features, of_rhs[feature], of_feature]),
+            "terms": longs([channels, of_lhs[channel], of_rhs[of_kernel]]),
+            "window": longs([x for each in window for x in each]),
+            "is_convolution": True,
+        }
+
+
+def _positions(
+    size: int, taps: int, stride: int, padding: tuple[int, int], dilation: int, of_kernel: int
+) -> int:
+    """Returns the number of positions of a window in one spatial dimension."""
+    spread = (size - 1) * dilation + 1 if size else 0
+    reach = (taps - 1) * of_kernel + 1 if taps else 0
+    inside = spread + sum(padding) - reach
+    return inside // stride + 1 if inside >= 0 else 0

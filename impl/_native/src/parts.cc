@@ -1,0 +1,76 @@
+// The call that adds a few arrays element by element: the parts of a derivative.
+
+#include <algorithm>
+
+#include "expansion.h"
+#include "running.h"
+#include "threads.h"
+
+namespace samebits {
+namespace {
+
+namespace ffi = xla::ffi;
+
+constexpr int64_t kFewestTerms = 50'000;
+constexpr size_t kMostParts = 256;
+
+template <typename T>
+void add_exactly(const void* const* parts, int64_t count, int64_t at, void* out) {
+  using R = typename FormatOf<T>::Result;
+  Expansion sum;
+  for (int64_t part = 0; part < count; ++part)
+    sum.add(widen(static_cast<const T*>(parts[part])[at]));
+  static_cast<typename R::Word*>(out)[at] = R::narrow(sum.to_odd());
+}
+
+ffi::Error add_parts(ffi::ThreadPool pool, ffi::RemainingArgs terms,
+                     ffi::Result<ffi::AnyBuffer> result) {
+  const Format format = format_of(*result);
+  const int64_t count = static_cast<int64_t>(terms.size());
+  if (format == kFormats || terms.size() > kMostParts || count == 0)
+    return ffi::Error::InvalidArgument("samebits: no such sum of parts is compiled");
+  const int64_t size = static_cast<int64_t>(result->element_count());
+  const void* parts[kMostParts];
+  for (int64_t part = 0; part < count; ++part) {
+    auto term = terms.get<ffi::AnyBuffer>(part);
+    if (!term.has_value() || format_of(*term) != format ||
+        static_cast<int64_t>(term->element_count()) != size)
+      return ffi::Error::InvalidArgument("samebits: parts of different shapes or types");
+    parts[part] = term->untyped_data();
+  }
+  void* out = result->untyped_data();
+  const AddParts add = parts_kernels().add[format];
+  const int64_t tiles = (size + kTile - 1) / kTile;
+  const int64_t threads =
+      count * size < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
+  const int64_t tasks = threads == 1 ? 1 : std::min(tiles, 8 * threads);
+  parallel(pool, tasks, [&](int64_t task) {
+    uint8_t in_doubt[kTile];
+    for (int64_t tile = tiles * task / tasks; tile < tiles * (task + 1) / tasks; ++tile) {
+      const int64_t first = tile * kTile, last = std::min(size, first + kTile);
+      bool has_doubts;
+      {
+        Flushing scope;
+        has_doubts = add(parts, count, first, last, out, in_doubt);
+      }
+      for (int64_t i = first; has_doubts && i < last; ++i) {
+        if (!in_doubt[i - first]) continue;
+        switch (format) {
+          case kFloat32: add_exactly<float>(parts, count, i, out); break;
+          case kBFloat16: add_exactly<bfloat16>(parts, count, i, out); break;
+          default: add_exactly<float16>(parts, count, i, out); break;
+        }
+      }
+    }
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace samebits
+
+SAMEBITS_CALL(samebits_parts, samebits::add_parts,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .RemainingArgs()
+                  .Ret<xla::ffi::AnyBuffer>());

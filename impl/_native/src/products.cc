@@ -1,0 +1,276 @@
+// Products of matrices and convolutions: the exact sum of the products of two factors' terms,
+// rounded once, as calls of XLA.
+//
+// A tile of results is added in float64 (products_kernels.cc), where each term is exact. If no term
+// goes through more than n roundings, the error of a sum is at most n u / (1 - n u) times the sum of
+// magnitudes, which is at most the product of the norms of both lines (Cauchy and Schwarz). Where
+// both ends of that interval round alike, the element is decided, and elsewhere it is added again
+// (products_block.cc).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "numbers.h"
+#include "products_block.h"
+#include "threads.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace samebits {
+namespace {
+
+namespace ffi = xla::ffi;
+using Longs = ffi::Span<const int64_t>;
+
+// The least work of a task, in multiplications and additions: some 30 microseconds.
+constexpr int64_t kTask = 1 << 19;
+
+int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// The division of the products into blocks.
+struct Division {
+  struct Each {
+    int64_t rows, columns;  // of a block
+    int64_t row_blocks, column_blocks, first_block;
+  };
+  std::vector<Each> of;
+  int64_t blocks = 0;
+  int64_t blocks_of_task = 1;
+
+  Division(const std::vector<LineProduct>& products, int64_t threads);
+  BlockRange range(const std::vector<LineProduct>& products, int64_t block, size_t* product) const;
+};
+
+double work_of(const LineProduct& product, int64_t rows, int64_t columns) {
+  const double m = static_cast<double>(rows), n = static_cast<double>(columns);
+  // Packing an element costs as much as some 16 multiplications, and so does rounding.
+  return (m * n + 16 * (m + n)) * static_cast<double>(product.terms) + 16 * m * n + 2000;
+}
+
+Division::Division(const std::vector<LineProduct>& products, int64_t threads) {
+  const ProductKernels& kernels = product_kernels();
+  const int64_t tasks = threads <= 1 ? 1 : 4 * threads;
+  double most = 0;
+  for (const LineProduct& product : products) {
+    Each each{kMostRows, kMostColumns, 0, 0, blocks};
+    auto divide = [&] {
+      each.row_blocks = parts_of(product.row_count, each.rows);
+      each.column_blocks = parts_of(product.column_count, each.columns);
+      return product.batches * each.row_blocks * each.column_blocks;
+    };
+    int64_t number = divide();
+    const int64_t wanted = parts_of(tasks, static_cast<int64_t>(products.size()));
+    while (number < wanted) {
+      // Halves the longer side, which keeps the packing of panels cheap.
+      const int64_t rows = std::min(each.rows, product.row_count);
+      const int64_t columns = std::min(each.columns, product.column_count);
+      if (work_of(product, rows, columns) < 2.0 * kTask) break;
+      const bool halves_rows = rows > columns && rows > 2 * kernels.rows;
+      if (!halves_rows && columns <= 2 * kernels.columns) break;
+      int64_t& side = halves_rows ? each.rows : each.columns;
+      const int64_t tile = halves_rows ? kernels.rows : kernels.columns;
+      side = parts_of(parts_of(halves_rows ? rows : columns, 2), tile) * tile;
+      number = divide();
+    }
+    // Blocks of equal sizes.
+    auto equal = [](int64_t count, int64_t size, int64_t tile) {
+      const int64_t number = std::max<int64_t>(1, parts_of(count, size));
+      return std::max(tile, parts_of(parts_of(count, number), tile) * tile);
+    };
+    each.rows = equal(product.row_count, each.rows, kernels.rows);
+    each.columns = equal(product.column_count, each.columns, kernels.columns);
+    blocks += divide();
+    of.push_back(each);
+    most = std::max(most, work_of(product, std::min(each.rows, product.row_count),
+                                  std::min(each.columns, product.column_count)));
+  }
+  if (most < kTask) blocks_of_task = static_cast<int64_t>(kTask / std::max(most, 1.0)) + 1;
+}
+
+BlockRange Division::range(const std::vector<LineProduct>& products, int64_t block,
+                           size_t* product) const {
+  size_t index = of.size() - 1;
+  while (of[index].first_block > block) --index;
+  const Each& each = of[index];
+  const LineProduct& chosen = products[index];
+  *product = index;
+  const int64_t at = block - each.first_block;
+  const int64_t column = at % each.column_blocks;
+  const int64_t row = at / each.column_blocks % each.row_blocks;
+  BlockRange range{};
+  range.batch = at / each.column_blocks / each.row_blocks;
+  range.first_row = row * each.rows;
+  range.rows = std::min(each.rows, chosen.row_count - range.first_row);
+  range.first_column = column * each.columns;
+  range.columns = std::min(each.columns, chosen.column_count - range.first_column);
+  return range;
+}
+
+void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
+             const Output& output) {
+  std::vector<LineProduct> some;
+  for (const LineProduct& product : products)
+    if (product.batches * product.row_count * product.column_count > 0) some.push_back(product);
+  if (some.empty()) return;
+  const Division division(some, static_cast<int64_t>(pool.num_threads()));
+  const int64_t each = division.blocks_of_task;
+  parallel(pool, parts_of(division.blocks, each), [&](int64_t task) {
+    const int64_t end = std::min(division.blocks, (task + 1) * each);
+    for (int64_t block = task * each; block < end; ++block) {
+      size_t product;
+      const BlockRange range = division.range(some, block, &product);
+      compute_block(some[product], range, output);
+    }
+  });
+}
+
+// Makes the results of kernels with a NaN or an infinity NaN: a library may or may not multiply a
+// kernel by the zeros of a padding.
+void fill_special(const Attributes& attributes, Operand kernel, int64_t kernel_size,
+                  const Output& output) {
+  if (product_kernels().are_finite[kernel.type](kernel.data, kernel_size)) return;
+  const KernelLines lines = kernel_lines(attributes, kernel);
+  for (int64_t batch = 0; batch < lines.batches; ++batch) {
+    const Place start = lines.batch.line(batch);
+    for (int64_t line = 0; line < lines.columns; ++line) {
+      if (is_finite_line(lines.kernel, start.offset, line)) continue;
+      const int64_t first = start.result + lines.kernel.line(line).result;
+      for (int64_t i = 0; i < lines.results; ++i) {
+        const int64_t at = first + lines.result.line(i).result;
+        if (output.words == nullptr) {
+          output.sums[at] = std::numeric_limits<double>::quiet_NaN();
+          output.bounds[at] = 0;
+        } else if (output.type == kFloat32) {
+          static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
+        } else {
+          static_cast<uint16_t*>(output.words)[at] = output.type == kBFloat16 ? 0x7fc0u : 0x7e00u;
+        }
+      }
+    }
+  }
+}
+
+bool type_of(ffi::DataType dtype, Type* type) {
+  switch (dtype) {
+    case ffi::DataType::F32: *type = kFloat32; return true;
+    case ffi::DataType::BF16: *type = kBFloat16; return true;
+    case ffi::DataType::F16: *type = kFloat16; return true;
+    default: return false;
+  }
+}
+
+ffi::Error unknown_dtype() {
+  return ffi::Error::InvalidArgument("samebits takes float32, bfloat16 and float16");
+}
+
+Attributes attributes_of(Longs batch, Longs lines, Longs columns, Longs terms, Longs window,
+                         bool is_convolution) {
+  auto copy = [](Longs span) { return std::vector<int64_t>(span.begin(), span.end()); };
+  return {copy(batch), copy(lines), copy(columns), copy(terms), copy(window), is_convolution};
+}
+
+ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
+               const Attributes& attributes, const Output& output) {
+  Operand left{lhs.untyped_data(), kFloat32}, right{rhs.untyped_data(), kFloat32};
+  if (!type_of(lhs.element_type(), &left.type) || !type_of(rhs.element_type(), &right.type))
+    return unknown_dtype();
+  compute(pool, plan(attributes, left, right), output);
+  if (attributes.is_convolution)
+    fill_special(attributes, right, static_cast<int64_t>(rhs.element_count()), output);
+  return ffi::Error::Success();
+}
+
+ffi::Error product(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
+                   ffi::Result<ffi::AnyBuffer> result, Longs batch, Longs lines, Longs columns,
+                   Longs terms, Longs window, bool is_convolution) {
+  Output output;
+  output.words = result->untyped_data();
+  if (!type_of(result->element_type(), &output.type)) return unknown_dtype();
+  return run(pool, lhs, rhs,
+             attributes_of(batch, lines, columns, terms, window, is_convolution), output);
+}
+
+ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
+                  ffi::Result<ffi::AnyBuffer> sums, ffi::Result<ffi::AnyBuffer> errors,
+                  Longs batch, Longs lines, Longs columns, Longs terms, Longs window,
+                  bool is_convolution, int64_t parts) {
+  if (sums->element_type() != ffi::DataType::F64 || errors->element_type() != ffi::DataType::F64)
+    return ffi::Error::InvalidArgument("bounds are float64");
+  Output output;
+  output.sums = static_cast<double*>(sums->untyped_data());
+  output.bounds = static_cast<double*>(errors->untyped_data());
+  output.parts = parts;
+  return run(pool, lhs, rhs,
+             attributes_of(batch, lines, columns, terms, window, is_convolution), output);
+}
+
+ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer lhs,
+                  ffi::AnyBuffer rhs, ffi::Result<ffi::AnyBuffer> result, Longs batch, Longs lines,
+                  Longs columns, Longs terms, Longs window, bool is_convolution) {
+  Operand left{lhs.untyped_data(), kFloat32}, right{rhs.untyped_data(), kFloat32};
+  if (!type_of(lhs.element_type(), &left.type) || !type_of(rhs.element_type(), &right.type))
+    return unknown_dtype();
+  if (positions.element_type() != ffi::DataType::S64 ||
+      result->element_type() != ffi::DataType::S64)
+    return ffi::Error::InvalidArgument("positions and digits are int64");
+  const Attributes attributes =
+      attributes_of(batch, lines, columns, terms, window, is_convolution);
+  const std::vector<LineProduct> products = plan(attributes, left, right);
+  const int64_t* at = static_cast<const int64_t*>(positions.untyped_data());
+  int64_t* to = static_cast<int64_t*>(result->untyped_data());
+  const int64_t count = static_cast<int64_t>(positions.element_count());
+  constexpr int64_t kEach = 16;
+  parallel(pool, parts_of(count, kEach), [&](int64_t task) {
+    for (int64_t i = task * kEach; i < std::min(count, (task + 1) * kEach); ++i) {
+      int64_t* digit = to + i * Accumulator::kDigits;
+      std::fill(digit, digit + Accumulator::kDigits, 0);
+      ResultIndex index;
+      for (const LineProduct& each : products)
+        if (at[i] >= 0 && find(each, at[i], &index)) {
+          exact_digits(each, index.batch, index.row, index.column, digit);
+          break;
+        }
+    }
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace samebits
+
+// XLA finds the calls by their names.
+#pragma GCC visibility push(default)
+
+#define SAMEBITS_PRODUCT_ATTRIBUTES    \
+  Attr<samebits::Longs>("batch")       \
+      .Attr<samebits::Longs>("lines")   \
+      .Attr<samebits::Longs>("columns") \
+      .Attr<samebits::Longs>("terms")   \
+      .Attr<samebits::Longs>("window")  \
+      .Attr<bool>("is_convolution")
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product, samebits::product,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Ret<xla::ffi::AnyBuffer>()
+                                  .SAMEBITS_PRODUCT_ATTRIBUTES);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product_bounds, samebits::bounds,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Ret<xla::ffi::AnyBuffer>()
+                                  .Ret<xla::ffi::AnyBuffer>()
+                                  .SAMEBITS_PRODUCT_ATTRIBUTES.Attr<int64_t>("parts"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product_digits, samebits::digits,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Arg<xla::ffi::AnyBuffer>()
+                                  .Ret<xla::ffi::AnyBuffer>()
+                                  .SAMEBITS_PRODUCT_ATTRIBUTES);
+
+#pragma GCC visibility pop

@@ -1,0 +1,111 @@
+// What the kernels of products and convolutions share with their tasks (products.cc).
+//
+// A product has two factors. Each has *free* axes, which the result has too, and *terms*, the axes
+// that are summed. One index along all free axes of a factor is a line, so
+//
+//     result[i, j] = the sum over k of rows[i, k] * columns[j, k]
+//
+// where a tile's columns lie in the lanes of vectors and its rows do not. A convolution is such a
+// product: a line of its image is a window, and its terms are the taps and channels.
+#pragma once
+
+#include <cstdint>
+
+#include "vectors.h"
+
+namespace samebits {
+
+// The most spatial dimensions of a convolution.
+constexpr int kEdges = 4;
+// The terms of a block: their panels stay in the caches.
+constexpr int64_t kTerms = 256;
+// The distance of rows in a panel of rows: not a multiple of 4096 bytes, which caches would alias.
+constexpr int64_t kRow = kTerms + 8;
+
+enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
+
+// Where an index of some axes stands: its distance from an array's first element, its distance from
+// the result's, and what it adds to the position in each spatial dimension of the image.
+struct Place {
+  int64_t offset = 0;
+  int64_t result = 0;
+  int64_t position[kEdges] = {};
+};
+
+// The spatial dimensions of an image whose borders windows cross. An element is inside if the
+// positions of its line and its term add up to one from 0 to size - 1, and counts as 0 elsewhere.
+struct Edges {
+  int count = 0;
+  int64_t size[kEdges] = {};
+};
+
+// The innermost axes as one: `length` elements, `stride` apart, of which `unit` neighbours share a
+// position, which moves by `step` along an edge (-1 for none).
+struct Inner {
+  int64_t length = 1;
+  int64_t stride = 1;
+  int64_t unit = 1;
+  int64_t step = 0;
+  int edge = -1;
+};
+
+// A part of the innermost axes: `length` elements, the first of which has the index `at` in its
+// panel and is the element `phase` of its unit.
+struct Run {
+  Place place;
+  int64_t at = 0;
+  int64_t length = 0;
+  int64_t phase = 0;
+};
+
+// A part of a factor: lines and terms, of which one side is given one by one, and the other in runs.
+struct Part {
+  const void* data;
+  const Edges* edges;
+  Inner inner;
+  const Place* singles;
+  int64_t single_count;
+  const Run* runs;
+  int64_t run_count;
+  int64_t run_length;  // of all runs together
+};
+
+// Stages of the exact sum of an element in doubt, over blocks of terms.
+struct PairSum {
+  double high[16] = {};
+  double low[16] = {};
+};
+
+struct ProductKernels {
+  // The rows and the columns of a tile: a multiple of the lanes of a vector.
+  int64_t rows;
+  int64_t columns;
+
+  // Writes each line of `part`, whose terms are runs, as float64 at `to`, `stride` apart, and adds
+  // its sum of squares to `squares`. Zeros follow up to a multiple of eight terms.
+  void (*pack_rows[kTypes])(const Part& part, double* to, int64_t stride, double* squares);
+  // Writes the lines of `part`, whose lines are runs, as [terms][width], with zeros after them.
+  void (*pack_panel[kTypes])(const Part& part, double* to, int64_t width, double* squares);
+  // Writes lines that `pack_rows` wrote as [terms][width], with zeros after them.
+  void (*transpose)(const double* rows, int64_t lines, int64_t terms, int64_t width, double* to);
+
+  // Writes or adds the sums of `terms` products of a tile of `rows` rows and of `vectors` (1 or 2)
+  // vectors of columns. The rows are kRow apart, or interleaved as [terms][rows of a tile].
+  void (*multiply)(bool interleaved, int64_t rows, int64_t vectors, int64_t terms,
+                   const double* left, const double* right, double* sums, int64_t stride,
+                   bool adds);
+
+  // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
+  // in doubt. Returns their number.
+  int64_t (*round[kTypes])(int64_t count, const double* sums, const double* norms, double scale,
+                           void* to, int32_t* doubts);
+
+  bool (*are_finite[kTypes])(const void* data, int64_t count);
+
+  // Adds the products of `count` pairs.
+  void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
+};
+
+SAMEBITS_KERNELS(ProductKernels, product_kernels)
+
+}  // namespace samebits

@@ -1,0 +1,435 @@
+#include "products_block.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "numbers.h"
+
+namespace samebits {
+namespace {
+
+constexpr int64_t kNoBit = INT64_MAX;
+
+int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
+
+// Calls visit with a value of the format of a type of results.
+template <typename Visit>
+auto with_format(Type type, const Visit& visit) {
+  if (type == kFloat32) return visit(Float32());
+  if (type == kBFloat16) return visit(BFloat16());
+  return visit(Float16());
+}
+
+int64_t size_of(Type type) { return type == kFloat32 ? 4 : 2; }
+
+// Memory that a thread uses again for each block.
+class Memory {
+ public:
+  double* doubles(int64_t count) {
+    if (count > size_) {
+      doubles_.reset(static_cast<double*>(std::aligned_alloc(64, up(count * 8, 64))));
+      size_ = count;
+    }
+    return doubles_.get();
+  }
+  std::vector<Place> rows, columns, row_terms, column_terms;
+  std::vector<Run> row_runs, column_runs;
+  std::vector<int64_t> row_bits, column_bits;
+  std::vector<int32_t> doubts;
+  std::vector<uint32_t> words;
+
+ private:
+  struct Free {
+    void operator()(double* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<double[], Free> doubles_;
+  int64_t size_ = 0;
+};
+
+Memory& memory() {
+  static thread_local Memory memory;
+  return memory;
+}
+
+// The terms of one line of a factor, block by block, as float64.
+class Line {
+ public:
+  Line(const Factor& factor, Place place, int64_t terms)
+      : factor_(factor), place_(place), terms_(terms) {}
+
+  // Returns the number of terms of the block at `from`.
+  int64_t load(int64_t from, double* to) {
+    const int64_t count = std::min(kTerms, terms_ - from);
+    double unused = 0;
+    const int64_t runs = factor_.runs(true, from, count, runs_);
+    const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs_, runs,
+                    count};
+    product_kernels().pack_rows[factor_.type](part, to, kRow, &unused);
+    return count;
+  }
+
+ private:
+  const Factor& factor_;
+  Place place_;
+  int64_t terms_;
+  Run runs_[kTerms];
+};
+
+// The greatest q known so that all terms of a line are multiples of 2**q.
+int64_t last_bit_of(const Factor& factor, const Place& place, int64_t terms) {
+  Line line(factor, place, terms);
+  double values[kRow];
+  uint64_t fractions = 1ull << 52, least = 0x7ff;
+  for (int64_t from = 0; from < terms; from += kTerms) {
+    const int64_t count = line.load(from, values);
+    for (int64_t k = 0; k < count; ++k) {
+      const uint64_t bits = bits_of(values[k]), field = (bits >> 52) & 0x7ff;
+      fractions |= bits & 0xfffffffffffffull;
+      least = std::min<uint64_t>(least, field == 0 ? 0x7ff : field);
+    }
+  }
+  if (least == 0x7ff) return kNoBit;
+  return static_cast<int64_t>(least) - 1075 + __builtin_ctzll(fractions);
+}
+
+void add_exactly(const LineProduct& product, const Place& row, const Place& column,
+                 Accumulator* sum) {
+  Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
+  double left[kRow], right[kRow];
+  int64_t calls = 0;
+  for (int64_t from = 0; from < product.terms; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    for (int64_t k = 0; k < count; ++k) {
+      const double term = left[k] * right[k];
+      if (is_finite(term)) sum->add(term);
+    }
+    if ((calls += count) >= (1 << 29)) {
+      sum->carry();
+      calls = 0;
+    }
+  }
+}
+
+class Block {
+ public:
+  Block(const LineProduct& product, const BlockRange& range, const Output& output);
+  void compute();
+
+ private:
+  void pack_left(int64_t from, int64_t count);
+  void pack_right(int64_t from, int64_t count);
+  void multiply(int64_t from, int64_t count);
+  void finish_rounded();
+  void finish_bounds();
+  void settle(int64_t i, int64_t j, void* word);
+  double double_sum(int64_t i, int64_t j, double* error);
+  int64_t bits_of_row(int64_t i);
+  int64_t bits_of_column(int64_t j);
+
+  const LineProduct& product_;
+  const BlockRange& range_;
+  const Output& output_;
+  const ProductKernels& kernels_ = product_kernels();
+  Memory& memory_ = memory();
+  const int64_t rows_ = range_.rows, columns_ = range_.columns;
+  int64_t height_;   // of the panels of rows
+  int64_t stride_;   // of the sums
+  bool interleaved_;
+  // What the batch adds to the offsets.
+  int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
+  double scale_;  // of the errors, relative to the product of the norms
+  double *left_, *right_, *lines_, *sums_, *row_norms_, *column_norms_;
+};
+
+Block::Block(const LineProduct& product, const BlockRange& range, const Output& output)
+    : product_(product), range_(range), output_(output) {
+  const int64_t panels = (rows_ + kernels_.rows - 1) / kernels_.rows;
+  height_ = (rows_ + panels - 1) / panels;
+  stride_ = up(columns_, kernels_.columns);
+  interleaved_ = !product.rows.runs_along_terms;
+  const int64_t left = panels * kernels_.rows * kRow, right = stride_ * kTerms;
+  const int64_t lines = kernels_.columns * kRow;
+  double* at = memory_.doubles(left + right + lines + rows_ * stride_ + up(rows_, 16) + stride_);
+  left_ = at;
+  right_ = left_ + left;
+  lines_ = right_ + right;
+  sums_ = lines_ + lines;
+  column_norms_ = sums_ + rows_ * stride_;
+  row_norms_ = column_norms_ + stride_;
+  std::fill(column_norms_, column_norms_ + stride_ + rows_, 0.0);
+
+  int64_t batch = range.batch;
+  for (size_t i = product.batch.size(); i-- > 0;) {
+    const BatchAxis& axis = product.batch[i];
+    const int64_t index = batch % axis.size;
+    batch /= axis.size;
+    row_start_ += index * axis.rows;
+    column_start_ += index * axis.columns;
+    result_ += index * axis.result;
+  }
+  memory_.rows.resize(rows_);
+  for (int64_t i = 0; i < rows_; ++i) {
+    memory_.rows[i] = product.rows.line(range.first_row + i);
+    memory_.rows[i].offset += row_start_;
+  }
+  memory_.columns.resize(columns_);
+  for (int64_t j = 0; j < columns_; ++j) {
+    memory_.columns[j] = product.columns.line(range.first_column + j);
+    memory_.columns[j].offset += column_start_;
+  }
+  memory_.row_runs.resize(std::max(rows_, kTerms));
+  memory_.column_runs.resize(std::max(columns_, kTerms));
+  memory_.row_bits.clear();
+  memory_.column_bits.clear();
+}
+
+void Block::pack_left(int64_t from, int64_t count) {
+  const Factor& factor = product_.rows;
+  Run* runs = memory_.row_runs.data();
+  if (!interleaved_) {
+    const int64_t number = factor.runs(true, from, count, runs);
+    const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data(), rows_,
+                    runs, number, count};
+    kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_);
+    return;
+  }
+  memory_.row_terms.resize(count);
+  for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = factor.term(from + k);
+  double* to = left_;
+  for (int64_t i = 0; i < rows_; i += height_, to += kTerms * kernels_.rows) {
+    const int64_t lines = std::min(height_, rows_ - i);
+    const int64_t number = factor.runs(false, range_.first_row + i, lines, runs);
+    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
+    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
+                    runs, number, lines};
+    kernels_.pack_panel[factor.type](part, to, kernels_.rows, row_norms_ + i);
+  }
+}
+
+void Block::pack_right(int64_t from, int64_t count) {
+  const Factor& factor = product_.columns;
+  const int64_t width = kernels_.columns;
+  Run* runs = memory_.column_runs.data();
+  double* to = right_;
+  if (factor.runs_along_terms) {
+    const int64_t number = factor.runs(true, from, count, runs);
+    for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
+      const int64_t lines = std::min(width, columns_ - j);
+      const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
+                      lines, runs, number, count};
+      kernels_.pack_rows[factor.type](part, lines_, kRow, column_norms_ + j);
+      kernels_.transpose(lines_, lines, count, width, to);
+    }
+    return;
+  }
+  memory_.column_terms.resize(count);
+  for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = factor.term(from + k);
+  for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
+    const int64_t lines = std::min(width, columns_ - j);
+    const int64_t number = factor.runs(false, range_.first_column + j, lines, runs);
+    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(),
+                    count, runs, number, lines};
+    kernels_.pack_panel[factor.type](part, to, width, column_norms_ + j);
+  }
+}
+
+void Block::multiply(int64_t from, int64_t count) {
+  const int64_t width = kernels_.columns;
+  for (int64_t j = 0; j < columns_; j += width) {
+    const int64_t vectors = columns_ - j > width / 2 ? 2 : 1;
+    for (int64_t i = 0; i < rows_; i += height_) {
+      const double* panel =
+          interleaved_ ? left_ + i / height_ * kTerms * kernels_.rows : left_ + i * kRow;
+      kernels_.multiply(interleaved_, std::min(height_, rows_ - i), vectors, count, panel,
+                        right_ + j * kTerms, sums_ + i * stride_ + j, stride_, from > 0);
+    }
+  }
+}
+
+void Block::compute() {
+  const int64_t terms = product_.terms;
+  if (terms == 0) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
+  for (int64_t from = 0; from < terms; from += kTerms) {
+    const int64_t count = std::min(kTerms, terms - from);
+    pack_left(from, count);
+    pack_right(from, count);
+    multiply(from, count);
+  }
+  for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
+  for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
+  // A term goes through the additions of its block, and through one for each block.
+  double chain = static_cast<double>(std::min(terms, kTerms) + (terms + kTerms - 1) / kTerms);
+  if (terms <= 1) chain = 0;
+  // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
+  // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
+  // most (1 + scale) times the product of its device's norms.
+  if (output_.words == nullptr && output_.parts > 1)
+    chain += static_cast<double>(output_.parts + 1);
+  scale_ = of_chain(chain);
+  if (output_.words != nullptr) {
+    finish_rounded();
+  } else {
+    finish_bounds();
+  }
+}
+
+void Block::finish_rounded() {
+  const std::vector<Place>& columns = memory_.columns;
+  bool is_dense = true;
+  for (int64_t j = 1; j < columns_; ++j)
+    is_dense &= columns[j].result == columns[0].result + j;
+  memory_.doubts.resize(columns_);
+  memory_.words.resize(columns_);
+  const int64_t size = size_of(output_.type);
+  char* words = static_cast<char*>(output_.words);
+  char* buffer = reinterpret_cast<char*>(memory_.words.data());
+  for (int64_t i = 0; i < rows_; ++i) {
+    const int64_t start = result_ + memory_.rows[i].result;
+    char* row = is_dense ? words + size * (start + columns[0].result) : buffer;
+    const int64_t doubts =
+        kernels_.round[output_.type](columns_, sums_ + i * stride_, column_norms_,
+                                     row_norms_[i] * scale_, row, memory_.doubts.data());
+    for (int64_t d = 0; d < doubts; ++d) {
+      const int64_t j = memory_.doubts[d];
+      settle(i, j, row + size * j);
+    }
+    if (is_dense) continue;
+    for (int64_t j = 0; j < columns_; ++j)
+      std::memcpy(words + size * (start + columns[j].result), buffer + size * j, size);
+  }
+}
+
+void Block::finish_bounds() {
+  for (int64_t i = 0; i < rows_; ++i)
+    for (int64_t j = 0; j < columns_; ++j) {
+      const int64_t at = result_ + memory_.rows[i].result + memory_.columns[j].result;
+      const double sum = sums_[i * stride_ + j];
+      // The bounds are off by less than 2**-11, and so is their sum.
+      const double bound = row_norms_[i] * scale_ * column_norms_[j] * (1 + 0x1p-10);
+      output_.sums[at] = sum;
+      output_.bounds[at] = is_finite(sum) ? bound : 0;
+    }
+}
+
+int64_t Block::bits_of_row(int64_t i) {
+  std::vector<int64_t>& bits = memory_.row_bits;
+  if (bits.empty()) bits.assign(rows_, INT64_MIN);
+  if (bits[i] == INT64_MIN)
+    bits[i] = last_bit_of(product_.rows, memory_.rows[i], product_.terms);
+  return bits[i];
+}
+
+int64_t Block::bits_of_column(int64_t j) {
+  std::vector<int64_t>& bits = memory_.column_bits;
+  if (bits.empty()) bits.assign(columns_, INT64_MIN);
+  if (bits[j] == INT64_MIN)
+    bits[j] = last_bit_of(product_.columns, memory_.columns[j], product_.terms);
+  return bits[j];
+}
+
+// Returns the sum as the nearest float64 to a sum of two, whose rest is `error`.
+double Block::double_sum(int64_t i, int64_t j, double* error) {
+  Line rows(product_.rows, memory_.rows[i], product_.terms);
+  Line columns(product_.columns, memory_.columns[j], product_.terms);
+  double left[kRow], right[kRow];
+  PairSum sum;
+  for (int64_t from = 0; from < product_.terms; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    kernels_.add_pairs(left, right, count, &sum);
+  }
+  for (int lane = 1; lane < 16; ++lane) {
+    sum.low[0] += sum.low[lane];
+    sum.low[0] += two_sum(&sum.high[0], sum.high[lane]);
+  }
+  *error = two_sum(&sum.high[0], sum.low[0]);
+  return sum.high[0];
+}
+
+// Rounds one element whose bound decides nothing, in three ways of which each is slower: nothing
+// was rounded; pairs of float64 (Ogita, Rump and Oishi 2005, Sum2); and the exact sum.
+void Block::settle(int64_t i, int64_t j, void* word) {
+  const int64_t row_bits = bits_of_row(i), column_bits = bits_of_column(j);
+  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  // All partial sums are multiples of `last`; those up to 2**53 times `last` are float64.
+  const bool has_bits = row_bits != kNoBit && column_bits != kNoBit;
+  const double last =
+      has_bits ? std::ldexp(1.0, static_cast<int>(row_bits + column_bits)) : kGreatest;
+  auto write = [&](double value) {
+    with_format(output_.type, [&](auto format) {
+      const auto rounded = decltype(format)::narrow(value);
+      std::memcpy(word, &rounded, sizeof rounded);
+    });
+  };
+  if (magnitudes <= 0x1p53 * last) return write(sums_[i * stride_ + j]);
+  double error;
+  const double near = double_sum(i, j, &error);
+  // The errors of the first words add up to at most n u times the magnitudes, and adding them errs
+  // by at most n u times that.
+  const double n = static_cast<double>(product_.terms + 32);
+  const double errors = of_chain(n) * magnitudes;
+  const double bound = errors <= 0x1p53 * last ? 0 : of_chain(n) * errors * (1 + 0x1p-10);
+  const bool is_done = with_format(output_.type, [&](auto format) {
+    using Format = decltype(format);
+    auto rounded = [&](double shift) {
+      double sum = near;
+      const double rest = two_sum(&sum, error + shift);
+      return Format::narrow(to_odd(sum, rest));
+    };
+    // error + shift is rounded, by less than this.
+    const double slack = bound == 0 ? 0 : bound + std::fabs(error) * 0x1p-51;
+    const auto low = rounded(-slack);
+    if (low != rounded(slack)) return false;
+    std::memcpy(word, &low, sizeof low);
+    return true;
+  });
+  if (is_done) return;
+  Accumulator sum;
+  add_exactly(product_, memory_.rows[i], memory_.columns[j], &sum);
+  write(sum.to_odd());
+}
+
+}  // namespace
+
+void compute_block(const LineProduct& product, const BlockRange& range, const Output& output) {
+  Block(product, range, output).compute();
+}
+
+void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
+                  int64_t* digits) {
+  Place at_row = product.rows.line(row), at_column = product.columns.line(column);
+  for (size_t i = product.batch.size(); i-- > 0;) {
+    const BatchAxis& axis = product.batch[i];
+    at_row.offset += batch % axis.size * axis.rows;
+    at_column.offset += batch % axis.size * axis.columns;
+    batch /= axis.size;
+  }
+  Accumulator sum;
+  add_exactly(product, at_row, at_column, &sum);
+  sum.carry();
+  std::copy(sum.digit, sum.digit + Accumulator::kDigits, digits);
+}
+
+bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line) {
+  int64_t terms = 1;
+  for (const Axis& axis : factor.terms) terms *= axis.size;
+  Place place = factor.line(line);
+  place.offset += batch_offset;
+  Line values(factor, place, terms);
+  double block[kRow];
+  for (int64_t from = 0; from < terms; from += kTerms) {
+    const int64_t count = values.load(from, block);
+    for (int64_t k = 0; k < count; ++k)
+      if (!is_finite(block[k])) return false;
+  }
+  return true;
+}
+
+}  // namespace samebits

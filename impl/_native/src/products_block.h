@@ -1,0 +1,39 @@
+// One block of the results of a product: tiles, rounding, and the elements in doubt.
+#pragma once
+
+#include <cstdint>
+
+#include "products_plan.h"
+
+namespace samebits {
+
+// Where results go: rounded words, or float64 sums and bounds of their errors.
+struct Output {
+  void* words = nullptr;
+  Type type = kFloat32;
+  double* sums = nullptr;
+  double* bounds = nullptr;
+  int64_t parts = 1;  // the devices whose sums are added afterwards
+};
+
+// The part of a product that one task computes at once.
+struct BlockRange {
+  int64_t batch;
+  int64_t first_row, rows;
+  int64_t first_column, columns;
+};
+
+// The greatest block: its panels and sums fit in a cache of 2 MiB.
+constexpr int64_t kMostRows = 252;
+constexpr int64_t kMostColumns = 256;
+
+void compute_block(const LineProduct& product, const BlockRange& range, const Output& output);
+
+// Writes the digits of the exact sum of a row and a column.
+void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
+                  int64_t* digits);
+
+// Returns whether all terms of a line of a factor are finite.
+bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line);
+
+}  // namespace samebits

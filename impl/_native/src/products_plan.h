@@ -1,0 +1,96 @@
+// A product or a convolution as products of lines (products.h), from the attributes of a call.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "products.h"
+
+namespace samebits {
+
+struct Axis {
+  int64_t size;
+  int64_t stride;  // of the factor
+  int64_t result;  // the stride of the result; 0 for terms
+  int edge = -1;
+  int64_t step = 0;  // what an index adds to the position at the edge
+};
+using Axes = std::vector<Axis>;
+
+struct Factor {
+  const void* data = nullptr;
+  Type type = kFloat32;
+  Axes free;
+  Axes terms;
+  Inner inner_free;
+  Inner inner_terms;
+  Edges edges;
+  Place first;
+  bool runs_along_terms = true;
+
+  Place line(int64_t index) const { return place(free, index, first); }
+  Place term(int64_t index) const { return place(terms, index, Place()); }
+  // Writes the runs of `count` elements of the axes from `begin` on; returns their number.
+  int64_t runs(bool along_terms, int64_t begin, int64_t count, Run* to) const;
+
+ private:
+  static Place place(const Axes& axes, int64_t index, Place from);
+};
+
+struct BatchAxis {
+  int64_t size;
+  int64_t rows;
+  int64_t columns;
+  int64_t result;
+};
+
+// A product of lines, for each index of a batch.
+struct LineProduct {
+  std::vector<BatchAxis> batch;
+  Factor rows;
+  Factor columns;
+  int64_t batches = 1;
+  int64_t row_count = 1;
+  int64_t column_count = 1;
+  int64_t terms = 1;
+};
+
+struct Operand {
+  const void* data;
+  Type type;
+};
+
+// The attributes of a call: for each axis its size and its strides.
+struct Attributes {
+  std::vector<int64_t> batch;    // size, strides of lhs, rhs and result
+  std::vector<int64_t> lines;    // size, strides of lhs and result
+  std::vector<int64_t> columns;  // size, strides of rhs and result
+  std::vector<int64_t> terms;    // size, strides of lhs and rhs
+  // For each spatial dimension of a convolution: the size and the stride of the image, of the
+  // kernel and of the result, the window's stride, the low padding, and the dilations of the image
+  // and of the kernel.
+  std::vector<int64_t> window;
+  bool is_convolution;
+};
+
+// Returns the products whose results make up the result. A dilated image has one for each residue
+// of the result's positions, since those share the taps that meet no zeros between elements.
+std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand rhs);
+
+// The indices of a result in a product.
+struct ResultIndex {
+  int64_t batch, row, column;
+};
+
+// Finds a position of the row-major result in a product; returns whether it has it.
+bool find(const LineProduct& product, int64_t position, ResultIndex* index);
+
+// The lines of the kernel of a convolution, and the results of each: `batch` has the groups' places
+// in the kernel and the result, and `result` those of a line's results.
+struct KernelLines {
+  Factor kernel, batch, result;
+  int64_t batches = 1, columns = 1, results = 1;
+};
+KernelLines kernel_lines(const Attributes& attributes, Operand kernel);
+
+}  // namespace samebits

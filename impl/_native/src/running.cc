@@ -1,0 +1,187 @@
+// The call of running sums. Each result is the exact sum of its terms, rounded once.
+//
+// The terms of a line are added in one pass: the sum before an element is carried as two float64,
+// and as an expansion where these do not hold it. Long lines are cut into segments, whose sums are
+// added first, so that lanes and threads have a segment each:
+//
+//     line                 a b c d e f
+//     sums of segments     a+b, c+d
+//     a lane each          0 + a, b      (a+b) + c, d      (a+b+c+d) + e, f
+
+#include "running.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "expansion.h"
+#include "threads.h"
+
+namespace samebits {
+namespace {
+
+namespace ffi = xla::ffi;
+
+constexpr int64_t kFewestTerms = 50'000;
+// The least length of a segment.
+constexpr int64_t kSegment = 256;
+
+// Lines of an array [outer, length, inner], and the segments that they are cut into.
+struct Shape {
+  int64_t outer, length, inner;
+  bool reverse;
+  Format format;
+  const void* x;
+  void* out;
+  int64_t segments, segment;
+
+  int64_t step() const { return reverse ? -inner : inner; }
+  int64_t lines() const { return outer * inner; }
+  // The place of element `i` of a line, in the order of its sums.
+  int64_t place(int64_t line, int64_t i) const {
+    return line / inner * length * inner + line % inner + (reverse ? length - 1 - i : i) * inner;
+  }
+};
+
+template <typename T>
+void run_exactly(const Lines& lines, int lane, int64_t first, int64_t count, Expansion* sum) {
+  using R = typename FormatOf<T>::Result;
+  const T* x = static_cast<const T*>(lines.x) + lines.base[lane];
+  auto* out = static_cast<typename R::Word*>(lines.out) + lines.base[lane];
+  for (int64_t i = first; i < first + count; ++i) {
+    sum->add(widen(x[i * lines.step]));
+    out[i * lines.step] = R::narrow(sum->to_odd());
+  }
+}
+
+template <typename T>
+void add_segment(const Shape& shape, int64_t line, int64_t segment, Expansion* sum) {
+  constexpr int64_t kTerms = 256;
+  T block[kTerms];
+  Tile tile;
+  const T* x = static_cast<const T*>(shape.x) + shape.place(line, segment * shape.segment);
+  for (int64_t first = 0; first < shape.segment; first += kTerms) {
+    const int64_t n = std::min(kTerms, shape.segment - first);
+    for (int64_t i = 0; i < n; ++i) block[i] = x[(first + i) * shape.step()];
+    tile.clear(8);
+    {
+      Flushing scope;
+      sum_kernels().exact_rows[shape.format](block, 1, n, 0, &tile);
+    }
+    if (tile.error[0] == 0) {
+      sum->add(tile.rest[0]);
+      sum->add(tile.near[0]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) sum->add(widen(block[i]));
+    }
+  }
+}
+
+template <typename T>
+void run_lines(const Lines& lines, Format format, int64_t count, const Expansion* starts) {
+  alignas(64) double near[kMostLanes] = {}, rest[kMostLanes] = {};
+  Expansion sums[kMostLanes];
+  unsigned exactly = 0;  // The lanes whose sum is in `sums`.
+  for (int lane = 0; lane < lines.lanes && starts != nullptr; ++lane) {
+    sums[lane] = starts[lane];
+    if (!sums[lane].is_pair(&near[lane], &rest[lane])) exactly |= 1u << lane;
+  }
+  const Run run = running_kernels().run[format];
+  for (int64_t first = 0; first < count; first += kSteps) {
+    const int64_t steps = std::min(kSteps, count - first);
+    double near_before[kMostLanes], rest_before[kMostLanes];
+    std::memcpy(near_before, near, sizeof near);
+    std::memcpy(rest_before, rest, sizeof rest);
+    unsigned lost;
+    {
+      Flushing scope;
+      lost = run(lines, first, steps, near, rest) | exactly;
+    }
+    for (int lane = 0; lost >> lane != 0; ++lane) {
+      if ((lost >> lane & 1) == 0) continue;
+      if ((exactly >> lane & 1) == 0) sums[lane] = Expansion(near_before[lane], rest_before[lane]);
+      run_exactly<T>(lines, lane, first, steps, &sums[lane]);
+      exactly |= 1u << lane;
+      if (sums[lane].is_pair(&near[lane], &rest[lane])) exactly &= ~(1u << lane);
+    }
+  }
+}
+
+template <typename T>
+void run_all(ffi::ThreadPool& pool, const Shape& shape, int64_t threads) {
+  const int lanes = running_kernels().lanes;
+  const int64_t lines = shape.lines(), segments = shape.segments;
+  std::vector<Expansion> starts;
+  if (segments > 1) {
+    starts.resize(static_cast<size_t>(lines * segments));
+    const int64_t tasks = threads == 1 ? 1 : std::min(lines * (segments - 1), 4 * threads);
+    const int64_t sums = lines * (segments - 1);
+    parallel(pool, tasks, [&](int64_t task) {
+      for (int64_t i = sums * task / tasks; i < sums * (task + 1) / tasks; ++i)
+        add_segment<T>(shape, i % lines, i / lines, &starts[i + lines]);
+    });
+    Ieee scope;
+    for (int64_t i = lines; i < lines * segments; ++i) starts[i].add(starts[i - lines]);
+  }
+  // Lanes take neighbours: lines, and if these are few, the segments of a line. Their number counts
+  // the lines first, and the last segment may be shorter, so it has bundles of its own.
+  auto bundle = [&](int64_t first, int64_t last, int64_t count) {
+    Lines part = {shape.x, shape.out, static_cast<int>(last - first), false, {}, shape.step()};
+    for (int64_t i = first; i < last; ++i)
+      part.base[i - first] = shape.place(i % lines, i / lines * shape.segment);
+    part.are_neighbours = last - first == lanes;
+    for (int lane = 1; lane < part.lanes; ++lane)
+      part.are_neighbours &= part.base[lane] == part.base[0] + lane;
+    run_lines<T>(part, shape.format, count, starts.empty() ? nullptr : &starts[first]);
+  };
+  auto bundles = [&](int64_t first, int64_t last, int64_t count) {
+    const int64_t number = (last - first + lanes - 1) / lanes;
+    const int64_t tasks = threads == 1 ? 1 : std::min(number, 8 * threads);
+    parallel(pool, tasks, [&](int64_t task) {
+      for (int64_t i = number * task / tasks; i < number * (task + 1) / tasks; ++i)
+        bundle(first + i * lanes, std::min(last, first + (i + 1) * lanes), count);
+    });
+  };
+  const int64_t whole = lines * (segments - 1);
+  const int64_t length_of_last = shape.length - (segments - 1) * shape.segment;
+  if (length_of_last == shape.segment) return bundles(0, lines * segments, shape.segment);
+  if (whole > 0) bundles(0, whole, shape.segment);
+  bundles(whole, lines * segments, length_of_last);
+}
+
+ffi::Error running(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
+                   ffi::Span<const int64_t> sizes, bool reverse) {
+  const Format format = format_of(x);
+  if (format == kFormats || format_of(*result) != format || sizes.size() != 3)
+    return ffi::Error::InvalidArgument("samebits: no such running sum is compiled");
+  Shape shape = {sizes[0],         sizes[1], sizes[2], reverse, format, x.untyped_data(),
+                 result->untyped_data(), 1,  sizes[1]};
+  const int64_t all = shape.lines() * shape.length;
+  if (static_cast<int64_t>(x.element_count()) != all ||
+      static_cast<int64_t>(result->element_count()) != all)
+    return ffi::Error::InvalidArgument("samebits: the sizes do not fit the arrays");
+  if (all == 0) return ffi::Error::Success();
+  const int64_t threads = all < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
+  const int64_t wanted = running_kernels().lanes * threads;
+  if (shape.lines() < wanted && shape.length >= 2 * kSegment) {
+    shape.segments = std::min(wanted / shape.lines(), shape.length / kSegment);
+    shape.segment = (shape.length + shape.segments - 1) / shape.segments;
+    shape.segments = (shape.length + shape.segment - 1) / shape.segment;
+  }
+  switch (format) {
+    case kFloat32: run_all<float>(pool, shape, threads); break;
+    case kBFloat16: run_all<bfloat16>(pool, shape, threads); break;
+    default: run_all<float16>(pool, shape, threads); break;
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace samebits
+
+SAMEBITS_CALL(samebits_running, samebits::running,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Attr<xla::ffi::Span<const int64_t>>("sizes")
+                  .Attr<bool>("reverse"));

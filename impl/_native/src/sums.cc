@@ -1,0 +1,286 @@
+// The calls of reductions. A sum has two ways, and an exact one where both leave it in doubt:
+//
+//     plain    float64, with a bound by the sum of magnitudes (Higham 2002, section 4.2)
+//     exact    pairs of float64, whose lost bits are measured: none, as a rule
+//     digits   an accumulator of integers (Kulisch 2013)
+
+#include "sums.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "reduction.h"
+#include "threads.h"
+
+namespace samebits {
+namespace {
+
+namespace ffi = xla::ffi;
+
+// The fewest terms that pay for a second thread, and the terms of a task.
+constexpr int64_t kFewestTerms = 50'000;
+constexpr int64_t kTaskTerms = 1 << 16;
+
+// How a call computes its sums: an array, its reduction, and its kernels.
+struct Sums {
+  Reduction reduction;
+  const char* x;
+  Format format;
+  bool is_exact;  // The first way.
+
+  Sums(ffi::Span<const int64_t> sizes, const ffi::AnyBuffer& buffer)
+      : reduction(sizes),
+        x(static_cast<const char*>(buffer.untyped_data())),
+        format(format_of(buffer)),
+        is_exact((reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {}
+
+  double factor(bool exactly) const {
+    return exactly ? 1 : plain_factor(static_cast<double>(reduction.terms_of_each()));
+  }
+
+  // Adds the terms [begin, end) of each of `count` sums from `first` on, which are neighbours.
+  void add(int64_t first, int64_t count, int64_t begin, int64_t end, bool exactly,
+           Tile* tile) const {
+    const SumKernels& kernels = sum_kernels();
+    const AddTerms* table = reduction.is_columns
+                                ? (exactly ? kernels.exact_columns : kernels.plain_columns)
+                                : (exactly ? kernels.exact_rows : kernels.plain_rows);
+    const int64_t place = reduction.kept.offset(first / reduction.sums) +
+                          first % reduction.sums * reduction.sum_stride;
+    tile->clear((count + 7) / 8 * 8);
+    Flushing scope;
+    reduction.each_run(begin, end, [&](int64_t run, int64_t terms) {
+      table[format](x + (place + run) * bytes_of(format), count, terms, reduction.stride(), tile);
+    });
+  }
+
+  // Adds all terms of one sum to an accumulator: blocks of them as pairs where these are exact.
+  template <typename T>
+  void add_all(int64_t at, Accumulator* sum) const {
+    const T* terms = reinterpret_cast<const T*>(x) +
+                     reduction.kept.offset(at / reduction.sums) +
+                     at % reduction.sums * reduction.sum_stride;
+    constexpr int64_t kTerms = 256;
+    T block[kTerms];
+    Tile tile;
+    reduction.each_run(0, reduction.terms_of_each(), [&](int64_t run, int64_t count) {
+      for (int64_t first = 0; first < count; first += kTerms) {
+        const int64_t n = std::min(kTerms, count - first);
+        for (int64_t i = 0; i < n; ++i) block[i] = terms[run + (first + i) * reduction.term_stride];
+        tile.clear(8);
+        {
+          Flushing scope;
+          sum_kernels().exact_rows[format](block, 1, n, 0, &tile);
+        }
+        if (tile.error[0] == 0) {
+          sum->add(tile.near[0]);
+          sum->add(tile.rest[0]);
+          continue;
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          const double term = widen(block[i]);
+          if (is_finite(term)) sum->add(term);
+        }
+      }
+      sum->carry();
+    });
+  }
+  void add_all(int64_t at, Accumulator* sum) const {
+    switch (format) {
+      case kFloat32: return add_all<float>(at, sum);
+      case kBFloat16: return add_all<bfloat16>(at, sum);
+      default: return add_all<float16>(at, sum);
+    }
+  }
+};
+
+// Rounds the sums of a tile, of which `out` has the results; decides what is in doubt.
+void round_tile(const Sums& sums, int64_t first, int64_t count, Tile* tile, Format to, char* out) {
+  const Decide decide = sum_kernels().decide[to];
+  uint8_t in_doubt[kTile];
+  if (!decide(*tile, 0, count, sums.factor(sums.is_exact), out, in_doubt)) return;
+  const int64_t terms = sums.reduction.terms_of_each();
+  for (int64_t i = 0; i < count;) {
+    if (!in_doubt[i]) {
+      ++i;
+      continue;
+    }
+    // Sums in doubt that are near each other are added again together.
+    constexpr int64_t kNear = 16;
+    int64_t last = i;
+    for (int64_t next = i; next < count && next <= last + kNear; ++next)
+      if (in_doubt[next]) last = next;
+    const int64_t n = last + 1 - i;
+    char* results = out + i * bytes_of(to);
+    uint8_t* still = in_doubt + i;
+    Tile again;
+    sums.add(first + i, n, 0, terms, true, &again);
+    if (decide(again, 0, n, 1, results, still)) {
+      for (int64_t k = 0; k < n; ++k) {
+        if (!still[k]) continue;
+        Accumulator sum;
+        sums.add_all(first + i + k, &sum);
+        again.near[k] = sum.to_odd();
+        again.rest[k] = again.error[k] = 0;
+        decide(again, k, k + 1, 1, results, still);
+      }
+    }
+    i = last + 1;
+  }
+}
+
+// Calls done(first, count, tile) for tiles that have all sums, by threads of the pool.
+template <typename Done>
+void each_tile(ffi::ThreadPool& pool, const Sums& sums, const Done& done) {
+  const Reduction& reduction = sums.reduction;
+  const int64_t results = reduction.results(), terms = reduction.terms_of_each();
+  if (results == 0) return;
+  const int64_t width = std::min(reduction.sums, kTile);
+  const int64_t tiles_of_row = (reduction.sums + width - 1) / width;
+  const int64_t tiles = results / reduction.sums * tiles_of_row;
+  auto place = [&](int64_t tile, int64_t* count) {
+    const int64_t at = tile % tiles_of_row * width;
+    *count = std::min(width, reduction.sums - at);
+    return tile / tiles_of_row * reduction.sums + at;
+  };
+  const double all = static_cast<double>(results) * static_cast<double>(std::max<int64_t>(terms, 1));
+  const int64_t threads = all < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
+  if (threads == 1 || tiles >= 2 * threads || terms < 2 * threads) {
+    const int64_t together =
+        threads == 1 ? tiles : std::max<int64_t>(1, static_cast<int64_t>(kTaskTerms * tiles / all));
+    parallel(pool, (tiles + together - 1) / together, [&](int64_t task) {
+      Tile state;
+      for (int64_t tile = task * together; tile < std::min(tiles, (task + 1) * together); ++tile) {
+        int64_t count;
+        const int64_t first = place(tile, &count);
+        sums.add(first, count, 0, terms, sums.is_exact, &state);
+        done(first, count, &state);
+      }
+    });
+    return;
+  }
+  // Few sums of many terms: threads add parts of the terms, and this one adds their sums.
+  const int64_t most_parts = std::max<int64_t>(1, static_cast<int64_t>(all / tiles / (kTaskTerms / 4)));
+  const int64_t parts = std::min({(2 * threads + tiles - 1) / tiles, most_parts, terms});
+  std::vector<Tile> states(static_cast<size_t>(tiles * parts));
+  parallel(pool, tiles * parts, [&](int64_t task) {
+    int64_t count;
+    const int64_t part = task % parts, first = place(task / parts, &count);
+    sums.add(first, count, terms * part / parts, terms * (part + 1) / parts, sums.is_exact,
+             &states[task]);
+  });
+  Ieee scope;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    int64_t count;
+    const int64_t first = place(tile, &count);
+    Tile& sum = states[tile * parts];
+    for (int64_t part = 1; part < parts; ++part) {
+      const Tile& other = states[tile * parts + part];
+      for (int64_t i = 0; i < count; ++i) {
+        // The bits that an addition to `rest` loses count as an error of the exact way; in the
+        // plain way they are of second order (`plain_factor`).
+        const double lost = two_sum(&sum.rest[i], two_sum(&sum.near[i], other.near[i]));
+        const double more = two_sum(&sum.rest[i], other.rest[i]);
+        sum.error[i] += other.error[i] + (sums.is_exact ? std::fabs(lost) + std::fabs(more) : 0);
+      }
+    }
+    done(first, count, &sum);
+  }
+}
+
+ffi::Error check(const ffi::AnyBuffer& x, ffi::Span<const int64_t> sizes, int64_t results) {
+  if (format_of(x) == kFormats || !Reduction::has(sizes))
+    return ffi::Error::InvalidArgument("samebits: a reduction of such an array is not compiled");
+  const Reduction reduction(sizes);
+  if (static_cast<int64_t>(x.element_count()) != reduction.results() * reduction.terms_of_each() ||
+      results != reduction.results())
+    return ffi::Error::InvalidArgument("samebits: the sizes do not fit the arrays");
+  return ffi::Error::Success();
+}
+
+ffi::Error reduce(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
+                  ffi::Span<const int64_t> sizes) {
+  if (ffi::Error error = check(x, sizes, result->element_count()); error.failure()) return error;
+  const Format to = format_of(*result);
+  if (to == kFormats) return ffi::Error::InvalidArgument("samebits: no such result");
+  const Sums sums(sizes, x);
+  char* out = static_cast<char*>(result->untyped_data());
+  each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
+    round_tile(sums, first, count, tile, to, out + first * bytes_of(to));
+  });
+  return ffi::Error::Success();
+}
+
+// The sums of all `parts` devices are added in float64, each of them in parts - 1 roundings at
+// most. With s a sum here, the error is at most of_chain(parts - 1) times the sum of all abs(s)
+// (Higham 2002, section 4.2), so each device adds its share to its bound. The bounds are added with
+// a relative error that `is_decided` allows.
+ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                         ffi::Result<ffi::Buffer<ffi::F64>> sum,
+                         ffi::Result<ffi::Buffer<ffi::F64>> bound, ffi::Span<const int64_t> sizes,
+                         int64_t parts) {
+  if (ffi::Error error = check(x, sizes, sum->element_count()); error.failure()) return error;
+  const Sums sums(sizes, x);
+  const double factor = sums.factor(sums.is_exact);
+  const double slack = of_chain(static_cast<double>(parts - 1));
+  each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
+    for (int64_t i = 0; i < count; ++i) {
+      double near = tile->near[i];
+      const double rest = two_sum(&near, tile->rest[i]);
+      const bool has_sum = is_finite(tile->near[i]);
+      const double value = has_sum ? near : tile->near[i];
+      sum->typed_data()[first + i] = value;
+      bound->typed_data()[first + i] =
+          has_sum ? tile->error[i] * factor + std::fabs(rest) + std::fabs(value) * slack : 0;
+    }
+  });
+  return ffi::Error::Success();
+}
+
+ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer x,
+                         ffi::Result<ffi::Buffer<ffi::S64>> digits,
+                         ffi::Span<const int64_t> sizes) {
+  const Reduction reduction(sizes);
+  if (ffi::Error error = check(x, sizes, reduction.results()); error.failure()) return error;
+  const int64_t count = static_cast<int64_t>(positions.element_count());
+  if (static_cast<int64_t>(digits->element_count()) != count * Accumulator::kDigits)
+    return ffi::Error::InvalidArgument("samebits: the digits do not fit the positions");
+  const Sums sums(sizes, x);
+  // A task has positions of at least kTaskTerms terms.
+  const int64_t together =
+      std::max<int64_t>(1, kTaskTerms / std::max<int64_t>(1, reduction.terms_of_each()));
+  parallel(pool, (count + together - 1) / together, [&](int64_t task) {
+    for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
+      const int64_t position = positions.typed_data()[i];
+      Accumulator sum;
+      if (position >= 0 && position < reduction.results()) sums.add_all(position, &sum);
+      std::memcpy(digits->typed_data() + i * Accumulator::kDigits, sum.digit, sizeof sum.digit);
+    }
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace samebits
+
+SAMEBITS_CALL(samebits_reduce, samebits::reduce,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Attr<xla::ffi::Span<const int64_t>>("sizes"));
+SAMEBITS_CALL(samebits_reduce_bounds, samebits::reduce_bounds,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Attr<xla::ffi::Span<const int64_t>>("sizes")
+                  .Attr<int64_t>("parts"));
+SAMEBITS_CALL(samebits_reduce_digits, samebits::reduce_digits,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Attr<xla::ffi::Span<const int64_t>>("sizes"));

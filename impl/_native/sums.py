@@ -1,0 +1,234 @@
+"""Sums over axes, running sums, and sums of arrays, as calls of the engine ``native``.
+
+The C++ takes a row-major array whose axes are kept and summed by turns, a kept one first, so that
+neighbours of one kind are merged::
+
+    shape (2, 3, 4, 5)      over (1, 2)     sizes 2 12 5
+                            over (0, 3)     sizes 1 2 12 5
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._native.call import computed
+from impl._native.operation import DIGITS, Names, Operation, Summing, longs, takes
+
+#: The most sizes that the C++ takes: twice ``Axes::kMost`` of ``src/reduction.h``.
+_MOST_SIZES = 32
+#: The most arrays that ``add`` adds: ``kMostParts`` of ``src/parts.cc``.
+_MOST_PARTS = 256
+
+
+def names(rank: int) -> tuple[str, ...]:
+    """Returns a name for each axis of an array."""
+    return tuple(f"axis{axis}" for axis in range(rank))
+
+
+def by_turns(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
+    """Returns the sizes of kept and of summed axes by turns, a kept one first."""
+    sizes, is_summed = [1], False
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        if (axis in axes) == is_summed:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            is_summed = not is_summed
+    return sizes if len(sizes) > 1 else [*sizes, 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction(Summing):
+    """The sums of an array over axes.
+
+    Attributes:
+        axes: The summed axes, in order.
+        rank: The number of axes of the array.
+        dtype: The dtype of the result.
+    """
+
+    axes: tuple[int, ...]
+    rank: int
+    dtype: Any
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (names(self.rank),)
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return tuple(self._without_axes(names(self.rank)))
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        (x,) = operands
+        result: jax.Array = jax.ffi.ffi_call(
+            "samebits_reduce", jax.ShapeDtypeStruct(self._shape(x), self.dtype)
+        )(x, sizes=self._sizes(x))
+        return result
+
+    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
+        (x,) = operands
+        wide = jax.ShapeDtypeStruct(self._shape(x), np.float64)
+        total, bound = jax.ffi.ffi_call("samebits_reduce_bounds", (wide, wide))(
+            x, sizes=self._sizes(x), parts=np.int64(parts)
+        )
+        return total, bound
+
+    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
+        (x,) = operands
+        digits: jax.Array = jax.ffi.ffi_call(
+            "samebits_reduce_digits",
+            jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64),
+        )(positions, x, sizes=self._sizes(x))
+        return digits
+
+    def _sizes(self, x: jax.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return longs(by_turns(x.shape, self.axes))
+
+    def _shape(self, x: jax.Array) -> tuple[int, ...]:
+        return tuple(self._without_axes(x.shape))
+
+    def _without_axes(self, values: Sequence[Any]) -> list[Any]:
+        return [value for axis, value in enumerate(values) if axis not in self.axes]
+
+
+def reduce_sum(
+    x: jax.Array,
+    axes: Sequence[int],
+    dtype: jax.typing.DTypeLike | None = None,
+    *,
+    axis_names: Sequence[Any] = (),
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    **_: Any,
+) -> jax.Array | None:
+    """Returns the sum over axes and over named axes, rounded once; None if there is no call.
+
+    Args:
+        x: Any shape.
+        axes: The axes to sum over.
+        dtype: The dtype of the result; None for the dtype of ``x``.
+        axis_names: The mesh axes of a ``shard_map`` to sum over.
+        axis_index_groups: As ``lax.psum`` takes them; there is no call with groups.
+
+    Returns:
+        Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
+    """
+    dtype = jnp.dtype(x.dtype if dtype is None else dtype)
+    if axis_index_groups is not None or not takes([x], dtype):
+        return None
+    if not axes and not axis_names:
+        return lax.convert_element_type(x, dtype)
+    axes = sorted(axis % x.ndim for axis in axes)
+    operation = Reduction(tuple(axes), x.ndim, dtype)
+    if x.size == 0:
+        shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
+        return lax.full(shape, 0, dtype)
+    if len(by_turns(x.shape, axes)) > _MOST_SIZES:
+        return None
+    return computed(operation, [x], axis_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Running(Operation):
+    """The running sums of an array along an axis.
+
+    Attributes:
+        axis: The axis, which each device needs whole.
+        rank: The number of axes of the array.
+        reverse: Whether the sums start at the end.
+    """
+
+    axis: int
+    rank: int
+    reverse: bool
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return tuple(
+            None if axis == self.axis else name for axis, name in enumerate(names(self.rank))
+        )
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (self.result,)
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        (x,) = operands
+        outer, inner = x.shape[: self.axis], x.shape[self.axis + 1 :]
+        sizes = [math.prod(outer), x.shape[self.axis], math.prod(inner)]
+        result: jax.Array = jax.ffi.ffi_call(
+            "samebits_running", jax.ShapeDtypeStruct(x.shape, x.dtype)
+        )(x, sizes=longs(sizes), reverse=self.reverse)
+        return result
+
+
+def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.Array | None:
+    """Returns the running sums along an axis, each rounded once; None if there is no call.
+
+    Args:
+        x: Any shape.
+        axis: The axis.
+        reverse: Whether the sums start at the end.
+
+    Returns:
+        Shape and dtype of ``x``.
+    """
+    if not takes([x], x.dtype):
+        return None
+    if x.size == 0:
+        return x
+    return computed(Running(axis % x.ndim, x.ndim, reverse), [x])
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts(Operation):
+    """The sum of arrays of one shape and dtype, element by element.
+
+    Attributes:
+        count: The number of arrays.
+        rank: The number of axes of each.
+    """
+
+    count: int
+    rank: int
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return names(self.rank)
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (self.result,) * self.count
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        first = operands[0]
+        result: jax.Array = jax.ffi.ffi_call(
+            "samebits_parts", jax.ShapeDtypeStruct(first.shape, first.dtype)
+        )(*operands)
+        return result
+
+
+def add(*terms: jax.Array) -> jax.Array | None:
+    """Returns the exact sum of arrays, rounded once; None if there is no call.
+
+    A sum is -0 if all terms are -0; any other sum of 0 is 0.
+
+    Args:
+        *terms: At least two of one shape and dtype.
+    """
+    first = terms[0]
+    if len(terms) > _MOST_PARTS or not takes(terms, first.dtype):
+        return None
+    if first.size == 0:
+        return first
+    return computed(Parts(len(terms), first.ndim), terms)

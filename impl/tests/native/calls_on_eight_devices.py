@@ -1,0 +1,192 @@
+"""The native engine over eight devices has the bits of one device; ``test_devices`` runs it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+
+MESH = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+#: The axes of the mesh that cut the rows, the terms and the columns of a product.
+CUTS = [
+    ("x", None, None),
+    (None, "x", None),
+    (None, ("x", "y"), None),
+    (("x", "y"), None, None),
+    (None, None, ("x", "y")),
+    ("y", None, "x"),
+    ("x", "y", None),
+    ("y", "x", None),
+    (None, "x", "y"),
+    (None, "y", "x"),
+]
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+def rough(rng, *shape):
+    """Returns numbers of many magnitudes, half of which cancel along the last axis."""
+    x = rng.normal(size=shape) * 2.0 ** rng.integers(-12, 13, shape)
+    half = shape[-1] // 2
+    x[..., :half] = -x[..., half : 2 * half]
+    return np.asarray(x, np.float32)
+
+
+def compiled(function, *arrays, specs=None):
+    """Returns a result, and the text of the program, of arrays that are cut."""
+    if specs is not None:
+        cuts = [NamedSharding(MESH, P(*spec)) for spec in specs]
+        arrays = [jax.device_put(*pair) for pair in zip(arrays, cuts, strict=True)]
+    program = jax.jit(function).lower(*arrays).compile()
+    return np.asarray(program(*arrays)), program.as_text()
+
+
+def assert_bits(one, other):
+    assert one.shape == other.shape
+    assert one.dtype == other.dtype
+    assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(("m", "k", "n"), CUTS)
+def test_products(m, k, n):
+    rng = np.random.default_rng(0)
+    a, b = rough(rng, 16, 24), rough(rng, 8, 24).T
+    whole, _ = compiled(jnp.matmul, a, b)
+    cut, text = compiled(jnp.matmul, a, b, specs=((m, k), (k, n)))
+    assert_bits(whole, cut)
+    assert "samebits_product" in text
+    assert ("samebits_product_bounds" in text) == (k is not None)
+
+
+def test_products_in_doubt_beyond_one_list():
+    # Each sum is 2**-40 above a tie, which no approximation decides.
+    rng = np.random.default_rng(1)
+    a = np.zeros((64, 16), np.float32)
+    a[:, 0], a[:, 5], a[:, 11] = 1 + rng.integers(0, 2**10, 64) * 2.0**-20, 2.0**-24, 2.0**-40
+    b = np.ones((16, 32), np.float32)
+    whole, _ = compiled(jnp.matmul, a, b)
+    cut, _ = compiled(jnp.matmul, a, b, specs=((None, ("x", "y")), (("x", "y"), None)))
+    assert_bits(whole, cut)
+    assert np.array_equal(whole[:, 0], np.nextafter(a[:, 0], np.float32(2), dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_values_that_are_not_finite(dtype):
+    rng = np.random.default_rng(2)
+    a = rough(rng, 8, 16)
+    a[0, 3], a[1, 2], a[1, 12], a[2, 5] = np.inf, np.inf, -np.inf, np.nan
+    a = jnp.asarray(a / 2**10, dtype)
+    for function, specs in (
+        (lambda a: a @ a.T, ((None, "x"),)),
+        (lambda a: jnp.sum(a, 1), ((None, ("x", "y")),)),
+    ):
+        whole, _ = compiled(function, a)
+        cut, _ = compiled(function, a, specs=specs)
+        assert_bits(whole.view(np.uint8), cut.view(np.uint8))
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("specs", [("x", "y", None), (("x", "y"), None, None), (None, "y", "x")])
+def test_sums(axes, specs):
+    x = rough(np.random.default_rng(3), 8, 16, 12)
+    whole, _ = compiled(lambda x: jnp.sum(x, axes), x)
+    cut, text = compiled(lambda x: jnp.sum(x, axes), x, specs=(specs,))
+    assert_bits(whole, cut)
+    assert "samebits_reduce" in text
+
+
+def test_axes_that_devices_share_unevenly():
+    a, b = rough(np.random.default_rng(4), 6, 13), rough(np.random.default_rng(5), 10, 13).T
+
+    def function(a, b):
+        a = lax.with_sharding_constraint(a, NamedSharding(MESH, P(None, "x")))
+        b = lax.with_sharding_constraint(b, NamedSharding(MESH, P("x", "y")))
+        # The padding of a tile does not stay zero.
+        return jnp.matmul(jnp.exp(a * 0) * a, b), jnp.sum(jnp.exp(a * 0), 1)
+
+    whole = jax.jit(lambda a, b: (jnp.matmul(a, b), jnp.sum(jnp.ones_like(a), 1)))(a, b)
+    cut = jax.jit(function)(a, b)
+    for one, other in zip(whole, cut, strict=True):
+        assert_bits(np.asarray(one), np.asarray(other))
+
+
+def test_convolutions_and_their_gradients():
+    rng = np.random.default_rng(6)
+    image, kernel = rough(rng, 8, 12, 9, 4), rough(rng, 3, 3, 4, 8)
+
+    def loss(image, kernel):
+        dimensions = ("NHWC", "HWIO", "NHWC")
+        out = lax.conv_general_dilated(image, kernel, (2, 1), "SAME", dimension_numbers=dimensions)
+        return (out * jnp.cos(jnp.arange(8.0))).sum()
+
+    for position in (0, 1):
+        gradient = jax.grad(loss, position)
+        whole, _ = compiled(gradient, image, kernel)
+        for specs in ((("x",), ()), (("x",), (None, None, None, "y")), ((None, "x"), ())):
+            cut, text = compiled(gradient, image, kernel, specs=specs)
+            assert_bits(whole, cut)
+            assert "samebits_product" in text
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_a_shard_map(check_vma):
+    rng = np.random.default_rng(7)
+    x, w = rough(rng, 16, 12), rough(rng, 12, 8)
+
+    def step(x, w):
+        y = jnp.tanh(x @ w)
+        gradient = lax.psum(x.T @ y, ("x", "y"))
+        part = lax.psum_scatter(y.T @ x, ("x", "y"), scatter_dimension=0, tiled=True)
+        return gradient, lax.psum(y.sum(0), ("x", "y")), part
+
+    def over(devices):
+        mesh = jax.make_mesh(devices, ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+        mapped = jax.shard_map(
+            step,
+            mesh=mesh,
+            in_specs=(P(("x", "y")), P()),
+            out_specs=(P(), P(), P(("x", "y"))),
+            check_vma=check_vma,
+        )
+        return jax.jit(mapped)(x, w)
+
+    for one, other in zip(over((1, 1)), over((4, 2)), strict=True):
+        assert_bits(np.asarray(one), np.asarray(other))
+
+
+def test_a_shard_map_over_some_axes():
+    rng = np.random.default_rng(8)
+    x, w = rough(rng, 16, 12), rough(rng, 12, 8)
+    cut = jax.shard_map(
+        lambda x, w: x @ w, mesh=MESH, in_specs=(P("y"), P()), out_specs=P("y"), axis_names={"y"}
+    )
+    whole, _ = compiled(jnp.matmul, x, w)
+    one, _ = compiled(cut, x, w, specs=((None, "x"), ("x",)))
+    assert_bits(whole, one)
+
+
+def test_loops_and_conditions():
+    rng = np.random.default_rng(9)
+    x, w = rough(rng, 16, 8), rough(rng, 8, 8)
+
+    def function(x, w):
+        def step(carry, _):
+            y = jnp.tanh(carry @ w)
+            total = lax.cond(y.sum() > 0, lambda y: (y.T @ x).sum(), lambda y: y.sum(0)[0], y)
+            return y, total
+
+        last, totals = lax.scan(step, x, None, length=4)
+        return jnp.append(totals, last)
+
+    whole, _ = compiled(function, x, w)
+    for specs in ((("x",), ()), ((None, "y"), ("y",)), ((("x", "y"),), (None, "x"))):
+        cut, _ = compiled(function, x, w, specs=specs)
+        assert_bits(whole, cut)

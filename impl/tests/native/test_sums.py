@@ -1,0 +1,274 @@
+"""Reductions, running sums and sums of parts of the engine ``native``, against the oracle."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from impl._exact.sums import reduction, terms
+from impl._native import library, sums
+from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix, serial_terms
+from spec import oracles
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
+
+NARROW = [name for name in DTYPES if name != "float64"]
+#: Shapes and axes that have each kind of loop: rows, columns, short ones, narrow ones, both.
+REDUCTIONS = [
+    ((5000,), (0,)),
+    ((7, 300), (1,)),
+    ((300, 7), (0,)),
+    ((300, 130), (0,)),
+    ((9, 1030), (0,)),
+    ((700, 3), (1,)),
+    ((3, 700), (0,)),
+    ((1, 90, 1), (1,)),
+    ((90, 1), (1,)),
+    ((6, 5, 4, 64), (0, 1, 2)),
+    ((6, 64, 5, 4), (0, 2, 3)),
+    ((6, 5, 40, 30), (0, 2)),
+    ((6, 5, 40, 30), (1, 3)),
+    ((3, 4, 2, 5, 3, 2), (0, 2, 4)),
+    ((3, 4, 2, 5, 3, 2), (1, 3, 5)),
+]
+
+
+def specials(rng, x):
+    """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
+    x = x.copy()
+    for value, share in [(np.inf, 4), (-np.inf, 4), (np.nan, 3), (-0.0, 30), (1e-39, 20)]:
+        x.reshape(-1)[rng.integers(0, x.size, share)] = value
+    return x
+
+
+def terms_first(x, axes):
+    """Returns the array with the summed axes merged and moved to the front."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = [x.shape[axis] for axis in kept]
+    return np.transpose(x, (*axes, *kept)).reshape(-1, *shape)
+
+
+@pytest.mark.parametrize("to", NARROW)
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("count", [2, 8, 15, 77, 300])
+def test_reductions_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, to, count):
+    x = hard_matrix(rng, max(count, 8), dtype)[:count]
+    want = oracles.nearest(x, DTYPES[to])
+    got = run(
+        lambda x: [
+            sums.reduce_sum(x, (0,), DTYPES[to]),
+            sums.reduce_sum(x.T, (1,), DTYPES[to]),
+            sums.reduce_sum(x.T[:3], (-1,), DTYPES[to]),
+            sums.reduce_sum(x[:, :5], (0,), DTYPES[to]),
+        ],
+        x,
+    )
+    for one, other in zip(got, [want, want, want[:3], want[:5]], strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(("shape", "axes"), REDUCTIONS, ids=str)
+def test_reductions_of_each_shape_have_the_bits_of_the_oracle(rng, shape, axes, dtype):
+    plain = rough(rng, shape, dtype, 5)
+    for x in (plain, np.round(plain), specials(rng, plain)):
+        got = run(lambda x: sums.reduce_sum(x, axes), x)
+        assert_same(got, oracles.nearest(terms_first(x, axes)))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((200_001,), (0,)),
+        ((3000, 70), (0,)),
+        ((70, 3000), (1,)),
+        ((60_000, 3), (0,)),
+        ((60_000, 3), (1,)),
+        ((40, 30, 20, 10), (0, 2)),
+        ((40, 30, 20, 10), (1, 3)),
+    ],
+    ids=str,
+)
+def test_reductions_by_threads_have_the_bits_of_the_other_engine(rng, shape, axes, dtype):
+    x = rough(rng, shape, dtype, 12 if dtype == "float16" else 60)
+    cancelling = np.concatenate([x, -x[::-1]])
+    for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), specials(rng, x)):
+        got = run(lambda x: sums.reduce_sum(x, axes, np.float32), each)
+        assert_same(got, run(lambda x: reduction.reduce_sum(x, axes, np.float32), each))
+
+
+def test_sums_that_float64_gets_wrong():
+    for label, x in serial_terms().items():
+        for times in (1, 3000):
+            terms = np.repeat(x, times)
+            got = run(lambda x: sums.reduce_sum(x, (0,)), terms)
+            assert_same(got, oracles.nearest(terms), label)
+
+
+def test_terms_of_all_exponents(rng):
+    x = rough(rng, (400, 60), spread=0) * np.float32(2.0) ** rng.integers(-126, 127, (400, 60))
+    x = x.astype(np.float32)
+    x[200:] = -x[:200]
+    # All but the least terms cancel, and a tie between them needs the last one.
+    x[rng.integers(0, 400, 8), np.arange(8)] = 2.0**127
+    x[:3, 20], x[3:, 20] = (1, 2.0**-24, 2.0**-126), 0
+    x[:4, 21], x[4:, 21] = (2.0**127, 2.0**-126, -(2.0**127), 2.0**-126), 0
+    want = oracles.nearest(x)
+    for view in (x, x[rng.permutation(400)]):
+        got = run(lambda x: (sums.reduce_sum(x, (0,)), sums.reduce_sum(x.T, (1,))), view)
+        assert_same(got[0], want)
+        assert_same(got[1], want)
+
+
+def test_what_the_engine_has_no_call_for():
+    x = np.ones((3, 4), np.float32)
+    assert sums.reduce_sum(x.astype(np.int32), (0,)) is None
+    assert sums.reduce_sum(x, (0,), np.int32) is None
+    with jax.enable_x64(True):
+        assert sums.reduce_sum(x.astype(np.float64), (0,)) is None
+        assert sums.reduce_sum(x, (0,), np.float64) is None
+    assert sums.reduce_sum(x, (0,), axis_names=("a",), axis_index_groups=[[0]]) is None
+
+
+def test_sums_of_nothing():
+    x = np.zeros((3, 0, 2), np.float32)
+    assert_same(run(lambda x: sums.reduce_sum(x, (1,)), x), np.zeros((3, 2), np.float32))
+    assert run(lambda x: sums.reduce_sum(x, (0,)), x).shape == (0, 2)
+    x = np.array([-0.0, 1e-40, 2], np.float32)
+    assert_same(run(lambda x: sums.reduce_sum(x[:, None], (1,)), x), np.array([0, 0, 2], np.float32))
+    assert_same(run(lambda x: sums.reduce_sum(x, ()), x[2:]), x[2:])
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((6, 500), (1,)), ((500, 6), (0,)), ((4, 5, 60), (0, 2))], ids=str
+)
+def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
+    x = rough(rng, shape, dtype, 5)
+    operation = sums.Reduction(axes, x.ndim, np.dtype(np.float32))
+    want = oracles.nearest(terms_first(x, axes), np.float64).reshape(-1)
+    positions = np.array([2, -1, 0], np.int64)
+
+    def program(x, positions):
+        return operation.bounds(x, parts=8), operation.digits(positions, x)
+
+    (total, bound), digits = run(program, x, positions)
+    distance = np.abs(total.reshape(-1) - want)
+    assert (distance <= bound.reshape(-1)).all()
+    assert (bound <= 1e-10 * np.abs(x.astype(np.float64)).sum()).all()
+    # The digits are units of 2**-352, 32 bits each.
+    exact = [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in digits]
+    assert exact[1] == 0
+    for each, position in ((0, 2), (2, 0)):
+        assert float(np.ldexp(float(exact[each]), -352)) == want[position]
+
+
+def test_infinities_and_nans_of_bounds():
+    x = np.array([[1, np.inf], [np.inf, -np.inf], [np.nan, 1], [-np.inf, 3]], np.float32)
+    operation = sums.Reduction((1,), 2, np.dtype(np.float32))
+    total, bound = run(lambda x: operation.bounds(x, parts=2), x)
+    assert_same(total, np.array([np.inf, np.nan, np.nan, -np.inf]))
+    assert np.isfinite(bound).all()
+    digits = run(operation.digits, np.arange(4), x)
+    assert digits.shape == (4, 24)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("count", [8, 77, 700])
+def test_running_sums_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
+    x = hard_matrix(rng, count, dtype)
+    got = run(
+        lambda x: [
+            sums.cumsum(x, 0),
+            sums.cumsum(x, -2, reverse=True),
+            sums.cumsum(x.T, 1),
+            sums.cumsum(x[:, 3:6], 0),
+            *(sums.cumsum(x[:, column], 0, reverse=True) for column in (1, 5, 16, 28)),
+        ],
+        x,
+    )
+    want = oracles.nearest_running(x)
+    backwards = oracles.nearest_running(x[::-1])[::-1]
+    assert_same(got[0], want)
+    assert_same(got[1], backwards)
+    assert_same(got[2], want.T)
+    assert_same(got[3], want[:, 3:6])
+    for one, column in zip(got[4:], (1, 5, 16, 28), strict=True):
+        assert_same(one, backwards[:, column])
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("spread", [3, 60])
+def test_running_sums_of_long_lines_have_the_bits_of_the_other_engine(rng, dtype, spread):
+    for shape, axis in [((100_003,), 0), ((3, 20_001, 2), 1), ((1000, 70), 0), ((70, 1000), 1)]:
+        x = rough(rng, shape, dtype, spread if dtype != "float16" else 4)
+        np.moveaxis(x, axis, 0)[shape[axis] // 2 + 1 :] *= -1
+        for reverse in (False, True):
+            got = run(lambda x: sums.cumsum(x, axis, reverse=reverse), x)  # noqa: B023
+            want = run(lambda x: reduction.cumsum(x, axis, reverse=reverse), x)  # noqa: B023
+            assert_same(got, want, f"{shape} {reverse}")
+
+
+def test_running_sums_of_terms_of_all_exponents(rng):
+    exponents = rng.integers(-126, 127, (3000, 3))
+    x = (rough(rng, (3000, 3), spread=0) * np.float32(2.0) ** exponents).astype(np.float32)
+    x[1500:] = -x[:1500][::-1]
+    x[:4, 1] = 2.0**127, 2.0**-126, -(2.0**127), 2.0**-126
+    x[2000:2003, 2] = np.inf, 1, -np.inf
+    got = run(lambda x: (sums.cumsum(x, 0), sums.cumsum(x[:, 0], 0)), x)
+    want = oracles.nearest_running(x)
+    assert_same(got[0], want)
+    assert_same(got[1], want[:, 0])
+
+
+def test_running_sums_of_nothing_and_of_one():
+    assert run(lambda x: sums.cumsum(x, 1), np.zeros((3, 0), np.float32)).shape == (3, 0)
+    x = np.array([[-0.0], [1e-40], [np.inf], [2]], np.float32)
+    assert_same(run(lambda x: sums.cumsum(x, 1), x), np.array([[0], [0], [np.inf], [2]], np.float32))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("count", [2, 3, 5, 12])
+def test_sums_of_parts_have_the_bits_of_the_oracle(rng, dtype, count):
+    x = np.concatenate([hard_matrix(rng, max(count, 8), dtype)[:count]] * 40, 1)
+    rows = [*x]
+    assert_same(run(sums.add, *rows), with_minus_zeros(x))
+    x = rough(rng, (count, 30, 50), dtype, 5 if dtype == "float16" else 60)
+    x[:, :10] = rng.choice([-0.0, 0.0, 1, -1, -1e-39], (count, 10, 50), p=[0.6, 0.1, 0.1, 0.1, 0.1])
+    x[:, 20:] = specials(rng, x[:, 20:])
+    assert_same(run(sums.add, *x), with_minus_zeros(x))
+
+
+def with_minus_zeros(x):
+    """Returns the sums along the first axis; a sum is -0 if all its terms are."""
+    value = oracles.nearest(x)
+    terms = x.astype(np.float32)
+    tiny = 0 if x.dtype == np.float16 else np.finfo(np.float32).tiny
+    are_minus = np.signbit(terms) & ((terms == 0) | (np.abs(terms) < tiny))
+    return np.where(are_minus.all(0), np.array(-0.0, x.dtype), value)
+
+
+@pytest.mark.parametrize("count", [3, 9])
+def test_sums_of_large_parts_have_the_bits_of_the_other_engine(rng, count):
+    x = rough(rng, (count, 40_001), spread=50)
+    x[0] = -x[1]
+    assert_same(run(sums.add, *x), run(terms.add, *x))
+
+
+@pytest.mark.parametrize("unit", ["baseline", "avx2", "avx512"])
+def test_each_vector_unit_gives_the_same_bits(unit):
+    if os.environ.get("SAMEBITS_VECTORS"):
+        pytest.skip("this process has one vector unit")
+    names = "bits_of_the_oracle or other_engine or float64_gets_wrong or all_exponents"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-n", "0", "-k", names]
+        + [__file__],
+        env={**os.environ, "SAMEBITS_VECTORS": unit},
+        check=True,
+        timeout=600,
+    )

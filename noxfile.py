@@ -96,7 +96,7 @@ def with_oldest(session: nox.Session) -> bool:
 
 #: CMake builds the C++ of the engine `native` here, and compiles a file again if it has changed.
 BUILDS = pathlib.Path("build").absolute()
-#: XLA refuses a library with newer headers than its own, so they are those of the oldest jaxlib.
+#: XLA refuses a library with newer headers than its own, so the oldest jaxlib gives them.
 HEADERS = BUILDS / "headers"
 #: An installation with these variables builds no library. One by `build_library` serves all
 #: sessions.

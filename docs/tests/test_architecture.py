@@ -197,6 +197,19 @@ QUESTIONS = [
         ],
     ),
     (
+        "the library should be compiled for one more vector unit",
+        "The engine `native`: its build, its library, its C++",
+        [
+            "pyproject.toml",
+            "noxfile.py",
+            "impl/_native/CMakeLists.txt",
+            "impl/_native/library.py",
+            "impl/_native/src/vectors.h",
+            "impl/_native/tests/test_numbers.cc",
+            "impl/tests/native/test_library.py",
+        ],
+    ),
+    (
         "jax.lax.approx_max_k should have a path under portable",
         "A primitive under `portable`",
         [

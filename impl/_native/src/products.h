@@ -23,6 +23,11 @@ constexpr int64_t kMostColumns = 256;
 // The distance of rows in a panel of rows: not a multiple of 4096 bytes, which caches would alias.
 constexpr int64_t kRow = kTerms + 8;
 
+// The most rows whose columns are read in place, and the terms of a block and the distance of rows.
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kLongTerms = 1024;
+constexpr int64_t kLong = kLongTerms + 8;
+
 enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
 
 // Where an index of some axes stands: its distance from an array's first element, its distance from
@@ -100,6 +105,12 @@ struct ProductKernels {
   void (*multiply)(bool interleaved, int64_t rows, int64_t vectors, int64_t terms,
                    const double* left, const double* right, double* sums, int64_t stride,
                    bool adds);
+
+  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose terms
+  // or whose columns are runs.
+  void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
+                               const double* left, double* sums, int64_t stride,
+                               double* squares);
 
   // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
   // in doubt. Returns their number.

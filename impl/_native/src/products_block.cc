@@ -129,10 +129,12 @@ class Block {
   void pack_interleaved(int64_t count);
   void pack_right(int64_t count);
   void multiply(int64_t from, int64_t count);
+  void multiply_few(int64_t count);
   void finish_rounded();
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
   double double_sum(int64_t i, int64_t j, double* error);
+  double last_bit(int64_t i, int64_t j, int64_t count);
   int64_t bits_of_row(int64_t i);
   int64_t bits_of_column(int64_t j);
 
@@ -146,6 +148,7 @@ class Block {
   int64_t stride_;   // of the sums
   bool interleaved_;
   int64_t row_runs_ = 0, column_runs_ = 0;
+  int64_t block_terms_;
   // What the batch adds to the offsets.
   int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
   double scale_;  // of the errors, relative to the product of the norms
@@ -159,12 +162,15 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   height_ = (rows_ + panels - 1) / panels;
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
-  const int64_t left = std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0) + 16;
-  const int64_t right = stride_ * kPanel + 16;
-  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_);
+  block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
+  const int64_t left =
+      product.has_few_rows ? kFewRows * kLong
+                           : std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0);
+  const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
+  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
   left_ = at;
-  right_ = left_ + left;
-  sums_ = right_ + right;
+  right_ = left_ + up(left, 16) + 16;
+  sums_ = right_ + up(right, 16);
   column_norms_ = sums_ + rows_ * stride_;
   row_norms_ = column_norms_ + stride_;
   std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
@@ -178,18 +184,10 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
     column_start_ += index * axis.columns;
     result_ += index * axis.result;
   }
-  memory_.rows.resize(rows_);
-  for (int64_t i = 0; i < rows_; ++i) {
-    memory_.rows[i] = product.rows.line(range.first_row + i);
-    memory_.rows[i].offset += row_start_;
-  }
-  memory_.columns.resize(columns_);
-  for (int64_t j = 0; j < columns_; ++j) {
-    memory_.columns[j] = product.columns.line(range.first_column + j);
-    memory_.columns[j].offset += column_start_;
-  }
-  memory_.row_runs.resize(std::max(rows_, kTerms));
-  memory_.column_runs.resize(std::max(columns_, kTerms));
+  product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
+  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
+  memory_.row_runs.resize(std::max(rows_, block_terms_));
+  memory_.column_runs.resize(std::max(columns_, block_terms_));
   memory_.row_bits.clear();
   memory_.column_bits.clear();
 }
@@ -198,8 +196,7 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
 void Block::read_terms(int64_t from, int64_t count) {
   const Factor& rows = product_.rows;
   if (interleaved_) {
-    memory_.row_terms.resize(count);
-    for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = rows.term(from + k);
+    rows.places(true, from, count, 0, &memory_.row_terms);
   } else {
     row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
   }
@@ -207,8 +204,7 @@ void Block::read_terms(int64_t from, int64_t count) {
   if (columns.runs_along_terms) {
     column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
   } else {
-    memory_.column_terms.resize(count);
-    for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = columns.term(from + k);
+    columns.places(true, from, count, 0, &memory_.column_terms);
   }
 }
 
@@ -269,19 +265,47 @@ void Block::multiply(int64_t from, int64_t count) {
   }
 }
 
+// Multiplies few rows, and reads the columns in place.
+void Block::multiply_few(int64_t count) {
+  const Factor &rows = product_.rows, &columns = product_.columns;
+  const Part left{rows.data, &rows.edges, rows.inner_terms, memory_.rows.data(), rows_,
+                  memory_.row_runs.data(), row_runs_, count};
+  kernels_.pack_rows[rows.type](left, left_, kLong, row_norms_);
+  const bool along_terms = columns.runs_along_terms;
+  Run* runs = memory_.column_runs.data();
+  Part right{columns.data, &columns.edges, columns.inner_terms, memory_.columns.data(), columns_,
+             runs, column_runs_, count};
+  if (!along_terms) {
+    right.inner = columns.inner_free;
+    right.singles = memory_.column_terms.data();
+    right.single_count = count;
+    right.run_count = columns.runs(false, range_.first_column, columns_, runs);
+    right.run_length = columns_;
+    for (int64_t r = 0; r < right.run_count; ++r) runs[r].place.offset += column_start_;
+  }
+  kernels_.multiply_few[columns.type](along_terms, rows_, right, left_, sums_, stride_,
+                                      column_norms_);
+}
+
 void Block::compute() {
   const int64_t terms = product_.terms;
-  if (terms == 0) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
-  for (int64_t from = 0; from < terms; from += kTerms) {
-    const int64_t count = std::min(kTerms, terms - from);
+  const bool are_few = product_.has_few_rows;
+  if (terms == 0 || are_few) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
+  for (int64_t from = 0; from < terms; from += block_terms_) {
+    const int64_t count = std::min(block_terms_, terms - from);
     read_terms(from, count);
-    pack_right(count);
-    multiply(from, count);
+    if (are_few) {
+      multiply_few(count);
+    } else {
+      pack_right(count);
+      multiply(from, count);
+    }
   }
   for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
   for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
   // A term goes through the additions of its block, and through one for each block.
-  double chain = static_cast<double>(std::min(terms, kTerms) + (terms + kTerms - 1) / kTerms);
+  double chain = static_cast<double>(std::min(terms, block_terms_) +
+                                     (terms + block_terms_ - 1) / block_terms_);
   if (terms <= 1) chain = 0;
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
@@ -369,44 +393,55 @@ double Block::double_sum(int64_t i, int64_t j, double* error) {
   return sum.high[0];
 }
 
-// Rounds one element whose bound decides nothing, in three ways of which each is slower: nothing
-// was rounded; pairs of float64 (Ogita, Rump and Oishi 2005, Sum2); and the exact sum.
+// The greatest power of two known to divide all terms of the sum of a row and a column, by their
+// first `count` terms: fewer terms give a greater power.
+double Block::last_bit(int64_t i, int64_t j, int64_t count) {
+  const bool are_all = count == product_.terms;
+  const int64_t row =
+      are_all ? bits_of_row(i) : last_bit_of(product_.rows, memory_.rows[i], count);
+  const int64_t column =
+      are_all ? bits_of_column(j) : last_bit_of(product_.columns, memory_.columns[j], count);
+  if (row == kNoBit || column == kNoBit) return kGreatest;
+  return std::ldexp(1.0, static_cast<int>(row + column));
+}
+
+// Rounds one element whose bound decides nothing, in ways of which each is slower.
 void Block::settle(int64_t i, int64_t j, void* word) {
-  const int64_t row_bits = bits_of_row(i), column_bits = bits_of_column(j);
-  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
-  // All partial sums are multiples of `last`; those up to 2**53 times `last` are float64.
-  const bool has_bits = row_bits != kNoBit && column_bits != kNoBit;
-  const double last =
-      has_bits ? std::ldexp(1.0, static_cast<int>(row_bits + column_bits)) : kGreatest;
   auto write = [&](double value) {
     with_format(output_.type, [&](auto format) {
       const auto rounded = decltype(format)::narrow(value);
       std::memcpy(word, &rounded, sizeof rounded);
     });
   };
-  if (magnitudes <= 0x1p53 * last) return write(sums_[i * stride_ + j]);
+  // All partial sums are multiples of the last bit, and those up to 2**53 times it are float64, so
+  // nothing was rounded. A few terms tell that most sums are longer.
+  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const int64_t few = std::min<int64_t>(product_.terms, 64);
+  if (magnitudes <= 0x1p53 * last_bit(i, j, few) &&
+      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms))
+    return write(sums_[i * stride_ + j]);
+  // Pairs of float64: the errors of the first words add up to at most n u times the magnitudes, and
+  // adding these errs by at most n u times that (Ogita, Rump and Oishi 2005, Sum2).
   double error;
   const double near = double_sum(i, j, &error);
-  // The errors of the first words add up to at most n u times the magnitudes, and adding them errs
-  // by at most n u times that.
-  const double n = static_cast<double>(product_.terms + 32);
-  const double errors = of_chain(n) * magnitudes;
-  const double bound = errors <= 0x1p53 * last ? 0 : of_chain(n) * errors * (1 + 0x1p-10);
-  const bool is_done = with_format(output_.type, [&](auto format) {
+  const double chain = of_chain(static_cast<double>(product_.terms + 32));
+  const double errors = chain * magnitudes;
+  const bool is_decided = with_format(output_.type, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {
       double sum = near;
       const double rest = two_sum(&sum, error + shift);
       return Format::narrow(to_odd(sum, rest));
     };
-    // error + shift is rounded, by less than this.
-    const double slack = bound == 0 ? 0 : bound + std::fabs(error) * 0x1p-51;
+    // error + slack is rounded, by less than the second term.
+    const double slack = chain * errors * (1 + 0x1p-10) + std::fabs(error) * 0x1p-51;
     const auto low = rounded(-slack);
-    if (low != rounded(slack)) return false;
     std::memcpy(word, &low, sizeof low);
-    return true;
+    return low == rounded(slack);
   });
-  if (is_done) return;
+  if (is_decided) return;
+  // The errors are multiples of the last bit too.
+  if (errors <= 0x1p53 * last_bit(i, j, product_.terms)) return write(to_odd(near, error));
   Accumulator sum;
   add_exactly(product_, memory_.rows[i], memory_.columns[j], &sum);
   write(sum.to_odd());

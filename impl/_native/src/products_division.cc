@@ -8,6 +8,11 @@ namespace {
 // The least work of a task, in multiplications and additions: some 30 microseconds.
 constexpr int64_t kTask = 1 << 19;
 
+// The greatest block of a product.
+int64_t most_rows(const LineProduct& product) {
+  return product.rows.runs_along_terms ? kMostRows : kMostRows / 2;
+}
+
 double work_of(const LineProduct& product, int64_t rows, int64_t columns) {
   const double m = static_cast<double>(rows), n = static_cast<double>(columns);
   // Packing an element costs as much as some 16 multiplications, and so does rounding.
@@ -21,7 +26,7 @@ Division::Division(const std::vector<LineProduct>& products, int64_t threads) {
   const int64_t tasks = threads <= 1 ? 1 : 4 * threads;
   double most = 0;
   for (const LineProduct& product : products) {
-    Each each{product.rows.runs_along_terms ? kMostRows : kMostRows / 2, kMostColumns, 0, 0, blocks};
+    Each each{most_rows(product), kMostColumns, 0, 0, blocks};
     auto divide = [&] {
       each.row_blocks = parts_of(product.row_count, each.rows);
       each.column_blocks = parts_of(product.column_count, each.columns);

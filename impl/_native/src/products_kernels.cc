@@ -152,29 +152,37 @@ SAMEBITS_INLINE int64_t ceiling(int64_t value, int64_t by) {
   return value >= 0 ? (value + by - 1) / by : -(-value / by);
 }
 
-// Copies what a run and one place of the other side meet, with zeros outside of the image.
-template <typename T>
-SAMEBITS_INLINE void copy_run(const Part& part, const Place& single, const Run& run, double* to,
-                              Squares* squares) {
-  int64_t begin = 0, end = run.length;
+// The elements of a run that are inside of the image, of one place of the other side.
+struct Inside {
+  int64_t begin, end;
+};
+SAMEBITS_INLINE Inside inside_of(const Part& part, const Place& single, const Run& run) {
+  Inside inside{0, run.length};
   for (int e = 0; e < part.edges->count; ++e) {
     const int64_t position = single.position[e] + run.place.position[e];
     const int64_t size = part.edges->size[e];
     if (e == part.inner.edge) {
       const int64_t unit = part.inner.unit, step = part.inner.step;
-      if (position < 0) begin = ceiling(-position, step) * unit - run.phase;
-      const int64_t inside = ceiling(size - position, step) * unit - run.phase;
-      end = inside < end ? inside : end;
+      if (position < 0) inside.begin = ceiling(-position, step) * unit - run.phase;
+      const int64_t end = ceiling(size - position, step) * unit - run.phase;
+      inside.end = end < inside.end ? end : inside.end;
     } else if (static_cast<uint64_t>(position) >= static_cast<uint64_t>(size)) {
-      end = 0;
+      return {0, 0};
     }
   }
-  if (begin >= end) begin = end = 0;
-  for (int64_t i = 0; i < begin; ++i) to[i] = 0;
-  const int64_t offset = single.offset + run.place.offset + begin * part.inner.stride;
-  copy(static_cast<const T*>(part.data) + offset, part.inner.stride, end - begin, to + begin,
-       squares);
-  for (int64_t i = end; i < run.length; ++i) to[i] = 0;
+  return inside.begin < inside.end ? inside : Inside{0, 0};
+}
+
+// Copies what a run and one place of the other side meet, with zeros outside of the image.
+template <typename T>
+SAMEBITS_INLINE void copy_run(const Part& part, const Place& single, const Run& run, double* to,
+                              Squares* squares) {
+  const Inside inside = inside_of(part, single, run);
+  for (int64_t i = 0; i < inside.begin; ++i) to[i] = 0;
+  const int64_t offset = single.offset + run.place.offset + inside.begin * part.inner.stride;
+  copy(static_cast<const T*>(part.data) + offset, part.inner.stride, inside.end - inside.begin,
+       to + inside.begin, squares);
+  for (int64_t i = inside.end; i < run.length; ++i) to[i] = 0;
 }
 
 template <typename T>
@@ -310,6 +318,115 @@ void multiply(bool interleaved, int64_t rows, int64_t vectors, int64_t terms, co
               const double* right, double* sums, int64_t stride, bool adds) {
   static constexpr Tiles kTiles = tiles();
   kTiles.of[rows][vectors - 1][interleaved](terms, left, right, sums, stride, adds);
+}
+
+// ---------------------------------------------------------------- Few rows
+
+// Adds products of `kCount` rows, kLong apart, and of columns whose terms are runs. Their factor is
+// read in place, since each element is used for few products.
+template <typename T, int kCount>
+void multiply_runs(const Part& part, const double* left, double* sums, int64_t stride,
+                   double* squares) {
+  constexpr int kChains = kCount == 1 ? 4 : 2;
+  for (int64_t j = 0; j < part.single_count; ++j) {
+    Vector total[kCount][kChains] = {}, square[kChains] = {};
+    double rest[kCount] = {}, square_rest = 0;
+    for (int64_t r = 0; r < part.run_count; ++r) {
+      const Run& run = part.runs[r];
+      const Inside inside = inside_of(part, part.singles[j], run);
+      const T* from =
+          static_cast<const T*>(part.data) + part.singles[j].offset + run.place.offset;
+      const double* row = left + run.at;
+      int64_t k = inside.begin;
+      for (; k + kChains * kLanes <= inside.end; k += kChains * kLanes)
+#pragma GCC unroll 4
+        for (int c = 0; c < kChains; ++c) {
+          const Vector value = load(from + k + c * kLanes);
+          square[c] = fused(value, value, square[c]);
+#pragma GCC unroll 4
+          for (int i = 0; i < kCount; ++i)
+            total[i][c] = fused(value, at(row + i * kLong + k + c * kLanes), total[i][c]);
+        }
+      for (; k < inside.end; ++k) {
+        const double value = widen(from[k]);
+        square_rest += value * value;
+        for (int i = 0; i < kCount; ++i) rest[i] += value * row[i * kLong + k];
+      }
+    }
+    for (int c = 1; c < kChains; ++c) square[0] += square[c];
+    squares[j] += sum_of(square[0]) + square_rest;
+    for (int i = 0; i < kCount; ++i) {
+      for (int c = 1; c < kChains; ++c) total[i][0] += total[i][c];
+      sums[i * stride + j] += sum_of(total[i][0]) + rest[i];
+    }
+  }
+}
+
+// The same, of `kVectors` vectors of columns, which are neighbours, and of terms from..end.
+template <typename T, int kCount, int kVectors>
+SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t first, int64_t end,
+                                      const double* left, double* sums, int64_t stride,
+                                      double* squares) {
+  Vector total[kCount][kVectors] = {}, square[kVectors] = {};
+  for (int64_t k = first; k < end; ++k)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector value = load(from + part.singles[k].offset + v * kLanes);
+      square[v] = fused(value, value, square[v]);
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i)
+        total[i][v] = fused(value, all(left[i * kLong + k]), total[i][v]);
+    }
+  for (int v = 0; v < kVectors; ++v) {
+    put(squares + v * kLanes, at(squares + v * kLanes) + square[v]);
+    for (int i = 0; i < kCount; ++i)
+      put(sums + i * stride + v * kLanes, at(sums + i * stride + v * kLanes) + total[i][v]);
+  }
+}
+
+// The same, of columns that are neighbours in a factor without edges.
+template <typename T, int kCount>
+void multiply_neighbours(const Part& part, const double* left, double* sums, int64_t stride,
+                         double* squares) {
+  // So few terms at once that their pages stay in the buffer of translations.
+  constexpr int64_t kAtOnce = 64;
+  constexpr int kVectors = kCount <= 2 ? 4 : 2;
+  for (int64_t first = 0; first < part.single_count; first += kAtOnce) {
+    const int64_t end =
+        first + kAtOnce < part.single_count ? first + kAtOnce : part.single_count;
+    for (int64_t r = 0; r < part.run_count; ++r) {
+      const Run& run = part.runs[r];
+      const T* from = static_cast<const T*>(part.data) + run.place.offset;
+      double *to = sums + run.at, *square = squares + run.at;
+      int64_t j = 0;
+      for (; j + kVectors * kLanes <= run.length; j += kVectors * kLanes)
+        multiply_columns<T, kCount, kVectors>(part, from + j, first, end, left, to + j, stride,
+                                              square + j);
+      for (; j + kLanes <= run.length; j += kLanes)
+        multiply_columns<T, kCount, 1>(part, from + j, first, end, left, to + j, stride,
+                                       square + j);
+      for (; j < run.length; ++j) {
+        double total[kCount] = {};
+        for (int64_t k = first; k < end; ++k) {
+          const double value = widen(from[part.singles[k].offset + j]);
+          square[j] += value * value;
+          for (int i = 0; i < kCount; ++i) total[i] += value * left[i * kLong + k];
+        }
+        for (int i = 0; i < kCount; ++i) to[i * stride + j] += total[i];
+      }
+    }
+  }
+}
+
+template <typename T>
+void multiply_few(bool along_terms, int64_t rows, const Part& part, const double* left,
+                  double* sums, int64_t stride, double* squares) {
+  using Few = void (*)(const Part&, const double*, double*, int64_t, double*);
+  static constexpr Few kFunctions[2][kFewRows] = {
+      {multiply_neighbours<T, 1>, multiply_neighbours<T, 2>, multiply_neighbours<T, 3>,
+       multiply_neighbours<T, 4>},
+      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>}};
+  kFunctions[along_terms][rows - 1](part, left, sums, stride, squares);
 }
 
 // ---------------------------------------------------------------- Rounding
@@ -469,6 +586,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     {pack_panels<float>, pack_panels<bfloat16>, pack_panels<float16>},
     transpose,
     multiply,
+    {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>},
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_pairs,

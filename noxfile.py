@@ -351,7 +351,8 @@ def native(session: nox.Session) -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST),
     }
-    session.run("pytest", "-n", "0", *(chosen or ["impl/tests/native"]), env=environment)
+    speed = ("-n", "auto", "--dist", "worksteal")
+    session.run("pytest", *speed, *(chosen or ["impl/tests/native"]), env=environment)
 
 
 #: The options of CMake for another processor, on Debian and Ubuntu.

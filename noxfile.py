@@ -96,7 +96,7 @@ def with_oldest(session: nox.Session) -> bool:
 
 #: CMake builds the C++ of the engine `native` here, and compiles a file again if it has changed.
 BUILDS = pathlib.Path("build").absolute()
-#: XLA refuses a library with newer headers than its own, so they are those of the oldest jaxlib.
+#: XLA refuses a library with newer headers than its own, so the oldest jaxlib gives them.
 HEADERS = BUILDS / "headers"
 #: An installation with these variables builds no library. One by `build_library` serves all
 #: sessions.
@@ -320,20 +320,25 @@ def wheel(session: nox.Session) -> None:
 def native(session: nox.Session) -> None:
     """Tests the engine `native` with checks of addresses and of undefined behaviour in its C++.
 
-    The argument `thread` looks for races of threads instead. The argument `build` only builds the
-    library in the checkout. Other arguments go to pytest.
+    The argument `thread` looks for races of threads instead. The argument `aarch64` runs the tests
+    that are C++ on a processor that QEMU emulates, compiled by aarch64-linux-gnu-g++. The argument
+    `build` only builds the library in the checkout. Other arguments go to pytest.
     """
     if session.posargs == ["build"]:
         build_library(session)
+        return
+    if session.posargs == ["aarch64"]:
+        with one_at_a_time():
+            run_cpp_tests(session, cmake(session, "native-aarch64", *AARCH64))
         return
     install(session, "test", native=False)
     is_thread = session.posargs[:1] == ["thread"]
     chosen = session.posargs[1:] if is_thread else session.posargs
     checks = "thread" if is_thread else "address,undefined"
     with one_at_a_time():
-        build = cmake(
-            session, f"native-{checks.replace(',', '-')}", f"-DSAMEBITS_SANITIZERS={checks}"
-        )
+        options = (f"-DSAMEBITS_SANITIZERS={checks}", "-DSAMEBITS_TESTS=ON")
+        build = cmake(session, f"native-{checks.replace(',', '-')}", *options)
+        run_cpp_tests(session, build)
     # Python was not linked with the sanitizer's library, which has to be the first. Python's own
     # leaks are no faults, and XLA, whose code has no checks, is no witness of a race.
     names = ("libtsan.so",) if is_thread else ("libasan.so", "libubsan.so")
@@ -346,7 +351,23 @@ def native(session: nox.Session) -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST),
     }
-    session.run("pytest", "-n", "0", *(chosen or ["impl/tests/native"]), env=environment)
+    speed = ("-n", "auto", "--dist", "worksteal")
+    session.run("pytest", *speed, *(chosen or ["impl/tests/native"]), env=environment)
+
+
+#: The options of CMake for another processor, on Debian and Ubuntu.
+AARCH64 = (
+    "-DSAMEBITS_TESTS=ON",
+    "-DCMAKE_SYSTEM_NAME=Linux",
+    "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+    "-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++",
+    "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static;-L;/usr/aarch64-linux-gnu",
+)
+
+
+def run_cpp_tests(session: nox.Session, build: pathlib.Path) -> None:
+    """Runs the tests that are C++ of a build."""
+    session.run("ctest", "--test-dir", str(build), "--output-on-failure", external=True)
 
 
 def shared_library(name: str) -> str:

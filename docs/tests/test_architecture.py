@@ -147,7 +147,7 @@ QUESTIONS = [
             "impl/_exact/nearest/interval.py",
             "impl/_exact/nearest/repair.py",
             "impl/_exact/nearest/exact_sum.py",
-            "impl/_exact/products/shards.py",
+            "impl/_exact/devices.py",
             "impl/_portable/device_sums/lower_sums.py",
             "spec/orders.toml",
             "spec/oracles/nearest.py",
@@ -194,6 +194,19 @@ QUESTIONS = [
             "spec/portable.toml",
             "impl/tests/exact/test_dot_general.py",
             "conformance/lab/mutants/exact_products.toml",
+        ],
+    ),
+    (
+        "the library should be compiled for one more vector unit",
+        "The engine `native`: its build, its library, its C++",
+        [
+            "pyproject.toml",
+            "noxfile.py",
+            "impl/_native/CMakeLists.txt",
+            "impl/_native/library.py",
+            "impl/_native/src/vectors.h",
+            "impl/_native/tests/test_numbers.cc",
+            "impl/tests/native/test_library.py",
         ],
     ),
     (

@@ -30,7 +30,6 @@ through memory, and each of Pallas' atomics would wait at a fence.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 import jax
 import numpy as np
@@ -54,8 +53,6 @@ _SLOTS = 512
 _SAMPLE, _OFTEN = 1024, 4
 #: 2**32 divided by the golden ratio, by which a product spreads neighbouring keys.
 _SPREAD = 0x9E3779B9
-
-Operation = Literal["add", "max"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,29 +102,28 @@ class Replicas:
         replica = lax.add(_in_turn(slot, copies), lax.full_like(slot, size))
         return Replicas(size, lax.select(is_hot, replica, others), copies, hot)
 
-    def scatter(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
-        """Returns the initial values combined with the updates.
+    def add(self, initial: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns the initial values with updates added to them.
 
         Args:
             initial: Shape [size, ...].
-            updates: Shape [n, ...], of one of the dtypes that XLA's atomics take: integers, or
-                floats to be added.
-            operation: How they are combined. No order of it may change the result.
+            updates: Shape [n, ...], of one of the dtypes that XLA's atomics take. No order of the
+                additions may change the result.
 
         Returns:
             The shape of ``initial``.
         """
         if self.copies == 1:
-            return fence(scatter(initial, self.rows, updates, operation))
+            return fence(_scatter(initial, self.rows, updates))
         if self.hot is None:
-            return self._of_all(initial, updates, operation)
+            return self._of_all(initial, updates)
         width = initial.shape[1:]
-        spare = _identities((_SLOTS * self.copies, *width), initial, operation)
-        sums = scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
+        spare = _zeros((_SLOTS * self.copies, *width), initial)
+        sums = _scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates)
         # Without the fence, XLA would move the computation that reads the sums into the operand of
         # a scatter.
         sums = fence(sums)
-        folded = _folded(sums[self.size :].reshape(_SLOTS, self.copies, *width), operation)
+        folded = lax.reduce_sum(sums[self.size :].reshape(_SLOTS, self.copies, *width), (1,))
         # A gather adds the sum of its replicas to each hot destination.
         key = lax.iota(np.int32, self.size)
         slot = _slot(key)
@@ -136,20 +132,16 @@ class Replicas:
         part = lax.select(
             lax.broadcast_in_dim(is_hot, shape, (0,)),
             _at(folded, slot),
-            _identities(shape, initial, operation),
+            _zeros(shape, initial),
         )
-        return _combined(sums[: self.size], part, operation)
+        return lax.add(sums[: self.size], part)
 
-    def _of_all(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
+    def _of_all(self, initial: jax.Array, updates: jax.Array) -> jax.Array:
         width = initial.shape[1:]
-        sums = _identities((self.size * self.copies, *width), initial, operation)
-        sums = scatter(sums, self.rows, updates, operation)
-        folded = _folded(sums.reshape(self.size, self.copies, *width), operation)
-        return _combined(initial, folded, operation)
-
-
-def _combined(a: jax.Array, b: jax.Array, operation: Operation) -> jax.Array:
-    return lax.max(a, b) if operation == "max" else lax.add(a, b)
+        sums = _zeros((self.size * self.copies, *width), initial)
+        sums = _scatter(sums, self.rows, updates)
+        folded = lax.reduce_sum(sums.reshape(self.size, self.copies, *width), (1,))
+        return lax.add(initial, folded)
 
 
 def _power_of_two(limit: int) -> int:
@@ -202,27 +194,16 @@ def _at(values: jax.Array, positions: jax.Array) -> jax.Array:
     return result
 
 
-def _identities(shape: tuple[int, ...], like: jax.Array, operation: Operation) -> jax.Array:
-    if operation == "add":
-        return lax.full_like(like, 0, shape=shape)
-    return lax.full_like(like, np.iinfo(like.dtype).min, shape=shape)
+def _zeros(shape: tuple[int, ...], like: jax.Array) -> jax.Array:
+    return lax.full_like(like, 0, shape=shape)
 
 
-def _folded(replicas: jax.Array, operation: Operation) -> jax.Array:
-    if operation == "max":
-        return lax.reduce_max(replicas, (1,))
-    return lax.reduce_sum(replicas, (1,))
-
-
-def scatter(
-    operand: jax.Array, rows: jax.Array, updates: jax.Array, operation: Operation
-) -> jax.Array:
-    """Scatters rows by XLA's own scatter, whatever the mode is."""
+def _scatter(operand: jax.Array, rows: jax.Array, updates: jax.Array) -> jax.Array:
+    """Adds rows by XLA's own scatter, whatever the mode is."""
     numbers = ScatterDimensionNumbers(tuple(range(1, operand.ndim)), (0,), (0,))
-    function = {"add": lax.scatter_add, "max": lax.scatter_max}[operation]
 
     def run(operand: jax.Array, rows: jax.Array, updates: jax.Array) -> jax.Array:
-        return function(operand, rows, updates, numbers, mode="drop")
+        return lax.scatter_add(operand, rows, updates, numbers, mode="drop")
 
     result: jax.Array = natively(run, operand, lax.expand_dims(rows, (1,)), updates)
     return result

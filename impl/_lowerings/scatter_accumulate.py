@@ -14,7 +14,7 @@ a weight and of the update that its source names.
 ======================  =========================================================================
 Module                  Lowerings
 ======================  =========================================================================
-``_exact``              sums of floats in the order ``exact``, on every platform
+``_exact``              sums of floats in the order ``nearest``, on every platform
 ``_extreme``            minimum and maximum, as integers, in which no order shows
 ``_ordered``            products in the panel order, on a GPU or any other device (``_chains``)
 ``_cpu``                products in the panel order on a CPU; weighted updates in source order
@@ -322,7 +322,7 @@ def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) ->
         keys = flat_offsets(operand, indices)
     initial = operand.reshape(-1, *shape)
     replicas = Replicas.of(keys, initial.shape[0], width=width)
-    return replicas.scatter(initial, updates.reshape(-1, *shape), "add").reshape(operand.shape)
+    return replicas.add(initial, updates.reshape(-1, *shape)).reshape(operand.shape)
 
 
 def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:

@@ -1,4 +1,4 @@
-"""Sums of scatter-accumulate in the spec's order ``exact``, which needs no order of contributions.
+"""Sums of scatter-accumulate in the order ``nearest``, which needs no order of contributions.
 
 ``impl._exact.sums.scatter`` adds. This module reshapes the operands for it: flat rows on one
 device, and separate axes where XLA partitions the arrays, since a merged axis could not stay

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from impl._core.jax_internals import lowering
 from impl._native import devices, partitioned, scope
 from impl._native.operation import Operation, Summing
 
@@ -21,19 +22,15 @@ def computed(
         operands: The operands; the devices along ``axis_names`` have operands of their own.
         axis_names: The mesh axes of a ``shard_map`` over which terms of a sum are sharded.
     """
-    result = jax.eval_shape(operation.nearest, *operands)
-    if result.size == 0 or (isinstance(operation, Summing) and 0 in map(_size, operands)):
+    if 0 in (size for each in operands for size in each.shape):
         return None
     number = scope.devices()
     if axis_names:
         # XLA partitions the axes that a shard_map leaves to it, in another way.
         if number > 1 or not isinstance(operation, Summing):
             return None
-        return devices.add_exactly(operation, operands, devices.AxesOfMesh(tuple(axis_names)))
-    if number > 1:
-        return partitioned.call(operation, operands, number)
-    return operation.nearest(*operands)
-
-
-def _size(operand: jax.Array) -> int:
-    return operand.size
+        group = devices.AxesOfMesh(tuple(axis_names))
+        add = lowering.native(lambda *own: devices.add_exactly(operation, own, group))
+        result: jax.Array = add(*operands)
+        return result
+    return partitioned.call(operation, operands, number)

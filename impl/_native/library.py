@@ -112,7 +112,7 @@ def _loaded() -> ctypes.CDLL:
     except ValueError as error:
         raise _UnfitError(f"its library does not say what it was built from: {error}") from error
     if _sources() not in {None, built_from}:
-        raise _UnfitError("its library was built from other sources than those beside it")
+        raise _UnfitError("its library was built from other sources than this checkout has")
     of_xla = _api_version()
     if of_xla is not None and (version[0] != of_xla[0] or version > of_xla):
         # XLA would raise when it starts, and then have no CPU at all.

@@ -1,4 +1,4 @@
-"""Operations of the engine ``native`` in a program that XLA partitions over devices.
+"""Calls of the engine ``native``, also in a program that XLA partitions over devices.
 
 XLA cannot look into a call, so each call has a rule of sharding (``custom_partitioning``). The
 names of an operation's axes are the rule: the array that is cut into the most tiles decides how all
@@ -17,15 +17,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive, lowering, partitions, shardings
 from impl._core.jax_internals.shardings import Tiling, finest
-from impl._native import devices
+from impl._native import devices, scope
 from impl._native.operation import Names, Operation, Summing
 from impl._version import __version__
 
@@ -61,19 +62,19 @@ class _Numbered(devices.Group):
         return functools.reduce(lax.bitwise_or, are_equal)
 
 
-_call_p = Primitive("samebits_native_call")
+_call_p = Primitive(scope.CALL)
 _call_p.def_abstract_eval(
     lambda *avals, operation, devices: _shape(operation, avals)  # noqa: ARG005  # of the primitive
 )
 
 
 def call(operation: Operation, operands: Sequence[jax.Array], devices: int) -> jax.Array:
-    """Returns the results of an operation in a program that XLA partitions.
+    """Returns the results of an operation, as one equation.
 
     Args:
         operation: The operation.
         operands: The whole operands.
-        devices: The number of devices.
+        devices: The number of devices that XLA may partition the program over.
     """
     result: jax.Array = _call_p.bind(*operands, operation=operation, devices=devices)
     return result
@@ -85,7 +86,29 @@ def _shape(operation: Operation, avals: Sequence[Any]) -> Any:
     return jax.core.ShapedArray(result.shape, result.dtype)
 
 
+def _batch(
+    operands: Sequence[Any], dims: Sequence[Any], *, operation: Operation, devices: int
+) -> tuple[jax.Array, int]:
+    """Calls an operation for each element of a batch: it has no axis for more."""
+    are_batched = [dim is not None for dim in dims]
+    batch = [
+        jnp.moveaxis(each, dim, 0)
+        for each, dim in zip(operands, dims, strict=True)
+        if dim is not None
+    ]
+
+    def one(values: Sequence[jax.Array]) -> jax.Array:
+        own = iter(values)
+        pairs = zip(operands, are_batched, strict=True)
+        return call(operation, [next(own) if batched else x for x, batched in pairs], devices)
+
+    return lax.map(one, batch), 0
+
+
 def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> Any:
+    context = lowering.natively(context)
+    if devices == 1:
+        return mlir.lower_fun(operation.nearest, multiple_results=False)(context, *operands)
     shardings.check_partitioner(context)
     context = shardings.with_devices(context)
     rule = mlir.lower_fun(_cut(operation, devices), multiple_results=False)
@@ -95,6 +118,7 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
     return results
 
 
+batching.primitive_batchers[_call_p] = _batch
 mlir.register_lowering(_call_p, _lower, platform="cpu")
 
 

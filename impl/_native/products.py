@@ -280,7 +280,7 @@ class Convolution(_Factors):
         return self._named({"image": image, "feature": feature}, len(self.specs[0]))
 
     def _named(self, axes: dict[str, int], ndim: int) -> Names:
-        features, batches = self.groups
+        batches = self.groups[1]
         has = {"image": batches == 1, "channel": self.groups == (1, 1)}
         has["feature"] = has["channel"]
         names: list[str | None] = [None] * ndim
@@ -309,8 +309,8 @@ class Convolution(_Factors):
         of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
         groups = of_lhs[image] * images if batches > 1 else of_lhs[channel] * channels
         window = [
-            (lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o], move[0], move[1][0])
-            + move[2:]
+            (lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o])
+            + (move[0], move[1][0], *move[2:])
             for d, t, o, move in zip(spatial, taps, out[2:], moves, strict=True)
         ]
         of_feature = of_result[out[1]]

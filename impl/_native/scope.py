@@ -16,12 +16,15 @@ from typing import Any, TypeVar
 
 import jax
 
+from impl._core.jax_internals import lowering
+
 #: The number of devices that XLA may partition a program over; 0 outside of the engine. It is a
 #: part of the key of every trace.
 _devices = jax.make_user_context(0)
 
-#: The primitives that call C++: JAX's own, and the one that ``partitioned`` binds.
-_CALLS = frozenset({"ffi_call", "samebits_native_call"})
+#: The name of the primitive that calls C++, and of the one that exchanges sums between calls.
+CALL = "samebits_call"
+_CALLS = frozenset({CALL, lowering.NATIVE})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -12,16 +12,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._native import scope
 from impl._native.call import computed
 from impl._native.operation import DIGITS, Names, Operation, Summing, longs, takes
 
+#: Groups of devices, as ``lax.psum`` takes them.
+_Groups: TypeAlias = Sequence[Sequence[int]] | None
+
+#: The least number of elements for each device where devices share a sum of arrays.
+_FEW = 64
 #: The most sizes that the C++ takes: twice ``Axes::kMost`` of ``src/reduction.h``.
 _MOST_SIZES = 32
 #: The most arrays that ``add`` adds: ``kMostParts`` of ``src/parts.cc``.
@@ -108,8 +114,8 @@ def reduce_sum(
     dtype: jax.typing.DTypeLike | None = None,
     *,
     axis_names: Sequence[Any] = (),
-    axis_index_groups: Sequence[Sequence[int]] | None = None,
-    at_once: bool = False,
+    axis_index_groups: _Groups = None,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns the sum over axes and over named axes, rounded once; None if there is no call.
 
@@ -118,17 +124,20 @@ def reduce_sum(
         axes: The axes to sum over.
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
-        axis_index_groups: As ``lax.psum`` takes them; there is no call with groups.
-        at_once: Means nothing to a call.
+        axis_index_groups: As ``lax.psum`` takes them.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
     """
     dtype = jnp.dtype(x.dtype if dtype is None else dtype)
-    if axis_index_groups is not None or not takes([x], dtype):
+    if not takes([x], dtype):
         return None
     if not axes and not axis_names:
         return lax.convert_element_type(x, dtype)
+    if not axes and scope.devices() == 1:
+        return _psum(x, dtype, tuple(axis_names), axis_index_groups)
+    if axis_index_groups is not None:
+        return None
     axes = sorted(axis % x.ndim for axis in axes)
     operation = Reduction(tuple(axes), x.ndim, dtype)
     if x.size == 0:
@@ -137,6 +146,62 @@ def reduce_sum(
     if len(by_turns(x.shape, axes)) > _MOST_SIZES:
         return None
     return computed(operation, [x], axis_names)
+
+
+def _psum(x: jax.Array, dtype: np.dtype[Any], names: tuple[Any, ...], groups: _Groups) -> jax.Array:
+    """Returns the sum of the arrays of devices, each of which has a row of them to add.
+
+    A reduce-scatter and an all-gather send each element twice, as any sum over devices does.
+    """
+    devices = _devices(names, groups)
+    if x.size < devices * _FEW:
+        rows = lax.all_gather(x, names, axis_index_groups=groups)
+        return Reduction((0,), rows.ndim, dtype).nearest(rows)
+    flat = x.reshape(-1)
+    missing = -flat.size % devices
+    flat = lax.pad(flat, np.zeros((), x.dtype), [(0, missing, 0)])
+    part = _scattered(flat, names, 0, groups, dtype)
+    whole = lax.all_gather(part, names, axis_index_groups=groups, tiled=True)
+    return lax.slice_in_dim(whole, 0, x.size).reshape(x.shape)
+
+
+def reduce_scatter(
+    x: jax.Array,
+    axis_name: Any,
+    *,
+    scatter_dimension: int,
+    axis_index_groups: _Groups = None,
+    tiled: bool = False,
+) -> jax.Array | None:
+    """Returns one part of the sum over a named axis, rounded once; None if there is no call.
+
+    Args:
+        x: Any shape.
+        axis_name: The mesh axis, or several.
+        scatter_dimension: The axis of ``x`` of which each device gets a part.
+        axis_index_groups: As ``lax.psum_scatter`` takes them.
+        tiled: Whether the axis stays, with a part of its elements.
+    """
+    if scope.devices() != 1 or x.size == 0 or not takes([x], x.dtype):
+        return None
+    names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    part = _scattered(x, names, scatter_dimension, axis_index_groups, x.dtype)
+    return part if tiled else lax.squeeze(part, (scatter_dimension,))
+
+
+def _scattered(
+    x: jax.Array, names: tuple[Any, ...], axis: int, groups: _Groups, dtype: Any
+) -> jax.Array:
+    """Returns this device's part of an axis, summed over devices: they exchange all parts."""
+    devices = _devices(names, groups)
+    shape = [*x.shape[:axis], devices, x.shape[axis] // devices, *x.shape[axis + 1 :]]
+    parts = lax.all_to_all(x.reshape(shape), names, axis, 0, axis_index_groups=groups)
+    return Reduction((0,), parts.ndim, dtype).nearest(parts)
+
+
+def _devices(names: Sequence[Any], groups: _Groups) -> int:
+    """Returns how many devices are summed over."""
+    return len(groups[0]) if groups else math.prod(lax.axis_size(name) for name in names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,16 +238,13 @@ class Running(Operation):
         return result
 
 
-def cumsum(
-    x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
-) -> jax.Array | None:
+def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.Array | None:
     """Returns the running sums along an axis, each rounded once; None if there is no call.
 
     Args:
         x: Any shape.
         axis: The axis.
         reverse: Whether the sums start at the end.
-        is_partitioned: Whether XLA may partition the axis over devices.
 
     Returns:
         Shape and dtype of ``x``.

@@ -32,7 +32,7 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
    - ``rule``: this project computes the equation. Both equations above have this answer.
 
 4. ``rules`` has a record for each such primitive, with a function of arrays: for ``mul`` a sealed
-   product, for ``reduce_sum`` a sum on a grid (``impl._exact``). ``lower`` prepares the operands as
+   product, for ``reduce_sum`` an exact sum (``impl._exact``). ``lower`` prepares the operands as
    the record says, and JAX traces the function and lowers its equations. ``entries`` seals operands
    that come from outside of a portable scope; ``shared`` has the precautions for floats that
    several devices share. On a CPU the result is::

@@ -49,10 +49,10 @@ def of(context: Any) -> str:
     A program for several platforms has the last of their engines in the order of the spec, which
     runs on all of them.
     """
-    is_exported = jax_internals.exports(context)
-    return of_program(
-        lowering.platforms(context), lowering.assigned(context), is_exported=is_exported
-    )
+    platforms, is_exported = lowering.platforms(context), jax_internals.exports(context)
+    if _asked.value is None and _is_of_cpu(platforms, is_exported):
+        library.warn_if_missing()
+    return of_program(platforms, lowering.assigned(context), is_exported=is_exported)
 
 
 def of_program(
@@ -67,19 +67,21 @@ def of_program(
         is_exported: Whether the program is for ``jax.export``, which leaves it without calls of
             C++: another machine may run it.
     """
-    is_of_cpu = tuple(platforms) == ("cpu",) and not is_exported and emulation.current() is None
-    has_calls = is_of_cpu and library.is_available()
+    has_calls = _is_of_cpu(platforms, is_exported) and library.is_available()
     if _asked.value is not None:
         asked = str(_asked.value)
         return _DEFAULT if asked == _NATIVE and not has_calls else asked
     if has_calls:
         return _NATIVE
-    if is_of_cpu:
-        library.warn_if_missing()
     capability, kind = lowering.gpu(devices) if "cuda" in platforms else (None, None)
     return of_several(
         frozenset(engine_of(each, capability=capability, kind=kind) for each in platforms)
     )
+
+
+def _is_of_cpu(platforms: Sequence[str], is_exported: bool) -> bool:
+    """Returns whether the program has the engine ``native``, if its library is there."""
+    return tuple(platforms) == ("cpu",) and not is_exported and emulation.current() is None
 
 
 class Lowered:

@@ -1,137 +1,216 @@
-"""Exact sums of float64 terms, rounded once: slices of the terms that float64 adds without error.
+"""The exact sum of terms, rounded once: parts of the terms that float64 adds without error.
 
 The technique is the extraction of leading parts (Rump, Ogita and Oishi 2008, AccSum,
-doi:10.1137/050645671). A step takes from each term of a row its multiple of one unit, a *slice*.
-The unit is 2**-s times a power of two above the greatest term, and s is so small that float64 adds
-the slices exactly, in any order and over any devices. The remainders are the terms of the next
-step. Two float64, ``high`` and ``low``, hold the sum of all slices so far::
+doi:10.1137/050645671). A pass takes a *part* of each term: its multiple of one unit, less its
+multiple of the unit before, which is about 2**40 times greater. An operation of XLA adds the parts:
+along axes, running, by windows, by index or over devices. Two float64, ``high`` and ``low``, hold
+the sum of all parts so far::
 
-    terms                1, 2**-60, -2**-90              s = 49, enough for three terms
-    slices of step 1     1, 0, 0                         high = 1, low = 0
-    slices of step 2     2**-60, -2**-90                 high = 1, low = 2**-60 - 2**-90
-    result               1 + 2**-60 - 2**-90, rounded once
+    terms, float32       2**60, 1, -2**-40, -2**60     exponents from 60 to -40
+    multiples of 2**13   2**60, 0, 0, -2**60           sum 0
+    of 2**-36            0, 1, 0, 0                    sum 1
+    of 2**-85            0, 0, -2**-40, 0              sum 1 - 2**-40, and no term has a rest
 
-A row ends when nothing of its terms remains, or when the remainders cannot change the sign of
-``low``. Of the exact sum, rounding to odd needs ``high`` and that sign alone (Boldo and Melquiond
-2008, doi:10.1109/TC.2007.70819).
+The exponents of all terms say how many passes there are: two or three for usual terms. A part is
+the difference of two roundings of a term, so a pass reads the terms and writes none. The loop of
+passes has no branch, and no order of the additions shows in the result.
 
-*Exactness.* Let K be a power of two that is not below the number of terms, S the sum of slices, u
-their unit, and M the greatest remainder so far. A slice is at most 2**s units, and s is
-51 - log2(K), so S is at most 2**51 units. A row that goes on has
-abs(low) < 2 * K * M < 2 * K * 2**s * u = 2**52 * u. ``low`` is a multiple of u, so ``low + S`` is
-an exact float64. The sum of ``high`` and ``low`` is exact by TwoSum (Knuth, *The Art of Computer
-Programming* 2, section 4.2.2).
+*Exactness.* Let K be the number of terms of a sum, at most 2**c, u the unit of a pass, and
+v = 2**(51 - c) u the unit before. A rest of the pass before is at most v / 2, so the sum P of the
+parts is at most K (v + u) / 2, which is at most 2**51 u: float64 adds the parts exactly, in any
+order. ``low`` is a multiple of u. So ``low + P`` is exact, unless ``low`` exceeds 2**52 u. Such a
+``low`` is greater than all later parts together: no error changes its sign. The sum of ``high`` and
+``low`` is exact by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2). Of the exact
+sum, rounding to odd needs ``high`` and the sign of ``low`` alone (Boldo and Melquiond 2008,
+doi:10.1109/TC.2007.70819).
+
+*float64.* A result of 53 bits, or terms over the whole range of float64, take more: ``frames``.
+
+*One pass.* float64 itself adds 2**13 float16 exactly, since they have 40 bits together. A sum of
+two terms that is rounded to 53 bits and then to at most 25, but no fewer than the terms have, is
+rounded as if once (Figueroa, *When is double rounding innocuous?*, 1995,
+doi:10.1145/221332.221334).
 """
 
 from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals import varying_axes
+from impl._core.numerics import fence, in_any_order
+from impl._core.shard_axes import vary
 from impl._exact import arithmetic
-from impl._exact.nearest.interval import positive_zero
+from impl._exact.devices import Devices
+from impl._exact.nearest import interval
+from impl._exact.nearest.frames import Words
 from impl._exact.nearest.reductions import reduced
-from impl._exact.nearest.sums import BITS, log2_above
-from impl._exact.products.shards import Cuts
 
-#: Rows of up to 2**14 terms have slices of the same width. Equal kernels are compiled once.
-_FEWEST = 14
-#: A power of two below all products of two float32.
-_LEAST = 2.0**-400
-#: The unit of a row that ended: greater than all terms, which have no slice then.
-_ENDED = 2.0**600
+#: The bits that a float64 has for a sum of parts, less two for ``low``.
+BITS = 51
+#: The greatest number of float16 that float64 adds without error: they have 40 bits together.
+_FLOAT16 = 1 << 13
 
 
-def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.Array:
-    """Returns the sum of each row, rounded once. A sum of zero is +0.
+@dataclasses.dataclass(frozen=True)
+class Addition:
+    """How an operation adds terms.
+
+    Attributes:
+        add: Takes float64 in place of each array of terms, and returns their sums.
+        count: The greatest number of terms of a sum, on all devices; a symbolic size of jax.export,
+            too.
+        devices: The devices that share the sums.
+        are_products: Whether float64 terms are products of two float32, of no wider range.
+    """
+
+    add: Callable[..., jax.Array]
+    count: Any
+    devices: Devices = dataclasses.field(default_factory=Devices)
+    are_products: bool = False
+
+    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array) -> jax.Array:
+        """Returns the exact sums, rounded once. A sum of zero is +0.
+
+        Subnormal terms and results count as zero, except for float16. With an infinity or a NaN,
+        the sum is the one of IEEE 754, which has no order.
+
+        Args:
+            dtype: The dtype of the result: float16, bfloat16, float32 or float64.
+            *terms: Arrays of such dtypes, as ``add`` takes them.
+        """
+        with in_any_order():
+            if self._is_one_pass(dtype, terms):
+                value = self.add(*map(_wide, terms))
+                value = arithmetic.flushed_float64(value) if arithmetic.is_long(dtype) else value
+                result = arithmetic.narrow(value, dtype)
+            else:
+                result = self._by_parts(dtype, terms)
+        result = interval.positive_zero(result)
+        return lax.bitcast_convert_type(interval.word_of(result), dtype)
+
+    def _is_one_pass(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> bool:
+        bits = max(int(jnp.finfo(each.dtype).nmant) for each in terms)
+        if isinstance(self.count, int) and self.count <= 2:
+            return bits <= jnp.finfo(dtype).nmant
+        are_short = all(each.dtype == np.float16 for each in terms)
+        return are_short and log2_above(self.count) <= math.log2(_FLOAT16)
+
+    def _by_parts(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> jax.Array:
+        more = log2_above(self.count)
+        width = BITS - more
+        first, last = self._exponents(terms)
+        out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
+        zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
+        are_far = not self.are_products and any(arithmetic.is_long(x.dtype) for x in terms)
+        is_long = are_far or arithmetic.is_long(dtype)
+        zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
+
+        def step(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+            exponent, sums = state
+            exponent = lax.sub(exponent, lax.full_like(exponent, width))
+            parts = self.add(*(_part(each, exponent, width, are_far=are_far) for each in terms))
+            return exponent, sums.plus(parts, exponent, width, more)
+
+        _, sums = lax.while_loop(lambda state: lax.gt(state[0], last), step, (first, zeros))
+        return sums.rounded(dtype)
+
+    def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
+        pairs = [_exponents(each) for each in terms if each.size != 0]
+        above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
+        above, depth = self.devices.max(above), self.devices.max(depth)
+        return lax.add(above, lax.full_like(above, 1)), lax.neg(depth)
+
+
+class _Pair(NamedTuple):
+    """Sums ``high + low``, of which ``high`` is the nearest float64."""
+
+    high: jax.Array
+    low: jax.Array
+
+    def plus(self, parts: jax.Array, exponent: jax.Array, width: int, more: int) -> _Pair:
+        """Adds sums of parts in units of 2**exponent; the arguments are as for ``frames``."""
+        del width, more
+        parts = lax.mul(parts, full(arithmetic.power_of_two(exponent), parts))
+        high, low = arithmetic.two_sum(self.high, lax.add(self.low, parts))
+        return _Pair(high, arithmetic.finite_or_zero(low))
+
+    def rounded(self, dtype: jax.typing.DTypeLike) -> jax.Array:
+        """Returns the sums, rounded once."""
+        return arithmetic.narrow(arithmetic.to_odd(self.high, self.low), dtype)
+
+
+def _wide(terms: jax.Array) -> jax.Array:
+    """Returns terms as float64, with zeros for subnormal numbers."""
+    is_long = arithmetic.is_long(terms.dtype)
+    return arithmetic.flushed_float64(terms) if is_long else arithmetic.widen(terms)
+
+
+def _part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) -> jax.Array:
+    """Returns parts of terms in units of 2**exponent: integers, as float64.
+
+    An infinity or a NaN is a part of itself.
 
     Args:
-        terms: float64, shape [rows, K]: products of two float32, or floats of 32 bits. The sum of
-            a row that is not finite is undefined.
-        dtype: The dtype of the result.
-        cuts: The mesh axes over which the terms of a row are sharded.
+        terms: The terms.
+        exponent: The exponent of the unit, int32, shape [].
+        width: The unit before is 2**width times greater.
+        are_far: Whether a term may be farther from the unit than a float64 reaches.
+    """
+    # Without the fence, XLA would widen the terms before the loop.
+    terms, exponent = fence((terms, exponent))
+    scaled, up = _wide(terms), lax.neg(exponent)
+    half = lax.shift_right_arithmetic(up, lax.full_like(up, 1))
+    for power in (half, lax.sub(up, half)) if are_far else (up,):
+        scaled = lax.mul(scaled, full(arithmetic.power_of_two(power), scaled))
+    larger = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, 2.0**-width)))
+    larger = lax.mul(larger, lax.full_like(scaled, 2.0**width))
+    part = lax.sub(arithmetic.nearest_integer(scaled), larger)
+    if not are_far:
+        return lax.select(lax.is_finite(scaled), part, scaled)
+    # A term far above the unit has no part of it: the difference of its infinities is NaN.
+    return lax.select(lax.is_finite(terms), arithmetic.finite_or_zero(part), terms)
+
+
+def _exponents(terms: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns two exponents of all finite terms, int32.
 
     Returns:
-        Shape [rows].
+        e, of a power of two 2**e above all magnitudes; d, for which all are multiples of 2**-d.
     """
-    high, low = _sum(terms, cuts)
-    if jnp.dtype(dtype) != np.float64:
-        return positive_zero(arithmetic.narrow(arithmetic.to_odd(high, low), dtype))
-    # Rounding to odd would need more bits than a float64 has. The sum less ``high`` is one more
-    # exact sum, whose sign and magnitude decide the last rounding.
-    first = lax.broadcast_in_dim(cuts.on_one(lax.neg(high)), (terms.shape[0], 1), (0,))
-    rest = arithmetic.to_odd(*_sum(lax.concatenate([terms, first], 1), cuts))
-    return positive_zero(arithmetic.seal(lax.add(high, rest)))
+    fraction = int(jnp.finfo(terms.dtype).nmant)
+    terms = arithmetic.at_least_float32(terms)
+    bits = jnp.finfo(terms.dtype)
+    word = interval.word_type(terms.dtype)
+    raw = lax.bitcast_convert_type(terms, word)
+    field = lax.shift_right_logical(raw, lax.full_like(raw, bits.nmant))
+    field = lax.convert_element_type(field, np.int32)
+    field = lax.bitwise_and(field, lax.full_like(field, (1 << bits.nexp) - 1))
+    none, special = lax.full_like(field, 0), lax.full_like(field, (1 << bits.nexp) - 1)
+    field = lax.select(lax.eq(field, special), none, field)
+    least = lax.select(lax.eq(field, none), special, field)
+    top, least = reduced([field, least], [lax.max, lax.min], range(field.ndim))
+    bias = (1 << (bits.nexp - 1)) - 1
+    return lax.sub(top, np.int32(bias - 1)), lax.sub(np.int32(bias + fraction), least)
 
 
-def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
-    """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
-    more = max(log2_above(terms.shape[1] * cuts.parts), _FEWEST)
-
-    def unit_of(most: jax.Array) -> jax.Array:
-        above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
-        unit = lax.mul(above, lax.full_like(above, 2.0 ** (more - BITS)))
-        return lax.select(_is_positive(most), unit, lax.full_like(most, _ENDED))
-
-    def step(state: _State) -> _State:
-        terms, columns = state
-        high, low, most = (lax.index_in_dim(columns, i, keepdims=False) for i in range(3))
-        unit = unit_of(most)
-        slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
-        slices = lax.mul(arithmetic.nearest_integer(slices), _along(unit, terms))
-        rest = lax.sub(terms, slices)
-        # XLA vectorises a maximum of integers. Positive floats have the order of their bits.
-        words = lax.bitcast_convert_type(lax.abs(rest), np.int64)
-        added, most = reduced([lax.sub(terms, rest), words], [lax.add, lax.max], (1,))
-        most = lax.bitcast_convert_type(most, np.float64)
-        added, most = cuts.sum(added), cuts.max(most)
-        high, low = arithmetic.two_sum(high, lax.add(low, added))
-        reach = lax.mul(most, lax.full_like(most, 2.0 ** (more + 1)))
-        is_open = lax.lt(lax.abs(low), reach)
-        most = lax.select(is_open, most, lax.full_like(most, 0))
-        return rest, _columns(high, low, most)
-
-    def is_open(state: _State) -> jax.Array:
-        # A slice of one column would be a kernel of its own.
-        number = lax.broadcasted_iota(np.int32, state[1].shape, 0)
-        is_most = lax.eq(number, lax.full_like(number, 2))
-        most = lax.select(is_most, state[1], lax.full_like(state[1], 0))
-        return lax.gt(lax.reduce_max(most, (0, 1)), np.float64(0))
-
-    most = cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
-    zero = lax.full_like(most, 0)
-    # A row with a NaN ends at once, so that it hides no other row from ``is_open``.
-    start = _columns(zero, zero, lax.select(_is_positive(most), most, zero))
-    _, columns = lax.while_loop(is_open, step, (terms, start))
-    high, low, _ = (lax.index_in_dim(columns, i, keepdims=False) for i in range(3))
-    return high, low
+def full(value: jax.Array, like: jax.Array) -> jax.Array:
+    """Returns a scalar, broadcast to the shape of an array."""
+    return lax.broadcast_in_dim(value, like.shape, ())
 
 
-def _columns(*values: jax.Array) -> jax.Array:
-    """Returns values of each row as one array.
-
-    XLA for a CPU writes each array of a state in a kernel of its own.
-    """
-    return lax.concatenate([lax.expand_dims(value, (0,)) for value in values], 0)
-
-
-def _is_positive(value: jax.Array) -> jax.Array:
-    return lax.gt(value, lax.full_like(value, 0))
-
-
-def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
-    """Returns a value of each row, for each of its terms."""
-    return lax.broadcast_in_dim(row, terms.shape, (0,))
-
-
-#: The remaining terms; of each row, ``high``, ``low`` and the greatest term, 0 if the row ended.
-_State = tuple[jax.Array, jax.Array]
-
-
-def _power_above(value: jax.Array) -> jax.Array:
-    """Returns a power of two above each positive float64, at most twice as great."""
-    raw = lax.bitcast_convert_type(value, np.int64)
-    field = lax.bitwise_and(raw, lax.full_like(raw, 0x7FF << 52))
-    return lax.bitcast_convert_type(lax.add(field, lax.full_like(raw, 1 << 52)), np.float64)
+def log2_above(count: Any) -> int:
+    """Returns the binary logarithm of a power of two that is not below a number of terms."""
+    if isinstance(count, int):
+        return math.ceil(math.log2(max(count, 1)))
+    # A symbolic size has bounds at most.
+    return 23 if count <= 1 << 23 else 40

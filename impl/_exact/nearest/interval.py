@@ -84,8 +84,3 @@ def positive_zero(value: jax.Array) -> jax.Array:
     """Returns floats with +0 for -0."""
     zero = lax.full_like(value, 0)
     return lax.select(lax.eq(value, zero), zero, value)
-
-
-def without_error(value: jax.Array) -> jax.Array:
-    """Returns a bound of 0 for exact values."""
-    return lax.full_like(value, 0, np.float64)

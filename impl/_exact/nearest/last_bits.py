@@ -21,47 +21,36 @@ import numpy as np
 from jax import lax
 
 from impl._exact import arithmetic
+from impl._exact.devices import Devices
 from impl._exact.nearest import interval
-from impl._exact.nearest.reductions import LIBRARY, reduced
-from impl._exact.nearest.sums import full
-from impl._exact.products.shards import Cuts
+from impl._exact.nearest.exact_sum import full
+from impl._exact.nearest.reductions import reduced
 
 #: All bits of a float32 but its sign, and the bits of the greatest finite one.
-MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
+_MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF
 #: The bits of a float32 after its leading bit, which is the next one.
 _FRACTION = 23
+#: The number of results from which on the ties among them take longer than the last bits.
+_MANY = 4096
 #: The greatest number of terms of a sum that several devices compare last bits for.
 _FEW = 64
 
 
-def least_and_bits(terms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns two int32 for each float32, to be combined by ``lax.min`` and ``lax.bitwise_or``."""
-    raw = lax.bitcast_convert_type(terms, np.int32)
-    magnitude = lax.bitwise_and(raw, lax.full_like(raw, MAGNITUDE))
+def _of_all(terms: jax.Array) -> jax.Array:
+    """Returns an int32 e for all float32 of an array, which are multiples of 2**(e - 126)."""
+    # Equal kernels are compiled once, so the shape is left out.
+    raw = lax.bitcast_convert_type(lax.reshape(terms, (terms.size,)), np.int32)
+    magnitude = lax.bitwise_and(raw, lax.full_like(raw, _MAGNITUDE))
     is_zero = lax.eq(magnitude, lax.full_like(raw, 0))
     # An order of magnitudes is an order of their bits, where a NaN comes last.
-    return lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude), raw
-
-
-def field(magnitude: jax.Array) -> jax.Array:
-    """Returns the exponent field of float32 of no sign, by their bits, int32."""
-    return lax.shift_right_logical(magnitude, lax.full_like(magnitude, _FRACTION))
-
-
-def exponent(least: jax.Array, bits: jax.Array) -> jax.Array:
-    """Returns an int32 e for each line, so that its terms are multiples of 2**(e - 126)."""
+    magnitude = lax.select(is_zero, lax.full_like(raw, _HUGE), magnitude)
+    least, bits = reduced([magnitude, raw], [lax.min, lax.bitwise_or], (0,))
     # The last bit of the terms is the least one that is set in any of them.
     bits = lax.bitwise_or(bits, lax.full_like(bits, 1 << _FRACTION))
     after = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
-    last = lax.add(field(least), lax.population_count(after))
+    field = lax.shift_right_logical(least, lax.full_like(least, _FRACTION))
+    last = lax.add(field, lax.population_count(after))
     return lax.sub(last, lax.full_like(last, _FRACTION + 1))
-
-
-def _of_all(terms: jax.Array) -> jax.Array:
-    """Returns the exponent of all float32 of an array, int32."""
-    # Equal kernels are compiled once, so the shape is left out.
-    flat = lax.reshape(terms, (terms.size,))
-    return exponent(*reduced(least_and_bits(flat), [lax.min, lax.bitwise_or], (0,)))
 
 
 def error_of_products(
@@ -69,7 +58,7 @@ def error_of_products(
     chain: Any,
     factors: Sequence[jax.Array],
     terms: Any,
-    cuts: Cuts,
+    devices: Devices,
     *,
     is_partitioned: bool,
 ) -> jax.Array:
@@ -84,15 +73,15 @@ def error_of_products(
         chain: As ``interval.of_chain`` returns it.
         factors: The left factors and the right ones, float32.
         terms: The number of terms of a sum; a symbolic size of jax.export, too.
-        cuts: The mesh axes over which the terms of a sum are sharded.
+        devices: The devices that share the sums.
         is_partitioned: Whether XLA may partition the product.
     """
     results: Any = error.size
-    if isinstance(results, int) and results < LIBRARY:
+    if isinstance(results, int) and results < _MANY:
         return error
     if is_partitioned and not (isinstance(terms, int) and terms <= _FEW):
         return error
-    lhs, rhs = (cuts.min(_of_all(each)) for each in factors)
+    lhs, rhs = (devices.min(_of_all(each)) for each in factors)
     return _unless_exact(error, chain, lhs, rhs)
 
 

@@ -13,10 +13,8 @@ mark, and drops it from the mask::
 
 The loop ends when all masks are 0. Few small products have a mark, and their loops take no trip.
 
-A library computes the masks, and picks the groups, on a CPU: a loop of XLA for either would take
-longer to compile than the product whose elements are repaired. Compiling takes as long as there are
-kernels that differ, so most of a trip is about arrays of ``_ELEMENTS``, which are equal for all
-products.
+Compiling takes as long as there are kernels that differ, so most of a trip is about arrays of
+``_ELEMENTS``, which are equal for all products.
 """
 
 from __future__ import annotations
@@ -28,15 +26,12 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import in_any_order
-from impl._core.stores import store_on_cpu
-from impl._exact.nearest.exact_sum import exact_sum
+from impl._core.numerics import fence, in_any_order
+from impl._exact.devices import Devices
+from impl._exact.nearest.exact_sum import Addition
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
-from impl._exact.nearest.reductions import LIBRARY
-from impl._exact.products.shards import Cuts
 
-#: The greatest numbers of elements, and of their terms, that a trip computes. XLA for a CPU splits
-#: the reduction of more than 32 elements.
+#: The greatest numbers of elements, and of their terms, that a trip computes.
 _ELEMENTS, _TERMS = 32, 1 << 17
 #: The number of elements in a group.
 _GROUP = 16
@@ -82,8 +77,11 @@ def repaired(
     # XLA would divide the position of each one.
     out = lax.bitcast_convert_type(coded, kind)
     with in_any_order():
-        # Otherwise XLA would compute the words once more for the masks.
-        masks = store_on_cpu(_masks, jax.eval_shape(_masks, out), out)
+        # Without the fences, XLA would compute the words once more for the masks.
+        out = fence(out)
+        masks = fence(_masks(out))
+        groups: Any = masks.size
+        count = min(count, groups) if isinstance(groups, int) else count
         out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (out, masks))
     return lax.bitcast_convert_type(out, dtype)
 
@@ -93,7 +91,7 @@ def repaired_sums(
     dtype: jax.typing.DTypeLike,
     count: int,
     terms: Callable[[jax.Array], jax.Array],
-    cuts: Cuts,
+    devices: Devices,
 ) -> jax.Array:
     """Returns sums with the elements in doubt added exactly.
 
@@ -103,30 +101,18 @@ def repaired_sums(
         count: The number of terms of a sum, on a device.
         terms: Takes positions in the flat result, int32, shape [n]; returns the terms of these
             sums, float64, shape [n, K].
-        cuts: The mesh axes over which the terms of a sum are sharded.
+        devices: The devices that share the sums.
     """
-    return repaired(coded, dtype, count, lambda at: exact_sum(terms(at), dtype, cuts))
 
+    def add(parts: jax.Array) -> jax.Array:
+        return devices.sum(lax.reduce_sum(parts, (1,)))
 
-def _marks(flat: jax.Array) -> jax.Array:
-    """Returns 1 for an element in doubt, and 0 for one that is decided, float32.
+    def exact(at: jax.Array) -> jax.Array:
+        rows = terms(at)
+        count = rows.shape[1] * devices.number
+        return Addition(add, count, devices, are_products=True).rounded(dtype, rows)
 
-    Args:
-        flat: Words of ``interval.rounded``, or floats of their bits, shape [size].
-
-    Returns:
-        With zeros after them, so that there are whole groups, and as many elements as XLA for a CPU
-        leaves to a library.
-    """
-    words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
-    marks = lax.convert_element_type(is_doubt(words), np.float32)
-    size: Any = flat.size
-    # A symbolic size (jax.export) is not an int.
-    is_known = isinstance(size, int)
-    missing = max(-size % _GROUP, LIBRARY - size) if is_known else -size % _GROUP + LIBRARY
-    if not is_known or missing:
-        marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])
-    return marks
+    return repaired(coded, dtype, count, exact)
 
 
 def _flat(value: jax.Array) -> jax.Array:
@@ -135,7 +121,13 @@ def _flat(value: jax.Array) -> jax.Array:
 
 def _masks(coded: jax.Array) -> jax.Array:
     """Returns the mask of each group of 16 elements: an integer of 16 bits, float32."""
-    marks = _marks(_flat(coded))
+    flat = _flat(coded)
+    words = lax.bitcast_convert_type(flat, word_type(flat.dtype))
+    marks = lax.convert_element_type(is_doubt(words), np.float32)
+    size: Any = flat.size
+    # A symbolic size (jax.export) is not an int, and may be less than the groups of a trip.
+    missing = -size % _GROUP + (0 if isinstance(size, int) else _GROUP * _ELEMENTS)
+    marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
     bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
     return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))

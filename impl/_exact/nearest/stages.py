@@ -9,10 +9,6 @@ doubt. A stage adds whole axes, or a part of one axis, such that no term is move
     first stage       4096 terms             256 terms
     second stage      the 16 sums            the 256 sums
     longest chain     4112, not 65536        512, not 65536
-
-The error of the second stage is in proportion to the magnitudes of its terms, the sums of the
-first. If terms have both signs, these are far smaller than all terms together. ``trees`` measures
-them, so the first stage is shorter there: of about K**0.4 terms.
 """
 
 from __future__ import annotations
@@ -52,34 +48,18 @@ class Stages:
         """The longest chain of additions."""
         return self.first + self.second
 
-    def error(self, *, is_measured: bool) -> float:
-        """Returns the error of a sum of random terms, in roundings of the greatest term.
-
-        Args:
-            is_measured: Whether the bound knows the magnitudes of the sums of the first stage. A
-                sum of n terms of both signs is about sqrt(n) of them, most of which are a fifth of
-                the greatest one, or less.
-        """
-        if not is_measured:
-            return self.depth * self.first * self.second
-        return self.first**2 * self.second + self.second**2 * math.sqrt(self.first) / 5
+    @property
+    def error(self) -> int:
+        """The error of a sum of random terms, in roundings of the greatest term."""
+        return self.depth * self.first * self.second
 
     @classmethod
-    def of(
-        cls,
-        sizes: Sequence[Any],
-        most: float = math.inf,
-        *,
-        least: int = 1,
-        is_measured: bool = False,
-    ) -> Stages | None:
+    def of(cls, sizes: Sequence[Any], most: float = math.inf) -> Stages | None:
         """Returns the stages with the least error; None if one stage is about as good.
 
         Args:
             sizes: The sizes of the axes to add. A symbolic size (jax.export) has one stage.
             most: The greatest number of terms of the second stage.
-            least: The least number of terms of the first stage.
-            is_measured: As ``error`` takes it.
         """
         if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) < _MANY:
             return None
@@ -91,9 +71,8 @@ class Stages:
                 stages = cls(number, parts, second * parts, first)
                 # XLA keeps the shards of an axis if each device has whole parts.
                 is_cut = parts % _DEVICES != 0 and _DEVICES % parts != 0
-                if stages.second <= most and stages.first >= least:
-                    error = stages.error(is_measured=is_measured)
-                    found.append((error * (2 if is_cut else 1), stages))
+                if stages.second <= most:
+                    found.append((stages.error * (2 if is_cut else 1), stages))
             second *= size
         error, stages = min(found, key=lambda each: each[0])
         return stages if 4 * error <= math.prod(sizes) ** 2 else None
@@ -105,12 +84,9 @@ class Stages:
             value: Any array.
             axes: The axes to add, in the order of their sizes.
         """
-        return lax.reshape(value, self.split_shape(value.shape, axes))
-
-    def split_shape(self, shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of ``split``; the arguments are as there."""
-        axis = axes[self.number]
-        return (*shape[:axis], self.parts, shape[axis] // self.parts, *shape[axis + 1 :])
+        axis, shape = axes[self.number], value.shape
+        split = (*shape[:axis], self.parts, shape[axis] // self.parts, *shape[axis + 1 :])
+        return lax.reshape(value, split)
 
     def after_split(self, axis: int, axes: Sequence[int]) -> int:
         """Returns the number of an axis after ``split``, which splits it into parts and terms."""

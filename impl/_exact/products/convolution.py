@@ -39,11 +39,10 @@ from jax import lax
 from impl._core.numerics import in_any_order
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
+from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
-from impl._exact.nearest.reductions import sum_of_squares
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
-from impl._exact.products.shards import Cuts
 from impl._native import products as native
 from impl._native.scope import or_native
 
@@ -122,7 +121,7 @@ def conv_general_dilated(
         ),
         lhs.shape,
         rhs.shape,
-        Cuts(tuple(axis_names)),
+        Devices(tuple(axis_names)),
     )
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
         return call.in_order(_by_library(lhs, rhs, call, preferred_element_type))
@@ -150,12 +149,12 @@ def _rounded(
     axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
     with in_any_order():
         total, depth = _approximate(lhs, kernel, call, by_products=by_products)
-        total = call.cuts.sum(total)
-        of_kernels = call.cuts.sum(sum_of_squares(right, axes))
-        chain = interval.of_chain(depth + call.cuts.parts)
+        total = call.devices.sum(total)
+        of_kernels = call.devices.sum(lax.reduce_sum(lax.mul(right, right), axes))
+        chain = interval.of_chain(depth + call.devices.number)
         error = _error(left, of_kernels, call, chain)
         error = last_bits.error_of_products(
-            error, chain, (lhs, kernel), call.terms, call.cuts, is_partitioned=is_partitioned
+            error, chain, (lhs, kernel), call.terms, call.devices, is_partitioned=is_partitioned
         )
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, total, lax.full_like(total, np.nan))
@@ -166,7 +165,7 @@ def _rounded(
     def terms(position: jax.Array) -> jax.Array:
         return _terms(lhs, kernel, call, position)
 
-    return repair.repaired_sums(coded, dtype, call.local_terms, terms, call.cuts)
+    return repair.repaired_sums(coded, dtype, call.local_terms, terms, call.devices)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +178,7 @@ class _Call:
         window: The movement of the kernel.
         lhs_shape: The shape of the images.
         rhs_shape: The shape of the kernel.
-        cuts: The mesh axes over which the operands are sharded.
+        devices: The devices that share the sums.
     """
 
     numbers: lax.ConvDimensionNumbers
@@ -187,7 +186,7 @@ class _Call:
     window: taps.Window
     lhs_shape: tuple[int, ...]
     rhs_shape: tuple[int, ...]
-    cuts: Cuts
+    devices: Devices
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -207,7 +206,7 @@ class _Call:
     @property
     def terms(self) -> int:
         """The number of terms of such a sum on all devices that share it."""
-        return self.local_terms * self.cuts.parts
+        return self.local_terms * self.devices.number
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -326,7 +325,7 @@ def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
     kept = [d for d in range(len(shape)) if d != channel]
     order = [kept.index(d) for d in (batch, *spatial, split)]
     sums = lax.transpose(lax.reduce_sum(squares, (channel,)), order)
-    sums = arithmetic.finite_or_zero(call.cuts.sum(sums))
+    sums = arithmetic.finite_or_zero(call.devices.sum(sums))
     axes = tuple(range(1, 1 + len(spatial)))
     if 2 * math.prod(call.taps) >= math.prod(sums.shape[i] for i in axes):
         # In the gradient for a kernel, the window is most of the image.

@@ -31,9 +31,8 @@ from jax import lax
 from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
+from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
-from impl._exact.nearest.reductions import sum_of_squares
-from impl._exact.products.shards import Cuts
 from impl._native import products as native
 from impl._native.scope import or_native
 
@@ -83,8 +82,8 @@ def dot_general(
         )
         return of_integers
     dtype = result_dtype(lhs, rhs, preferred_element_type)
-    cuts = Cuts(tuple(axis_names))
-    layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, cuts)
+    devices = Devices(tuple(axis_names))
+    layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, devices)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
     lhs, rhs = (factor(value) for value in _of_one_kind(lhs, rhs))
@@ -93,17 +92,17 @@ def dot_general(
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
     with in_any_order():
         total, depth = _approximate(left, right, layout)
-        chain = interval.of_chain(depth + cuts.parts - 1)
+        chain = interval.of_chain(depth + devices.number - 1)
         error = _error(left, right, layout, chain)
         error = last_bits.error_of_products(
-            error, chain, (lhs, rhs), layout.terms, cuts, is_partitioned=is_partitioned
+            error, chain, (lhs, rhs), layout.terms, devices, is_partitioned=is_partitioned
         )
     coded = interval.rounded(total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:
         return _terms(lhs, rhs, layout, position)
 
-    return repair.repaired_sums(coded, dtype, layout.local_terms, terms, cuts)
+    return repair.repaired_sums(coded, dtype, layout.local_terms, terms, devices)
 
 
 def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[jax.Array, Any]:
@@ -117,7 +116,7 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[ja
     is_long = layout.local_terms >= _LONG
     two = stages.Stages.of(sizes, layout.most_parts) if is_long else None
     if two is None:
-        return layout.cuts.sum(plain_product(left, right, layout.numbers)), layout.local_terms
+        return layout.devices.sum(plain_product(left, right, layout.numbers)), layout.local_terms
     lhs_first, lhs_second = two.axes(lhs_sum)
     rhs_first, rhs_second = two.axes(rhs_sum)
     lhs_batch = [*lhs_second, *(two.after_split(d, lhs_sum) for d in lhs_batch)]
@@ -129,7 +128,7 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[ja
     )
     # XLA would make one sum of both stages.
     total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(len(lhs_second))))
-    return layout.cuts.sum(total), two.depth
+    return layout.devices.sum(total), two.depth
 
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:
@@ -194,7 +193,7 @@ class _Layout:
         rhs_shape: The shape of the right operand.
         lhs_free: The free dimensions of ``lhs``: neither contracted nor batch dimensions.
         rhs_free: The free dimensions of ``rhs``.
-        cuts: The mesh axes over which the operands are sharded.
+        devices: The devices that share the sums.
     """
 
     numbers: DimensionNumbers
@@ -202,16 +201,16 @@ class _Layout:
     rhs_shape: tuple[int, ...]
     lhs_free: tuple[int, ...]
     rhs_free: tuple[int, ...]
-    cuts: Cuts
+    devices: Devices
 
     @classmethod
     def of(
-        cls, lhs: Sequence[int], rhs: Sequence[int], numbers: DimensionNumbers, cuts: Cuts
+        cls, lhs: Sequence[int], rhs: Sequence[int], numbers: DimensionNumbers, devices: Devices
     ) -> _Layout:
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
         lhs_free = tuple(d for d in range(len(lhs)) if d not in {*lhs_sum, *lhs_batch})
         rhs_free = tuple(d for d in range(len(rhs)) if d not in {*rhs_sum, *rhs_batch})
-        return cls(numbers, tuple(lhs), tuple(rhs), lhs_free, rhs_free, cuts)
+        return cls(numbers, tuple(lhs), tuple(rhs), lhs_free, rhs_free, devices)
 
     @property
     def local_terms(self) -> int:
@@ -221,7 +220,7 @@ class _Layout:
     @property
     def terms(self) -> int:
         """The number of terms of each sum, on all devices that share it."""
-        return self.local_terms * self.cuts.parts
+        return self.local_terms * self.devices.number
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -271,7 +270,7 @@ def _error(left: jax.Array, right: jax.Array, layout: _Layout, chain: Any) -> ja
     (lhs_sum, rhs_sum), _ = layout.numbers
 
     def norm(value: jax.Array, axes: Sequence[int]) -> jax.Array:
-        return lax.sqrt(layout.cuts.sum(sum_of_squares(value, axes)))
+        return lax.sqrt(layout.devices.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes))))
 
     of_left = norm(left, lhs_sum)
     of_left = lax.mul(of_left, lax.full_like(of_left, chain))

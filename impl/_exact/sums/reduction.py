@@ -1,7 +1,7 @@
 """Sums over axes, over devices, and along an axis, in the spec's order ``nearest``.
 
-``impl._exact.nearest.sums`` adds the terms. The functions here say how: by one sum of float64, and
-by a maximum and a minimum of magnitudes. None depends on an order, so XLA may partition them.
+``impl._exact.nearest.exact_sum`` splits the terms into parts. The functions here say how float64
+adds them, which depends on no order, so XLA may partition the sums.
 
 For an array of float32 with two rows::
 
@@ -12,64 +12,22 @@ For an array of float32 with two rows::
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax
-import numpy as np
 from jax import lax
 
-from impl._exact.nearest import trees
-from impl._exact.nearest.any_sums import rounded_sums
-from impl._exact.nearest.sums import Measured, Sums
-from impl._exact.nearest.trees import Tree
+from impl._exact.devices import Devices, Groups
+from impl._exact.nearest.exact_sum import Addition
 from impl._native import sums as native
 from impl._native.scope import or_native
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
-#: Groups of indices along a named axis; each group has a sum of its own.
-Groups: TypeAlias = Sequence[Sequence[int]] | None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Devices:
-    """The devices of a ``shard_map`` that share sums.
-
-    Attributes:
-        names: The mesh axes to sum over.
-        groups: As ``lax.psum`` takes them.
-        number: The number of devices that share a sum.
-    """
-
-    names: tuple[Any, ...]
-    groups: Groups
-    number: int
-
-    @classmethod
-    def of(cls, names: Names, groups: Groups) -> _Devices:
-        return cls(tuple(names), groups, _members(names, groups) if names else 1)
-
-    def sum(self, value: jax.Array) -> jax.Array:
-        return self._reduced(lax.psum, value)
-
-    def sums(
-        self, value: jax.Array, magnitudes: jax.Array | None
-    ) -> tuple[jax.Array, jax.Array | None]:
-        return self.sum(value), None if magnitudes is None else self.sum(magnitudes)
-
-    def max(self, value: jax.Array) -> jax.Array:
-        return self._reduced(lax.pmax, value)
-
-    def min(self, value: jax.Array) -> jax.Array:
-        return self._reduced(lax.pmin, value)
-
-    def _reduced(self, over: Callable[..., jax.Array], value: jax.Array) -> jax.Array:
-        return over(value, self.names, axis_index_groups=self.groups) if self.names else value
 
 
 #: The least length of a partitioned axis whose running sums are computed by blocks.
@@ -84,7 +42,6 @@ def reduce_sum(
     *,
     axis_names: Names = (),
     axis_index_groups: Groups = None,
-    at_once: bool = False,
 ) -> jax.Array:
     """Returns the sum over axes and over named axes, rounded once.
 
@@ -94,8 +51,6 @@ def reduce_sum(
         dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
-        at_once: Whether one reduction may compute all that is needed of the terms: not if XLA may
-            partition the axes, nor if rules of the mode lower its equations.
 
     Returns:
         Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
@@ -107,24 +62,13 @@ def reduce_sum(
     if x.size == 0:
         shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
         return lax.full(shape, 0, dtype)
-    devices = _Devices.of(axis_names, axis_index_groups)
-    tree = Tree.of(x.shape, axes, dtype, at_once=at_once)
+    devices = Devices(tuple(axis_names), axis_index_groups)
+    count = math.prod(x.shape[axis] for axis in axes) * devices.number
 
-    def measured(terms: jax.Array) -> Measured:
-        found = trees.measured(terms, tree)
-        value, magnitudes = devices.sums(found.value, found.magnitudes)
-        return Measured(value, devices.max(found.top), devices.min(found.last), magnitudes)
+    def add(terms: jax.Array) -> jax.Array:
+        return devices.sum(lax.reduce_sum(terms, axes))
 
-    how = Sums(
-        math.prod(x.shape[axis] for axis in axes) * devices.number,
-        add=lambda terms: devices.sum(lax.reduce_sum(terms, tree.axes)),
-        greatest=lambda magnitudes: devices.max(lax.reduce_max(magnitudes, tree.axes)),
-        least=lambda magnitudes: devices.min(lax.reduce_min(magnitudes, tree.axes)),
-        chains=None if tree.chains is None else (tree.chains[0], tree.chains[1] + devices.number),
-        in_stages=lambda terms: devices.sums(*trees.reduce_sum(terms, tree)),
-        at_once=measured if at_once and axes else None,
-    )
-    return rounded_sums(x if tree.shape == x.shape else x.reshape(tree.shape), dtype, how)
+    return Addition(add, count, devices).rounded(dtype, x)
 
 
 def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
@@ -141,6 +85,7 @@ def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> j
     return reduce_sum(x, (), axis_names=axis_names, axis_index_groups=axis_index_groups)
 
 
+@or_native(native.reduce_scatter)
 def reduce_scatter(
     x: jax.Array,
     axis_name: Any,
@@ -162,35 +107,15 @@ def reduce_scatter(
         The device's part of the sum, of the dtype of ``x``.
     """
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    groups = axis_index_groups
-
-    def scattered(value: jax.Array) -> jax.Array:
-        part: jax.Array = lax.psum_scatter(
-            value,
-            axis_name,
-            scatter_dimension=scatter_dimension,
-            axis_index_groups=groups,
-            tiled=tiled,
-        )
-        return part
-
-    devices = _Devices.of(names, groups)
-
-    def own_part(value: jax.Array) -> jax.Array:
-        # All devices have the same value, so a sum over the devices is ``number`` times it.
-        times = scattered(value)
-        return lax.div(times, lax.full_like(times, devices.number))
-
-    how = Sums(
-        devices.number,
-        add=scattered,
-        greatest=devices.max,
-        least=devices.min,
-        to_sums=own_part,
-        # Each device has other sums, and all of them go on together.
-        over_devices=devices.max,
+    devices = Devices(names, axis_index_groups)
+    add = functools.partial(
+        lax.psum_scatter,
+        axis_name=axis_name,
+        scatter_dimension=scatter_dimension,
+        axis_index_groups=axis_index_groups,
+        tiled=tiled,
     )
-    return rounded_sums(x, x.dtype, how)
+    return Addition(add, devices.number, devices).rounded(x.dtype, x)
 
 
 @or_native(native.cumsum)
@@ -214,15 +139,9 @@ def cumsum(
     # A bounded symbolic size (jax.export) is refused here: XLA calls no such program, because the
     # windows of running sums of digits are as long as the axis ("Error refining shapes").
     is_long = operator.index(x.shape[axis]) >= _LONG
-    add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
-    how = Sums(
-        x.shape[axis],
-        add=lambda terms: add(terms, axis, reverse=reverse),
-        greatest=lambda magnitudes: lax.reduce_max(magnitudes, (axis,)),
-        least=lambda magnitudes: lax.reduce_min(magnitudes, (axis,)),
-        to_sums=functools.partial(along, shape=x.shape, without=(axis,)),
-    )
-    return rounded_sums(x, x.dtype, how)
+    running = _running_in_blocks if is_partitioned and is_long else lax.cumsum
+    add = functools.partial(running, axis=axis, reverse=reverse)
+    return Addition(add, x.shape[axis]).rounded(x.dtype, x)
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
@@ -251,16 +170,3 @@ def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Arr
         padded.shape,
     )
     return lax.slice_in_dim(whole, 0, length, axis=axis)
-
-
-def along(value: jax.Array, shape: Sequence[int], *, without: Sequence[int]) -> jax.Array:
-    """Returns ``value``, which lacks some axes of ``shape``, repeated along these axes."""
-    own_axes = [axis for axis in range(len(shape)) if axis not in without]
-    return lax.broadcast_in_dim(value, tuple(shape), own_axes)
-
-
-def _members(axis_names: Names, groups: Groups) -> int:
-    """Returns how many devices are summed over."""
-    if groups is not None:
-        return max(map(len, groups))
-    return int(np.prod([lax.axis_size(name) for name in axis_names], dtype=np.int64))

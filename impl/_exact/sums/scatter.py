@@ -1,27 +1,22 @@
 """A scatter that adds in the spec's order ``nearest``, in any form of ``lax.scatter_add``.
 
-A result is the exact sum of a destination's terms, rounded once. XLA scatters the measures of the
-terms (``measures``), in any order, by atomics, and over devices. They decide nearly all
-destinations. If one is in doubt, more passes scatter parts of all terms (``measured_scatter``),
-which float64 adds without error::
+A result is the exact sum of a destination's terms, rounded once. XLA scatters parts of all terms,
+in any order, by atomics, and over devices; float64 adds the parts without error
+(``nearest.exact_sum``)::
 
-    terms of destinations 0, 1         1, 2**-24, 2**-80        3, 4
-    values, which are scattered        1 + 2**-24               7
-    rounded to float32                 in doubt, a tie          7
-    parts                              2**-80 decides           not asked for
-    result                             1 + 2**-23               7
+    updates               3, 0.25, 1, -2**-80       to destinations 0, 0, 1, 1
+    multiples of 2**-45   3, 0.25, 1, 0             sums 3.25, 1
+    multiples of 2**-93   0, 0, 0, -2**-80          sums 0, -2**-80
+    results               3.25, 1
 
 The scatter has three forms:
 
-- rows on one CPU, of which a chunk at a time is scattered, so that the updates stay in the cache:
-  parts of all terms (``scatter_by_parts``), or measures if destinations outnumber updates;
 - rows on one GPU (``scatter_rows``), or kernels for wide rows (``scatter_sorted``);
 - the form of the caller, which XLA may partition, and which sums over the axes of a mesh.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -31,24 +26,19 @@ from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
-from impl._core.numerics import in_any_order
 from impl._core.shard_axes import aligned
-from impl._exact.arithmetic import is_long
-from impl._exact.products.shards import Cuts
-from impl._exact.sums import measured_scatter, scatter_by_parts, scatter_rows, scatter_sorted
-from impl._exact.sums.measures import Measures, fraction_of
-from impl._exact.sums.scatter_rows import Rows
+from impl._exact.devices import Devices
+from impl._exact.nearest.exact_sum import Addition
+from impl._exact.sums import scatter_rows, scatter_sorted
 from impl._kernels.launch import Launch
+from impl._native import scatters as native
+from impl._native.scope import or_native
 
 #: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
 Target = Literal["anywhere", "device", "cpu"]
 
-#: The number of elements of updates in a chunk on a CPU.
-_CHUNK = 1 << 14
-#: The least width of rows whose terms are counted.
-_WIDE = 8
 
-
+@or_native(native.scatter_add)
 def scatter_add(
     operand: jax.Array,
     indices: jax.Array,
@@ -91,9 +81,8 @@ def scatter_add(
     if operand.size == 0:
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
-    fraction = fraction_of(operand.dtype, updates.dtype)
     given, updates = updates, lax.neg(updates) if subtract else updates
-    if target != "anywhere" and not axis_names:
+    if target == "device" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None:
             width = updates.size // keys.size
@@ -102,76 +91,26 @@ def scatter_add(
                 arrays = operand.reshape(size, width), keys, given.reshape(-1, width)
                 out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
                 return out.reshape(operand.shape)
-            return _of_rows(operand, keys, updates, fraction, target=target, unique=unique_indices)
-    options = {
-        "indices_are_sorted": indices_are_sorted,
-        "unique_indices": unique_indices,
-        "mode": mode,
-    }
-    call = _Scatter(dimension_numbers, options, Cuts(tuple(axis_names)))
-    count = 1 if unique_indices else call.count(indices)
-    measures = Measures(operand.dtype, fraction, (count + 1) * call.cuts.parts)
-    return measured_scatter.nearest(call, operand, indices, updates, measures)
+            return scatter_rows.added(operand, keys, updates, unique=unique_indices)
+    devices = Devices(tuple(axis_names))
 
+    def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        return lax.scatter_add(
+            operand,
+            indices,
+            updates,
+            dimension_numbers,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+        )
 
-def _of_rows(
-    operand: jax.Array,
-    keys: jax.Array,
-    updates: jax.Array,
-    fraction: int,
-    *,
-    target: Target,
-    unique: bool,
-) -> jax.Array:
-    """Adds rows on one device; the arguments are as in ``scatter_add`` and ``scatter_rows``."""
-    is_cpu, width = target == "cpu", updates.size // keys.size
-    initial, added = scatter_rows.rows_of(operand, updates, width)
-    size, n = initial.shape[0], keys.size
-    rows = Rows.of(keys, size, width, unique=unique, replicas=not is_cpu)
-    count = 2 if unique else n + 1
-    measures = Measures(operand.dtype, fraction, count, byte=is_cpu)
-    chunk = _CHUNK // width if is_cpu else None
-    if is_cpu and scatter_by_parts.suits(initial, added, measures):
-        nearest = scatter_by_parts.nearest
-    else:
-        nearest = measured_scatter.nearest
-        has_counts = width >= _WIDE and count > 2 and not is_long(operand.dtype)
-        counts = rows.counts(keys) if has_counts else None
-        measures = dataclasses.replace(measures, counts=counts)
-    return nearest(rows, initial, keys, added, measures, chunk=chunk).reshape(operand.shape)
+    def add(operand: jax.Array, updates: jax.Array) -> jax.Array:
+        return devices.sum(natively(scatter, operand, indices, updates))
 
-
-@dataclasses.dataclass(frozen=True)
-class _Scatter:
-    """A scatter of XLA, in any form.
-
-    Attributes:
-        numbers: The dimension numbers.
-        options: The other parameters of ``lax.scatter_add``.
-        cuts: The mesh axes to sum over.
-    """
-
-    numbers: ScatterDimensionNumbers
-    options: dict[str, Any]
-    cuts: Cuts
-
-    @property
-    def batch(self) -> tuple[int, ...]:
-        """The batching axes of the indices."""
-        return tuple(self.numbers.scatter_indices_batching_dims)
-
-    def count(self, indices: jax.Array) -> int:
-        """Returns the number of windows. Each window writes an element at most once."""
-        sizes = enumerate(indices.shape[:-1])
-        return math.prod(size for axis, size in sizes if axis not in self.batch)
-
-    def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-            return lax.scatter_add(operand, indices, updates, self.numbers, **self.options)
-
-        with in_any_order():
-            result: jax.Array = natively(scatter, operand, indices, updates)
-        return result
-
-    def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        return lax.scatter_max(operand, indices, updates, self.numbers, **self.options)
+    batch = dimension_numbers.scatter_indices_batching_dims
+    sizes = [size for axis, size in enumerate(indices.shape[:-1]) if axis not in batch]
+    # Each window writes an element at most once.
+    count = (1 if unique_indices else math.prod(sizes)) + 1
+    how = Addition(add, count * devices.number, devices)
+    return how.rounded(operand.dtype, operand, updates)

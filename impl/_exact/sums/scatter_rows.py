@@ -10,7 +10,6 @@ On a GPU, destinations that get many updates have replicas (``impl._families.rep
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,71 +19,31 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.numerics import in_any_order
-from impl._exact.products.shards import Cuts
-from impl._families.replicas import Operation, Replicas, scatter
+from impl._exact.nearest.exact_sum import Addition
+from impl._families.replicas import Replicas
 
 #: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """A scatter of rows.
+def added(
+    operand: jax.Array, keys: jax.Array, updates: jax.Array, *, unique: bool = False
+) -> jax.Array:
+    """Returns an operand with rows added to it, in the spec's order ``nearest``.
 
-    Attributes:
-        size: The number of rows.
-        replicas: The rows that updates go to on a GPU; None on a CPU, which needs no replicas.
+    Args:
+        operand: float16, bfloat16, float32 or float64.
+        keys: As ``keys_of`` returns them.
+        updates: Rows of floats.
+        unique: Whether no two updates have one destination.
     """
-
-    size: int
-    replicas: Replicas | None
-
-    @property
-    def cuts(self) -> Cuts:
-        """No mesh axes."""
-        return Cuts()
-
-    @classmethod
-    def of(cls, keys: jax.Array, size: int, width: int, *, unique: bool, replicas: bool) -> Rows:
-        """Returns the scatter to rows.
-
-        Args:
-            keys: As ``keys_of`` returns them.
-            size: The number of rows.
-            width: The number of elements of a row.
-            unique: Whether no two updates have one destination.
-            replicas: Whether hot destinations have replicas.
-        """
-        of_keys = Replicas.of(keys, size, width=width, unique=unique) if replicas else None
-        return cls(size, of_keys)
-
-    def add(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns rows with updates added to them, in any order."""
-        with in_any_order():
-            return self._scatter(operand, keys, updates, "add")
-
-    def max(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the maximum of rows and updates."""
-        return self._scatter(operand, keys, updates, "max")
-
-    def _scatter(
-        self, operand: jax.Array, keys: jax.Array, updates: jax.Array, operation: Operation
-    ) -> jax.Array:
-        if self.replicas is None:
-            return scatter(operand, keys, updates, operation)
-        return self.replicas.scatter(operand, updates, operation)
-
-    def counts(self, keys: jax.Array) -> jax.Array:
-        """Returns the number of terms of each row: its own value, and its updates."""
-        one, ones = lax.full((self.size,), 1, np.int32), lax.full_like(keys, 1)
-        return self._scatter(one, keys, ones, "add")
-
-
-def rows_of(operand: jax.Array, updates: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
-    """Returns an operand and updates as rows of a width."""
+    n = keys.size
+    width = updates.size // n
     shape = () if width == 1 else (width,)
-    return operand.reshape(-1, *shape), updates.reshape(-1, *shape)
+    rows, updates = (each.reshape(-1, *shape) for each in (operand, updates))
+    replicas = Replicas.of(keys, rows.shape[0], width=width, unique=unique)
+    how = Addition(replicas.add, 2 if unique else n + 1)
+    return how.rounded(operand.dtype, rows, updates).reshape(operand.shape)
 
 
 def keys_of(

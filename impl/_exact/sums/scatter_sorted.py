@@ -1,9 +1,8 @@
 """A scatter of wide rows on a GPU with kernels, which read each row from memory once.
 
-``scatter_rows`` writes and reads the measures of all destinations, and adds each element to memory
-three times. Here, the keys are sorted, and a *run*, the contributions of one destination, is added
-in registers. A long run is cut into parts. Only cut runs have measures in memory, a row for each
-part::
+``scatter_rows`` adds each element to memory once for each part. Here, the keys are sorted, and a
+*run*, the contributions of one destination, is added in registers. A long run is cut into parts.
+Only cut runs have measures in memory, a row for each part::
 
     keys            3 0 3 1 3          the destination of each contribution
     sorted          0 1 3 3 3          with their positions 1 3 0 2 4
@@ -11,12 +10,11 @@ part::
 
 A contribution may be the product of a row and a factor, and several contributions may share a row.
 The kernels compute such products where they add them, so that no array holds the products. If a
-result is in doubt, all products are computed again, and scattered as rows (``measured_scatter``).
+result is in doubt, all products are computed again, and scattered as rows (``scatter_rows``).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,11 +24,11 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.native_scatter import natively
-from impl._core.numerics import accumulator, convert, in_any_order, product
+from impl._core.numerics import accumulator, convert, fence, in_any_order, product
 from impl._exact.arithmetic import at_least_float32, is_long
 from impl._exact.nearest import interval
-from impl._exact.sums import measured_scatter, scatter_rows
-from impl._exact.sums.measures import Measures, fraction_of
+from impl._exact.sums import scatter_rows
+from impl._exact.sums.measures import COMBINATIONS, Measures, fraction_of
 from impl._families.scatter_keys import sorted_keys
 from impl._kernels.launch import Launch
 
@@ -86,7 +84,7 @@ def add_by_runs(
     """
     size, dtype = operand.shape[0], operand.dtype
     fraction = fraction_of(dtype, updates.dtype if factors is None else factors.dtype)
-    measures = Measures(dtype, fraction, keys.shape[0] + 1)
+    measures = Measures(dtype, fraction)
     keys, of_rows, of_factors = _sorted_contributions(keys, size, sources, factors)
     slots, owners = _kernels.scatter_accumulate_rows.cuts(keys, size, launch=launch)
     runs = _kernels.scatter_accumulate_rows.Runs(keys, of_rows, slots, of_factors)
@@ -98,16 +96,16 @@ def add_by_runs(
         if of_factors is not None:
             terms = product(terms, jnp.broadcast_to(of_factors[:, None], terms.shape))
         terms = lax.neg(terms) if subtract else terms
-        of_keys = keys.astype(jnp.int32)
-        rows = scatter_rows.Rows.of(of_keys, size, updates.shape[1], unique=False, replicas=True)
         initial = jnp.zeros_like(operand) if empty else operand
-        out = measured_scatter.resolved(rows, initial, of_keys, terms, measures, state[0])
-        return out, lax.full_like(state[1], False)
+        exact = scatter_rows.added(initial, keys.astype(jnp.int32), terms)
+        return exact, lax.full_like(state[1], False)
 
-    if measures.is_plain:
-        return out
-    state = measured_scatter.if_in_doubt((out, has_doubt), lambda state: state[1], resolve)
-    return state[0]  # type: ignore[no-any-return]
+    # A loop of one step or none would save XLA a copy of the state, but XLA crashes where it
+    # partitions a branch in a loop (jax 0.10 to 0.12).
+    with in_any_order():
+        state = fence((out, has_doubt))
+        result, _ = lax.cond(state[1], resolve, lambda state: state, state)
+    return result  # type: ignore[no-any-return]
 
 
 def _arithmetic(
@@ -115,22 +113,12 @@ def _arithmetic(
 ) -> _kernels.scatter_accumulate_rows.Arithmetic:
     """Returns the arithmetic of kernels, whose terms are counted."""
 
-    def counted(counts: jax.Array) -> Measures:
-        return dataclasses.replace(measures, counts=counts)
-
-    some = counted(jnp.int32(0))
-
     def total(sums: Sequence[jax.Array], count: jax.Array) -> tuple[jax.Array, jax.Array]:
-        words = counted(count).coded(sums)
+        words = measures.coded(sums, count)
         values = lax.bitcast_convert_type(words, measures.dtype)
         return values, interval.is_doubt(words)
 
-    return _kernels.scatter_accumulate_rows.Arithmetic(
-        lambda terms: [function(terms) for function in some.functions],
-        some.combinations,
-        total,
-        subtract,
-    )
+    return _kernels.scatter_accumulate_rows.Arithmetic(measures.of, COMBINATIONS, total, subtract)
 
 
 def _added(

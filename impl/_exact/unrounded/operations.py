@@ -21,8 +21,8 @@ from jax import lax
 
 from impl._core.native_scatter import natively
 from impl._exact import arithmetic
+from impl._exact.devices import Devices
 from impl._exact.products import convolution_by_dots, dot_general
-from impl._exact.products.shards import Cuts
 from impl._exact.unrounded import states, terms
 
 #: The dtypes of results, by their names.
@@ -83,7 +83,7 @@ def operation(
         params: The parameters of its equation.
         axis_names: The mesh axes of a ``shard_map`` over which the terms are sharded.
     """
-    return _OPERATIONS[name](operands, params, Cuts(tuple(axis_names)))
+    return _OPERATIONS[name](operands, params, Devices(tuple(axis_names)))
 
 
 def added(
@@ -106,7 +106,7 @@ def added(
     return states.of_parts(*parts) if state is None else states.with_parts(state, *parts)
 
 
-def _product(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     numbers = params["dimension_numbers"]
     (left_axes, right_axes), (batch, right_batch) = numbers
     left, right = (each.shape for each in operands)
@@ -114,7 +114,7 @@ def _product(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> 
         tuple(d for d in range(len(shape)) if d not in {*axes, *others})
         for shape, axes, others in ((left, left_axes, batch), (right, right_axes, right_batch))
     ]
-    count = math.prod(left[d] for d in left_axes) * cuts.parts
+    count = math.prod(left[d] for d in left_axes) * devices.number
     places = [(*batch, *free[0]), (*right_batch, *free[1])]
     shape = (*(left[d] for d in places[0]), *(right[d] for d in free[1]))
 
@@ -132,7 +132,7 @@ def _product(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> 
         tuple(left_axes),
         tuple(right_axes),
         outer,
-        cuts,
+        devices,
     )
     return Operation(how, (0, 1), 2)
 
@@ -153,7 +153,7 @@ def _placed(
     return dot_general.spread(value, shape, where)
 
 
-def _convolution(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     numbers = params["dimension_numbers"]
     left, right = (each.shape for each in operands)
     image, feature = numbers.lhs_spec[0], numbers.rhs_spec[0]
@@ -185,18 +185,18 @@ def _convolution(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts)
         each = ((of_left, numbers.out_spec[0]), (of_right, numbers.out_spec[1]))
         return lax.mul(*(lax.broadcast_in_dim(value, shape, (axis,)) for value, axis in each))
 
-    count = math.prod(right[d] for d in right_axes) * cuts.parts
-    how = terms.Products(count, multiply, left_axes, right_axes, outer, cuts)
+    count = math.prod(right[d] for d in right_axes) * devices.number
+    how = terms.Products(count, multiply, left_axes, right_axes, outer, devices)
     return Operation(how, (0, 1), 2)
 
 
-def _sum(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+def _sum(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     axes = tuple(params["axes"])
-    count = math.prod(operands[0].shape[axis] for axis in axes) * cuts.parts
-    return Operation(terms.Elements(count, lambda x: lax.reduce_sum(x, axes), cuts), (0,), 1)
+    count = math.prod(operands[0].shape[axis] for axis in axes) * devices.number
+    return Operation(terms.Elements(count, lambda x: lax.reduce_sum(x, axes), devices), (0,), 1)
 
 
-def _scatter(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> Operation:
+def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     _, indices, _ = operands
     names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
     options = {name: params[name] for name in names}
@@ -208,11 +208,11 @@ def _scatter(operands: Sequence[Any], params: Mapping[str, Any], cuts: Cuts) -> 
         result: jax.Array = natively(scatter, operand, indices, updates)
         return result
 
-    count = (math.prod(indices.shape[:-1]) + 1) * cuts.parts
-    return Operation(terms.Elements(count, add, cuts), (0, 2), 1)
+    count = (math.prod(indices.shape[:-1]) + 1) * devices.number
+    return Operation(terms.Elements(count, add, devices), (0, 2), 1)
 
 
-_OPERATIONS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Cuts], Operation]] = {
+_OPERATIONS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Devices], Operation]] = {
     "conv_general_dilated": _convolution,
     "dot_general": _product,
     "reduce_sum": _sum,

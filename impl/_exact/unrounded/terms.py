@@ -34,8 +34,8 @@ from jax import lax
 from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
+from impl._exact.devices import Devices
 from impl._exact.nearest import interval
-from impl._exact.products.shards import Cuts
 
 #: Sums ``high + low``, within ``slack``.
 Parts: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
@@ -137,7 +137,7 @@ class Products:
         right_axes: The axes of the right factor whose elements share a unit.
         outer: Takes an array of the left factor's other axes and an array of the right factor's,
             and returns their products in the shape of the result.
-        cuts: The mesh axes over which terms are sharded.
+        devices: The devices that share the sums.
     """
 
     count: int
@@ -145,7 +145,7 @@ class Products:
     left_axes: Sequence[int]
     right_axes: Sequence[int]
     outer: Callable[[jax.Array, jax.Array], jax.Array]
-    cuts: Cuts
+    devices: Devices
 
     def parts(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         """Returns the sums, or one level of them.
@@ -160,7 +160,7 @@ class Products:
 
     def _plain(self, _: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         factors = ((left, tuple(self.left_axes)), (right, tuple(self.right_axes)))
-        tops = [self.cuts.max(_greatest(value, axes)) for value, axes in factors]
+        tops = [self.devices.max(_greatest(value, axes)) for value, axes in factors]
         are_finite = lax.is_finite(lax.max(*(jnp.max(top) for top in tops)))
         width = _width(self.count, 2)
         parts = []
@@ -171,21 +171,21 @@ class Products:
         (first, rest), (second, more) = parts
         rest = lax.select(jnp.broadcast_to(are_finite, left.shape), rest, left)
         more = _if(are_finite, more)
-        exact = self.cuts.sum(self.multiply(first, second))
-        smaller = self.cuts.sum(
+        exact = self.devices.sum(self.multiply(first, second))
+        smaller = self.devices.sum(
             lax.add(self.multiply(first, more), self.multiply(rest, right)),
         )
         slack = lax.add(
             self.outer(self._norm(first, self.left_axes), self._norm(more, self.right_axes)),
             self.outer(self._norm(rest, self.left_axes), self._norm(right, self.right_axes)),
         )
-        relative = interval.of_chain(self.count + self.cuts.parts + 4)
+        relative = interval.of_chain(self.count + self.devices.number + 4)
         # A state expects infinities in the first part. There are no exact products then.
         exact = lax.select(jnp.broadcast_to(are_finite, exact.shape), exact, smaller)
         return exact, _if(are_finite, smaller), lax.mul(slack, lax.full_like(slack, relative))
 
     def _norm(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
-        return lax.sqrt(self.cuts.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes))))
+        return lax.sqrt(self.devices.sum(lax.reduce_sum(lax.mul(value, value), tuple(axes))))
 
     def _at(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         width = _width(self.count, 2)
@@ -196,7 +196,7 @@ class Products:
             high, low = state
             of_left = _digits(left, index, width)
             of_right = _digits(right, lax.sub(level, index), width)
-            sums = self.cuts.sum(arithmetic.seal(self.multiply(of_left, of_right)))
+            sums = self.devices.sum(arithmetic.seal(self.multiply(of_left, of_right)))
             high, rest = arithmetic.two_sum(high, sums)
             return high, lax.add(low, rest)
 
@@ -214,12 +214,12 @@ class Elements:
     Attributes:
         count: The greatest number of terms of a sum, on all devices.
         add: Takes arrays of float64, and returns the sums of their elements, on this device.
-        cuts: The mesh axes over which terms are sharded.
+        devices: The devices that share the sums.
     """
 
     count: int
     add: Callable[..., jax.Array]
-    cuts: Cuts
+    devices: Devices
 
     def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
         """Returns the sums, or one level of them.
@@ -233,7 +233,7 @@ class Elements:
 
     def _plain(self, _: jax.Array, *operands: jax.Array) -> Parts:
         tops = [jnp.max(lax.abs(arithmetic.finite_or_zero(each))) for each in operands if each.size]
-        top = self.cuts.max(jnp.max(jnp.stack(tops)))
+        top = self.devices.max(jnp.max(jnp.stack(tops)))
         width = _width(self.count, 1)
         sums, rests = [], [*operands]
         for more in (0, width):
@@ -246,15 +246,17 @@ class Elements:
                 lax.select(lax.is_finite(each), multiple, each)
                 for each, (multiple, _rest) in zip(rests, pairs, strict=True)
             ]
-            sums.append(self.cuts.sum(self.add(*firsts)))
+            sums.append(self.devices.sum(self.add(*firsts)))
             rests = [rest for _multiple, rest in pairs]
-        lost = self.cuts.sum(functools.reduce(lax.add, (jnp.sum(lax.abs(rest)) for rest in rests)))
+        lost = self.devices.sum(
+            functools.reduce(lax.add, (jnp.sum(lax.abs(rest)) for rest in rests))
+        )
         high, low = sums
         return high, low, jnp.broadcast_to(lost, high.shape)
 
     def _at(self, level: jax.Array, *operands: jax.Array) -> Parts:
         width = _width(self.count, 1)
-        sums = self.cuts.sum(self.add(*(_digits(each, level, width) for each in operands)))
+        sums = self.devices.sum(self.add(*(_digits(each, level, width) for each in operands)))
         exponent = lax.mul(lax.add(level, np.int32(1)), np.int32(width))
         low = lax.full_like(sums, 0)
         return _scaled(arithmetic.seal(sums), low, lax.sub(np.int32(_TOP), exponent))

@@ -17,10 +17,16 @@ namespace samebits {
 
 // The most spatial dimensions of a convolution.
 constexpr int kEdges = 4;
-// The terms of a block: their panels stay in the caches.
+// The terms of a block, and its most columns: their panels stay in a cache of 1 MiB.
 constexpr int64_t kTerms = 256;
+constexpr int64_t kMostColumns = 256;
 // The distance of rows in a panel of rows: not a multiple of 4096 bytes, which caches would alias.
 constexpr int64_t kRow = kTerms + 8;
+
+// The most rows whose columns are read in place, and the terms of a block and the distance of rows.
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kLongTerms = 1024;
+constexpr int64_t kLong = kLongTerms + 8;
 
 enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
 
@@ -68,6 +74,7 @@ struct Part {
   const Run* runs;
   int64_t run_count;
   int64_t run_length;  // of all runs together
+  int64_t next_count = 0;  // the singles after these that are read next
 };
 
 // Stages of the exact sum of an element in doubt, over blocks of terms.
@@ -80,20 +87,30 @@ struct ProductKernels {
   // The rows and the columns of a tile: a multiple of the lanes of a vector.
   int64_t rows;
   int64_t columns;
+  // The distance of terms in a panel of interleaved rows.
+  int64_t step;
 
   // Writes each line of `part`, whose terms are runs, as float64 at `to`, `stride` apart, and adds
   // its sum of squares to `squares`. Zeros follow up to a multiple of eight terms.
   void (*pack_rows[kTypes])(const Part& part, double* to, int64_t stride, double* squares);
-  // Writes the lines of `part`, whose lines are runs, as [terms][width], with zeros after them.
-  void (*pack_panel[kTypes])(const Part& part, double* to, int64_t width, double* squares);
+  // Writes the lines of `part`, whose lines are runs, in panels of `height` lines as
+  // [terms][width], with zeros after the last line; the panels are `panel` apart.
+  void (*pack_panels[kTypes])(const Part& part, int64_t height, int64_t width, int64_t panel,
+                              double* to, double* squares);
   // Writes lines that `pack_rows` wrote as [terms][width], with zeros after them.
   void (*transpose)(const double* rows, int64_t lines, int64_t terms, int64_t width, double* to);
 
   // Writes or adds the sums of `terms` products of a tile of `rows` rows and of `vectors` (1 or 2)
-  // vectors of columns. The rows are kRow apart, or interleaved as [terms][rows of a tile].
+  // vectors of columns. The rows are kRow apart, or interleaved as [terms][step].
   void (*multiply)(bool interleaved, int64_t rows, int64_t vectors, int64_t terms,
                    const double* left, const double* right, double* sums, int64_t stride,
                    bool adds);
+
+  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose terms
+  // or whose columns are runs.
+  void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
+                               const double* left, double* sums, int64_t stride,
+                               double* squares);
 
   // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
   // in doubt. Returns their number.

@@ -14,6 +14,8 @@ namespace samebits {
 namespace {
 
 constexpr int64_t kNoBit = INT64_MAX;
+// The terms between panels, so that caches do not alias them.
+constexpr int64_t kPanel = kTerms + 1;
 
 int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 
@@ -122,13 +124,17 @@ class Block {
   void compute();
 
  private:
-  void pack_left(int64_t from, int64_t count);
-  void pack_right(int64_t from, int64_t count);
+  void read_terms(int64_t from, int64_t count);
+  void pack_rows(int64_t first, int64_t lines, int64_t count);
+  void pack_interleaved(int64_t count);
+  void pack_right(int64_t count);
   void multiply(int64_t from, int64_t count);
+  void multiply_few(int64_t count);
   void finish_rounded();
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
   double double_sum(int64_t i, int64_t j, double* error);
+  double last_bit(int64_t i, int64_t j, int64_t count);
   int64_t bits_of_row(int64_t i);
   int64_t bits_of_column(int64_t j);
 
@@ -141,10 +147,13 @@ class Block {
   int64_t height_;   // of the panels of rows
   int64_t stride_;   // of the sums
   bool interleaved_;
+  int64_t row_runs_ = 0, column_runs_ = 0;
+  int64_t block_terms_;
   // What the batch adds to the offsets.
   int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
   double scale_;  // of the errors, relative to the product of the norms
-  double *left_, *right_, *lines_, *sums_, *row_norms_, *column_norms_;
+  // A panel of rows, which holds lines that are transposed too; all panels of columns; the sums.
+  double *left_, *right_, *sums_, *row_norms_, *column_norms_;
 };
 
 Block::Block(const LineProduct& product, const BlockRange& range, const Output& output)
@@ -153,16 +162,18 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   height_ = (rows_ + panels - 1) / panels;
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
-  const int64_t left = panels * kernels_.rows * kRow, right = stride_ * kTerms;
-  const int64_t lines = kernels_.columns * kRow;
-  double* at = memory_.doubles(left + right + lines + rows_ * stride_ + up(rows_, 16) + stride_);
+  block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
+  const int64_t left =
+      product.has_few_rows ? kFewRows * kLong
+                           : std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0);
+  const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
+  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
   left_ = at;
-  right_ = left_ + left;
-  lines_ = right_ + right;
-  sums_ = lines_ + lines;
+  right_ = left_ + up(left, 16) + 16;
+  sums_ = right_ + up(right, 16);
   column_norms_ = sums_ + rows_ * stride_;
   row_norms_ = column_norms_ + stride_;
-  std::fill(column_norms_, column_norms_ + stride_ + rows_, 0.0);
+  std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
 
   int64_t batch = range.batch;
   for (size_t i = product.batch.size(); i-- > 0;) {
@@ -173,99 +184,128 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
     column_start_ += index * axis.columns;
     result_ += index * axis.result;
   }
-  memory_.rows.resize(rows_);
-  for (int64_t i = 0; i < rows_; ++i) {
-    memory_.rows[i] = product.rows.line(range.first_row + i);
-    memory_.rows[i].offset += row_start_;
-  }
-  memory_.columns.resize(columns_);
-  for (int64_t j = 0; j < columns_; ++j) {
-    memory_.columns[j] = product.columns.line(range.first_column + j);
-    memory_.columns[j].offset += column_start_;
-  }
-  memory_.row_runs.resize(std::max(rows_, kTerms));
-  memory_.column_runs.resize(std::max(columns_, kTerms));
+  product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
+  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
+  memory_.row_runs.resize(std::max(rows_, block_terms_));
+  memory_.column_runs.resize(std::max(columns_, block_terms_));
   memory_.row_bits.clear();
   memory_.column_bits.clear();
 }
 
-void Block::pack_left(int64_t from, int64_t count) {
-  const Factor& factor = product_.rows;
-  Run* runs = memory_.row_runs.data();
-  if (!interleaved_) {
-    const int64_t number = factor.runs(true, from, count, runs);
-    const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data(), rows_,
-                    runs, number, count};
-    kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_);
-    return;
+// Reads the runs and places of a block of terms.
+void Block::read_terms(int64_t from, int64_t count) {
+  const Factor& rows = product_.rows;
+  if (interleaved_) {
+    rows.places(true, from, count, 0, &memory_.row_terms);
+  } else {
+    row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
   }
-  memory_.row_terms.resize(count);
-  for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = factor.term(from + k);
-  double* to = left_;
-  for (int64_t i = 0; i < rows_; i += height_, to += kTerms * kernels_.rows) {
-    const int64_t lines = std::min(height_, rows_ - i);
-    const int64_t number = factor.runs(false, range_.first_row + i, lines, runs);
-    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
-    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
-                    runs, number, lines};
-    kernels_.pack_panel[factor.type](part, to, kernels_.rows, row_norms_ + i);
+  const Factor& columns = product_.columns;
+  if (columns.runs_along_terms) {
+    column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
+  } else {
+    columns.places(true, from, count, 0, &memory_.column_terms);
   }
 }
 
-void Block::pack_right(int64_t from, int64_t count) {
+// Packs a panel of rows.
+void Block::pack_rows(int64_t first, int64_t lines, int64_t count) {
+  const Factor& factor = product_.rows;
+  const int64_t next = std::min(height_, rows_ - first - lines);
+  const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
+                  lines, memory_.row_runs.data(), row_runs_, count, next};
+  kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_ + first);
+}
+
+// Packs all panels of interleaved rows.
+void Block::pack_interleaved(int64_t count) {
+  const Factor& factor = product_.rows;
+  Run* runs = memory_.row_runs.data();
+  const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
+                  runs, number, rows_};
+  kernels_.pack_panels[factor.type](part, height_, kernels_.step, kPanel * kernels_.step, left_,
+                                    row_norms_);
+}
+
+// Packs all panels of columns.
+void Block::pack_right(int64_t count) {
   const Factor& factor = product_.columns;
   const int64_t width = kernels_.columns;
   Run* runs = memory_.column_runs.data();
-  double* to = right_;
   if (factor.runs_along_terms) {
-    const int64_t number = factor.runs(true, from, count, runs);
-    for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
+    double* to = right_;
+    for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
       const int64_t lines = std::min(width, columns_ - j);
       const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
-                      lines, runs, number, count};
-      kernels_.pack_rows[factor.type](part, lines_, kRow, column_norms_ + j);
-      kernels_.transpose(lines_, lines, count, width, to);
+                      lines, runs, column_runs_, count};
+      kernels_.pack_rows[factor.type](part, left_, kRow, column_norms_ + j);
+      kernels_.transpose(left_, lines, count, width, to);
     }
     return;
   }
-  memory_.column_terms.resize(count);
-  for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = factor.term(from + k);
-  for (int64_t j = 0; j < columns_; j += width, to += kTerms * width) {
-    const int64_t lines = std::min(width, columns_ - j);
-    const int64_t number = factor.runs(false, range_.first_column + j, lines, runs);
-    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
-    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(),
-                    count, runs, number, lines};
-    kernels_.pack_panel[factor.type](part, to, width, column_norms_ + j);
-  }
+  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
+                  runs, number, columns_};
+  kernels_.pack_panels[factor.type](part, width, width, kPanel * width, right_, column_norms_);
 }
 
 void Block::multiply(int64_t from, int64_t count) {
   const int64_t width = kernels_.columns;
-  for (int64_t j = 0; j < columns_; j += width) {
-    const int64_t vectors = columns_ - j > width / 2 ? 2 : 1;
-    for (int64_t i = 0; i < rows_; i += height_) {
-      const double* panel =
-          interleaved_ ? left_ + i / height_ * kTerms * kernels_.rows : left_ + i * kRow;
-      kernels_.multiply(interleaved_, std::min(height_, rows_ - i), vectors, count, panel,
-                        right_ + j * kTerms, sums_ + i * stride_ + j, stride_, from > 0);
-    }
+  if (interleaved_) pack_interleaved(count);
+  for (int64_t i = 0; i < rows_; i += height_) {
+    const int64_t lines = std::min(height_, rows_ - i);
+    if (!interleaved_) pack_rows(i, lines, count);
+    const double* panel = interleaved_ ? left_ + i / height_ * kPanel * kernels_.step : left_;
+    for (int64_t j = 0; j < columns_; j += width)
+      kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel,
+                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, from > 0);
   }
+}
+
+// Multiplies few rows, and reads the columns in place.
+void Block::multiply_few(int64_t count) {
+  const Factor &rows = product_.rows, &columns = product_.columns;
+  const Part left{rows.data, &rows.edges, rows.inner_terms, memory_.rows.data(), rows_,
+                  memory_.row_runs.data(), row_runs_, count};
+  kernels_.pack_rows[rows.type](left, left_, kLong, row_norms_);
+  const bool along_terms = columns.runs_along_terms;
+  Run* runs = memory_.column_runs.data();
+  Part right{columns.data, &columns.edges, columns.inner_terms, memory_.columns.data(), columns_,
+             runs, column_runs_, count};
+  if (!along_terms) {
+    right.inner = columns.inner_free;
+    right.singles = memory_.column_terms.data();
+    right.single_count = count;
+    right.run_count = columns.runs(false, range_.first_column, columns_, runs);
+    right.run_length = columns_;
+    for (int64_t r = 0; r < right.run_count; ++r) runs[r].place.offset += column_start_;
+  }
+  kernels_.multiply_few[columns.type](along_terms, rows_, right, left_, sums_, stride_,
+                                      column_norms_);
 }
 
 void Block::compute() {
   const int64_t terms = product_.terms;
-  if (terms == 0) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
-  for (int64_t from = 0; from < terms; from += kTerms) {
-    const int64_t count = std::min(kTerms, terms - from);
-    pack_left(from, count);
-    pack_right(from, count);
-    multiply(from, count);
+  const bool are_few = product_.has_few_rows;
+  if (terms == 0 || are_few) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
+  for (int64_t from = 0; from < terms; from += block_terms_) {
+    const int64_t count = std::min(block_terms_, terms - from);
+    read_terms(from, count);
+    if (are_few) {
+      multiply_few(count);
+    } else {
+      pack_right(count);
+      multiply(from, count);
+    }
   }
   for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
   for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
   // A term goes through the additions of its block, and through one for each block.
-  double chain = static_cast<double>(std::min(terms, kTerms) + (terms + kTerms - 1) / kTerms);
+  double chain = static_cast<double>(std::min(terms, block_terms_) +
+                                     (terms + block_terms_ - 1) / block_terms_);
   if (terms <= 1) chain = 0;
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
@@ -353,44 +393,55 @@ double Block::double_sum(int64_t i, int64_t j, double* error) {
   return sum.high[0];
 }
 
-// Rounds one element whose bound decides nothing, in three ways of which each is slower: nothing
-// was rounded; pairs of float64 (Ogita, Rump and Oishi 2005, Sum2); and the exact sum.
+// The greatest power of two known to divide all terms of the sum of a row and a column, by their
+// first `count` terms: fewer terms give a greater power.
+double Block::last_bit(int64_t i, int64_t j, int64_t count) {
+  const bool are_all = count == product_.terms;
+  const int64_t row =
+      are_all ? bits_of_row(i) : last_bit_of(product_.rows, memory_.rows[i], count);
+  const int64_t column =
+      are_all ? bits_of_column(j) : last_bit_of(product_.columns, memory_.columns[j], count);
+  if (row == kNoBit || column == kNoBit) return kGreatest;
+  return std::ldexp(1.0, static_cast<int>(row + column));
+}
+
+// Rounds one element whose bound decides nothing, in ways of which each is slower.
 void Block::settle(int64_t i, int64_t j, void* word) {
-  const int64_t row_bits = bits_of_row(i), column_bits = bits_of_column(j);
-  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
-  // All partial sums are multiples of `last`; those up to 2**53 times `last` are float64.
-  const bool has_bits = row_bits != kNoBit && column_bits != kNoBit;
-  const double last =
-      has_bits ? std::ldexp(1.0, static_cast<int>(row_bits + column_bits)) : kGreatest;
   auto write = [&](double value) {
     with_format(output_.type, [&](auto format) {
       const auto rounded = decltype(format)::narrow(value);
       std::memcpy(word, &rounded, sizeof rounded);
     });
   };
-  if (magnitudes <= 0x1p53 * last) return write(sums_[i * stride_ + j]);
+  // All partial sums are multiples of the last bit, and those up to 2**53 times it are float64, so
+  // nothing was rounded. A few terms tell that most sums are longer.
+  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const int64_t few = std::min<int64_t>(product_.terms, 64);
+  if (magnitudes <= 0x1p53 * last_bit(i, j, few) &&
+      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms))
+    return write(sums_[i * stride_ + j]);
+  // Pairs of float64: the errors of the first words add up to at most n u times the magnitudes, and
+  // adding these errs by at most n u times that (Ogita, Rump and Oishi 2005, Sum2).
   double error;
   const double near = double_sum(i, j, &error);
-  // The errors of the first words add up to at most n u times the magnitudes, and adding them errs
-  // by at most n u times that.
-  const double n = static_cast<double>(product_.terms + 32);
-  const double errors = of_chain(n) * magnitudes;
-  const double bound = errors <= 0x1p53 * last ? 0 : of_chain(n) * errors * (1 + 0x1p-10);
-  const bool is_done = with_format(output_.type, [&](auto format) {
+  const double chain = of_chain(static_cast<double>(product_.terms + 32));
+  const double errors = chain * magnitudes;
+  const bool is_decided = with_format(output_.type, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {
       double sum = near;
       const double rest = two_sum(&sum, error + shift);
       return Format::narrow(to_odd(sum, rest));
     };
-    // error + shift is rounded, by less than this.
-    const double slack = bound == 0 ? 0 : bound + std::fabs(error) * 0x1p-51;
+    // error + slack is rounded, by less than the second term.
+    const double slack = chain * errors * (1 + 0x1p-10) + std::fabs(error) * 0x1p-51;
     const auto low = rounded(-slack);
-    if (low != rounded(slack)) return false;
     std::memcpy(word, &low, sizeof low);
-    return true;
+    return low == rounded(slack);
   });
-  if (is_done) return;
+  if (is_decided) return;
+  // The errors are multiples of the last bit too.
+  if (errors <= 0x1p53 * last_bit(i, j, product_.terms)) return write(to_odd(near, error));
   Accumulator sum;
   add_exactly(product_, memory_.rows[i], memory_.columns[j], &sum);
   write(sum.to_odd());

@@ -23,9 +23,8 @@ struct BlockRange {
   int64_t first_column, columns;
 };
 
-// The greatest block: its panels and sums fit in a cache of 2 MiB.
-constexpr int64_t kMostRows = 252;
-constexpr int64_t kMostColumns = 256;
+// The most rows of a block, whose sums are 1 MiB.
+constexpr int64_t kMostRows = 504;
 
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output);
 

@@ -30,6 +30,7 @@ constexpr int kLanes = 2;
 constexpr int kRows = 6;
 #endif
 constexpr int kColumns = 2 * kLanes;
+constexpr int kStep = (kRows + 7) / 8 * 8;  // the distance of terms in a panel of interleaved rows
 
 typedef double Vector __attribute__((vector_size(8 * kLanes)));
 typedef double Loose __attribute__((vector_size(8 * kLanes), aligned(8), may_alias));
@@ -54,6 +55,26 @@ SAMEBITS_INLINE Vector fused(Vector a, Vector b, Vector c) {
 #endif
 }
 
+// Conversions, which GCC makes of two halves where one instruction does it.
+SAMEBITS_INLINE Vector as_doubles(Floats value) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
+#elif defined(__AVX2__)
+  return (Vector)_mm256_cvtps_pd((__m128)value);
+#else
+  return __builtin_convertvector(value, Vector);
+#endif
+}
+SAMEBITS_INLINE Floats as_floats(Vector value) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_cvtpd_ps(0xff, (__m512d)value);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_cvtpd_ps((__m256d)value);
+#else
+  return __builtin_convertvector(value, Floats);
+#endif
+}
+
 SAMEBITS_INLINE double sum_of(Vector value) {
   double sum = 0;
   for (int i = 0; i < kLanes; ++i) sum += value[i];
@@ -63,8 +84,9 @@ SAMEBITS_INLINE double sum_of(Vector value) {
 // ---------------------------------------------------------------- Factors as float64
 
 SAMEBITS_INLINE Vector widened(Words bits) {
-  bits &= (Words)((bits & 0x7f800000u) != 0);
-  return __builtin_convertvector((Floats)bits, Vector);
+  const Words is_normal = (Words)((bits & 0x7f800000u) != 0);
+  bits &= is_normal;
+  return as_doubles((Floats)bits);
 }
 SAMEBITS_INLINE Vector load(const float* from) {
   Words bits;
@@ -86,17 +108,40 @@ SAMEBITS_INLINE Vector load(const float16* from) {
   const Words is_small = (Words)(rest < (1u << 23)), is_special = (Words)(rest >= (31u << 23));
   const Words normal = (rest + (112u << 23)) | (is_special & 0x7f800000u);
   const Words magnitude = (is_small & small) | (~is_small & normal);
-  return __builtin_convertvector((Floats)(sign | magnitude), Vector);
+  return as_doubles((Floats)(sign | magnitude));
 }
 
+// Sums of squares, in as many vectors as hide the latency of an addition.
+struct Squares {
+  Vector sums[4] = {};
+  double rest = 0;
+
+  SAMEBITS_INLINE double total() const {
+    return sum_of((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+  }
+};
+
 template <typename T>
-SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* to) {
+SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* to,
+                          Squares* squares) {
+  int64_t i = 0;
   if (stride == 1) {
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) put(to + i, load(from + i));
-    for (; i < count; ++i) to[i] = widen(from[i]);
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = widen(from[i * stride]);
+    for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s) {
+        const Vector value = load(from + i + s * kLanes);
+        put(to + i + s * kLanes, value);
+        squares->sums[s] = fused(value, value, squares->sums[s]);
+      }
+    for (; i + kLanes <= count; i += kLanes) {
+      const Vector value = load(from + i);
+      put(to + i, value);
+      squares->sums[0] = fused(value, value, squares->sums[0]);
+    }
+  }
+  for (; i < count; ++i) {
+    to[i] = widen(from[i * stride]);
+    squares->rest += to[i] * to[i];
   }
 }
 
@@ -107,92 +152,105 @@ SAMEBITS_INLINE int64_t ceiling(int64_t value, int64_t by) {
   return value >= 0 ? (value + by - 1) / by : -(-value / by);
 }
 
-// Copies what a run and one place of the other side meet, with zeros outside of the image.
-template <typename T>
-SAMEBITS_INLINE void copy_run(const Part& part, const Place& single, const Run& run, double* to) {
-  int64_t begin = 0, end = run.length;
+// The elements of a run that are inside of the image, of one place of the other side.
+struct Inside {
+  int64_t begin, end;
+};
+SAMEBITS_INLINE Inside inside_of(const Part& part, const Place& single, const Run& run) {
+  Inside inside{0, run.length};
   for (int e = 0; e < part.edges->count; ++e) {
     const int64_t position = single.position[e] + run.place.position[e];
     const int64_t size = part.edges->size[e];
     if (e == part.inner.edge) {
       const int64_t unit = part.inner.unit, step = part.inner.step;
-      if (position < 0) begin = ceiling(-position, step) * unit - run.phase;
-      const int64_t inside = ceiling(size - position, step) * unit - run.phase;
-      end = inside < end ? inside : end;
+      if (position < 0) inside.begin = ceiling(-position, step) * unit - run.phase;
+      const int64_t end = ceiling(size - position, step) * unit - run.phase;
+      inside.end = end < inside.end ? end : inside.end;
     } else if (static_cast<uint64_t>(position) >= static_cast<uint64_t>(size)) {
-      end = 0;
+      return {0, 0};
     }
   }
-  if (begin >= end) begin = end = 0;
-  for (int64_t i = 0; i < begin; ++i) to[i] = 0;
-  const int64_t offset = single.offset + run.place.offset + begin * part.inner.stride;
-  copy(static_cast<const T*>(part.data) + offset, part.inner.stride, end - begin, to + begin);
-  for (int64_t i = end; i < run.length; ++i) to[i] = 0;
+  return inside.begin < inside.end ? inside : Inside{0, 0};
+}
+
+// Copies what a run and one place of the other side meet, with zeros outside of the image.
+template <typename T>
+SAMEBITS_INLINE void copy_run(const Part& part, const Place& single, const Run& run, double* to,
+                              Squares* squares) {
+  const Inside inside = inside_of(part, single, run);
+  for (int64_t i = 0; i < inside.begin; ++i) to[i] = 0;
+  const int64_t offset = single.offset + run.place.offset + inside.begin * part.inner.stride;
+  copy(static_cast<const T*>(part.data) + offset, part.inner.stride, inside.end - inside.begin,
+       to + inside.begin, squares);
+  for (int64_t i = inside.end; i < run.length; ++i) to[i] = 0;
 }
 
 template <typename T>
 void pack_rows(const Part& part, double* to, int64_t stride, double* squares) {
+  const char* data = static_cast<const char*>(part.data);
   const int64_t padded = up(part.run_length, 8);
   for (int64_t i = 0; i < part.single_count; ++i, to += stride) {
+    Squares sum;
     for (int64_t r = 0; r < part.run_count; ++r)
-      copy_run<T>(part, part.singles[i], part.runs[r], to + part.runs[r].at);
+      copy_run<T>(part, part.singles[i], part.runs[r], to + part.runs[r].at, &sum);
     for (int64_t k = part.run_length; k < padded; ++k) to[k] = 0;
-    Vector sums[8 / kLanes * 2] = {};
-    constexpr int kSums = 8 / kLanes * 2;
-    int64_t k = 0;
-    for (; k + 16 <= padded; k += 16)
-      for (int s = 0; s < kSums; ++s) {
-        const Vector value = at(to + k + s * kLanes);
-        sums[s] = fused(value, value, sums[s]);
-      }
-    if (k < padded)
-      for (int s = 0; s < kSums / 2; ++s) {
-        const Vector value = at(to + k + s * kLanes);
-        sums[s] = fused(value, value, sums[s]);
-      }
-    for (int s = 1; s < kSums; ++s) sums[0] += sums[s];
-    squares[i] += sum_of(sums[0]);
-  }
-}
-
-// Adds the squares of a panel [terms][width] to `squares` of `lines` lines.
-void add_squares(const double* panel, int64_t terms, int64_t width, int64_t lines,
-                 double* squares) {
-  for (int64_t i = 0; i < lines; i += kLanes) {
-    const int64_t count = lines - i < kLanes ? lines - i : kLanes;
-    Vector sums[4] = {};
-    int64_t k = 0;
-    if (i + kLanes <= width) {
-      for (; k + 4 <= terms; k += 4)
-        for (int s = 0; s < 4; ++s) {
-          const Vector value = at(panel + (k + s) * width + i);
-          sums[s] = fused(value, value, sums[s]);
-        }
-      for (; k < terms; ++k) {
-        const Vector value = at(panel + k * width + i);
-        sums[0] = fused(value, value, sums[0]);
-      }
-      const Vector sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-      for (int64_t lane = 0; lane < count; ++lane) squares[i + lane] += sum[lane];
-    } else {
-      for (; k < terms; ++k)
-        for (int64_t lane = 0; lane < count; ++lane) {
-          const double value = panel[k * width + i + lane];
-          squares[i + lane] += value * value;
-        }
+    squares[i] += sum.total();
+    if (i >= part.next_count) continue;
+    // The lines of the next panel come while this one is multiplied.
+    for (int64_t r = 0; r < part.run_count; ++r) {
+      const int64_t offset = part.singles[part.single_count + i].offset + part.runs[r].place.offset;
+      const int64_t bytes = part.runs[r].length * part.inner.stride * int64_t{sizeof(T)};
+      for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(data + offset * int64_t{sizeof(T)} + at, 0, 2);
     }
   }
 }
 
+// Packs `kPanels` panels of lines that are neighbours in a factor without edges.
+template <typename T, int kPanels>
+void pack_neighbours(const Part& part, const T* from, double* to, int64_t panel, double* squares) {
+  Vector sums[2 * kPanels] = {};
+  for (int64_t k = 0; k < part.single_count; ++k, to += kColumns)
+#pragma GCC unroll 8
+    for (int j = 0; j < 2 * kPanels; ++j) {
+      const Vector value = load(from + part.singles[k].offset + j * kLanes);
+      put(to + j / 2 * panel + j % 2 * kLanes, value);
+      sums[j] = fused(value, value, sums[j]);
+    }
+  for (int j = 0; j < 2 * kPanels; ++j)
+    put(squares + j * kLanes, at(squares + j * kLanes) + sums[j]);
+}
+
 template <typename T>
-void pack_panel(const Part& part, double* to, int64_t width, double* squares) {
-  double* row = to;
-  for (int64_t k = 0; k < part.single_count; ++k, row += width) {
-    for (int64_t r = 0; r < part.run_count; ++r)
-      copy_run<T>(part, part.singles[k], part.runs[r], row + part.runs[r].at);
-    for (int64_t i = part.run_length; i < width; ++i) row[i] = 0;
+void pack_panels(const Part& part, int64_t height, int64_t width, int64_t panel, double* to,
+                 double* squares) {
+  const int64_t lines = part.run_length;
+  int64_t first = 0;
+  if (part.run_count == 1 && part.inner.stride == 1 && part.edges->count == 0 &&
+      height == kColumns && width == kColumns) {
+    const T* from = static_cast<const T*>(part.data) + part.runs[0].place.offset;
+    for (; first + 4 * kColumns <= lines; first += 4 * kColumns)
+      pack_neighbours<T, 4>(part, from + first, to + first / kColumns * panel, panel,
+                            squares + first);
+    for (; first + kColumns <= lines; first += kColumns)
+      pack_neighbours<T, 1>(part, from + first, to + first / kColumns * panel, panel,
+                            squares + first);
+    if (first == lines) return;
   }
-  add_squares(to, part.single_count, width, part.run_length, squares);
+  double line[kMostColumns + 2 * kStep] = {};
+  for (int64_t k = 0; k < part.single_count; ++k) {
+    Squares unused;
+    for (int64_t r = 0; r < part.run_count; ++r)
+      copy_run<T>(part, part.singles[k], part.runs[r], line + part.runs[r].at, &unused);
+    for (int64_t i = first; i < lines; i += kLanes) {
+      const Vector value = at(line + i);
+      put(squares + i, fused(value, value, at(squares + i)));
+    }
+    // What is written beyond a line of a panel is overwritten, or never read.
+    double* row = to + first / height * panel + k * width;
+    for (int64_t i = first; i < lines; i += height, row += panel)
+      for (int64_t j = 0; j < width; j += kLanes) put(row + j, at(line + i + j));
+  }
 }
 
 void transpose(const double* rows, int64_t lines, int64_t terms, int64_t width, double* to) {
@@ -223,7 +281,7 @@ void multiply_tile(int64_t terms, const double* left, const double* right, doubl
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) total[i][j] = fused(row, column[j], total[i][j]);
     }
-    left += kInterleaved ? kRows : 1;
+    left += kInterleaved ? kStep : 1;
     right += kColumns;
   }
 #pragma GCC unroll 16
@@ -262,34 +320,221 @@ void multiply(bool interleaved, int64_t rows, int64_t vectors, int64_t terms, co
   kTiles.of[rows][vectors - 1][interleaved](terms, left, right, sums, stride, adds);
 }
 
+// ---------------------------------------------------------------- Few rows
+
+// Adds products of `kCount` rows, kLong apart, and of columns whose terms are runs. Their factor is
+// read in place, since each element is used for few products.
+template <typename T, int kCount>
+void multiply_runs(const Part& part, const double* left, double* sums, int64_t stride,
+                   double* squares) {
+  constexpr int kChains = kCount == 1 ? 4 : 2;
+  for (int64_t j = 0; j < part.single_count; ++j) {
+    Vector total[kCount][kChains] = {}, square[kChains] = {};
+    double rest[kCount] = {}, square_rest = 0;
+    for (int64_t r = 0; r < part.run_count; ++r) {
+      const Run& run = part.runs[r];
+      const Inside inside = inside_of(part, part.singles[j], run);
+      const T* from =
+          static_cast<const T*>(part.data) + part.singles[j].offset + run.place.offset;
+      const double* row = left + run.at;
+      int64_t k = inside.begin;
+      for (; k + kChains * kLanes <= inside.end; k += kChains * kLanes)
+#pragma GCC unroll 4
+        for (int c = 0; c < kChains; ++c) {
+          const Vector value = load(from + k + c * kLanes);
+          square[c] = fused(value, value, square[c]);
+#pragma GCC unroll 4
+          for (int i = 0; i < kCount; ++i)
+            total[i][c] = fused(value, at(row + i * kLong + k + c * kLanes), total[i][c]);
+        }
+      for (; k < inside.end; ++k) {
+        const double value = widen(from[k]);
+        square_rest += value * value;
+        for (int i = 0; i < kCount; ++i) rest[i] += value * row[i * kLong + k];
+      }
+    }
+    for (int c = 1; c < kChains; ++c) square[0] += square[c];
+    squares[j] += sum_of(square[0]) + square_rest;
+    for (int i = 0; i < kCount; ++i) {
+      for (int c = 1; c < kChains; ++c) total[i][0] += total[i][c];
+      sums[i * stride + j] += sum_of(total[i][0]) + rest[i];
+    }
+  }
+}
+
+// The same, of `kVectors` vectors of columns, which are neighbours, and of terms from..end.
+template <typename T, int kCount, int kVectors>
+SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t first, int64_t end,
+                                      const double* left, double* sums, int64_t stride,
+                                      double* squares) {
+  Vector total[kCount][kVectors] = {}, square[kVectors] = {};
+  for (int64_t k = first; k < end; ++k)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector value = load(from + part.singles[k].offset + v * kLanes);
+      square[v] = fused(value, value, square[v]);
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i)
+        total[i][v] = fused(value, all(left[i * kLong + k]), total[i][v]);
+    }
+  for (int v = 0; v < kVectors; ++v) {
+    put(squares + v * kLanes, at(squares + v * kLanes) + square[v]);
+    for (int i = 0; i < kCount; ++i)
+      put(sums + i * stride + v * kLanes, at(sums + i * stride + v * kLanes) + total[i][v]);
+  }
+}
+
+// The same, of columns that are neighbours in a factor without edges.
+template <typename T, int kCount>
+void multiply_neighbours(const Part& part, const double* left, double* sums, int64_t stride,
+                         double* squares) {
+  // So few terms at once that their pages stay in the buffer of translations.
+  constexpr int64_t kAtOnce = 64;
+  constexpr int kVectors = kCount <= 2 ? 4 : 2;
+  for (int64_t first = 0; first < part.single_count; first += kAtOnce) {
+    const int64_t end =
+        first + kAtOnce < part.single_count ? first + kAtOnce : part.single_count;
+    for (int64_t r = 0; r < part.run_count; ++r) {
+      const Run& run = part.runs[r];
+      const T* from = static_cast<const T*>(part.data) + run.place.offset;
+      double *to = sums + run.at, *square = squares + run.at;
+      int64_t j = 0;
+      for (; j + kVectors * kLanes <= run.length; j += kVectors * kLanes)
+        multiply_columns<T, kCount, kVectors>(part, from + j, first, end, left, to + j, stride,
+                                              square + j);
+      for (; j + kLanes <= run.length; j += kLanes)
+        multiply_columns<T, kCount, 1>(part, from + j, first, end, left, to + j, stride,
+                                       square + j);
+      for (; j < run.length; ++j) {
+        double total[kCount] = {};
+        for (int64_t k = first; k < end; ++k) {
+          const double value = widen(from[part.singles[k].offset + j]);
+          square[j] += value * value;
+          for (int i = 0; i < kCount; ++i) total[i] += value * left[i * kLong + k];
+        }
+        for (int i = 0; i < kCount; ++i) to[i * stride + j] += total[i];
+      }
+    }
+  }
+}
+
+template <typename T>
+void multiply_few(bool along_terms, int64_t rows, const Part& part, const double* left,
+                  double* sums, int64_t stride, double* squares) {
+  using Few = void (*)(const Part&, const double*, double*, int64_t, double*);
+  static constexpr Few kFunctions[2][kFewRows] = {
+      {multiply_neighbours<T, 1>, multiply_neighbours<T, 2>, multiply_neighbours<T, 3>,
+       multiply_neighbours<T, 4>},
+      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>}};
+  kFunctions[along_terms][rows - 1](part, left, sums, stride, squares);
+}
+
 // ---------------------------------------------------------------- Rounding
+
+typedef int64_t Longs __attribute__((vector_size(8 * kLanes)));
+typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
+
+SAMEBITS_INLINE Vector magnitude(Vector value) {
+  return (Vector)((Longs)value & 0x7fffffffffffffffll);
+}
+
+// `narrow` of numbers.h for the lanes of a vector without NaNs.
+SAMEBITS_INLINE Words narrowed(Float32, Vector value) {
+  const Ints is_normal =
+      __builtin_convertvector((Longs)(magnitude(value) >= 0x1p-126 * (1 - 0x1p-25)), Ints);
+  return (Words)((Ints)as_floats(value) & is_normal);
+}
+SAMEBITS_INLINE Words narrowed(BFloat16, Vector value) {
+  const Longs bits = (Longs)value, sign = (bits >> 48) & 0x8000;
+  const Longs size = bits & 0x7fffffffffffffffll;
+  const Longs rounded = (size + 0xfffffffffffll + ((size >> 45) & 1)) >> 45;
+  Longs word = rounded - ((1023 - 127) << 7);
+  const Longs is_above = (Longs)(word > 0x7f80);
+  word = (is_above & 0x7f80) | (~is_above & word) | sign;
+  return __builtin_convertvector(word & (Longs)(magnitude(value) >= 0x1p-126), Words);
+}
+SAMEBITS_INLINE Words narrowed(Float16, Vector value) {
+  const Longs bits = (Longs)value, sign = (bits >> 48) & 0x8000;
+  const Longs size = bits & 0x7fffffffffffffffll;
+  const Longs rounded = (size + 0x1ffffffffffll + ((size >> 42) & 1)) >> 42;
+  Longs word = rounded - ((1023 - 15) << 10);
+  const Longs is_above = (Longs)(word > 0x7c00);
+  word = (is_above & 0x7c00) | (~is_above & word);
+  const Longs small = (Longs)(magnitude(value) + 0x1p28) & 0xffff;
+  const Longs is_small = (Longs)(magnitude(value) < 0x1p-14);
+  word = (is_small & small) | (~is_small & word);
+  return __builtin_convertvector(word | (sign & (Longs)(word != 0)), Words);
+}
+
+SAMEBITS_INLINE void put_words(uint32_t* to, Words words) { std::memcpy(to, &words, sizeof words); }
+SAMEBITS_INLINE void put_words(uint16_t* to, Words words) {
+  const Halves halves = __builtin_convertvector(words, Halves);
+  std::memcpy(to, &halves, sizeof halves);
+}
+
+SAMEBITS_INLINE bool any_of(Ints mask) {
+#if defined(__AVX512F__)
+  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
+#else
+  int32_t any = 0;
+  for (int i = 0; i < kLanes; ++i) any |= mask[i];
+  return any != 0;
+#endif
+}
+
+// As `narrowed`, of values of at least 2**-125.
+SAMEBITS_INLINE Words narrowed_normal(Float32, Vector value) {
+  return (Words)as_floats(value);
+}
+SAMEBITS_INLINE Words narrowed_normal(BFloat16, Vector value) {
+  const Longs bits = (Longs)magnitude(value), sign = ((Longs)value >> 48) & 0x8000;
+  const Longs word =
+      ((bits + 0xfffffffffffll + ((bits >> 45) & 1)) >> 45) - ((1023 - 127) << 7);
+  return __builtin_convertvector((word > 0x7f80 ? Longs{} + 0x7f80 : word) | sign, Words);
+}
+SAMEBITS_INLINE Words narrowed_normal(Float16, Vector value) { return narrowed(Float16(), value); }
+
+// Returns whether all values are within magnitudes and both words of each lane are equal.
+SAMEBITS_INLINE bool are_plain(Vector least, Words low, Words high) {
+#if defined(__AVX512F__)
+  return (_mm512_cmp_pd_mask((__m512d)least, _mm512_set1_pd(0x1p-125), _CMP_GE_OQ) == 0xff) &
+         (_mm256_cmpneq_epi32_mask((__m256i)low, (__m256i)high) == 0);
+#else
+  const Ints is_plain = __builtin_convertvector((Longs)(least >= 0x1p-125), Ints);
+  return !any_of(~is_plain | (Ints)(low != high));
+#endif
+}
 
 template <typename R>
 int64_t round_row(int64_t count, const double* sums, const double* norms, double scale, void* to,
                   int32_t* doubts) {
   using Word = typename R::Word;
-  constexpr int64_t kChunk = 32;
   Word* words = static_cast<Word*>(to);
+  const Vector wide = all(scale * (1 + 0x1p-10)), slack = all(scale == 0 ? 0 : 0x1p-52);
   int64_t number = 0;
-  for (int64_t j = 0; j < count; j += kChunk) {
-    const int64_t end = count - j < kChunk ? count - j : kChunk;
-    Word differs = 0;
-    for (int64_t i = 0; i < end; ++i) {
-      const double value = sums[j + i];
-      double wider = norms[j + i] * scale * (1 + 0x1p-10) + __builtin_fabs(value) * 0x1p-52;
-      wider = is_finite(value) ? wider : 0;
-      const Word low = R::narrow(value - wider), high = R::narrow(value + wider);
-      words[j + i] = low;
-      differs |= low ^ high;
+  auto check = [&](int64_t j) {
+    if (!is_decided<R>(sums[j], norms[j] * scale, words + j))
+      doubts[number++] = static_cast<int32_t>(j);
+  };
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes) {
+    // As `is_decided`; the difference of an infinity or a NaN from itself is a NaN.
+    const Vector value = at(sums + j);
+    const Vector wider = fused(at(norms + j), wide, magnitude(value) * slack);
+    Words low = narrowed_normal(R(), value - wider);
+    Words high = narrowed_normal(R(), value + wider);
+    if (__builtin_expect(!are_plain(magnitude(value) - wider, low, high), 0)) {
+      low = narrowed(R(), value - wider);
+      high = narrowed(R(), value + wider);
+      const Ints is_special = __builtin_convertvector((Longs)(wider - wider != 0.0), Ints);
+      if (any_of((Ints)(low != high) | is_special)) {
+        for (int lane = 0; lane < kLanes; ++lane) check(j + lane);
+        continue;
+      }
     }
-    if (differs == 0) continue;
-    for (int64_t i = 0; i < end; ++i) {
-      Word word;
-      if (!is_decided<R>(sums[j + i], norms[j + i] * scale, &word))
-        doubts[number++] = static_cast<int32_t>(j + i);
-      words[j + i] = word;
-    }
+    put_words(words + j, low);
   }
+  for (; j < count; ++j) check(j);
   return number;
 }
 
@@ -336,10 +581,12 @@ void add_pairs(const double* left, const double* right, int64_t count, PairSum* 
 extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     kRows,
     kColumns,
+    kStep,
     {pack_rows<float>, pack_rows<bfloat16>, pack_rows<float16>},
-    {pack_panel<float>, pack_panel<bfloat16>, pack_panel<float16>},
+    {pack_panels<float>, pack_panels<bfloat16>, pack_panels<float16>},
     transpose,
     multiply,
+    {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>},
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_pairs,

@@ -30,6 +30,9 @@ struct Factor {
 
   Place line(int64_t index) const { return place(free, index, first); }
   Place term(int64_t index) const { return place(terms, index, Place()); }
+  // Writes the places of `count` lines or terms from `begin` on, moved by `offset`.
+  void places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
+              std::vector<Place>* to) const;
   // Writes the runs of `count` elements of the axes from `begin` on; returns their number.
   int64_t runs(bool along_terms, int64_t begin, int64_t count, Run* to) const;
 
@@ -53,6 +56,7 @@ struct LineProduct {
   int64_t row_count = 1;
   int64_t column_count = 1;
   int64_t terms = 1;
+  bool has_few_rows = false;  // and its columns are read in place
 };
 
 struct Operand {

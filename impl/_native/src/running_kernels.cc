@@ -9,11 +9,6 @@ namespace {
 
 static_assert(kLanes <= kMostLanes, "a kernel has a lane for each line");
 
-template <typename R>
-void narrow_all(const double* values, int64_t count, typename R::Word* words) {
-  for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(values[i]);
-}
-
 template <typename T>
 unsigned run(const Lines& lines, int64_t first, int64_t count, double* near, double* rest) {
   using R = typename FormatOf<T>::Result;

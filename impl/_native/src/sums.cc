@@ -32,7 +32,9 @@ struct Sums {
       : reduction(sizes),
         x(static_cast<const char*>(buffer.untyped_data())),
         format(format_of(buffer)),
-        is_exact((reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {}
+        // Float64 adds blocks of most terms of 16 bits exactly.
+        is_exact(format != kFloat32 ||
+                 (reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {}
 
   double factor(bool exactly) const {
     return exactly ? 1 : plain_factor(static_cast<double>(reduction.terms_of_each()));

@@ -1,6 +1,6 @@
 """Sums, running sums, products of many elements, and scatters.
 
-A sum is computed on a grid of powers of two, where additions are exact, and is rounded once
+A sum adds parts of its terms, which float64 adds without error, and is rounded once
 (``impl._exact.sums``), so that no order of its terms shows. Running products and log-sums have one
 order (``impl._exact.running``).
 """
@@ -29,17 +29,8 @@ from impl._portable.rules._floats import working
 from impl._run_to_run import schedule
 
 
-def _reduce_sum(
-    value: jax.Array,
-    *,
-    axes: Any,
-    axis_names: Any = (),
-    is_partitioned: bool = True,
-    **_: Any,
-) -> jax.Array:
-    return reduction.reduce_sum(
-        value, tuple(axes), axis_names=axis_names, at_once=not is_partitioned
-    )
+def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) -> jax.Array:
+    return reduction.reduce_sum(value, tuple(axes), axis_names=axis_names)
 
 
 def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
@@ -142,7 +133,6 @@ def _scatter_add_over_devices(*operands: jax.Array, **params: Any) -> jax.Array:
 rule(
     "reduce_sum",
     compute=_reduce_sum,
-    takes=frozenset({"is_partitioned"}),
     of_complex=complex_numbers.reduce_sum,
     simpler=_simpler_sum,
     linear=FIRST,

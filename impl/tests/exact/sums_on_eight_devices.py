@@ -112,14 +112,13 @@ def test_sums_over_named_axes(count, check):
     assert_same(parts, want)
 
 
-@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("count", [2, 8])
-def test_hard_terms_over_named_axes(count, at_once):
+def test_hard_terms_over_named_axes(count):
     x = hard_matrix(np.random.default_rng(3), 64)
     x[3, 0] = np.nan
     with arithmetic.wide():
         over = jax.shard_map(
-            lambda x: reduction.reduce_sum(x, (0,), axis_names=("d",), at_once=at_once),
+            lambda x: reduction.reduce_sum(x, (0,), axis_names=("d",)),
             mesh=mesh_of(count),
             in_specs=P("d"),
             out_specs=P(),

@@ -10,6 +10,8 @@ from impl.tests.exact._sums import assert_same
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.fixture(autouse=True)
 def portable():

@@ -19,6 +19,8 @@ from impl.tests.exact._sums import assert_same
 from impl.tests.exact._terms import hard_matrix
 from impl.tests.support.bits import assert_same_bits
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 IMAGES = ("NCHW", "OIHW", "NCHW")
 CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")

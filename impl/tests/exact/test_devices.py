@@ -1,6 +1,6 @@
 """Exact sums and products of arrays that lie on several devices.
 
-Tests: impl._exact.products.shards.
+Tests: impl._exact.devices.
 """
 
 from pathlib import Path

@@ -18,6 +18,8 @@ from impl.tests.exact._terms import hard_matrix
 from impl.tests.support.bits import assert_same_bits
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISIONS = (None, "highest", lax.Precision.HIGH, (lax.Precision.HIGHEST, lax.Precision.DEFAULT))
 BATCHES = (((3, 1), (0, 2)), ((0,), (3,)))

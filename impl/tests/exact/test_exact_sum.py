@@ -1,15 +1,64 @@
-"""Exact sums of rows of float64, against the oracle in integers."""
+"""Sums by parts, against the oracle in integers, for a device that adds in the worst order.
+
+Tests: impl._exact.nearest.frames.
+"""
 
 import numpy as np
 import pytest
+from jax import lax
 
-from impl._exact.nearest.exact_sum import exact_sum
-from impl._exact.products.shards import Cuts
+from impl._exact.nearest import exact_sum
+from impl._exact.nearest.exact_sum import Addition
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import outweighed_terms
+from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from spec import oracles
 
 COUNT = 13
+
+
+def serial(x):
+    """Returns the sums along the first axis, added one term after another."""
+
+    def step(total, term):
+        return lax.add(total, term), None
+
+    return lax.scan(step, lax.full_like(x[0], 0), x)[0]
+
+
+def rounded(x, dtype, **options):
+    """Returns the sums along the first axis, rounded once."""
+    how = Addition(serial, len(x), **options)
+    return run(lambda x: how.rounded(dtype, x), x)
+
+
+@pytest.mark.parametrize("name", serial_terms())
+def test_the_order_of_terms_may_be_the_worst_one(name):
+    x = serial_terms()[name]
+    wrong = np.cumsum(x.astype(np.float64))[-1].astype(np.float32)
+    want = oracles.nearest(x)
+    assert wrong != want
+    assert_same(rounded(x[:, None], np.float32), want[None])
+
+
+@pytest.mark.parametrize("to", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, to):
+    x = hard_matrix(rng, 20, dtype)
+    assert_same(rounded(x, DTYPES[to]), oracles.nearest(x, DTYPES[to]))
+
+
+@pytest.mark.parametrize("to", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_terms_are_rounded_once(rng, dtype, to):
+    x = rough(rng, (2, 300), dtype, 7 if dtype == "float16" else 40)
+    # A tie of a shorter dtype, which the other term decides.
+    x[:, 0] = 1 + 2.0**-8, 2.0 ** (-24 if dtype == "float16" else -60)
+    assert_same(rounded(x, DTYPES[to]), oracles.nearest(x, DTYPES[to]))
+
+
+@pytest.mark.parametrize(("count", "power"), [(0, 0), (1, 0), (2, 1), (3, 2), (1024, 10)])
+def test_the_logarithm_of_a_number_of_terms(count, power):
+    assert exact_sum.log2_above(count) == power
 
 
 def rows(rng, bits):
@@ -46,16 +95,20 @@ def rows(rng, bits):
 def test_rows_are_rounded_once(rng, dtype, bits):
     terms = rows(rng, bits)
     want = oracles.nearest(terms.T, DTYPES[dtype])
-    assert_same(run(lambda terms: exact_sum(terms, DTYPES[dtype], Cuts()), terms), want)
+    for are_products in (False, True):
+        assert_same(rounded(terms.T, DTYPES[dtype], are_products=are_products), want)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_rests_outweigh_the_sum_of_slices(dtype):
-    half = 2.0 ** (-24 if dtype == "float32" else -53)
-    terms = outweighed_terms(half).T
-    want = np.full(len(terms), 1 + 2 * half, DTYPES[dtype])
-    assert_same(oracles.nearest(terms.T, DTYPES[dtype]), want)
-    assert_same(run(lambda terms: exact_sum(terms, DTYPES[dtype], Cuts()), terms), want)
+    half = {"bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}[dtype]
+    terms = outweighed_terms(half)
+    want = np.full(terms.shape[1], 1 + 2 * half, DTYPES[dtype])
+    assert_same(oracles.nearest(terms, DTYPES[dtype]), want)
+    for are_products in (False, True):
+        assert_same(rounded(terms, DTYPES[dtype], are_products=are_products), want)
+    if dtype != "float64":
+        assert_same(rounded(terms.astype(DTYPES[dtype]), DTYPES[dtype]), want)
 
 
 @pytest.mark.parametrize("count", [1, 2, 300])
@@ -63,7 +116,7 @@ def test_few_and_many_terms(rng, count):
     terms = np.prod(rough(rng, (2, 4, count), spread=40).astype(np.float64), 0)
     for dtype in (np.float32, np.float64):
         want = oracles.nearest(terms.T, dtype)
-        assert_same(run(lambda terms, to=dtype: exact_sum(terms, to, Cuts()), terms), want)
+        assert_same(rounded(terms.T, dtype, are_products=True), want)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
@@ -72,5 +125,4 @@ def test_a_row_that_is_not_finite_leaves_other_rows_alone(rng, special):
     terms[[0, 5, -1], [3, 0, -1]] = special
     is_finite = np.isfinite(terms).all(1)
     want = oracles.nearest(terms[is_finite].T, np.float32)
-    got = run(lambda terms: exact_sum(terms, np.float32, Cuts())[np.flatnonzero(is_finite)], terms)
-    assert_same(got, want)
+    assert_same(rounded(terms.T, np.float32, are_products=True)[is_finite], want)

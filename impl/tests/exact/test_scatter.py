@@ -1,7 +1,6 @@
 """Scatters of any form, against the oracle in integers.
 
-Tests: impl._exact.sums.scatter_rows, impl._exact.sums.measured_scatter, impl._exact.sums.measures,
-impl._exact.sums.scatter_by_parts.
+Tests: impl._exact.sums.scatter_rows.
 """
 
 import functools
@@ -14,38 +13,32 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic
-from impl._exact.nearest import interval
-from impl._exact.sums import scatter, scatter_by_parts
-from impl._exact.sums.measures import Measures
+from impl._exact.sums import scatter
 from impl._families import replicas
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 TARGETS = ("anywhere", "device", "cpu")
-PLACES = (*TARGETS, "cpu, by measures")
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 
 
 @pytest.fixture(autouse=True)
-def _small_chunks(monkeypatch):
-    monkeypatch.setattr(scatter, "_CHUNK", 5)
+def _few_replicas(monkeypatch):
     monkeypatch.setattr(replicas, "_FEW", 10)
     monkeypatch.setattr(replicas, "_SHARE", 1)
     monkeypatch.setattr(replicas, "_SLOTS", 4)
 
 
 def all_places(operand, indices, updates, **options):
-    results = [
+    return [
         scatter.scatter_add(operand, indices, updates, target=target, **options)
         for target in TARGETS
     ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter_by_parts, "suits", lambda *_: False)
-        results.append(scatter.scatter_add(operand, indices, updates, target="cpu", **options))
-    return results
 
 
 def terms_of(drawn, operand, updates):
@@ -77,7 +70,7 @@ def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
         options = {"dimension_numbers": drawn.numbers, "mode": drawn.mode}
         got = run(functools.partial(all_places, **options), operand, drawn.indices, updates)
         want = oracles.nearest(terms_of(drawn, operand, updates))
-        for target, one in zip(PLACES, got, strict=True):
+        for target, one in zip(TARGETS, got, strict=True):
             assert_same(one, want, f"{target} {drawn.numbers} {drawn.mode}")
 
 
@@ -105,7 +98,7 @@ def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
 
     want = oracles.nearest_scatter(operand, index[:, 0], values)
     for results in run(program, operand, index, values):
-        for target, result in zip(PLACES, results, strict=True):
+        for target, result in zip(TARGETS, results, strict=True):
             assert_same(result, want, target)
 
 
@@ -118,7 +111,7 @@ def test_the_order_of_a_cpu_may_be_the_worst_one(name, width):
     operand = np.zeros((1, width), np.float32)
     want = oracles.nearest_scatter(operand, index[:, 0], values)
     program = functools.partial(all_places, dimension_numbers=ROWS)
-    for target, result in zip(PLACES, run(program, operand, index, values), strict=True):
+    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
         assert_same(result, want, target)
 
 
@@ -129,7 +122,7 @@ def test_lower_parts_may_outweigh_higher_ones():
         np.zeros((1, values.shape[1]), np.float32),
     )
     program = functools.partial(all_places, dimension_numbers=ROWS)
-    for target, result in zip(PLACES, run(program, operand, index, values), strict=True):
+    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
         assert_same(result, np.full_like(operand, 1 + 2.0**-23), target)
 
 
@@ -138,7 +131,7 @@ def test_the_last_bits_of_the_operand_decide_a_tie():
     index = np.array([[0], [0], [1], [1]], np.int32)
     values = np.array([[1], [2.0**-24], [1], [2.0**-24]], np.float32)
     program = functools.partial(all_places, dimension_numbers=ROWS)
-    for place, result in zip(PLACES, run(program, operand, index, values), strict=True):
+    for place, result in zip(TARGETS, run(program, operand, index, values), strict=True):
         assert_same(result, np.array([[1 + 2.0**-23], [1]], np.float32), place)
 
 
@@ -156,28 +149,8 @@ def test_an_infinity_is_one_part_and_leaves_other_sums_alone():
     program = functools.partial(all_places, dimension_numbers=SCALARS)
     want = np.array([inf, np.nan, np.nan, 1 + 2.0**-23, inf], np.float32)
     for operand in (np.zeros(5, np.float32), np.array([-1, 0, 0, 0, 0], np.float32)):
-        for place, result in zip(PLACES, run(program, operand, index, values), strict=True):
+        for place, result in zip(TARGETS, run(program, operand, index, values), strict=True):
             assert_same(result, want, place)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_destination_may_be_in_doubt(rng, dtype, monkeypatch):
-    monkeypatch.setattr(Measures, "coded", _all_in_doubt)
-    monkeypatch.setattr(Measures, "is_plain", False)
-    values = hard_matrix(rng, 51, dtype)
-    # A sum with an infinity or a NaN is never in doubt.
-    values = values[:, np.isfinite(values).all(0)]
-    index = np.repeat([0, 2], [42, 8]).astype(np.int32)[:, None]
-    program = functools.partial(all_places, dimension_numbers=ROWS, mode="drop")
-    operand = values[:3]
-    want = oracles.nearest_scatter(operand, index[:48, 0], values[3:])
-    for target, result in zip(PLACES, run(program, operand, index[:48], values[3:]), strict=True):
-        assert_same(result, want, target)
-
-
-def _all_in_doubt(measures, sums):
-    return jnp.full(sums[0].shape, interval.IN_DOUBT, interval.word_type(measures.dtype))
 
 
 def test_float64_of_any_exponent(rng):
@@ -192,15 +165,13 @@ def test_float64_of_any_exponent(rng):
     index = np.zeros((40, 1), np.int32)
     program = functools.partial(all_places, dimension_numbers=ROWS)
     want = oracles.nearest_scatter(np.zeros((1, 8)), index[:, 0], values)
-    for target, result in zip(PLACES, run(program, np.zeros((1, 8)), index, values), strict=True):
+    for target, result in zip(TARGETS, run(program, np.zeros((1, 8)), index, values), strict=True):
         assert_same(result, want, target)
 
 
 @pytest.mark.parametrize("width", [1, 8])
-def test_counted_terms_and_scatters_of_whole_rows(rng, width):
+def test_scatters_of_whole_rows(rng, width):
     updates, operand = rough(rng, (200, width), spread=40), rough(rng, (5, width), spread=40)
-    # The magnitudes of the second half decide, and the first half is in doubt.
-    updates[100:] = np.round(updates[100:])
     index = rng.integers(-1, 6, (200, 1)).astype(np.int32)
     for unique in (False, True):
         if unique:
@@ -208,7 +179,7 @@ def test_counted_terms_and_scatters_of_whole_rows(rng, width):
         options = {"dimension_numbers": ROWS, "mode": "drop", "unique_indices": unique}
         want = oracles.nearest_scatter(operand, index[:, 0], updates)
         results = run(functools.partial(all_places, **options), operand, index, updates)
-        for target, result in zip(PLACES, results, strict=True):
+        for target, result in zip(TARGETS, results, strict=True):
             assert_same(result, want, target)
 
 
@@ -271,9 +242,8 @@ def test_no_subnormal_enters_where_the_device_adds_them():
             return str(jax.make_jaxpr(function)(*args))
 
     least = str(2.0**-126 * (1 - 2.0**-25))
-    # Values and parts of operand and updates, both ends of the rounding test, and the exact sums. A
-    # CPU has parts and the exact sums alone.
-    assert [text(target).count(least) for target in TARGETS] == [7, 7, 3]
+    # Parts of the operand and of the updates, and the rounded sums.
+    assert [text(target).count(least) for target in TARGETS] == [3, 3, 3]
 
 
 def test_nothing_is_written_to_nothing():

@@ -1,4 +1,7 @@
-"""Sums of wide rows by kernels, against the oracle in integers."""
+"""Sums of wide rows by kernels, against the oracle in integers.
+
+Tests: impl._exact.sums.measures.
+"""
 
 import functools
 
@@ -10,12 +13,14 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic
-from impl._exact.sums import measured_scatter, measures, scatter, scatter_sorted
+from impl._exact.nearest import interval
+from impl._exact.sums import scatter, scatter_rows, scatter_sorted
+from impl._exact.sums.measures import Measures
 from impl._kernels import _sorted_rows, scatter_accumulate_rows
 from impl._kernels.launch import Launch
 from impl._lowerings import scatter_accumulate_exact
-from impl.tests.exact._sums import assert_same, rough
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix, serial_terms
 from spec import oracles
 
 N, SIZE, WIDTH = 50, 9, 6
@@ -91,12 +96,8 @@ def test_results_in_doubt_are_computed_exactly(rng, monkeypatch, dtype, part):
     for module in (_sorted_rows, scatter_accumulate_rows):
         monkeypatch.setattr(module, "PART", part)
     calls = []
-    resolved = measured_scatter.resolved
-    monkeypatch.setattr(
-        measured_scatter, "resolved", lambda *args: calls.append(args) or resolved(*args)
-    )
-    # float16 has sums that 53 bits do not hold.
-    monkeypatch.setattr(measures, "_FLOAT16", 0)
+    added = scatter_rows.added
+    monkeypatch.setattr(scatter_rows, "added", lambda *args: calls.append(args) or added(*args))
     updates = hard_matrix(rng, N, dtype)
     operand = np.zeros((SIZE, updates.shape[1]), updates.dtype)
     operand[4] = updates[0]
@@ -135,6 +136,29 @@ def test_products_of_rows_and_weights_are_rounded_and_added(rng):
 
     zeros = np.zeros((SIZE, WIDTH), np.float32)
     assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
+
+
+def test_measures_decide_only_what_the_worst_order_cannot_change(rng):
+    measures = Measures(np.float32, 23)
+
+    def coded(terms):
+        value, greatest, depth = measures.of(terms)
+        total = lax.scan(lambda total, term: (lax.add(total, term), None), 0 * value[0], value)[0]
+        count = jnp.int32(len(terms))
+        return measures.coded((total, greatest.max(0), depth.max(0)), count)
+
+    rows = [*map(_as_column, serial_terms().values()), hard_matrix(rng, N), rough(rng, (N, 99))]
+    decided = 0
+    for terms in rows:
+        words = run(coded, terms)
+        is_decided = words != interval.IN_DOUBT
+        decided += is_decided.sum()
+        assert_same(words.view(np.float32)[is_decided], oracles.nearest(terms)[is_decided])
+    assert decided > 99
+
+
+def _as_column(terms):
+    return terms[:, None]
 
 
 @pytest.mark.triton

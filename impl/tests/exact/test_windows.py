@@ -15,6 +15,8 @@ from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 #: Window, strides, padding, dilation of the array and of the window.
 WINDOWS = {
     "overlapping": ((3, 2, 1), (2, 1, 1), ((1, 1), (0, 2), (0, 0)), (1, 2, 1), (1, 1, 1)),
@@ -45,9 +47,8 @@ def terms_of(function, x):
     return np.where(np.asarray(hits) != 0, values, np.zeros((), x.dtype))
 
 
-@CASES
-def test_sums_of_windows_have_the_bits_of_the_oracle(rng, monkeypatch, dtype, unrolled):
-    monkeypatch.setattr(pool_choices, "UNROLLED", unrolled)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
     x = rough(rng, (7, 8, 3), dtype)
     x[2, 3, 0], x[:, :, 2] = np.inf, -0.0
     cases = [dict(zip(NAMES, case, strict=True)) for case in WINDOWS.values()]

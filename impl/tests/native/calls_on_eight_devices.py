@@ -162,6 +162,37 @@ def test_a_shard_map(check_vma):
         assert_bits(np.asarray(one), np.asarray(other))
 
 
+@pytest.mark.parametrize("size", [5, 1000])
+def test_sums_of_the_arrays_of_devices(size):
+    x = rough(np.random.default_rng(10), size, 8).T.copy()
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    groups = [[0, 3, 5, 6], [1, 2, 4, 7]]
+
+    def over(function, out):
+        mapped = jax.shard_map(function, mesh=mesh, in_specs=P("d"), out_specs=out, check_vma=False)
+        return jax.jit(mapped)(x)
+
+    whole = jax.jit(lambda x: x.sum(0))(x)
+    assert_bits(np.asarray(over(lambda x: lax.psum(x[0], "d"), P())), np.asarray(whole))
+    of_groups = over(lambda x: lax.psum(x, "d", axis_index_groups=groups), P("d"))
+    for group in groups:
+        expected = np.asarray(jax.jit(lambda x: x.sum(0))(x[np.array(group)]))
+        for device in group:
+            assert_bits(np.asarray(of_groups)[device], expected)
+    tiles = np.resize(x, (8, 16, 3))
+
+    def scattered(x):
+        part = lax.psum_scatter(x[0], "d", scatter_dimension=0, tiled=True)
+        rows = x[0].reshape(8, 2, 3).swapaxes(0, 1)
+        return part, lax.psum_scatter(rows, "d", scatter_dimension=1)
+
+    x = tiles
+    one, other = over(scattered, (P("d"), P(None, "d")))
+    whole = np.asarray(jax.jit(lambda x: x.sum(0))(x))
+    assert_bits(np.asarray(one), whole)
+    assert_bits(np.asarray(other).reshape(2, 8, 3).swapaxes(0, 1).reshape(16, 3), whole)
+
+
 def test_a_shard_map_over_some_axes():
     rng = np.random.default_rng(8)
     x, w = rough(rng, 16, 12), rough(rng, 12, 8)

@@ -4,6 +4,8 @@ import ctypes.util
 import os
 import warnings
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import impl
@@ -111,6 +113,22 @@ def test_a_scope_of_the_engine_is_refused():
     assert testing.engines() == ("float64", "int8", "integers")
     with pytest.raises(RuntimeError, match=r"engine\(\): .* 'native' is missing: nothing was"):
         impl.testing.engine("native")
+
+
+@pytest.mark.usefixtures("missing")
+def test_a_program_of_a_cpu_warns_and_has_the_same_bits():
+    x = jnp.array([1e8, 1, -1e8], jnp.float32)
+    with impl.deterministic(guarantee="portable"):
+        with pytest.warns(RuntimeWarning, match="without the engine 'native'"):
+            total = jax.jit(lambda x: x.sum() * 3)(x)
+        other = jax.jit(lambda x: x.sum() * 5)(x)
+    assert (total, other) == (3, 5)
+
+
+@pytest.mark.usefixtures("missing")
+def test_the_audit_warns_of_nothing():
+    with impl.deterministic(guarantee="portable"):
+        assert impl.audit(jnp.sum, device="cpu")(jnp.ones(3)).engine == "float64"
 
 
 @pytest.mark.usefixtures("missing")

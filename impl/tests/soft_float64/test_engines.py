@@ -72,7 +72,7 @@ def test_an_unknown_engine_is_named():
 @pytest.mark.parametrize(
     ("device", "kind", "name"),
     [
-        ("cpu", None, "float64"),
+        ("cpu", None, "native"),
         ("cuda", None, "float64"),
         ("cuda", "NVIDIA L40S", "int8"),
         ("tpu", None, "integers"),

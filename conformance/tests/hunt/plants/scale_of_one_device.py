@@ -1,9 +1,9 @@
-"""All devices bound the error of a sum over devices by the terms of the first one."""
+"""All devices split the terms of a sum over devices at the units of the first one."""
 
 import jax.numpy as jnp
 from jax import lax
 
-from impl._exact.sums import reduction
+from impl._exact.devices import Devices
 
 
 def of_the_first(self, value):
@@ -13,4 +13,4 @@ def of_the_first(self, value):
     return self._reduced(lax.psum, jnp.where(is_first, value, jnp.zeros_like(value)))
 
 
-setattr(reduction._Devices, "max", of_the_first)  # noqa: B010
+setattr(Devices, "max", of_the_first)  # noqa: B010

@@ -1,0 +1,230 @@
+"""Sums over windows, and the gradient of a max pool, as calls of the engine ``native``.
+
+The C++ takes seven numbers for each axis. An axis along which a window is one element, and which
+has neither strides nor padding, is merged with such a neighbour::
+
+    shape (8, 28, 28, 4, 16), windows of (1, 2, 2, 1, 1)     axes of 8, 28, 28 and 64
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._native.call import computed
+from impl._native.operation import Names, Operation, longs, takes
+
+#: The most axes that the C++ takes: ``Windows::kMost`` of ``src/windows.h``.
+_MOST_AXES = 16
+
+
+class _Axis(NamedTuple):
+    """One axis of an array and of its windows, as ``WindowAxis`` of ``src/windows.h`` has it.
+
+    Attributes:
+        size: The length of the array.
+        outputs: The number of windows.
+        window: The length of a window.
+        stride: The distance between windows.
+        low: The padding before the array; negative if it is cropped.
+        dilation: The distance of the elements of the array.
+        apart: The distance of the elements of a window.
+    """
+
+    size: int
+    outputs: int
+    window: int
+    stride: int
+    low: int
+    dilation: int = 1
+    apart: int = 1
+
+    @property
+    def is_free(self) -> bool:
+        """Whether each window is one element, and each element a window."""
+        return self.size == self.outputs and self[2:6] == (1, 1, 0, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windowed(Operation):
+    """An operation of windows.
+
+    Attributes:
+        dims: The shape of a window.
+        strides: The distance between windows.
+        padding: Elements before and after each axis.
+        dilation: The distance of the elements of the array.
+        apart: The distance of the elements of a window.
+    """
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    apart: tuple[int, ...]
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        columns = zip(self.dims, self.strides, self.padding, self.dilation, strict=True)
+        return tuple(
+            f"axis{axis}" if column == (1, 1, (0, 0), 1) else None
+            for axis, column in enumerate(columns)
+        )
+
+    def outputs(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns the number of windows along each axis of an array."""
+        found = []
+        for axis, size in enumerate(shape):
+            dilated = max(0, (size - 1) * self.dilation[axis] + 1) + sum(self.padding[axis])
+            reach = (self.dims[axis] - 1) * self.apart[axis] + 1
+            found.append(max(0, (dilated - reach) // self.strides[axis] + 1))
+        return tuple(found)
+
+    def axes(self, shape: Sequence[int], outputs: Sequence[int]) -> list[_Axis]:
+        """Returns the axes of an array and of its windows, merged where they are free."""
+        merged: list[_Axis] = []
+        lows = [low for low, _ in self.padding]
+        numbers = (shape, outputs, self.dims, self.strides, lows, self.dilation, self.apart)
+        for axis in map(_Axis._make, zip(*numbers, strict=True)):
+            if axis.is_free and merged and merged[-1].is_free:
+                size = merged[-1].size * axis.size
+                merged[-1] = _Axis(size, size, 1, 1, 0)
+            elif axis.is_free:
+                merged.append(_Axis(axis.size, axis.size, 1, 1, 0))
+            else:
+                merged.append(axis)
+        return [axis for axis in merged if not axis.is_free or axis.size > 1]
+
+
+class Window(_Windowed):
+    """The sums of windows."""
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (self.result,)
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        (x,) = operands
+        shape = self.outputs(x.shape)
+        axes = self.axes(x.shape, shape) or [_Axis(1, 1, 1, 1, 0)]
+        result: jax.Array = jax.ffi.ffi_call(
+            "samebits_window", jax.ShapeDtypeStruct(shape, x.dtype)
+        )(x, axes=_numbers(axes))
+        return result
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolGradient(_Windowed):
+    """The gradient of a max pool or of a min pool.
+
+    Attributes:
+        greatest: Whether windows choose their greatest elements, or the least ones.
+    """
+
+    greatest: bool
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (self.result, self.result)
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        source, operand = operands
+        axes = self.axes(operand.shape, source.shape)
+        # The C++ cuts the first axis, and has rows along the last one.
+        axes = [*[_Axis(1, 1, 1, 1, 0)] * (2 - len(axes)), *axes]
+        result: jax.Array = jax.ffi.ffi_call(
+            "samebits_pool_gradient", jax.ShapeDtypeStruct(operand.shape, source.dtype)
+        )(source, operand, axes=_numbers(axes), greatest=self.greatest)
+        return result
+
+
+def reduce_window_sum(
+    x: jax.Array,
+    *,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> jax.Array | None:
+    """Returns the sum of each window, rounded once; None if there is no call.
+
+    Args:
+        x: Any shape.
+        window_dimensions: The shape of a window.
+        window_strides: The distance between windows.
+        padding: Zeros before and after each axis.
+        base_dilation: The distance of the elements of ``x``, between which are zeros.
+        window_dilation: The distance between the elements of a window.
+
+    Returns:
+        A sum for each window, of the dtype of ``x``.
+    """
+    if not takes([x], x.dtype):
+        return None
+    operation = Window(
+        tuple(window_dimensions),
+        tuple(window_strides),
+        tuple((low, high) for low, high in padding),
+        tuple(base_dilation),
+        tuple(window_dilation),
+    )
+    outputs = operation.outputs(x.shape)
+    if 0 in (*outputs, *x.shape):
+        return lax.full(outputs, 0, x.dtype)
+    if len(operation.axes(x.shape, outputs)) > _MOST_AXES:
+        return None
+    return computed(operation, [x])
+
+
+def select_and_scatter_add(
+    source: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Any,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> jax.Array | None:
+    """Returns the gradient of a max pool, rounded once; None if there is no call.
+
+    Args:
+        source: The cotangent of each window.
+        operand: The input of the pool.
+        select_prim: The comparison of a window's best element with the next; if it holds, the best
+            element stays. There are calls for ``lax.ge_p`` and ``lax.le_p``.
+        window_dimensions: The shape of a window.
+        window_strides: The distance between windows.
+        padding: Elements before and after each axis, which no window chooses.
+
+    Returns:
+        The cotangent of the operand, of the dtype of ``source``.
+    """
+    if select_prim not in (lax.ge_p, lax.le_p) or not takes([source, operand], source.dtype):
+        return None
+    if 0 in (*operand.shape, *source.shape):
+        return lax.full(operand.shape, 0, source.dtype)
+    ones = (1,) * operand.ndim
+    operation = PoolGradient(
+        tuple(window_dimensions),
+        tuple(window_strides),
+        tuple((low, high) for low, high in padding),
+        ones,
+        ones,
+        select_prim is lax.ge_p,
+    )
+    if len(operation.axes(operand.shape, source.shape)) > _MOST_AXES:
+        return None
+    if math.prod(window_dimensions) > np.iinfo(np.int32).max:
+        return None
+    return computed(operation, [source, operand])
+
+
+def _numbers(axes: Sequence[_Axis]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return longs([number for axis in axes for number in axis])

@@ -1,0 +1,242 @@
+"""Sums over windows and gradients of pools of the engine ``native``, against the oracle."""
+
+import functools
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact.sums import windows as other_engine
+from impl._native import library, windows
+from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix
+from spec import oracles
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
+
+NARROW = [name for name in DTYPES if name != "float64"]
+NAMES = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
+NONE = (0, 0)
+#: Shape, window, strides, padding, dilation of the array and of the window.
+WINDOWS = {
+    "overlapping": ((7, 8, 3), (3, 2, 1), (2, 1, 1), ((1, 1), (0, 2), NONE), (1, 2, 1), (1, 1, 1)),
+    "dilated": ((7, 8, 3), (2, 3, 1), (1, 2, 2), ((-1, 1), (0, 1), NONE), (1, 1, 1), (2, 2, 1)),
+    "both dilated": ((4, 5), (3, 4), (2, 3), ((-2, 3), (5, -1)), (3, 2), (2, 4)),
+    "apart": ((9, 40), (2, 2), (3, 3), (NONE, NONE), (1, 1), (1, 1)),
+    "one": ((7, 8, 3), (7, 4, 1), (1, 3, 2), (NONE, NONE, NONE), (1, 1, 1), (1, 2, 1)),
+    "of one element": ((7, 8, 3), (1, 1, 1), (1, 2, 1), (NONE, NONE, (0, 1)), (1,) * 3, (1,) * 3),
+    "in padding": ((3, 4), (2, 2), (1, 1), ((4, 0), (0, 5)), (1, 1), (1, 1)),
+    "cropped": ((6, 9), (2, 3), (2, 2), ((-1, -2), (-3, -1)), (1, 1), (1, 1)),
+    "long": ((1300,), (33,), (1,), ((16, 16),), (1,), (1,)),
+    "long and apart": ((1300,), (5,), (2,), ((3, 0),), (3,), (2,)),
+    "none": ((3, 4), (1, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
+    "channels": ((2, 6, 6, 20), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE))
+    + ((1,) * 4,) * 2,
+    "of five axes": ((2, 3, 4, 5, 2), (1, 2, 1, 2, 1), (1, 1, 1, 2, 1), (NONE,) * 5)
+    + ((1,) * 5,) * 2,
+    "a scalar": ((), (), (), (), (), ()),
+}
+POOLS = {
+    "overlapping": ((7, 8), (3, 2), (2, 1), ((1, 1), (0, 1))),
+    "apart": ((7, 8), (2, 2), (2, 3), (NONE, (1, 1))),
+    "long": ((90,), (5,), (1,), ((2, 2),)),
+    "steps": ((3, 40), (1, 3), (1, 2), (NONE, (1, 1))),
+    "channels": ((2, 9, 9, 12), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE)),
+    "many rows": ((40, 3, 7), (4, 2, 2), (3, 1, 2), ((2, 1), NONE, NONE)),
+    "a scalar": ((), (), (), ()),
+}
+
+
+def terms_of(function, x):
+    """Returns the terms of a linear function whose factors are 0 and 1: x at its ones."""
+    hits = jax.jit(jax.vmap(function))(np.eye(x.size, dtype=np.float32).reshape(-1, *x.shape))
+    values = x.reshape(-1, *(1,) * (hits.ndim - 1))
+    return np.where(np.asarray(hits) != 0, values, np.zeros((), x.dtype))
+
+
+def options(case):
+    return dict(zip(NAMES, case, strict=True))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sums_of_windows_have_the_bits_of_the_oracle(rng, name, dtype):
+    shape, *case = WINDOWS[name]
+    dims, strides, padding, base, dilation = case
+
+    def plain(x):
+        return lax.reduce_window(
+            x,
+            np.float32(0),
+            lax.add,
+            dims,
+            strides,
+            padding,
+            base_dilation=base,
+            window_dilation=dilation,
+        )
+
+    hits = terms_of(plain, np.ones(shape, np.float32)) != 0
+    for spread in (3, 20):
+        x = rough(rng, shape, dtype, min(spread, 8) if dtype == "float16" else spread)
+        flat = np.array(x).reshape(-1)
+        if flat.size > 20:
+            flat[[3, 7, 11, 12]] = np.inf, -0.0, 1e-40, np.nan
+        terms = np.where(hits, flat.reshape(-1, *(1,) * (hits.ndim - 1)), np.zeros((), x.dtype))
+        got = run(lambda x: windows.reduce_window_sum(x, **options(case)), flat.reshape(shape))
+        assert_same(got, oracles.nearest(terms))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("count", [4, 8, 40])
+def test_windows_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
+    # Each window holds the terms of one sum, or most of the terms of two neighbours.
+    x = hard_matrix(rng, max(count, 8), dtype)[:count].T.reshape(-1)
+    case = ((count,), (3,), ((2, 5),), (1,), (1,))
+    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)
+    padded = np.concatenate([np.zeros(2, x.dtype), x, np.zeros(5, x.dtype)])
+    starts = range(0, len(padded) - count + 1, 3)
+    assert_same(got, oracles.nearest(np.stack([padded[i : i + count] for i in starts], 1)))
+    columns = x.reshape(-1, count).T
+    case = ((count, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
+    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), columns)
+    assert_same(got[0], oracles.nearest(columns))
+
+
+def test_windows_of_terms_of_all_exponents(rng):
+    exponents = rng.integers(-126, 127, (60, 50))
+    x = (rough(rng, (60, 50), spread=0) * np.float32(2.0) ** exponents).astype(np.float32)
+    x[1::2] = -x[::2]
+    x[:4, 0] = 2.0**127, 2.0**-126, -(2.0**127), 2.0**-126
+    case = ((4, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
+    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)
+    assert_same(got, oracles.nearest(np.stack([x[i : i + 57] for i in range(4)])))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_large_windows_have_the_bits_of_the_other_engine(rng, dtype):
+    x = rough(rng, (4, 40, 40, 24), dtype, 6)
+    for case in (
+        ((1, 3, 3, 1), (1, 1, 2, 1), (NONE, (1, 1), (0, 1), NONE), (1,) * 4, (1,) * 4),
+        ((1, 1, 3, 5), (1, 1, 2, 2), (NONE, NONE, (0, 1), (2, 1)), (1, 1, 1, 2), (1,) * 4),
+    ):
+        got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)  # noqa: B023
+        want = run(lambda x: other_engine.reduce_window_sum(x, **options(case)), x)  # noqa: B023
+        assert_same(got, want)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("of_operand", NARROW)
+@pytest.mark.parametrize("name", POOLS)
+def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, name, of_operand, dtype):
+    shape, dims, strides, padding = POOLS[name]
+    image = rng.choice([-np.inf, 0, -0.0, 1, 2, 3, 4, np.inf], shape)
+    image = np.asarray(image, DTYPES[of_operand])
+    for select, start, combine in ((lax.ge_p, -np.inf, lax.max), (lax.le_p, np.inf, lax.min)):
+
+        def pool(x, start=start, combine=combine):
+            return lax.reduce_window(
+                x, np.array(start, x.dtype), combine, dims, strides, padding
+            )
+
+        source = rough(rng, jax.eval_shape(pool, image).shape, dtype, 5)
+        if source.size > 20:
+            source.reshape(-1)[[2, 5, 6]] = np.inf, -0.0, np.nan
+        gradient = functools.partial(
+            windows.select_and_scatter_add,
+            select_prim=select,
+            window_dimensions=dims,
+            window_strides=strides,
+            padding=padding,
+        )
+        wide = image.astype(np.float32)
+
+        def plain(source, pool=pool, wide=wide):
+            return jax.vjp(pool, wide)[1](source)[0]
+
+        got = run(gradient, source, image)
+        assert_same(got, oracles.nearest(terms_of(plain, source)))
+
+
+@pytest.mark.parametrize("select", [lax.ge_p, lax.le_p], ids=str)
+@pytest.mark.parametrize("dtype", NARROW)
+def test_choices_of_strange_numbers_are_those_of_the_other_engine(rng, dtype, select):
+    # NaN stays for no number, and subnormal numbers are equal unless they are float16.
+    values = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1]
+    for case in (
+        dict(window_dimensions=(3, 3), window_strides=(1, 2), padding=((1, 1), (2, 0))),
+        dict(window_dimensions=(2, 2), window_strides=(2, 2), padding=(NONE, NONE)),
+        dict(window_dimensions=(5, 1), window_strides=(1, 1), padding=((3, 3), NONE)),
+        dict(window_dimensions=(2, 3), window_strides=(2, 1), padding=((-1, 2), (3, -2))),
+    ):
+        image = rng.choice(values, (40, 60)).astype(DTYPES[dtype])
+        shape = jax.eval_shape(
+            lambda x: lax.reduce_window(  # noqa: B023
+                x, np.array(0, x.dtype), lax.max, *case.values()  # noqa: B023
+            ),
+            image,
+        ).shape
+        source = rough(rng, shape, dtype, 4)
+        arguments = {**case, "select_prim": select}
+        got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
+        want = run(
+            functools.partial(other_engine.select_and_scatter_add, **arguments), source, image
+        )
+        assert_same(got, want)
+
+
+def test_large_pools_have_the_bits_of_the_other_engine(rng):
+    for shape, case in (
+        ((3, 33, 33, 24), ((1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (1, 1), NONE))),
+        ((3, 24, 33, 33), ((1, 1, 3, 3), (1, 1, 2, 1), (NONE, NONE, (1, 1), (0, 2)))),
+        ((70_000,), ((3,), (2,), ((1, 1),))),
+        ((300_000, 2), ((4, 1), (3, 1), ((1, 1), NONE))),
+    ):
+        x = rng.integers(-5, 5, shape).astype(np.float32)
+        pooled = jax.eval_shape(
+            lambda x: lax.reduce_window(x, np.float32(0), lax.max, *case),  # noqa: B023
+            x,
+        )
+        source = rough(rng, pooled.shape, spread=40)
+        source.reshape(-1)[::7] = -source.reshape(-1)[0]
+        arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=lax.ge_p)
+        got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, x)
+        want = run(functools.partial(other_engine.select_and_scatter_add, **arguments), source, x)
+        assert_same(got, want, str(shape))
+
+
+def test_what_the_engine_has_no_call_for():
+    x = np.ones((4,), np.float32)
+    case = dict(window_dimensions=(2,), window_strides=(2,), padding=(NONE,))
+    dilations = dict(base_dilation=(1,), window_dilation=(1,))
+    assert windows.select_and_scatter_add(x[:2], x, select_prim=lax.gt_p, **case) is None
+    integers = x.astype(np.int32)
+    assert windows.select_and_scatter_add(x[:2], integers, select_prim=lax.ge_p, **case) is None
+    assert windows.reduce_window_sum(integers, **case, **dilations) is None
+
+
+def test_windows_of_nothing():
+    case = options(((3, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)))
+    got = run(lambda x: windows.reduce_window_sum(x, **case), np.zeros((2, 5), np.float32))
+    assert got.shape == (0, 5)
+    case["padding"] = ((0, 2), NONE)
+    got = run(lambda x: windows.reduce_window_sum(x, **case), np.zeros((2, 0), np.float32))
+    assert got.shape == (2, 0)
+
+
+@pytest.mark.parametrize("unit", ["baseline", "avx2", "avx512"])
+def test_each_vector_unit_gives_the_same_bits(unit):
+    if os.environ.get("SAMEBITS_VECTORS"):
+        pytest.skip("this process has one vector unit")
+    names = "bits_of_the_oracle or all_exponents or strange_numbers"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-n", "0", "-k", names]
+        + [__file__],
+        env={**os.environ, "SAMEBITS_VECTORS": unit},
+        check=True,
+        timeout=600,
+    )

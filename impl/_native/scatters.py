@@ -81,7 +81,9 @@ class Scatter(Summing):
     def nearest(self, *operands: jax.Array) -> jax.Array:
         array = operands[0]
         result: jax.Array = jax.ffi.ffi_call(
-            "samebits_scatter", jax.ShapeDtypeStruct(array.shape, array.dtype)
+            "samebits_scatter",
+            jax.ShapeDtypeStruct(array.shape, array.dtype),
+            input_output_aliases={0: 0},
         )(*operands, **self._attributes(operands[0].shape, operands[2].shape), unique=self.unique)
         return result
 

@@ -46,8 +46,8 @@ using Select = int64_t (*)(const void* indices, int64_t count, bool clip, int64_
 using Widen = void (*)(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                        bool clip, int64_t last, int64_t* wide);
 
-// Adds runs to a table. Returns the greatest magnitude of what a sum lost: 0 if all are exact.
-using AddRuns = double (*)(const void* updates, const Runs& runs, const Table& table);
+// Adds runs to a table. Without errors, it returns whether a sum may have lost bits.
+using AddRuns = bool (*)(const void* updates, const Runs& runs, const Table& table);
 
 // Sets the results of runs to operand + update, rounded once. No two have one destination.
 using AddOnce = void (*)(const void* operand, const void* updates, const Runs& runs, void* out);
@@ -55,13 +55,14 @@ using AddOnce = void (*)(const void* operand, const void* updates, const Runs& r
 // Starts sums with `count` elements of an operand.
 using LoadOperand = void (*)(const void* operand, int64_t count, const Table& table);
 
-// Rounds `count` elements of an operand to results, as sums of one term.
+// Rounds `count` elements of an operand to results, as sums of one term. `out` may be the operand.
 using RoundOperand = void (*)(const void* operand, int64_t count, void* out);
 
 // Rounds `count` exact sums.
 using RoundSums = void (*)(const Table& table, int64_t count, void* out);
 
-// Rounds `count` sums within their errors, and says which are in doubt. Returns whether any is.
+// Rounds `count` sums within their errors, and says which are in doubt: `out` keeps what it has of
+// these, which may be the operand. Returns whether any is in doubt.
 using DecideSums = bool (*)(const Table& table, int64_t count, void* out, uint8_t* in_doubt);
 
 struct ScatterKernels {

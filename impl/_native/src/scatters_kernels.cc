@@ -72,28 +72,38 @@ void widen_indices(const void* indices, const int32_t* chosen, int64_t count, in
     wide[i] = index_of(index[chosen[i] * step], clip, last);
 }
 
-SAMEBITS_INLINE Doubles larger(Doubles a, Doubles b) {
-  // A NaN of b, which an infinity or a NaN among the terms makes, is passed over.
-  return b > a ? b : a;
+// Adds a vector of terms to the sums at an element of a table.
+template <bool kHasError>
+SAMEBITS_INLINE void add_vector(Doubles term, double* near, double* rest, double* error,
+                                Longs* lost) {
+  Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
+  const Doubles added = two_sum(&high, term);
+  const Doubles before = low;
+  if (kHasError) {
+    store_as(load_as<Doubles>(error) + magnitude(two_sum(&low, added)), error);
+  } else {
+    low += added;
+    // The sum is exact if both differences are what was added: one of them has no error itself,
+    // the one to the greater term (Dekker 1971).
+    *lost |= (reinterpret_cast<Longs>(low - before) ^ reinterpret_cast<Longs>(added)) |
+             (reinterpret_cast<Longs>(low - added) ^ reinterpret_cast<Longs>(before));
+  }
+  store_as(high, near);
+  store_as(low, rest);
 }
 
 // Adds a run to a table, vector by vector.
 template <bool kHasError, typename T>
 SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Words sign,
-                             Doubles* lost) {
-  auto add = [&](Floats floats, double* near, double* rest, double* error) {
-    Doubles term = __builtin_convertvector(
-        reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) ^ sign), Doubles);
-    Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
-    Doubles lost_here = magnitude(two_sum(&low, two_sum(&high, term)));
-    store_as(high, near);
-    store_as(low, rest);
-    if (kHasError) store_as(load_as<Doubles>(error) + lost_here, error);
-    *lost = larger(*lost, lost_here);
+                             Longs* lost) {
+  auto term = [&](const T* terms) {
+    return __builtin_convertvector(
+        reinterpret_cast<Floats>(reinterpret_cast<Words>(load_floats(terms)) ^ sign), Doubles);
   };
   int64_t i = 0;
   for (; i + kLanes <= length; i += kLanes)
-    add(load_floats(from + i), at.near + i, at.rest + i, kHasError ? at.error + i : nullptr);
+    add_vector<kHasError>(term(from + i), at.near + i, at.rest + i,
+                          kHasError ? at.error + i : nullptr, lost);
   if (i == length) return;
   // The last elements, in a vector beside the table.
   T terms[kLanes] = {};
@@ -105,7 +115,7 @@ SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Wor
     rest[k] = at.rest[i + k];
     if (kHasError) error[k] = at.error[i + k];
   }
-  add(load_floats(terms), near, rest, error);
+  add_vector<kHasError>(term(terms), near, rest, error, lost);
   for (int64_t k = 0; k < some; ++k) {
     at.near[i + k] = near[k];
     at.rest[i + k] = rest[k];
@@ -113,54 +123,104 @@ SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Wor
   }
 }
 
-// Runs of a few elements, one at a time.
-template <bool kHasError, typename T>
-SAMEBITS_INLINE double add_short(const T* updates, const Runs& runs, const Table& table) {
-  const double sign = runs.subtract ? -1 : 1;
-  double lost = 0;
-  auto add = [&](int64_t to, int64_t from) {
-    double near = table.near[to], rest = table.rest[to];
-    double lost_here =
-        __builtin_fabs(two_sum(&rest, two_sum(&near, sign * widen(updates[from]))));
-    table.near[to] = near;
-    table.rest[to] = rest;
-    if (kHasError) table.error[to] += lost_here;
-    lost = lost_here > lost ? lost_here : lost;
-  };
-  for (int64_t i = 0; i < runs.count; ++i) {
-    const int64_t to = runs.target[i] + runs.to, from = runs.source[i] + runs.from;
-    for (int64_t k = 0; k < runs.length; ++k)
-      if (static_cast<uint64_t>(to + k) < static_cast<uint64_t>(runs.size)) add(to + k, from + k);
+// A term as float64. In a `Flushing` scope the unit itself drops subnormal ones on x86.
+SAMEBITS_INLINE double term_of(float value) {
+#if defined(__x86_64__)
+  return static_cast<double>(value);
+#else
+  return widen(value);
+#endif
+}
+SAMEBITS_INLINE double term_of(bfloat16 value) {
+  return term_of(float_of(static_cast<uint32_t>(value.bits) << 16));
+}
+SAMEBITS_INLINE double term_of(float16 value) { return widen(value); }
+
+// How many runs ahead of the one that is added the processor is told of, since it cannot guess
+// where they are, and how many lines of the cache of each array.
+constexpr int64_t kAhead = 4, kLines = 8;
+// The same for runs of a few elements.
+constexpr int64_t kFarAhead = 24;
+
+template <typename T>
+SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& table, int64_t i) {
+  const int64_t to = runs.target[i] + runs.to;
+  const T* from = updates + runs.source[i] + runs.from;
+  if (to < 0 || to >= runs.size) return;
+  constexpr int64_t kTerms = 64 / sizeof(T), kSums = 64 / sizeof(double);
+  const int64_t length = runs.length < runs.size - to ? runs.length : runs.size - to;
+  for (int64_t k = 0; k < length && k < kLines * kTerms; k += kTerms) __builtin_prefetch(from + k);
+  for (int64_t k = 0; k < length && k < kLines * kSums; k += kSums) {
+    __builtin_prefetch(table.near + to + k, 1);
+    __builtin_prefetch(table.rest + to + k, 1);
   }
-  return lost;
 }
 
-// Calls work(destination, element of the updates, length) for each run, cut to the block.
+// Runs of a few elements, one at a time.
+template <bool kHasError, bool kIsOne, typename T>
+SAMEBITS_INLINE bool add_short(const T* updates, const Runs& runs, const Table& table) {
+  Flushing scope;
+  const int64_t length = kIsOne ? 1 : runs.length, count = runs.count;
+  const int64_t to_block = runs.to, from_start = runs.from;
+  const uint64_t size = static_cast<uint64_t>(runs.size);
+  const int64_t *target = runs.target, *source = runs.source;
+  double *nears = table.near, *rests = table.rest, *errors = table.error;
+  const double sign = runs.subtract ? -1 : 1;
+  uint64_t lost = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    // The list is longer than its runs, and a prefetch may have any address.
+    const int64_t ahead = target[i + kFarAhead] + to_block;
+    __builtin_prefetch(nears + ahead, 1);
+    __builtin_prefetch(rests + ahead, 1);
+    __builtin_prefetch(updates + source[i + kFarAhead] + from_start);
+    for (int64_t k = 0; k < length; ++k) {
+      const int64_t to = target[i] + to_block + k;
+      if (static_cast<uint64_t>(to) >= size) continue;
+      double near = nears[to];
+      const double before = rests[to];
+      const double added = two_sum(&near, sign * term_of(updates[source[i] + from_start + k]));
+      double rest = before;
+      if (kHasError) {
+        errors[to] += __builtin_fabs(two_sum(&rest, added));
+      } else {
+        rest += added;
+        lost |= (bits_of(rest - before) ^ bits_of(added)) |
+                (bits_of(rest - added) ^ bits_of(before));
+      }
+      nears[to] = near;
+      rests[to] = rest;
+    }
+  }
+  return lost != 0;
+}
+
+// Calls work(number, destination, element of the updates, length) for each run, cut to the block.
 template <typename Work>
 SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
   for (int64_t i = 0; i < runs.count; ++i) {
     const int64_t to = runs.target[i] + runs.to;
     const int64_t begin = to < 0 ? -to : 0;
     const int64_t end = runs.size - to < runs.length ? runs.size - to : runs.length;
-    if (begin < end) work(to + begin, runs.source[i] + runs.from + begin, end - begin);
+    if (begin < end) work(i, to + begin, runs.source[i] + runs.from + begin, end - begin);
   }
 }
 
 template <bool kHasError, typename T>
-double add_runs(const void* updates, const Runs& runs, const Table& table) {
+bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
-  if (runs.length < kLanes) return add_short<kHasError>(from, runs, table);
+  if (runs.length == 1) return add_short<kHasError, true>(from, runs, table);
+  if (runs.length < kLanes) return add_short<kHasError, false>(from, runs, table);
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
-  Doubles lost{};
-  each_run(runs, [&](int64_t to, int64_t first, int64_t length) {
+  Longs lost{};
+  each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
+    if (i + kAhead < runs.count) fetch_run(from, runs, table, i + kAhead);
     const Table at = {table.near + to, table.rest + to, kHasError ? table.error + to : nullptr};
     add_run<kHasError>(from + first, length, at, sign, &lost);
   });
-  double greatest = 0;
-  for (int lane = 0; lane < kLanes; ++lane)
-    greatest = lost[lane] > greatest ? lost[lane] : greatest;
-  return greatest;
+  int64_t any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) any |= lost[lane];
+  return any != 0;
 }
 
 // A sum of two terms of at most 24 bits is rounded as it should be if 53 bits round it first
@@ -171,7 +231,7 @@ void add_once(const void* operand, const void* updates, const Runs& runs, void* 
   const T* added = static_cast<const T*>(updates);
   auto* words = static_cast<typename R::Word*>(out);
   const double sign = runs.subtract ? -1 : 1;
-  each_run(runs, [&](int64_t to, int64_t from, int64_t length) {
+  each_run(runs, [&](int64_t, int64_t to, int64_t from, int64_t length) {
     for (int64_t k = 0; k < length; ++k)
       words[to + k] = R::narrow(widen(initial[to + k]) + sign * widen(added[from + k]));
   });
@@ -188,9 +248,24 @@ void load_operand(const void* operand, int64_t count, const Table& table) {
 
 template <typename T, typename R>
 void round_operand(const void* operand, int64_t count, void* out) {
+  using Word = typename R::Word;
   const T* from = static_cast<const T*>(operand);
-  auto* words = static_cast<typename R::Word*>(out);
-  for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(widen(from[i]));
+  Word* words = static_cast<Word*>(out);
+  if (operand != out) {
+    for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(widen(from[i]));
+    return;
+  }
+  // In place, few elements change, if any.
+  constexpr int64_t kSome = 64;
+  for (int64_t first = 0; first < count; first += kSome) {
+    const int64_t some = count - first < kSome ? count - first : kSome;
+    Word rounded[kSome], changes = 0;
+    for (int64_t i = 0; i < some; ++i) {
+      rounded[i] = R::narrow(widen(from[first + i]));
+      changes |= static_cast<Word>(rounded[i] ^ words[first + i]);
+    }
+    if (changes != 0) std::memcpy(words + first, rounded, static_cast<size_t>(some) * sizeof(Word));
+  }
 }
 
 // near + rest, rounded to odd. A sum that is not finite is `near`: TwoSum makes NaN of an infinity.
@@ -211,7 +286,9 @@ bool decide_sums(const Table& table, int64_t count, void* out, uint8_t* in_doubt
   auto* words = static_cast<typename R::Word*>(out);
   int any = 0;
   for (int64_t i = 0; i < count; ++i) {
-    bool is_sure = is_decided<R>(odd_sum(table, i), table.error[i], &words[i]);
+    typename R::Word word;
+    bool is_sure = is_decided<R>(odd_sum(table, i), table.error[i], &word);
+    words[i] = is_sure ? word : words[i];
     in_doubt[i] = !is_sure;
     any |= !is_sure;
   }

@@ -13,8 +13,9 @@ namespace samebits {
 constexpr int64_t kPiece = 2048;
 
 // Windows that touch a block: the first destination of each, and its first element of the updates.
+// Kernels read, but do not use, a few places behind the last one.
 struct WindowList {
-  int64_t target[kPiece], source[kPiece];
+  int64_t target[kPiece + 32] = {}, source[kPiece + 32] = {};
   int64_t count;
   int32_t chosen[kPiece + 16];
 };

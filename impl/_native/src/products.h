@@ -17,15 +17,19 @@ namespace samebits {
 
 // The most spatial dimensions of a convolution.
 constexpr int kEdges = 4;
-// The terms of a block, and its most columns: their panels stay in a cache of 1 MiB.
-constexpr int64_t kTerms = 256;
+// The terms of a block, which bound the roundings of a sum, and its most columns: their panels stay
+// in a cache of 512 KiB.
+constexpr int64_t kTerms = 128;
 constexpr int64_t kMostColumns = 256;
 // The distance of rows in a panel of rows: not a multiple of 4096 bytes, which caches would alias.
 constexpr int64_t kRow = kTerms + 8;
 
 // The most rows whose columns are read in place, and the terms of a block and the distance of rows.
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongTerms = 1024;
+// The terms that are added at once where the columns are neighbours: their pages stay in the buffer
+// of translations.
+constexpr int64_t kAtOnce = 64;
 constexpr int64_t kLong = kLongTerms + 8;
 
 enum Type { kFloat32, kBFloat16, kFloat16, kTypes };

@@ -76,9 +76,14 @@ SAMEBITS_INLINE Floats as_floats(Vector value) {
 }
 
 SAMEBITS_INLINE double sum_of(Vector value) {
-  double sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += value[i];
-  return sum;
+  typedef double Pair __attribute__((vector_size(16)));
+  Pair pairs[kLanes / 2];
+  std::memcpy(pairs, &value, sizeof pairs);
+#pragma GCC unroll 4
+  for (int width = kLanes / 4; width > 0; width /= 2)
+#pragma GCC unroll 2
+    for (int i = 0; i < width; ++i) pairs[i] += pairs[i + width];
+  return pairs[0][0] + pairs[0][1];
 }
 
 // ---------------------------------------------------------------- Factors as float64
@@ -327,7 +332,8 @@ void multiply(bool interleaved, int64_t rows, int64_t vectors, int64_t terms, co
 template <typename T, int kCount>
 void multiply_runs(const Part& part, const double* left, double* sums, int64_t stride,
                    double* squares) {
-  constexpr int kChains = kCount == 1 ? 4 : 2;
+  constexpr size_t kAhead = 2048;
+  constexpr int kChains = kCount == 1 ? 4 : kCount <= 4 ? 2 : 1;
   for (int64_t j = 0; j < part.single_count; ++j) {
     Vector total[kCount][kChains] = {}, square[kChains] = {};
     double rest[kCount] = {}, square_rest = 0;
@@ -341,9 +347,11 @@ void multiply_runs(const Part& part, const double* left, double* sums, int64_t s
       for (; k + kChains * kLanes <= inside.end; k += kChains * kLanes)
 #pragma GCC unroll 4
         for (int c = 0; c < kChains; ++c) {
+          // The next lines are often neighbours of this one.
+          __builtin_prefetch(from + k + c * kLanes + kAhead / sizeof(T));
           const Vector value = load(from + k + c * kLanes);
           square[c] = fused(value, value, square[c]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int i = 0; i < kCount; ++i)
             total[i][c] = fused(value, at(row + i * kLong + k + c * kLanes), total[i][c]);
         }
@@ -373,7 +381,7 @@ SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t f
     for (int v = 0; v < kVectors; ++v) {
       const Vector value = load(from + part.singles[k].offset + v * kLanes);
       square[v] = fused(value, value, square[v]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i)
         total[i][v] = fused(value, all(left[i * kLong + k]), total[i][v]);
     }
@@ -388,9 +396,7 @@ SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t f
 template <typename T, int kCount>
 void multiply_neighbours(const Part& part, const double* left, double* sums, int64_t stride,
                          double* squares) {
-  // So few terms at once that their pages stay in the buffer of translations.
-  constexpr int64_t kAtOnce = 64;
-  constexpr int kVectors = kCount <= 2 ? 4 : 2;
+  constexpr int kVectors = kCount <= 2 ? 4 : kCount <= 4 || kLanes == 8 ? 2 : 1;
   for (int64_t first = 0; first < part.single_count; first += kAtOnce) {
     const int64_t end =
         first + kAtOnce < part.single_count ? first + kAtOnce : part.single_count;
@@ -424,8 +430,10 @@ void multiply_few(bool along_terms, int64_t rows, const Part& part, const double
   using Few = void (*)(const Part&, const double*, double*, int64_t, double*);
   static constexpr Few kFunctions[2][kFewRows] = {
       {multiply_neighbours<T, 1>, multiply_neighbours<T, 2>, multiply_neighbours<T, 3>,
-       multiply_neighbours<T, 4>},
-      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>}};
+       multiply_neighbours<T, 4>, multiply_neighbours<T, 5>, multiply_neighbours<T, 6>,
+       multiply_neighbours<T, 7>, multiply_neighbours<T, 8>},
+      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>,
+       multiply_runs<T, 5>, multiply_runs<T, 6>, multiply_runs<T, 7>, multiply_runs<T, 8>}};
   kFunctions[along_terms][rows - 1](part, left, sums, stride, squares);
 }
 

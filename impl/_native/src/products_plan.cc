@@ -251,6 +251,7 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   product.rows.type = lhs.type;
   product.columns.data = rhs.data;
   product.columns.type = rhs.type;
+  product.elements = lhs.elements + rhs.elements;
   std::vector<TermAxis> terms;
   const auto& [batch, lines, columns, sums, window, _] = attributes;
   for (size_t i = 0; i + 3 < batch.size(); i += 4)

@@ -32,6 +32,9 @@ constexpr int64_t kLongTerms = 1024;
 constexpr int64_t kAtOnce = 64;
 constexpr int64_t kLong = kLongTerms + 8;
 
+// The products of a batch that are computed together if they are small.
+constexpr int64_t kTogether = 16;
+
 enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
 
 // Where an index of some axes stands: its distance from an array's first element, its distance from
@@ -115,6 +118,16 @@ struct ProductKernels {
   void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
                                const double* left, double* sums, int64_t stride,
                                double* squares);
+
+  // Writes an element of each of kTogether arrays, whose first ones are at `offsets`, for each of
+  // `count` lines and `terms` terms, as [lines][terms][kTogether], and their sums of squares.
+  void (*pack_lanes[kTypes])(const void* data, const int64_t* offsets, const Place* lines,
+                             int64_t count, const Place* terms, int64_t term_count, double* to,
+                             double* squares);
+  // Writes sums of products of kTogether pairs of lines, and the products of their norms.
+  void (*multiply_lanes)(int64_t terms, const double* left, const double* right,
+                         const double* left_squares, const double* right_squares, double* sums,
+                         double* norms);
 
   // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
   // in doubt. Returns their number.

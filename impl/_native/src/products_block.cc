@@ -178,15 +178,10 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   row_norms_ = column_norms_ + stride_;
   std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
 
-  int64_t batch = range.batch;
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    const int64_t index = batch % axis.size;
-    batch /= axis.size;
-    row_start_ += index * axis.rows;
-    column_start_ += index * axis.columns;
-    result_ += index * axis.result;
-  }
+  const BatchPlace place = batch_place(product, range.batch);
+  row_start_ = place.rows;
+  column_start_ = place.columns;
+  result_ = place.result;
   product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
   product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
   memory_.row_runs.resize(std::max(rows_, block_terms_));
@@ -499,12 +494,9 @@ void compute_block(const LineProduct& product, const BlockRange& range, const Ou
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
                   int64_t* digits) {
   Place at_row = product.rows.line(row), at_column = product.columns.line(column);
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    at_row.offset += batch % axis.size * axis.rows;
-    at_column.offset += batch % axis.size * axis.columns;
-    batch /= axis.size;
-  }
+  const BatchPlace place = batch_place(product, batch);
+  at_row.offset += place.rows;
+  at_column.offset += place.columns;
   Accumulator sum;
   add_exactly(product, at_row, at_column, &sum);
   sum.carry();

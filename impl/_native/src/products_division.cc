@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "products_small.h"
+
 namespace samebits {
 namespace {
 
 // The least work of a task, in multiplications and additions: some 30 microseconds.
 constexpr int64_t kTask = 1 << 19;
+// The small products of a piece.
+constexpr int64_t kSmall = 8 * kTogether;
 // The least terms of a part of a long sum.
 constexpr int64_t kPart = 1024;
 
@@ -70,16 +74,25 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted) {
   return blocks;
 }
 
-Division::Division(const std::vector<LineProduct>& products, int64_t threads) {
+Division::Division(const std::vector<LineProduct>& products, int64_t threads, bool rounds) {
   const int64_t tasks = threads <= 1 ? 1 : 4 * threads;
   const int64_t wanted = parts_of(tasks, std::max<int64_t>(1, products.size()));
   double most = 0;
   for (const LineProduct& product : products) {
     const int64_t results = product.batches * product.row_count * product.column_count;
     if (results == 0) continue;
-    blocks_.push_back(divided(product, wanted));
+    const bool are_small = rounds && samebits::are_small(product);
+    blocks_.push_back(divided(product, are_small ? 1 : wanted));
     Blocks& blocks = blocks_.back();
     blocks.first = pieces_;
+    blocks.are_small = are_small;
+    if (are_small) {
+      pieces_ += parts_of(product.batches, kSmall);
+      // Loading an element takes as long as some 16 multiplications.
+      const int64_t numbers = product.row_count + product.column_count;
+      most = std::max(most, static_cast<double>(16 * kSmall * numbers * product.terms));
+      continue;
+    }
     pieces_ += product.batches * blocks.row_blocks * blocks.column_blocks * blocks.splits;
     const double work = work_of(product, blocks.rows, blocks.columns);
     most = std::max(most, work / static_cast<double>(blocks.splits));
@@ -116,7 +129,13 @@ void Division::run(int64_t task, const Output& output) const {
   for (int64_t piece = begin; piece < end; ++piece) {
     while (index + 1 < blocks_.size() && blocks_[index + 1].first <= piece) ++index;
     const Blocks& blocks = blocks_[index];
-    compute_block(*blocks.product, range(blocks, piece - blocks.first), output);
+    const LineProduct& product = *blocks.product;
+    if (blocks.are_small) {
+      const int64_t first = (piece - blocks.first) * kSmall;
+      compute_small(product, first, std::min(kSmall, product.batches - first), output);
+    } else {
+      compute_block(product, range(blocks, piece - blocks.first), output);
+    }
   }
 }
 

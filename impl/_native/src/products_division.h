@@ -16,7 +16,8 @@ inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1)
 // A piece is a block of results, or a part of the terms of a block.
 class Division {
  public:
-  Division(const std::vector<LineProduct>& products, int64_t threads);
+  // `rounds` says whether results are rounded words.
+  Division(const std::vector<LineProduct>& products, int64_t threads, bool rounds);
 
   int64_t tasks() const { return parts_of(pieces_, pieces_of_task_); }
   // Computes the pieces of a task.
@@ -28,6 +29,7 @@ class Division {
     int64_t rows, columns, splits;  // of a block
     int64_t row_blocks, column_blocks;
     int64_t first;  // piece
+    bool are_small;  // and a piece has kSmall products of the batch
     // The sums of each piece, and the number of pieces of each block that are done.
     std::unique_ptr<double[]> partial;
     std::unique_ptr<std::atomic<int64_t>[]> done;

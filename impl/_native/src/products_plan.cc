@@ -294,6 +294,20 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   return finished_products;
 }
 
+BatchPlace batch_place(const LineProduct& product, int64_t index) {
+  BatchPlace place;
+  for (size_t i = product.batch.size(); i-- > 0 && index != 0;) {
+    const BatchAxis& axis = product.batch[i];
+    const int64_t above = i == 0 ? 0 : index / axis.size;
+    const int64_t at = index - above * axis.size;
+    place.rows += at * axis.rows;
+    place.columns += at * axis.columns;
+    place.result += at * axis.result;
+    index = above;
+  }
+  return place;
+}
+
 bool find(const LineProduct& product, int64_t position, ResultIndex* index) {
   struct Digit {
     int64_t stride, size, factor;

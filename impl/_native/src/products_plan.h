@@ -60,6 +60,12 @@ struct LineProduct {
   bool has_few_rows = false;  // and its columns are read in place
 };
 
+// Where a product of a batch stands in the factors and in the result.
+struct BatchPlace {
+  int64_t rows = 0, columns = 0, result = 0;
+};
+BatchPlace batch_place(const LineProduct& product, int64_t index);
+
 struct Operand {
   const void* data = nullptr;
   Type type = kFloat32;

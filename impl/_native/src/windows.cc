@@ -48,7 +48,8 @@ template <typename Work>
 void each_part(ffi::ThreadPool& pool, int64_t rows, double terms, const Work& work) {
   const int64_t threads = terms < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
   const int64_t tasks = threads == 1 ? std::min<int64_t>(1, rows) : std::min(rows, 8 * threads);
-  parallel(pool, tasks, [&](int64_t task) { work(rows * task / tasks, rows * (task + 1) / tasks); });
+  parallel(pool, tasks,
+           [&](int64_t task) { work(rows * task / tasks, rows * (task + 1) / tasks); });
 }
 
 // The progression of each tap of an axis.
@@ -179,7 +180,8 @@ class RowSums {
 
 // Copies count results of a size to each spread-th place.
 void copy_apart(const char* results, int64_t count, int64_t size, int64_t spread, char* out) {
-  for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * spread * size, results + i * size, size);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(out + i * spread * size, results + i * size, size);
 }
 
 ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
@@ -258,7 +260,8 @@ struct Pool {
     const WindowAxis& inner = windows.inner();
     const AddChosen add_chosen = window_kernels().add_chosen[of_source];
     Tile tile;
-    // Calls visit(place in source, its choices, tap, progression) for elements [begin, end) of a row.
+    // Calls visit(place in source, its choice, tap, progression) for elements [begin, end) of a
+    // row.
     auto each_tap = [&](int64_t row, int64_t begin, int64_t end, const auto& visit) {
       windows.each_row_of_windows(row, [&](int64_t of_windows, int64_t outer_tap) {
         for (int64_t i = 0; i < inner.window; ++i) {

@@ -23,7 +23,8 @@ struct Progression {
   }
   // The part with elements in [first, last), which are then counted from `first` on.
   Progression elements_in(int64_t first, int64_t last) const {
-    const Progression part = Progression{element, step, output, apart, count}.outputs_in(first, last);
+    const Progression turned = {element, step, output, apart, count};
+    const Progression part = turned.outputs_in(first, last);
     return {part.element, apart, part.output, step, part.count};
   }
 };

@@ -62,10 +62,10 @@ With 8 digits, the second part must not be rounded either. The product of the no
 so g is at least 2**-53 A B, which is 2**13 units of the second part. The first part is a multiple
 of 2**-34 A B, so the second one is a multiple of 2**-53 A B too, and float64 has all bits of it.
 
-*All bits.* ``dot_general`` takes 8 digits, for callers that know no excess. Its excess is at most
-K 2**-57 times the norms: each of nine products of norms is at most K 2**14 (1 + 1 / 255), and
-nine of them K 2**17.2, in units of 2**-74. From K = 8 on, that and two roundings are less than the K
-roundings that a chain of float64 may have.
+*All bits.* ``dot_general`` takes 8 digits, for callers that know no excess. The sum has nine
+products of norms and tails, each at most 2**15 K, so the excess is at most 2**(15 + 3.2 - 74) K
+times the norms, or K u / 7. From K = 8 on, that and two roundings are less than the K roundings
+that a chain of float64 may have.
 """
 
 from __future__ import annotations
@@ -76,12 +76,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
 from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
-from impl._soft_float64 import arithmetic, ordering, reductions, words
+from impl._soft_float64 import arithmetic, conversions, ordering, reductions, words
 from impl._soft_float64.words import full, left
 
 #: The number of bits of a digit, and the least and the greatest number of digits.
@@ -239,11 +240,11 @@ class _Spread:
         free = range(first, first + len(self.rhs) - self.batch)
         return lax.broadcast_in_dim(value, self.shape, (*range(self.batch), *free))
 
-    def product(self, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-        """Returns sums of products of int8 arrays with the terms last, int32."""
+    def product(self, lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
+        """Returns sums of products of arrays with the terms last."""
         dims = ([lhs.ndim - 1], [rhs.ndim - 1])
         batch = list(range(self.batch)), list(range(self.batch))
-        return lax.dot_general(lhs, rhs, (dims, batch), preferred_element_type=np.dtype(np.int32))
+        return lax.dot_general(lhs, rhs, (dims, batch), preferred_element_type=np.dtype(dtype))
 
 
 class _Words:
@@ -275,6 +276,11 @@ class _Words:
         power = lax.add(power, full(power, 1086 + more - 2 * _BIAS))
         return words.packed(left(words.bit(is_negative, size), 63), power, size)
 
+    @staticmethod
+    def of_other(value: jax.Array) -> jax.Array:
+        """Returns bfloat16 that are infinite or NaN."""
+        return conversions.to_word(value)
+
 
 class _Floats:
     """Arithmetic of float64, as ``_Words`` has it. The product of A and B must be a float64."""
@@ -295,6 +301,10 @@ class _Floats:
         found = lax.convert_element_type(value, _DOUBLE)
         return lax.mul(lax.mul(found, lax.full_like(found, 2.0**more)), weight)
 
+    @staticmethod
+    def of_other(value: jax.Array) -> jax.Array:
+        return lax.convert_element_type(value, _DOUBLE)
+
 
 _WORDS, _FLOATS = _Words(), _Floats()
 
@@ -305,15 +315,14 @@ def _by_digits(
     """Returns products, by products of digits, and their excess."""
     numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
     lhs, rhs = (_words_of(each) for each in (lhs, rhs))
-    one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits)
-    terms = lhs.shape[-1]
     # The digits of a place are neighbours, if those of one factor stand in the opposite order.
-    of_lhs, of_rhs = one.in_line(), other.in_line(is_reversed=True)
-    places = []
+    one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits, is_reversed=True)
+    terms, places = lhs.shape[-1], []
     for place in range(digits):
         size = (place + 1) * terms
-        first, last = _part(of_lhs, 0, size), _part(of_rhs, digits * terms - size, size)
-        places.append(lax.convert_element_type(spread.product(first, last), np.int64))
+        first = _part(one.line, 0, size)
+        last = _part(other.line, (digits + 1) * terms - size, size)
+        places.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
     tops = one.top, other.top
     cut = 0 if digits <= _JOINED else digits - _SECOND
     parts = [
@@ -324,11 +333,8 @@ def _by_digits(
     total = parts[0] if len(parts) == 1 else numbers.add(*parts)
     left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
     excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
-    has_others = lax.bitwise_or(*(_any(lax.bitwise_not(words.is_finite(x))) for x in (lhs, rhs)))
-    with_others: jax.Array = lax.cond(
-        has_others, lambda: _with_infinities(lhs, rhs, total, spread), lambda: total
-    )
-    return with_others, excess
+    others = _not_finite(lhs, rhs, spread)
+    return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 
 
 def _words_of(value: jax.Array) -> jax.Array:
@@ -340,32 +346,29 @@ def _part(value: jax.Array, start: int, size: int) -> jax.Array:
     return lax.slice_in_dim(value, start, start + size, axis=value.ndim - 1)
 
 
-def _any(condition: jax.Array) -> jax.Array:
-    return lax.reduce_or(condition, tuple(range(condition.ndim)))
-
-
 @dataclasses.dataclass(frozen=True)
 class _Digits:
     """The digits of rows.
 
     Attributes:
-        digits: int8 arrays with the terms last, the greatest digits first.
+        line: The digits one after the other in the last dimension, int8.
         norms: Bounds of the norms of the digits of each row, and of one more digit for what
             rounding changed; int32 arrays without the terms.
         top: The biased exponent of the greatest element of each row, int64.
     """
 
-    digits: Sequence[jax.Array]
+    line: jax.Array
     norms: Sequence[jax.Array]
     top: jax.Array
 
     @classmethod
-    def of(cls, value: jax.Array, count: int) -> _Digits:
+    def of(cls, value: jax.Array, count: int, *, is_reversed: bool = False) -> _Digits:
         """Splits rows into digits.
 
         Args:
             value: Words, the terms last. Infinities and NaNs count as zeros.
             count: The number of digits.
+            is_reversed: Whether the greatest digits come last in the line, and not first.
         """
         value = lax.select(words.is_finite(value), value, full(value, 0))
         power = words.exponent(value)
@@ -382,27 +385,26 @@ class _Digits:
         is_changed = lax.ne(lax.shift_left(rest, apart), size)
         rest = lax.convert_element_type(rest, np.int64)
         rest = lax.select(ordering.is_signed(value), lax.neg(rest), rest)
-        digits = []
+        # The last digit stands for what rounding changed, with the greatest magnitude of a digit.
+        digits = [lax.neg(left(lax.convert_element_type(is_changed, np.int8), _BITS - 1))]
         middle = full(rest, 1 << (_BITS - 1))
         for _ in range(count):
             shifted = lax.add(rest, middle)
             digit = lax.sub(words.masked(shifted, (1 << _BITS) - 1), middle)
-            digits.append(lax.convert_element_type(digit, np.int32))
+            digits.append(lax.convert_element_type(digit, np.int8))
             rest = lax.shift_right_arithmetic(shifted, full(rest, _BITS))
-        squares = [lax.mul(digit, digit) for digit in digits[::-1]]
-        squares.append(left(lax.convert_element_type(is_changed, np.int32), 2 * _BITS - 2))
-        norms = [_root(lax.reduce_sum(each, (value.ndim - 1,))) for each in squares]
-        return cls([lax.convert_element_type(x, np.int8) for x in digits[::-1]], norms, top)
-
-    def in_line(self, *, is_reversed: bool = False) -> jax.Array:
-        """Returns the digits one after the other, in the last dimension of one array.
-
-        Args:
-            is_reversed: Whether the greatest digits come last.
-        """
-        digits = self.digits[::-1] if is_reversed else self.digits
-        # Without a fence, XLA would make an array of the digits of each place.
-        return fence(lax.concatenate(digits, digits[0].ndim - 1))
+        digits = digits if is_reversed else digits[::-1]
+        # Without a fence, XLA would compute the digits again for each place.
+        line = fence(lax.concatenate(digits, value.ndim - 1))
+        each = lax.convert_element_type(
+            lax.reshape(line, (*value.shape[:-1], count + 1, value.shape[-1])), np.int32
+        )
+        squares = lax.reduce_sum(lax.mul(each, each), (value.ndim,))
+        roots = _root(squares)
+        norms = [
+            lax.index_in_dim(roots, i, value.ndim - 1, keepdims=False) for i in range(count + 1)
+        ]
+        return cls(line, norms[::-1] if is_reversed else norms, top)
 
     def tails(self) -> list[jax.Array]:
         """Returns bounds of the norms of what follows from each digit on, in its units, int32."""
@@ -439,76 +441,23 @@ def _joined(sums: Sequence[jax.Array]) -> jax.Array:
     return joined
 
 
-def _with_infinities(
-    lhs: jax.Array, rhs: jax.Array, total: jax.Array, spread: _Spread
-) -> jax.Array:
-    """Returns products with the results of infinities and NaNs, as IEEE 754 has them.
+def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
+    """Returns products that are infinite or NaN where those of the factors are, bfloat16.
 
-    A term is infinite if one factor is and the other one is not a zero; it is NaN if a factor is
-    NaN, or one is infinite and the other a zero. Infinite terms of both signs add up to NaN.
+    The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
+    their products are infinities or NaNs, and no other sum is above the number of terms.
 
     Args:
         lhs: The left factor, words.
         rhs: The right factor, words.
-        total: The products of finite elements, float64 or words.
         spread: Their dimensions.
     """
 
-    def product(lhs: Sequence[jax.Array], rhs: Sequence[jax.Array]) -> jax.Array:
-        pair = (lax.concatenate(each, each[0].ndim - 1) for each in (lhs, rhs))
-        return spread.product(*pair)
+    def kind(value: jax.Array) -> jax.Array:
+        one = lax.full_like(value, 1, jnp.bfloat16)
+        size = lax.select(words.is_zero(words.significand(value)), full(one, 0), one)
+        size = lax.select(words.is_finite(value), size, lax.full_like(one, np.inf))
+        size = lax.select(words.is_nan(value), lax.full_like(one, np.nan), size)
+        return lax.select(ordering.is_signed(value), lax.neg(size), size)
 
-    kinds = [_Kinds.of(each) for each in (lhs, rhs)]
-    one, other = kinds
-    # The terms of two infinities are counted twice, and once off.
-    signed = product(
-        [one.infinity, one.sign, lax.neg(one.infinity)],
-        [other.sign, other.infinity, other.infinity],
-    )
-    one_size, other_size = lax.abs(one.infinity), lax.abs(other.infinity)
-    infinite = product(
-        [one_size, lax.abs(one.sign), lax.neg(one_size)],
-        [lax.abs(other.sign), other_size, other_size],
-    )
-    nans = product(
-        [one.nan, full(one.nan, 1), one_size, one.zero],
-        [full(other.nan, 1), other.nan, other.zero, other_size],
-    )
-    none = full(infinite, 0)
-    result = _words_of(total)
-    infinity = full(result, words.INFINITY)
-    result = lax.select(lax.eq(infinite, none), result, full(result, words.NAN))
-    is_positive = lax.bitwise_and(lax.gt(infinite, none), lax.eq(signed, infinite))
-    is_negative = lax.bitwise_and(lax.gt(infinite, none), lax.eq(signed, lax.neg(infinite)))
-    result = lax.select(is_positive, infinity, result)
-    result = lax.select(is_negative, arithmetic.negative(infinity), result)
-    result = lax.select(lax.gt(nans, none), full(result, words.NAN), result)
-    return result if total.dtype == _WORD else lax.bitcast_convert_type(result, total.dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kinds:
-    """The kinds of words, as int8 arrays of 0 and 1, or of -1, 0 and 1.
-
-    Attributes:
-        sign: The sign of a number or an infinity; 0 for a zero or a NaN.
-        infinity: The sign of an infinity; else 0.
-        nan: 1 for a NaN.
-        zero: 1 for a zero.
-    """
-
-    sign: jax.Array
-    infinity: jax.Array
-    nan: jax.Array
-    zero: jax.Array
-
-    @classmethod
-    def of(cls, value: jax.Array) -> _Kinds:
-        zero, nan = words.is_zero(words.significand(value)), words.is_nan(value)
-        positive = lax.full_like(zero, 1, np.int8)
-        sign = lax.select(ordering.is_signed(value), lax.neg(positive), positive)
-        none = full(sign, 0)
-        sign = lax.select(lax.bitwise_or(zero, nan), none, sign)
-        is_number = lax.bitwise_or(words.is_finite(value), nan)
-        infinity = lax.select(is_number, none, sign)
-        return cls(sign, infinity, *(lax.convert_element_type(x, np.int8) for x in (nan, zero)))
+    return spread.product(kind(lhs), kind(rhs), jnp.bfloat16)

@@ -50,17 +50,16 @@ is s 2**27, and place 0 at most 2**25. In units of the last place, five places a
 int64 holds them, and float64 rounds them once. More places are two parts, of which the second one
 has the last four. The first part is below 2**50. The second one, from place s on, is below
 (s + 1) 2**51. With up to 7 digits, both are below 2**53, so float64 has all bits of them, and
-rounds their sum once. With 8 digits, float64 may also round the second part, by one of its units,
-2**-66 A B. The norms of the row and the column are at least A and B. So the error of a product is
-below 2 u / (1 - 2 u) times the norms, with u = 2**-53, plus the excess. Blocks of 2**13 terms are
-added in float64, with one more rounding each. Fewer than eight terms are added one by one.
+rounds their sum once. With 8 digits, float64 may also round the second part, by one of its units.
+If all places together are below 2**53 units of the last one, nothing is rounded. Otherwise, the
+excess has one unit in the last place of the result, and with 8 digits that unit, too. Then it
+bounds the whole error. Blocks of 2**13 terms are added in float64, with a rounding each. Fewer than
+eight terms are added one by one.
 
-*Without error.* Callers rely on float64 to add multiples of g without error, while the product of
-the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). Let the excess be 0. Then the
-places together are the exact sum, which float64 has all bits of, so rounding does not change it.
-With 8 digits, the second part must not be rounded either. The product of the norms is at least A B,
-so g is at least 2**-53 A B, which is 2**13 units of the second part. The first part is a multiple
-of 2**-34 A B, so the second one is a multiple of 2**-53 A B too, and float64 has all bits of it.
+*Without error.* If nothing is left out or rounded, the excess is 0, which decides ties.
+Where float64 adds sums of blocks, callers rely on it to add multiples of g without error, while the
+product of the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). That holds for sums of
+blocks whose excess is 0.
 
 *All bits.* ``dot_general`` takes 8 digits, for callers that know no excess. The sum has nine
 products of norms and tails, each at most 2**15 K, so the excess is at most 2**(15 + 3.2 - 74) K
@@ -160,7 +159,8 @@ def _product(
     # A program has the products of equal shapes once, as a function that it calls.
     total, excess = _called(*factors, batch=len(lhs_batch), digits=digits)
     terms = factors[0].shape[-1]
-    roundings = terms if terms < _FEW else 2 + -(-terms // _MOST) - 1
+    # The excess has the roundings of products of digits, but not those of sums of blocks.
+    roundings = terms if terms < _FEW else -(-terms // _MOST) - 1
     return Approximation(total, excess, roundings)
 
 
@@ -277,6 +277,12 @@ class _Words:
         return words.packed(left(words.bit(is_negative, size), 63), power, size)
 
     @staticmethod
+    def rounding(value: jax.Array) -> jax.Array:
+        """Returns bounds of the errors of values that were rounded, at least twice as great."""
+        power = lax.max(words.exponent(value), full(words.exponent(value), 52))
+        return left(lax.convert_element_type(lax.sub(power, full(power, 52)), np.uint64), 52)
+
+    @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
         """Returns bfloat16 that are infinite or NaN."""
         return conversions.to_word(value)
@@ -302,6 +308,10 @@ class _Floats:
         return lax.mul(lax.mul(found, lax.full_like(found, 2.0**more)), weight)
 
     @staticmethod
+    def rounding(value: jax.Array) -> jax.Array:
+        return lax.bitcast_convert_type(_WORDS.rounding(_words_of(value)), _DOUBLE)
+
+    @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
         return lax.convert_element_type(value, _DOUBLE)
 
@@ -324,15 +334,27 @@ def _by_digits(
         last = _part(other.line, (digits + 1) * terms - size, size)
         places.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
     tops = one.top, other.top
-    cut = 0 if digits <= _JOINED else digits - _SECOND
-    parts = [
-        numbers.scaled(_joined(part), tops, spread, -_FIRST - _BITS * (last - 1))
-        for part, last in ((places[:cut], cut), (places[cut:], digits))
-        if part
-    ]
-    total = parts[0] if len(parts) == 1 else numbers.add(*parts)
     left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
     excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
+    last = -_FIRST - _BITS * (digits - 1)
+    if digits <= _JOINED:
+        joined = _joined(places)
+        total = numbers.scaled(joined, tops, spread, last)
+        is_exact = _has_53_bits(joined)
+    else:
+        first, second = _joined(places[:-_SECOND]), _joined(places[-_SECOND:])
+        total = numbers.add(
+            numbers.scaled(first, tops, spread, last + _BITS * _SECOND),
+            numbers.scaled(second, tops, spread, last),
+        )
+        is_exact = lax.bitwise_and(
+            lax.lt(lax.abs(first), full(first, 1 << 30)),
+            _has_53_bits(lax.add(left(first, _BITS * _SECOND), second)),
+        )
+    excess = lax.select(is_exact, excess, numbers.add(excess, numbers.rounding(total)))
+    if digits == _MOST_DIGITS:  # The second part may be rounded too, by one of its units.
+        unit = numbers.scaled(full(second, 1), tops, spread, last)
+        excess = lax.select(is_exact, excess, numbers.add(excess, unit))
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 
@@ -431,6 +453,11 @@ def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
     for norm, tail in zip(one.norms, other.tails()[::-1], strict=True):
         total = lax.add(total, lax.mul(spread.of_lhs(norm), spread.of_rhs(tail)))
     return total
+
+
+def _has_53_bits(value: jax.Array) -> jax.Array:
+    """Returns where float64 has all bits of int64, since they are few."""
+    return lax.lt(lax.abs(value), full(value, 1 << 53))
 
 
 def _joined(sums: Sequence[jax.Array]) -> jax.Array:

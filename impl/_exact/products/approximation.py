@@ -1,14 +1,15 @@
 """Approximate products of matrices of float64, whose error is known.
 
 ``product`` is a library's product of float64. An engine may compute it in another way, with as few
-bits as the result is rounded to (``replaced``). A sum of terms a b then differs from the exact one
-by at most ::
+bits as the rounding asks for (``replaced``). A sum of terms a b then differs from the exact one by
+at most ::
 
     n u / (1 - n u) norm(a) norm(b) + excess        u = 2**-53
 
 Here n is the number of ``roundings`` of a term, as for float64 (Higham, *Accuracy and Stability of
-Numerical Algorithms*, 2002, section 4.2), and the ``excess`` is what the engine left out. Where the
-excess is 0, an engine adds without error what float64 adds without error (``nearest.last_bits``).
+Numerical Algorithms*, 2002, section 4.2), and the ``excess`` is what an engine knows itself, such
+as the size of what it left out. Where the excess is 0, an engine adds without error what float64
+adds without error (``nearest.last_bits``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import cut_as_the_operands
+from impl._exact.nearest import interval
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -40,7 +42,8 @@ class Approximation:
     Attributes:
         total: The sums, float64.
         excess: A bound of the error beyond that of the roundings, float64; None for no such error.
-        roundings: The greatest number of roundings that a term goes through.
+        roundings: The greatest number of roundings that a term goes through, without those that the
+            excess has.
     """
 
     total: jax.Array
@@ -57,13 +60,17 @@ class Approximation:
         changed = jax.tree.map(function, self)
         return dataclasses.replace(changed, roundings=self.roundings + more)
 
-    def error(self, bound: jax.Array) -> jax.Array:
+    def error(self, of_chain: Callable[[Any], jax.Array]) -> jax.Array:
         """Returns a bound of the error of each sum.
 
         Args:
-            bound: A bound of the error of its roundings.
+            of_chain: Takes n u / (1 - n u); returns a bound of the error of the roundings.
         """
-        return bound if self.excess is None else lax.add(bound, self.excess)
+        if self.excess is None:
+            return of_chain(interval.of_chain(self.roundings))
+        if self.roundings == 0:
+            return self.excess
+        return lax.add(of_chain(interval.of_chain(self.roundings)), self.excess)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -150,18 +150,21 @@ def _rounded(
     axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
     with in_any_order():
         found = _approximate(lhs, kernel, call, bits, by_products=by_products)
-        found = found.each(call.cuts.sum, call.cuts.parts)
+        found = found.each(call.cuts.sum, call.cuts.parts - 1)
         of_kernels = call.cuts.sum(sum_of_squares(right, axes))
-        chain = interval.of_chain(found.roundings)
-        error = _error(left, of_kernels, call, chain)
-        error = last_bits.error_of_products(
-            error, chain, (lhs, kernel), call.terms, call.cuts, is_partitioned=is_partitioned
-        )
+
+        def error_of(chain: Any) -> jax.Array:
+            error = _error(left, of_kernels, call, chain)
+            return last_bits.error_of_products(
+                error, chain, (lhs, kernel), call.terms, call.cuts, is_partitioned=is_partitioned
+            )
+
+        error = found.error(error_of)
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, found.total, lax.full_like(found.total, np.nan))
     if call.terms == 1:
         return interval.positive_zero(arithmetic.narrow(total, dtype))
-    coded = interval.rounded(total, found.error(error), dtype)
+    coded = interval.rounded(total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:
         return _terms(lhs, kernel, call, position)

@@ -89,14 +89,17 @@ def dot_general(
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
-    with in_any_order():
-        found = _approximate(left, right, layout, bits)
-        chain = interval.of_chain(found.roundings)
+
+    def error_of(chain: Any) -> jax.Array:
         error = _error(left, right, layout, chain)
-        error = last_bits.error_of_products(
+        return last_bits.error_of_products(
             error, chain, (lhs, rhs), layout.terms, cuts, is_partitioned=is_partitioned
         )
-    coded = interval.rounded(found.total, found.error(error), dtype)
+
+    with in_any_order():
+        found = _approximate(left, right, layout, bits)
+        error = found.error(error_of)
+    coded = interval.rounded(found.total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:
         return _terms(lhs, rhs, layout, position)

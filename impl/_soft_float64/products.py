@@ -167,7 +167,10 @@ def _product(
 def _with_terms_last(value: jax.Array, summed: Sequence[int], batch: Sequence[int]) -> jax.Array:
     """Returns a factor with the batch dimensions first, and the contracted ones as one, last."""
     free = [d for d in range(value.ndim) if d not in {*summed, *batch}]
-    value = lax.transpose(value, (*batch, *free, *summed))
+    order = (*batch, *free, *summed)
+    if order != tuple(range(value.ndim)):
+        # Without a fence, XLA would move the elements in each operation that reads them.
+        value = fence(lax.transpose(value, order))
     outer = len(batch) + len(free)
     return lax.reshape(value, (*value.shape[:outer], math.prod(value.shape[outer:])))
 

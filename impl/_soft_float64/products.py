@@ -339,16 +339,16 @@ def _by_digits(
     tops = one.top, other.top
     left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
     excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
-    last = -_FIRST - _BITS * (digits - 1)
+    unit = -_FIRST - _BITS * (digits - 1)
     if digits <= _JOINED:
         joined = _joined(places)
-        total = numbers.scaled(joined, tops, spread, last)
+        total = numbers.scaled(joined, tops, spread, unit)
         is_exact = _has_53_bits(joined)
     else:
         first, second = _joined(places[:-_SECOND]), _joined(places[-_SECOND:])
         total = numbers.add(
-            numbers.scaled(first, tops, spread, last + _BITS * _SECOND),
-            numbers.scaled(second, tops, spread, last),
+            numbers.scaled(first, tops, spread, unit + _BITS * _SECOND),
+            numbers.scaled(second, tops, spread, unit),
         )
         is_exact = lax.bitwise_and(
             lax.lt(lax.abs(first), full(first, 1 << 30)),
@@ -356,8 +356,8 @@ def _by_digits(
         )
     excess = lax.select(is_exact, excess, numbers.add(excess, numbers.rounding(total)))
     if digits == _MOST_DIGITS:  # The second part may be rounded too, by one of its units.
-        unit = numbers.scaled(full(second, 1), tops, spread, last)
-        excess = lax.select(is_exact, excess, numbers.add(excess, unit))
+        more = numbers.scaled(full(second, 1), tops, spread, unit)
+        excess = lax.select(is_exact, excess, numbers.add(excess, more))
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 

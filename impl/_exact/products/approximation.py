@@ -57,7 +57,7 @@ class Approximation:
             function: Moves or adds elements.
             more: The number of its additions that a sum goes through.
         """
-        changed = jax.tree.map(function, self)
+        changed: Approximation = jax.tree.map(function, self)
         return dataclasses.replace(changed, roundings=self.roundings + more)
 
     def error(self, of_chain: Callable[[Any], jax.Array]) -> jax.Array:

@@ -163,11 +163,12 @@ class _Call:
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
             numbers = (((2,), (2,)), ((0,), (0,)))
-            found = approximation.product(element, met, numbers, self.bits)
-            return found.each(lambda x: lax.transpose(x, (0, 2, 1, *range(3, x.ndim))))
+            product = approximation.product(element, met, numbers, self.bits)
+            return product.each(lambda x: lax.transpose(x, (0, 2, 1, *range(3, x.ndim))))
 
         def add(one: Approximation, other: Approximation) -> Approximation:
-            return jax.tree.map(lax.add, one, other)
+            total: Approximation = jax.tree.map(lax.add, one, other)
+            return total
 
         count = math.prod(self.taps)
         if count <= _UNROLLED:
@@ -193,7 +194,7 @@ class _Call:
         count = math.prod(self.positions)
         if count <= _UNROLLED:
             found = list(itertools.starmap(place, np.ndindex(self.positions)))
-            stacked = jax.tree.map(
+            stacked: Approximation = jax.tree.map(
                 lambda *each: lax.concatenate([lax.expand_dims(x, (0,)) for x in each], 0), *found
             )
         else:
@@ -223,8 +224,8 @@ class _Call:
                 for each in (kernel, images)
             )
             contracted = tuple(range(3, kernel.ndim))
-            numbers = ((contracted, contracted), ((0, 2), (0, 2)))
-            found = approximation.product(kernel, images, numbers, self.bits)
+            by_parts = ((contracted, contracted), ((0, 2), (0, 2)))
+            found = approximation.product(kernel, images, by_parts, self.bits)
             # The seal keeps XLA from adding all parts in one product.
             found = found.each(lambda x: lax.reduce_sum(arithmetic.seal(x), (1,)), parts)
         else:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from impl._exact import arithmetic
-from impl._exact.products import convolution, dot_general
-from impl._soft_float64 import interpreter
+from impl._exact.products import approximation, convolution, dot_general
+from impl._exact.products.approximation import Bits
+from impl._soft_float64 import interpreter, products
 from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, rough
 from impl.tests.support.bits import assert_same_bits
 
@@ -89,6 +90,21 @@ def test_small_terms_beside_a_huge_one(rng, engine):
     rhs[4, ::2] = 2.0**-100
     check(engine, lhs, rhs, np.dtype(np.float32))
     check(engine, lhs, rhs, BFLOAT16)
+
+
+def test_a_product_without_a_rounding_has_all_bits_of_float64(rng):
+    lhs, rhs = rng.standard_normal((2, 9, 9))
+
+    def run(bits):
+        with jax.enable_x64(True), approximation.replaced(products.approximate):
+            return approximation.product(jnp.asarray(lhs), jnp.asarray(rhs), MATRICES, bits)
+
+    whole = run(None)
+    assert whole.excess is None
+    assert np.allclose(whole.total, lhs @ rhs, rtol=1e-13, atol=1e-14)
+    short = run(Bits.of(*[np.dtype(np.float32)] * 2, BFLOAT16))
+    assert np.asarray(short.excess).any()
+    assert np.allclose(short.total, lhs @ rhs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

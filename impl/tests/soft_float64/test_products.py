@@ -127,6 +127,20 @@ def test_an_excess_is_zero_if_nothing_is_left_out(rng):
     assert not np.any(found.excess[1:])
 
 
+@pytest.mark.parametrize(("result", "bits"), [("float32", 22), ("float16", 21)])
+def test_an_excess_has_the_rounding_of_a_sum_of_all_digits(rng, result, bits):
+    # Nothing is left out, and the sums have more bits than a float64.
+    lhs, rhs = (rng.integers(1 << (bits - 1), 1 << bits, (4, 8192)) for _ in range(2))
+    found = approximation(FLOAT32, jnp.dtype(result), by_words=False)(
+        lhs.astype(float), rhs.T.astype(float)
+    )
+    exact = lhs.astype(object) @ rhs.T.astype(object)
+    errors = abs(np.vectorize(int)(found.total).astype(object) - exact)
+    assert found.roundings == 0
+    assert (errors > 0).any()
+    assert (errors <= np.asarray(found.excess)).all()
+
+
 @pytest.mark.parametrize(
     ("factors", "result", "terms", "count"),
     [

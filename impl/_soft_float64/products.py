@@ -2,7 +2,7 @@
 
 The technique is the splitting of Ozaki et al. (2012, doi:10.1007/s11075-011-9478-1) with integers
 (Ootomo, Ozaki and Yokota 2024, doi:10.1177/10943420241239588). Let A be the power of two of the
-greatest element of a row of the left factor, and B that of a column of the right one. A row is
+greatest element of a row of the left factor, and B the one of a column of the right one. A row is
 rounded to whole multiples of a unit, and D digits of base 256 hold a multiple. Digit i counts units
 of ``A 2**(-5 - 8 i)``. It is from -128 to 127, and digit 0 is from -64 to 64::
 
@@ -10,9 +10,9 @@ of ``A 2**(-5 - 8 i)``. It is from -128 to 127, and digit 0 is from -64 to 64::
     in units of 2**-45    3 * 2**44, 2**15              D = 6
     digits                [48, 0, 0, 0, 0, 0] and [0, 0, 0, 1, -128, 0]
 
-The digits i of a row and j of a column belong to the *place* i + j, whose unit is A B times
-2**(-10 - 8 (i + j)). A product of int8 adds the products of the digits of one place in int32,
-without error. The places 0 to D - 1 are computed, by D (D + 1) / 2 products of int8. All others are
+The digits i of a row and j of a column belong to the *slot* i + j, whose unit is A B times
+2**(-10 - 8 (i + j)). A product of int8 adds the products of the digits of one slot in int32,
+without error. The slots 0 to D - 1 are computed, by D (D + 1) / 2 products of int8. All others are
 left out.
 
 *How many digits.* ``digits_for`` takes as many as the rounding asks for: the fewest that leave
@@ -26,33 +26,33 @@ about one in a thousand of results in doubt, if the factors are normal numbers::
 The bits of a result do not depend on the number. The bound of the error decides which results are
 in doubt (``impl._exact.nearest.interval``).
 
-*Bound of the error.* Let a row have K elements. What its rounding changed is one more digit, D. It
+*Bound of the error.* Let a row have K elements. The change by its rounding is one more digit, D. It
 is a part of at most one half of the last unit, so at most 128 of its own units. Then the row is the
-sum of its digits 0 to D, without error. So is a column, and what is left out of the product is ::
+sum of its digits 0 to D, without error. So is a column. The product lacks ::
 
     sum over i from 0 to D of    digit i of the row  times  the digits D - i to D of the column
 
-Let the norm of digit i of the row be at most n_i of its units, and that of digit j of the column at
-most m_j. These norms are computed, and rounded up to integers. For digit D, each element that was
-changed counts as 128. By the triangle inequality, the norm of the digits j to D of the column is at
-most t_j units of digit j, with t_D = m_D and t_j = m_j + t_(j+1) / 256. By Cauchy and Schwarz, what
-is left out is at most the *excess* ::
+Let the norm of digit i of the row be at most n_i of its units, and the norm of digit j of the
+column at most m_j. These norms are computed, and rounded up to integers. For digit D, each element
+that was changed counts as 128. By the triangle inequality, the norm of the digits j to D of the column is at
+most t_j units of digit j, with t_D = m_D and t_j = m_j + t_(j+1) / 256. By Cauchy and Schwarz, the
+missing sum is at most the *excess* ::
 
     A B 2**(-10 - 8 D) (n_0 t_D + n_1 t_(D-1) + ... + n_D t_0)
 
-For at most 2**13 terms a norm is at most 11,586, and that of digit 0 at most 5,793. A tail is at
-most 11,632, and that from digit 0 on at most 5,839. So the sum is below 8 * 11,632**2 < 2**31, and
+For at most 2**13 terms a norm is at most 11,586, and the norm of digit 0 at most 5,793. A tail is
+at most 11,632, and that from digit 0 on at most 5,839. So the sum is below 8 * 11,632**2 < 2**31, and
 int32 holds it. Where all that is left out is zero, the excess is zero: small integers, ones and
 zeros, and bfloat16 of similar magnitudes have few digits that are not zero.
 
-*Roundings.* Of at most 2**13 terms, place s > 0 is at most 2**13 (2 * 2**13 + (s - 1) 2**14), which
-is s 2**27, and place 0 at most 2**25. In units of the last place, five places are below 2**58.
-int64 holds them, and float64 rounds them once. More places are two parts, of which the second one
-has the last four. The first part is below 2**50. The second one, from place s on, is below
+*Roundings.* Of at most 2**13 terms, slot s > 0 is at most 2**13 (2 * 2**13 + (s - 1) 2**14), which
+is s 2**27, and slot 0 at most 2**25. In units of the last slot, five slots are below 2**58.
+int64 holds them, and float64 rounds them once. More slots are two parts, of which the second one
+has the last four. The first part is below 2**50. The second one, from slot s on, is below
 (s + 1) 2**51. With up to 7 digits, both are below 2**53, so float64 has all bits of them, and
 rounds their sum once. With 8 digits, float64 may also round the second part, by one of its units.
-If all places together are below 2**53 units of the last one, nothing is rounded. Otherwise, the
-excess has one unit in the last place of the result, and with 8 digits that unit, too. Then it
+If all slots together are below 2**53 units of the last one, nothing is rounded. Otherwise, the
+excess has one unit in the last slot of the result, and with 8 digits that unit, too. Then it
 bounds the whole error. Blocks of 2**13 terms are added in float64, with a rounding each. Fewer than
 eight terms are added one by one.
 
@@ -86,9 +86,9 @@ from impl._soft_float64.words import full, left
 
 #: The number of bits of a digit, and the least and the greatest number of digits.
 _BITS, _FEWEST_DIGITS, _MOST_DIGITS = 8, 2, 8
-#: The weight of place 0 is A B times two to the minus this.
+#: The weight of slot 0 is A B times two to the minus this.
 _FIRST = 10
-#: The number of places that one part holds, and of the second part of more places.
+#: The number of slots that one part holds, and of the second part of more slots.
 _JOINED, _SECOND = 5, 4
 #: The least number of terms for products of digits, and the greatest of a sum in int32.
 _FEW, _MOST = 8, 1 << 13
@@ -138,7 +138,7 @@ def digits_for(bits: Bits, terms: int) -> int:
     Of K normal numbers of b bits, rounded to p bits, about 2**(9 + p - 8 D) sqrt(K) are in doubt
     for D digits: the excess has the norms of the digits near D / 2. If such a digit is below the
     last bit of most numbers, its norm is smaller, and 2**(4 D - 2 - b) times fewer are in doubt.
-    These are estimates, which fit what was measured for 64 to 8,192 terms; no bit depends on them.
+    These are estimates, which fit measurements for 64 to 8,192 terms; no bit depends on them.
 
     Args:
         bits: The bits of the factors and of the result.
@@ -159,7 +159,7 @@ def _product(
     # A program has the products of equal shapes once, as a function that it calls.
     total, excess = _called(*factors, batch=len(lhs_batch), digits=digits)
     terms = factors[0].shape[-1]
-    # The excess has the roundings of products of digits, but not those of sums of blocks.
+    # The excess has the roundings of products of digits, but not the roundings of sums of blocks.
     roundings = terms if terms < _FEW else -(-terms // _MOST) - 1
     return Approximation(total, excess, roundings)
 
@@ -328,24 +328,24 @@ def _by_digits(
     """Returns products, by products of digits, and their excess."""
     numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
     lhs, rhs = (_words_of(each) for each in (lhs, rhs))
-    # The digits of a place are neighbours, if those of one factor stand in the opposite order.
+    # The digits of a slot are neighbours, if the digits of one factor stand in the opposite order.
     one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits, is_reversed=True)
-    terms, places = lhs.shape[-1], []
-    for place in range(digits):
-        size = (place + 1) * terms
+    terms, slots = lhs.shape[-1], []
+    for slot in range(digits):
+        size = (slot + 1) * terms
         first = _part(one.line, 0, size)
         last = _part(other.line, (digits + 1) * terms - size, size)
-        places.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
+        slots.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
     tops = one.top, other.top
     left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
     excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
     unit = -_FIRST - _BITS * (digits - 1)
     if digits <= _JOINED:
-        joined = _joined(places)
+        joined = _joined(slots)
         total = numbers.scaled(joined, tops, spread, unit)
         is_exact = _has_53_bits(joined)
     else:
-        first, second = _joined(places[:-_SECOND]), _joined(places[-_SECOND:])
+        first, second = _joined(slots[:-_SECOND]), _joined(slots[-_SECOND:])
         total = numbers.add(
             numbers.scaled(first, tops, spread, unit + _BITS * _SECOND),
             numbers.scaled(second, tops, spread, unit),
@@ -399,7 +399,7 @@ class _Digits:
         power = words.exponent(value)
         top = lax.reduce_max(power, (value.ndim - 1,))
         apart = lax.sub(lax.broadcast_in_dim(top, value.shape, range(value.ndim - 1)), power)
-        # A significand has 53 bits; those of a greatest one become all bits of the digits.
+        # A significand has 53 bits; all bits of a greatest one become bits of the digits.
         length = _BITS * count - 2
         more = max(length - 53, 0)
         apart = lax.add(apart, full(apart, 53 + more - length))
@@ -419,7 +419,7 @@ class _Digits:
             digits.append(lax.convert_element_type(digit, np.int8))
             rest = lax.shift_right_arithmetic(shifted, full(rest, _BITS))
         digits = digits if is_reversed else digits[::-1]
-        # Without a fence, XLA would compute the digits again for each place.
+        # Without a fence, XLA would compute the digits again for each slot.
         line = fence(lax.concatenate(digits, value.ndim - 1))
         each = lax.convert_element_type(
             lax.reshape(line, (*value.shape[:-1], count + 1, value.shape[-1])), np.int32
@@ -451,7 +451,7 @@ def _root(square: jax.Array) -> jax.Array:
 
 
 def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
-    """Returns bounds of what the products of digits leave out, in units of place D, int32."""
+    """Returns bounds of what the products of digits leave out, in units of slot D, int32."""
     total = lax.full(spread.shape, 0, np.int32)
     for norm, tail in zip(one.norms, other.tails()[::-1], strict=True):
         total = lax.add(total, lax.mul(spread.of_lhs(norm), spread.of_rhs(tail)))
@@ -472,7 +472,7 @@ def _joined(sums: Sequence[jax.Array]) -> jax.Array:
 
 
 def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
-    """Returns products that are infinite or NaN where those of the factors are, bfloat16.
+    """Returns products that are infinite or NaN where the products of the factors are, bfloat16.
 
     The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
     their products are infinities or NaNs, and no other sum is above the number of terms.

@@ -41,7 +41,8 @@ class Approximation:
 
     Attributes:
         total: The sums, float64.
-        excess: A bound of the error beyond that of the roundings, float64; None for no such error.
+        excess: A bound of the error beyond the error of the roundings, float64; None for no such
+            error.
         roundings: The greatest number of roundings that a term goes through, without those that the
             excess has.
     """
@@ -101,8 +102,8 @@ def _bits(dtype: Any) -> int:
 #: Takes both operands, the dimension numbers and the bits; returns the approximation.
 Product = Callable[[jax.Array, jax.Array, DimensionNumbers, Bits], Approximation]
 
-#: What computes products in place of a library; None for a library. It is part of the key of every
-#: trace.
+#: The function that computes products in place of a library; None for a library. It is part of the
+#: key of every trace.
 _replacement = jax.make_user_context(None)
 
 

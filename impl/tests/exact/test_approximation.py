@@ -1,6 +1,6 @@
 """Products whose approximation has few digits have the bits of the oracle.
 
-Tests: impl._exact.products.approximation, with impl._soft_float64.
+Tests: impl._exact.products.approximation.
 """
 
 import functools

@@ -187,16 +187,16 @@ bool has_few_destinations(const Scatter& scatter, int64_t threads) {
 bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads,
                std::vector<std::unique_ptr<Workspace>>* parts) {
   const int64_t size = scatter.size, count = scatter.windows.count();
-  const bool is_short = scatter.windows.run() < 8;
-  const int64_t copies = !is_short || size > 1024 ? 1 : size > 64 ? 4 : 8;
+  const bool has_lanes = scatter.windows.run() == 1 && size * kScatterLanes <= kBlock &&
+                         scatter.windows.terms() >= 4 * kScatterLanes * size * threads;
   const int64_t number = std::min(threads, pieces(count, kPiece));
   parts->resize(static_cast<size_t>(number));
   std::atomic<bool> is_exact{true};
   each_task(pool, scatter, number, [&](int64_t part) {
     auto& workspace = (*parts)[static_cast<size_t>(part)];
-    workspace = std::make_unique<Workspace>(size * copies);
+    workspace = std::make_unique<Workspace>(size * (has_lanes ? kScatterLanes : 1));
     const int64_t first = count * part / number, last = count * (part + 1) / number;
-    if (add_all(scatter, first, last, copies, workspace.get())) is_exact = false;
+    if (add_all(scatter, first, last, has_lanes, workspace.get())) is_exact = false;
   });
   if (!is_exact) return false;
   Ieee scope;

@@ -68,8 +68,12 @@ template <typename I>
 void widen_indices(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                    bool clip, int64_t last, int64_t* wide) {
   const I* index = static_cast<const I*>(indices);
+  if (chosen == nullptr && step == 1) {
+    for (int64_t i = 0; i < count; ++i) wide[i] = index_of(index[i], clip, last);
+    return;
+  }
   for (int64_t i = 0; i < count; ++i)
-    wide[i] = index_of(index[chosen[i] * step], clip, last);
+    wide[i] = index_of(index[(chosen == nullptr ? i : chosen[i]) * step], clip, last);
 }
 
 // Adds a vector of terms to the sums at an element of a table.
@@ -156,42 +160,125 @@ SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& 
   }
 }
 
-// Runs of a few elements, one at a time.
-template <bool kHasError, bool kIsOne, typename T>
-SAMEBITS_INLINE bool add_short(const T* updates, const Runs& runs, const Table& table) {
-  Flushing scope;
-  const int64_t length = kIsOne ? 1 : runs.length, count = runs.count;
-  const int64_t to_block = runs.to, from_start = runs.from;
-  const uint64_t size = static_cast<uint64_t>(runs.size);
-  const int64_t *target = runs.target, *source = runs.source;
-  double *nears = table.near, *rests = table.rest, *errors = table.error;
-  const double sign = runs.subtract ? -1 : 1;
+// Tells the processor that element `at` of an array, which may be none, is read or written soon.
+template <typename T>
+SAMEBITS_INLINE void fetch(const T* array, int64_t at) {
+  const uint64_t address = reinterpret_cast<uint64_t>(array) + static_cast<uint64_t>(at) * sizeof(T);
+  __builtin_prefetch(reinterpret_cast<const void*>(address), 1);
+}
+
+// Short runs, by their elements. Sums with lanes have one of kScatterLanes for each window.
+template <bool kHasError, typename T>
+struct ShortRuns {
+  const T* updates;
+  const Runs& runs;
+  const Table table;
+  double sign;
   uint64_t lost = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    // The list is longer than its runs, and a prefetch may have any address.
-    const int64_t ahead = target[i + kFarAhead] + to_block;
-    __builtin_prefetch(nears + ahead, 1);
-    __builtin_prefetch(rests + ahead, 1);
-    __builtin_prefetch(updates + source[i + kFarAhead] + from_start);
-    for (int64_t k = 0; k < length; ++k) {
-      const int64_t to = target[i] + to_block + k;
-      if (static_cast<uint64_t>(to) >= size) continue;
-      double near = nears[to];
-      const double before = rests[to];
-      const double added = two_sum(&near, sign * term_of(updates[source[i] + from_start + k]));
-      double rest = before;
-      if (kHasError) {
-        errors[to] += __builtin_fabs(two_sum(&rest, added));
-      } else {
-        rest += added;
-        lost |= (bits_of(rest - before) ^ bits_of(added)) |
-                (bits_of(rest - added) ^ bits_of(before));
-      }
-      nears[to] = near;
-      rests[to] = rest;
+
+  ShortRuns(const T* terms, const Runs& all, const Table& sums)
+      : updates(terms), runs(all), table(sums), sign(all.subtract ? -1 : 1) {}
+
+  SAMEBITS_INLINE void add(int64_t to, int64_t from) {
+    if (static_cast<uint64_t>(to) >= static_cast<uint64_t>(runs.size)) return;
+    double near = table.near[to];
+    const double before = table.rest[to];
+    const double added = two_sum(&near, sign * term_of(updates[from]));
+    double rest = before;
+    if (kHasError) {
+      table.error[to] += __builtin_fabs(two_sum(&rest, added));
+    } else {
+      rest += added;
+      lost |= (bits_of(rest - before) ^ bits_of(added)) |
+              (bits_of(rest - added) ^ bits_of(before));
+    }
+    table.near[to] = near;
+    table.rest[to] = rest;
+  }
+
+  SAMEBITS_INLINE int64_t target(int64_t i) const {
+    const int64_t to = runs.target[i] + runs.to;
+    return runs.has_lanes ? to * kScatterLanes + (i & (kScatterLanes - 1)) : to;
+  }
+
+  // Adds runs [first, last).
+  SAMEBITS_INLINE void add_all(int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      // The list is longer than its runs.
+      const int64_t ahead = target(i + kFarAhead);
+      fetch(table.near, ahead);
+      fetch(table.rest, ahead);
+      fetch(updates, runs.source[i + kFarAhead] + runs.from);
+      for (int64_t k = 0; k < runs.length; ++k) add(target(i) + k, runs.source[i] + runs.from + k);
     }
   }
-  return lost != 0;
+};
+
+#if defined(__AVX512F__)
+SAMEBITS_INLINE __m256 gather(const float* at, __m512i source) {
+  return _mm512_i64gather_ps(source, at, 4);
+}
+template <typename T>
+SAMEBITS_INLINE __m256 gather(const T* at, __m512i source) {
+  const Longs from = reinterpret_cast<Longs>(source);
+  T terms[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[from[lane]];
+  return reinterpret_cast<__m256>(load_floats(terms));
+}
+
+// Whether two of 8 integers are equal.
+SAMEBITS_INLINE bool has_equals(__m512i value) {
+  const __mmask8 equals = _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 1)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 2)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 3)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 4));
+  return equals != 0;
+}
+
+// Runs of one element, 8 at a time, of which no two have one destination in the table.
+template <typename T>
+bool add_single(const T* updates, const Runs& runs, const Table& table) {
+  ShortRuns<false, T> rest(updates, runs, table);
+  const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const Doubles sign = Doubles{} + rest.sign;
+  Longs lost{};
+  int64_t i = 0;
+  for (; i + 8 <= runs.count; i += 8) {
+    __m512i to = _mm512_add_epi64(_mm512_loadu_si512(runs.target + i), to_block);
+    if (runs.has_lanes) to = _mm512_add_epi64(_mm512_slli_epi64(to, 3), lane);
+    const __mmask8 is_in = _mm512_cmplt_epu64_mask(to, _mm512_set1_epi64(runs.size));
+    if (is_in != 0xff || (!runs.has_lanes && has_equals(to))) {
+      for (int64_t k = i; k < i + 8; ++k)
+        rest.add(rest.target(k), runs.source[k] + runs.from);
+      continue;
+    }
+    const __m512i source = _mm512_add_epi64(_mm512_loadu_si512(runs.source + i), from);
+    const Doubles term =
+        sign * reinterpret_cast<Doubles>(_mm512_cvtps_pd(gather(updates, source)));
+    Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
+    const Doubles before = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.rest, 8));
+    const Doubles added = two_sum(&near, term), after = before + added;
+    lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
+            (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
+    _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
+    _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
+  }
+  rest.add_all(i, runs.count);
+  return rest.lost != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
+                                                  reinterpret_cast<__m512i>(lost)) != 0;
+}
+#endif
+
+template <bool kHasError, typename T>
+bool add_short(const T* updates, const Runs& runs, const Table& table) {
+  Flushing scope;
+#if defined(__AVX512F__)
+  if (!kHasError && runs.length == 1) return add_single(updates, runs, table);
+#endif
+  ShortRuns<kHasError, T> all(updates, runs, table);
+  all.add_all(0, runs.count);
+  return all.lost != 0;
 }
 
 // Calls work(number, destination, element of the updates, length) for each run, cut to the block.
@@ -208,8 +295,7 @@ SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
 template <bool kHasError, typename T>
 bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
-  if (runs.length == 1) return add_short<kHasError, true>(from, runs, table);
-  if (runs.length < kLanes) return add_short<kHasError, false>(from, runs, table);
+  if (runs.length < kLanes) return add_short<kHasError>(from, runs, table);
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
   Longs lost{};

@@ -24,10 +24,10 @@ struct Scatter {
   int64_t size;     // The number of destinations.
   bool subtract;
 
-  Runs runs(const WindowList& list, int64_t to_block, int64_t from_start,
-            int64_t block_size) const {
-    return {list.target, list.source,   list.count, to_block, from_start, windows.run(),
-            block_size,  subtract};
+  Runs runs(const WindowList& list, int64_t to_block, int64_t from_start, int64_t block_size,
+            bool has_lanes = false) const {
+    return {list.target,   list.source, list.count, to_block, from_start,
+            windows.run(), block_size,  subtract,   has_lanes};
   }
 };
 
@@ -122,11 +122,10 @@ inline bool is_sparse(const Scatter& scatter) {
   return scatter.windows.terms() < scatter.size / 4;
 }
 
-// Adds windows [first, last) to the sums of all destinations, which start with zeros. It has
-// `copies` of each sum, a power of two, of which each window takes one, since a processor waits for a sum before
-// it adds to it again; then it adds up the copies. Returns what `add_block` does.
-bool add_all(const Scatter& scatter, int64_t first, int64_t last, int64_t copies,
-               Workspace* workspace);
+// Adds windows [first, last) to the sums of all destinations, which start with zeros. If sums have
+// lanes, it adds up these. Returns what `add_block` does.
+bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes,
+             Workspace* workspace);
 
 // Adds the sums of one table to those of another. Returns whether a sum may have lost bits.
 bool add_table(const Table& from, int64_t size, const Table& to);

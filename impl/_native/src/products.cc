@@ -2,10 +2,10 @@
 // rounded once, as calls of XLA.
 //
 // A tile of results is added in float64 (products_kernels.cc), where each term is exact. If no term
-// goes through more than n roundings, the error of a sum is at most n u / (1 - n u) times the sum of
-// magnitudes, which is at most the product of the norms of both lines (Cauchy and Schwarz). Where
-// both ends of that interval round alike, the element is decided, and elsewhere it is added again
-// (products_block.cc).
+// goes through more than n roundings, the error of a sum is at most n u / (1 - n u) times the sum
+// of magnitudes (Higham 2002, section 4.2), which is at most the product of the norms of both lines
+// (Cauchy and Schwarz). Where both ends of that interval round alike, the element is decided, and
+// elsewhere it is added again (products_block.cc).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -71,7 +71,8 @@ struct Run {
   int64_t phase = 0;
 };
 
-// A part of a factor: lines and terms, of which one side is given one by one, and the other in runs.
+// A part of a factor: lines and terms, of which one side is given one by one, and the other in
+// runs.
 struct Part {
   const void* data;
   const Edges* edges;
@@ -113,8 +114,8 @@ struct ProductKernels {
                    const double* left, const double* right, double* sums, int64_t stride,
                    bool adds);
 
-  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose terms
-  // or whose columns are runs.
+  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose
+  // terms or whose columns are runs.
   void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
                                const double* left, double* sums, int64_t stride,
                                double* squares);

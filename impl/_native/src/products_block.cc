@@ -166,9 +166,9 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
   block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
+  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
   const int64_t left =
-      product.has_few_rows ? kFewRows * kLong
-                           : std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0);
+      product.has_few_rows ? kFewRows * kLong : std::max(16 * kRow, interleaved);
   const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
   double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
   left_ = at;

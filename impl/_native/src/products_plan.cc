@@ -162,8 +162,8 @@ struct Residue {
   int64_t position, per_result, per_tap;
 };
 
-// The position of the tap t of the result o is o * stride + t * tap dilation - padding, in a dilated
-// image; it meets an element where the dilation of the image divides it.
+// The tap t of the result o is at the position o * stride + t * (dilation of the kernel) - padding
+// of a dilated image; it meets an element where the dilation of the image divides that.
 std::vector<Residue> residues(const int64_t* window) {
   const int64_t taps = window[2], results = window[4];
   const int64_t stride = window[6], padding = window[7], image = window[8], kernel = window[9];

@@ -1,7 +1,7 @@
 // Vectors of float64 for the kernels of products: their arithmetic, and conversions.
 //
-// Everything has internal linkage, since files are compiled for several vector units. Rows of a tile
-// of products are chosen here too, because they depend on the number of registers.
+// Everything has internal linkage, since files are compiled for several vector units. The rows of a
+// tile of products are chosen here too, because they depend on the number of registers.
 #pragma once
 
 #include <cstdint>

@@ -34,15 +34,15 @@ sum of its digits 0 to D, without error. So is a column. The product lacks ::
 
 Let the norm of digit i of the row be at most n_i of its units, and the norm of digit j of the
 column at most m_j. These norms are computed, and rounded up to integers. For digit D, each element
-that was changed counts as 128. By the triangle inequality, the norm of the digits j to D of the column is at
-most t_j units of digit j, with t_D = m_D and t_j = m_j + t_(j+1) / 256. By Cauchy and Schwarz, the
-missing sum is at most the *excess* ::
+that was changed counts as 128. By the triangle inequality, the norm of the digits j to D of the
+column is at most t_j units of digit j, with t_D = m_D and t_j = m_j + t_(j+1) / 256. By Cauchy and
+Schwarz, the missing sum is at most the *excess* ::
 
     A B 2**(-10 - 8 D) (n_0 t_D + n_1 t_(D-1) + ... + n_D t_0)
 
 For at most 2**13 terms a norm is at most 11,586, and the norm of digit 0 at most 5,793. A tail is
-at most 11,632, and that from digit 0 on at most 5,839. So the sum is below 8 * 11,632**2 < 2**31, and
-int32 holds it. Where all that is left out is zero, the excess is zero: small integers, ones and
+at most 11,632, and that from digit 0 on at most 5,839. So the sum is below 8 * 11,632**2 < 2**31,
+and int32 holds it. Where all that is left out is zero, the excess is zero: small integers, ones and
 zeros, and bfloat16 of similar magnitudes have few digits that are not zero.
 
 *Roundings.* Of at most 2**13 terms, slot s > 0 is at most 2**13 (2 * 2**13 + (s - 1) 2**14), which

@@ -17,7 +17,6 @@ Module                Contents
 ``numerics``          arithmetic that XLA must not change: seals, quotients, square roots
 ``settings_module``   modules whose attributes are settings
 ``shard_axes``        the types of values inside ``shard_map``
-``stores``            ways to put a result into memory
 ``symbolic_sizes``    errors about symbolic sizes
 ====================  ============================================================================
 """

@@ -29,6 +29,7 @@ import jax
 import impl
 from conformance.lab.portable import programs
 from conformance.lab.readers import stablehlo
+from impl._native import library
 
 PLATFORMS = ("cpu", "cuda", "rocm")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
@@ -64,8 +65,11 @@ _OF_LIBRARIES = frozenset(
 )
 #: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
-#: Calls that say where an array is, or in which order of axes, and compute nothing.
-_CALLS = frozenset({"LayoutConstraint", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+#: Calls that say where an array is, or in which order of axes, and compute nothing; and the calls of
+#: the engine ``native``, whose results are exact.
+_CALLS = frozenset(
+    {"LayoutConstraint", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
+).union(library.CALLS)
 
 
 def violations(module: Any, platform: str) -> list[str]:

@@ -25,6 +25,7 @@ argmax       positions of maxima along one dimension
 picks        picks at these positions, and their transposes
 cpu_even     the transpose of a pick from evenly spaced windows
 cpu_phases   the same by phases
+stores       ways to put a result into memory
 ===========  ======================================================================
 
 ``before_jax_0_11`` works around faults of jax 0.10.

@@ -22,8 +22,8 @@ from jax import lax
 
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
-from impl._core.stores import store_on_cpu
 from impl._families.window_table import EvenWindows, WindowTable
+from impl._lowerings.windows.stores import store_on_cpu
 
 #: The greatest number of windows over an element. Each window makes the program longer: it is a
 #: step that reads the total so far twice. XLA without its fusion emitters computes all earlier

@@ -19,10 +19,10 @@ from jax import lax
 from impl._core.axes import three_axes
 from impl._core.numerics import lowest
 from impl._core.shard_axes import vary_like
-from impl._core.stores import Store, store_by_fence, store_on_cpu
 from impl._families.window_table import EvenWindows, WindowTable
 from impl._lowerings.windows.argmax import argmax, argmax_cpu, reads_whole
 from impl._lowerings.windows.picks import pick_along
+from impl._lowerings.windows.stores import Store, store_by_fence, store_on_cpu
 from impl._lowerings.windows.sums import UNROLLED, Tables
 
 

@@ -27,9 +27,9 @@ from impl._core.axes import elements_at, rows_at, three_axes
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.shard_axes import vary_like
-from impl._core.stores import Store, store_by_fence, store_on_cpu
 from impl._families.window_table import WindowTable
 from impl._lowerings.windows import cpu_even, cpu_phases
+from impl._lowerings.windows.stores import Store, store_by_fence, store_on_cpu
 from impl._lowerings.windows.sums import (
     UNROLLED,
     Column,

@@ -34,9 +34,9 @@ from impl._core.numerics import (
     product,
 )
 from impl._core.shard_axes import vary_like
-from impl._core.stores import store_by_branch
 from impl._families.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS
+from impl._lowerings.windows.stores import store_by_branch
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 UNROLLED = 16

@@ -1,6 +1,6 @@
 """max_pool1d, max_pool2d and max_pool3d; ``test_pooling`` has the properties of all pools.
 
-Tests: impl._core.stores, impl._lowerings.windows.argmax,
+Tests: impl._lowerings.windows.stores, impl._lowerings.windows.argmax,
 impl._lowerings.windows.cpu_even, impl._lowerings.windows.cpu_phases,
 impl._lowerings.windows.maxima, impl._lowerings.windows.picks.
 """

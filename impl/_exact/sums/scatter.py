@@ -31,11 +31,14 @@ from impl._exact.devices import Devices
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import scatter_rows, scatter_sorted
 from impl._kernels.launch import Launch
+from impl._native import scatters as native
+from impl._native.scope import or_native
 
 #: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
 Target = Literal["anywhere", "device", "cpu"]
 
 
+@or_native(native.scatter_add)
 def scatter_add(
     operand: jax.Array,
     indices: jax.Array,

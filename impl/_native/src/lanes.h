@@ -8,6 +8,8 @@
 //     exact    near, rest, error       error, which is 0 as a rule: near + rest is the sum
 #pragma once
 
+#include <type_traits>
+
 #include "numbers.h"
 
 #define SAMEBITS_JOIN_(a, b) a##_##b
@@ -17,7 +19,7 @@
   extern const Kernels SAMEBITS_JOIN(NAME, SAMEBITS_UNIT);    \
   const Kernels SAMEBITS_JOIN(NAME, SAMEBITS_UNIT)
 
-#if defined(__F16C__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -33,11 +35,12 @@ constexpr int kLanes = 4;
 using Doubles = double __attribute__((vector_size(8 * kLanes)));
 using Longs = int64_t __attribute__((vector_size(8 * kLanes)));
 using Floats = float __attribute__((vector_size(4 * kLanes)));
+using Ints = int32_t __attribute__((vector_size(4 * kLanes)));
 using Words = uint32_t __attribute__((vector_size(4 * kLanes)));
 using HalfWords = uint16_t __attribute__((vector_size(2 * kLanes)));
 
-template <typename V, typename T>
-SAMEBITS_INLINE V load_as(const T* at) {
+template <typename V>
+SAMEBITS_INLINE V load_as(const void* at) {
   V value;
   __builtin_memcpy(&value, at, sizeof value);
   return value;
@@ -45,6 +48,27 @@ SAMEBITS_INLINE V load_as(const T* at) {
 template <typename V>
 SAMEBITS_INLINE void store_as(V value, double* at) {
   __builtin_memcpy(at, &value, sizeof value);
+}
+
+// GCC 12 converts the halves of a vector one by one, hence the intrinsics.
+SAMEBITS_INLINE Doubles to_doubles(Floats value) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_cvtps_pd(reinterpret_cast<__m256>(value)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(_mm256_cvtps_pd(reinterpret_cast<__m128>(value)));
+#else
+  return __builtin_convertvector(value, Doubles);
+#endif
+}
+SAMEBITS_INLINE Words load_words(const void* at) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Words>(_mm256_cvtepu16_epi32(load_as<__m128i>(at)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Words>(
+      _mm_cvtepu16_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(at))));
+#else
+  return __builtin_convertvector(load_as<HalfWords>(at), Words);
+#endif
 }
 
 // Drops subnormal floats. On x86 the unit itself does so, since kernels that load run in a
@@ -62,7 +86,7 @@ SAMEBITS_INLINE Floats load_floats(const float* at) {
   return without_subnormals(load_as<Words>(at));
 }
 SAMEBITS_INLINE Floats load_floats(const bfloat16* at) {
-  return without_subnormals(__builtin_convertvector(load_as<HalfWords>(at), Words) << 16);
+  return without_subnormals(load_words(at) << 16);
 }
 SAMEBITS_INLINE Floats load_floats(const float16* at) {
 #if defined(__F16C__) && defined(__AVX512F__)
@@ -71,7 +95,7 @@ SAMEBITS_INLINE Floats load_floats(const float16* at) {
   return reinterpret_cast<Floats>(
       _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
 #else
-  Words word = __builtin_convertvector(load_as<HalfWords>(at), Words);
+  Words word = load_words(at);
   Words sign = (word & 0x8000u) << 16;
   Words rest = (word & 0x7fffu) << 13;
   Floats offset = reinterpret_cast<Floats>(Words{} + (113u << 23));
@@ -85,7 +109,26 @@ SAMEBITS_INLINE Floats load_floats(const float16* at) {
 }
 template <typename T>
 SAMEBITS_INLINE Doubles load(const T* at) {
-  return __builtin_convertvector(load_floats(at), Doubles);
+  return to_doubles(load_floats(at));
+}
+
+// All bits of the last `count` lanes.
+SAMEBITS_INLINE Longs last_lanes(int64_t count) {
+  alignas(64) static const int64_t bits[2 * kLanes] = {
+      0, 0, 0, 0,
+#if defined(__AVX512F__)
+      0, 0, 0, 0, -1, -1, -1, -1,
+#endif
+      -1, -1, -1, -1};
+  return load_as<Longs>(bits + count);
+}
+
+// The last `count` terms before `end`, in the last lanes, and zeros for the others; there are at
+// least kLanes terms before `end`.
+template <typename T>
+SAMEBITS_INLINE Doubles load_last(const T* end, int64_t count) {
+  return reinterpret_cast<Doubles>(reinterpret_cast<Longs>(load(end - kLanes)) &
+                                   last_lanes(count));
 }
 
 // The first `count` terms, and zeros for the others.
@@ -99,9 +142,36 @@ SAMEBITS_INLINE Doubles load_some(const T* at, int64_t count) {
 // One term of each lane, which are `stride` apart.
 template <typename T>
 SAMEBITS_INLINE Doubles load_apart(const T* at, int64_t stride) {
-  T terms[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[lane * stride];
-  return load(terms);
+  if (std::is_same<T, float16>::value) {
+    T terms[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[lane * stride];
+    return load(terms);
+  }
+  using Word = typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type;
+  const Word* words = reinterpret_cast<const Word*>(at);
+  auto word = [&](int lane) {
+    return static_cast<uint32_t>(words[lane * stride]) << (sizeof(T) == 4 ? 0 : 16);
+  };
+#if defined(__AVX512F__)
+  Words terms = {word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)};
+#else
+  Words terms = {word(0), word(1), word(2), word(3)};
+#endif
+  return to_doubles(without_subnormals(terms));
+}
+
+// Each second term of 2 * kLanes.
+template <typename T>
+SAMEBITS_INLINE Doubles load_even(const T* at) {
+#if defined(__AVX512F__)
+  if (std::is_same<T, float>::value) {
+    const __m512i even = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512 terms = _mm512_permutexvar_ps(even, load_as<__m512>(at));
+    return to_doubles(
+        without_subnormals(reinterpret_cast<Words>(_mm512_castps512_ps256(terms))));
+  }
+#endif
+  return load_apart(at, 2);
 }
 
 SAMEBITS_INLINE Doubles magnitude(Doubles value) {
@@ -130,6 +200,11 @@ struct Exact {
   SAMEBITS_INLINE void add_to_rest(V term) { error += magnitude(two_sum(&rest, term)); }
 };
 
+SAMEBITS_INLINE Doubles chosen(Longs first, Doubles a, Doubles b) {
+  return reinterpret_cast<Doubles>((reinterpret_cast<Longs>(a) & first) |
+                                   (reinterpret_cast<Longs>(b) & ~first));
+}
+
 // The sum of a pair, rounded to odd as `to_odd` of numbers.h does; undefined if it is not finite.
 SAMEBITS_INLINE Doubles to_odd(const Exact<Doubles>& sum) {
   Doubles near = sum.near;
@@ -143,6 +218,90 @@ SAMEBITS_INLINE Doubles to_odd(const Exact<Doubles>& sum) {
 SAMEBITS_INLINE Exact<Doubles> load_exact(const double* near, const double* rest,
                                           const double* error) {
   return {load_as<Doubles>(near), load_as<Doubles>(rest), load_as<Doubles>(error)};
+}
+
+// The greatest and the least magnitude of terms that are not zero, as their bits.
+//
+// All terms are multiples of the unit in the last place of the least one. If n terms of twice the
+// greatest magnitude are at most 2**53 of these units, float64 adds them in any order exactly.
+template <typename T>
+class Range {
+ public:
+  SAMEBITS_INLINE void add(const T* terms, int64_t count) {
+    const Word* words = reinterpret_cast<const Word*>(terms);
+    int64_t i = 0;
+    for (; i + kWords <= count; i += kWords) add(load_as<Vector>(words + i));
+    if (i == count) return;
+    if (count >= kWords) return add(load_as<Vector>(words + count - kWords));
+    Word last[kWords] = {};
+    for (int64_t k = 0; i < count; ++i) last[k++] = words[i];
+    add(load_as<Vector>(last));
+  }
+
+  // Returns whether float64 adds 2**log2_terms of the terms without an error. An infinity or a NaN
+  // is no such term, but in float16, whose terms are all multiples of 2**-24 and below 2**16.
+  SAMEBITS_INLINE bool is_exact(int log2_terms) const {
+    if (is_half) return log2_terms <= 13;
+    Word most = 0, least = ~Word(0);
+    for (int i = 0; i < kWords; ++i) {
+      most = most_[i] > most ? most_[i] : most;
+      least = least_[i] < least ? least_[i] : least;
+    }
+    if (most < kTiny) return true;  // Zeros, and what counts as zero.
+    if (most >= kInfinity) return false;
+    const int binades = static_cast<int>(most >> kFraction) -
+                        static_cast<int>(Word(least + kTiny) >> kFraction) + 1;
+    return binades + kFraction + log2_terms <= 53;
+  }
+
+ private:
+  static constexpr bool is_half = std::is_same<T, float16>::value;
+  using Word = typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type;
+  static constexpr int kWords = 8 * kLanes / sizeof(T);
+  static constexpr int kFraction = sizeof(T) == 4 ? 23 : 7;
+  static constexpr Word kTiny = Word(1) << kFraction;
+  static constexpr Word kInfinity = Word(255) << kFraction;
+  using Long = uint32_t __attribute__((vector_size(8 * kLanes)));
+  using Short = uint16_t __attribute__((vector_size(8 * kLanes)));
+  using Vector = typename std::conditional<sizeof(T) == 4, Long, Short>::type;
+
+  SAMEBITS_INLINE void add(Vector words) {
+    if (is_half) return;
+    Vector size = words & Word(Word(~Word(0)) >> 1);
+    // Zeros and subnormal numbers become greater than all others.
+    Vector above = size - kTiny;
+    most_ = size > most_ ? size : most_;
+    least_ = above < least_ ? above : least_;
+  }
+
+  Vector most_ = Vector{};
+  Vector least_ = ~Vector{};
+};
+
+// The least k with n <= 2**k.
+SAMEBITS_INLINE int log2_above(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll(n - 1); }
+
+// Rounds float64 to the format R, as R::narrow does.
+template <typename R>
+SAMEBITS_INLINE void narrow_all(const double* values, int64_t count, typename R::Word* words) {
+  int64_t i = 0;
+#if defined(__AVX2__)
+  for (; std::is_same<R, Float32>::value && i + kLanes <= count; i += kLanes) {
+    Doubles value = load_as<Doubles>(values + i);
+    Words kept = reinterpret_cast<Words>(
+        __builtin_convertvector(magnitude(value) >= 0x1p-126 * (1 - 0x1p-25), Ints));
+#if defined(__AVX512F__)
+    __m256 narrow = _mm512_cvtpd_ps(reinterpret_cast<__m512d>(value));
+#else
+    __m128 narrow = _mm256_cvtpd_ps(reinterpret_cast<__m256d>(value));
+#endif
+    // What is not a number is not below the bound either.
+    kept |= reinterpret_cast<Words>(__builtin_convertvector(value != value, Ints));
+    Words rounded = reinterpret_cast<Words>(narrow) & kept;
+    __builtin_memcpy(words + i, &rounded, sizeof rounded);
+  }
+#endif
+  for (; i < count; ++i) words[i] = R::narrow(values[i]);
 }
 
 // The sum of all lanes.

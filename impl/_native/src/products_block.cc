@@ -128,11 +128,16 @@ class Block {
   void pack_rows(int64_t first, int64_t lines, int64_t count);
   void pack_interleaved(int64_t count);
   void pack_right(int64_t count);
-  void multiply(int64_t from, int64_t count);
+  void multiply(bool adds, int64_t count);
+  void add_terms(int64_t begin, int64_t end);
+  bool add_partial_sums();
+  double roundings() const;
+  void multiply_few(int64_t count);
   void finish_rounded();
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
   double double_sum(int64_t i, int64_t j, double* error);
+  double last_bit(int64_t i, int64_t j, int64_t count);
   int64_t bits_of_row(int64_t i);
   int64_t bits_of_column(int64_t j);
 
@@ -146,6 +151,7 @@ class Block {
   int64_t stride_;   // of the sums
   bool interleaved_;
   int64_t row_runs_ = 0, column_runs_ = 0;
+  int64_t block_terms_;
   // What the batch adds to the offsets.
   int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
   double scale_;  // of the errors, relative to the product of the norms
@@ -159,37 +165,27 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   height_ = (rows_ + panels - 1) / panels;
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
-  const int64_t left = std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0) + 16;
-  const int64_t right = stride_ * kPanel + 16;
-  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_);
+  block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
+  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
+  const int64_t left =
+      product.has_few_rows ? kFewRows * kLong : std::max(16 * kRow, interleaved);
+  const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
+  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
   left_ = at;
-  right_ = left_ + left;
-  sums_ = right_ + right;
+  right_ = left_ + up(left, 16) + 16;
+  sums_ = right_ + up(right, 16);
   column_norms_ = sums_ + rows_ * stride_;
   row_norms_ = column_norms_ + stride_;
   std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
 
-  int64_t batch = range.batch;
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    const int64_t index = batch % axis.size;
-    batch /= axis.size;
-    row_start_ += index * axis.rows;
-    column_start_ += index * axis.columns;
-    result_ += index * axis.result;
-  }
-  memory_.rows.resize(rows_);
-  for (int64_t i = 0; i < rows_; ++i) {
-    memory_.rows[i] = product.rows.line(range.first_row + i);
-    memory_.rows[i].offset += row_start_;
-  }
-  memory_.columns.resize(columns_);
-  for (int64_t j = 0; j < columns_; ++j) {
-    memory_.columns[j] = product.columns.line(range.first_column + j);
-    memory_.columns[j].offset += column_start_;
-  }
-  memory_.row_runs.resize(std::max(rows_, kTerms));
-  memory_.column_runs.resize(std::max(columns_, kTerms));
+  const BatchPlace place = batch_place(product, range.batch);
+  row_start_ = place.rows;
+  column_start_ = place.columns;
+  result_ = place.result;
+  product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
+  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
+  memory_.row_runs.resize(std::max(rows_, block_terms_));
+  memory_.column_runs.resize(std::max(columns_, block_terms_));
   memory_.row_bits.clear();
   memory_.column_bits.clear();
 }
@@ -198,8 +194,7 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
 void Block::read_terms(int64_t from, int64_t count) {
   const Factor& rows = product_.rows;
   if (interleaved_) {
-    memory_.row_terms.resize(count);
-    for (int64_t k = 0; k < count; ++k) memory_.row_terms[k] = rows.term(from + k);
+    rows.places(true, from, count, 0, &memory_.row_terms);
   } else {
     row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
   }
@@ -207,8 +202,7 @@ void Block::read_terms(int64_t from, int64_t count) {
   if (columns.runs_along_terms) {
     column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
   } else {
-    memory_.column_terms.resize(count);
-    for (int64_t k = 0; k < count; ++k) memory_.column_terms[k] = columns.term(from + k);
+    columns.places(true, from, count, 0, &memory_.column_terms);
   }
 }
 
@@ -256,7 +250,7 @@ void Block::pack_right(int64_t count) {
   kernels_.pack_panels[factor.type](part, width, width, kPanel * width, right_, column_norms_);
 }
 
-void Block::multiply(int64_t from, int64_t count) {
+void Block::multiply(bool adds, int64_t count) {
   const int64_t width = kernels_.columns;
   if (interleaved_) pack_interleaved(count);
   for (int64_t i = 0; i < rows_; i += height_) {
@@ -265,24 +259,87 @@ void Block::multiply(int64_t from, int64_t count) {
     const double* panel = interleaved_ ? left_ + i / height_ * kPanel * kernels_.step : left_;
     for (int64_t j = 0; j < columns_; j += width)
       kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel,
-                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, from > 0);
+                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, adds);
   }
+}
+
+// Multiplies few rows, and reads the columns in place.
+void Block::multiply_few(int64_t count) {
+  const Factor &rows = product_.rows, &columns = product_.columns;
+  const Part left{rows.data, &rows.edges, rows.inner_terms, memory_.rows.data(), rows_,
+                  memory_.row_runs.data(), row_runs_, count};
+  kernels_.pack_rows[rows.type](left, left_, kLong, row_norms_);
+  const bool along_terms = columns.runs_along_terms;
+  Run* runs = memory_.column_runs.data();
+  Part right{columns.data, &columns.edges, columns.inner_terms, memory_.columns.data(), columns_,
+             runs, column_runs_, count};
+  if (!along_terms) {
+    right.inner = columns.inner_free;
+    right.singles = memory_.column_terms.data();
+    right.single_count = count;
+    right.run_count = columns.runs(false, range_.first_column, columns_, runs);
+    right.run_length = columns_;
+    for (int64_t r = 0; r < right.run_count; ++r) runs[r].place.offset += column_start_;
+  }
+  kernels_.multiply_few[columns.type](along_terms, rows_, right, left_, sums_, stride_,
+                                      column_norms_);
+}
+
+// Adds the products of terms to the sums, in blocks.
+void Block::add_terms(int64_t begin, int64_t end) {
+  const bool are_few = product_.has_few_rows;
+  if (begin == end || are_few) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
+  for (int64_t from = begin; from < end; from += block_terms_) {
+    const int64_t count = std::min(block_terms_, end - from);
+    read_terms(from, count);
+    if (are_few) {
+      multiply_few(count);
+    } else {
+      pack_right(count);
+      multiply(from > begin, count);
+    }
+  }
+}
+
+// Writes the sums of a part of the terms. Returns whether all parts are done, and adds them then.
+bool Block::add_partial_sums() {
+  const int64_t numbers = rows_ * stride_ + stride_ + rows_;
+  double* partial = range_.partial + range_.split * range_.partial_size;
+  std::copy(sums_, sums_ + numbers, partial);
+  if (range_.done->fetch_add(1, std::memory_order_acq_rel) + 1 < range_.splits) return false;
+  for (int64_t split = 0; split < range_.splits; ++split) {
+    if (split == range_.split) continue;
+    const double* other = range_.partial + split * range_.partial_size;
+    for (int64_t i = 0; i < numbers; ++i) sums_[i] += other[i];
+  }
+  return true;
+}
+
+// Returns a bound of the roundings that a term goes through.
+double Block::roundings() const {
+  const int64_t terms = (product_.terms + range_.splits - 1) / range_.splits;
+  auto blocks_of = [&](int64_t size) { return (terms + size - 1) / size; };
+  // One for each term of its block, one for each block, and two for each part.
+  int64_t chain = std::min(terms, block_terms_) + blocks_of(block_terms_);
+  const Inner& inner = product_.columns.inner_terms;
+  if (product_.has_few_rows && !product_.columns.runs_along_terms) {
+    chain = std::min(terms, kAtOnce) + blocks_of(kAtOnce);
+  } else if (product_.has_few_rows && inner.length == product_.terms && inner.unit == 1) {
+    // Each lane has a chain; fewer than 32 terms are added after them.
+    const int64_t lanes = kernels_.columns / 2;
+    chain = std::min(terms, block_terms_ / lanes + 64) + blocks_of(block_terms_);
+  }
+  return static_cast<double>(chain + 2 * (range_.splits - 1));
 }
 
 void Block::compute() {
   const int64_t terms = product_.terms;
-  if (terms == 0) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
-  for (int64_t from = 0; from < terms; from += kTerms) {
-    const int64_t count = std::min(kTerms, terms - from);
-    read_terms(from, count);
-    pack_right(count);
-    multiply(from, count);
-  }
+  const int64_t begin = terms * range_.split / range_.splits;
+  add_terms(begin, terms * (range_.split + 1) / range_.splits);
+  if (range_.splits > 1 && !add_partial_sums()) return;
   for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
   for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
-  // A term goes through the additions of its block, and through one for each block.
-  double chain = static_cast<double>(std::min(terms, kTerms) + (terms + kTerms - 1) / kTerms);
-  if (terms <= 1) chain = 0;
+  double chain = terms <= 1 ? 0 : roundings();
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
   // most (1 + scale) times the product of its device's norms.
@@ -369,50 +426,66 @@ double Block::double_sum(int64_t i, int64_t j, double* error) {
   return sum.high[0];
 }
 
-// Rounds one element whose bound decides nothing, in three ways of which each is slower: nothing
-// was rounded; pairs of float64 (Ogita, Rump and Oishi 2005, Sum2); and the exact sum.
+// The greatest power of two known to divide all terms of the sum of a row and a column, by their
+// first `count` terms: fewer terms give a greater power.
+double Block::last_bit(int64_t i, int64_t j, int64_t count) {
+  const bool are_all = count == product_.terms;
+  const int64_t row =
+      are_all ? bits_of_row(i) : last_bit_of(product_.rows, memory_.rows[i], count);
+  const int64_t column =
+      are_all ? bits_of_column(j) : last_bit_of(product_.columns, memory_.columns[j], count);
+  if (row == kNoBit || column == kNoBit) return kGreatest;
+  return std::ldexp(1.0, static_cast<int>(row + column));
+}
+
+// Rounds one element whose bound decides nothing, in ways of which each is slower.
 void Block::settle(int64_t i, int64_t j, void* word) {
-  const int64_t row_bits = bits_of_row(i), column_bits = bits_of_column(j);
-  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
-  // All partial sums are multiples of `last`; those up to 2**53 times `last` are float64.
-  const bool has_bits = row_bits != kNoBit && column_bits != kNoBit;
-  const double last =
-      has_bits ? std::ldexp(1.0, static_cast<int>(row_bits + column_bits)) : kGreatest;
   auto write = [&](double value) {
     with_format(output_.type, [&](auto format) {
       const auto rounded = decltype(format)::narrow(value);
       std::memcpy(word, &rounded, sizeof rounded);
     });
   };
-  if (magnitudes <= 0x1p53 * last) return write(sums_[i * stride_ + j]);
+  // All partial sums are multiples of the last bit, and those up to 2**53 times it are float64, so
+  // nothing was rounded. A few terms tell that most sums are longer.
+  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const int64_t few = std::min<int64_t>(product_.terms, 64);
+  if (magnitudes <= 0x1p53 * last_bit(i, j, few) &&
+      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms))
+    return write(sums_[i * stride_ + j]);
+  // Pairs of float64: the errors of the first words add up to at most n u times the magnitudes, and
+  // adding these errs by at most n u times that (Ogita, Rump and Oishi 2005, Sum2).
   double error;
   const double near = double_sum(i, j, &error);
-  // The errors of the first words add up to at most n u times the magnitudes, and adding them errs
-  // by at most n u times that.
-  const double n = static_cast<double>(product_.terms + 32);
-  const double errors = of_chain(n) * magnitudes;
-  const double bound = errors <= 0x1p53 * last ? 0 : of_chain(n) * errors * (1 + 0x1p-10);
-  const bool is_done = with_format(output_.type, [&](auto format) {
+  const double chain = of_chain(static_cast<double>(product_.terms + 32));
+  const double errors = chain * magnitudes;
+  const bool is_decided = with_format(output_.type, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {
       double sum = near;
       const double rest = two_sum(&sum, error + shift);
       return Format::narrow(to_odd(sum, rest));
     };
-    // error + shift is rounded, by less than this.
-    const double slack = bound == 0 ? 0 : bound + std::fabs(error) * 0x1p-51;
+    // error + slack is rounded, by less than the second term.
+    const double slack = chain * errors * (1 + 0x1p-10) + std::fabs(error) * 0x1p-51;
     const auto low = rounded(-slack);
-    if (low != rounded(slack)) return false;
     std::memcpy(word, &low, sizeof low);
-    return true;
+    return low == rounded(slack);
   });
-  if (is_done) return;
+  if (is_decided) return;
+  // The errors are multiples of the last bit too.
+  if (errors <= 0x1p53 * last_bit(i, j, product_.terms)) return write(to_odd(near, error));
   Accumulator sum;
   add_exactly(product_, memory_.rows[i], memory_.columns[j], &sum);
   write(sum.to_odd());
 }
 
 }  // namespace
+
+int64_t partial_size(int64_t rows, int64_t columns) {
+  const int64_t stride = up(columns, product_kernels().columns);
+  return up(rows * stride + stride + rows, 16);
+}
 
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output) {
   Block(product, range, output).compute();
@@ -421,12 +494,9 @@ void compute_block(const LineProduct& product, const BlockRange& range, const Ou
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
                   int64_t* digits) {
   Place at_row = product.rows.line(row), at_column = product.columns.line(column);
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    at_row.offset += batch % axis.size * axis.rows;
-    at_column.offset += batch % axis.size * axis.columns;
-    batch /= axis.size;
-  }
+  const BatchPlace place = batch_place(product, batch);
+  at_row.offset += place.rows;
+  at_column.offset += place.columns;
   Accumulator sum;
   add_exactly(product, at_row, at_column, &sum);
   sum.carry();

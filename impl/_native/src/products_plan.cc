@@ -110,7 +110,7 @@ void drop_inner_edges(Factor* factor, std::vector<TermAxis>* terms) {
 }
 
 // Completes a product whose factor `rows` is lhs: simpler axes, and the sides of the factors.
-LineProduct finished(LineProduct product, std::vector<TermAxis> terms, int64_t lanes) {
+LineProduct finished(LineProduct product, std::vector<TermAxis> terms) {
   drop_inner_edges(&product.rows, &terms);
   std::stable_sort(terms.begin(), terms.end(), [](const TermAxis& a, const TermAxis& b) {
     return a.lhs != b.lhs ? a.lhs > b.lhs : a.rhs > b.rhs;
@@ -130,8 +130,11 @@ LineProduct finished(LineProduct product, std::vector<TermAxis> terms, int64_t l
     return std::any_of(factor.free.begin(), factor.free.end(),
                        [](const Axis& axis) { return axis.size > 1 && axis.result == 1; });
   };
-  const bool are_few = product.column_count < lanes && product.row_count > product.column_count;
-  if (are_few || (is_dense(product.rows) && product.row_count >= lanes)) {
+  const bool are_few =
+      product.column_count <= kFewRows && product.row_count > product.column_count;
+  const int64_t lanes = product_kernels().columns / 2;
+  const bool have_dense_rows = is_dense(product.rows) && product.row_count >= lanes;
+  if (are_few || (have_dense_rows && product.row_count > kFewRows)) {
     std::swap(product.rows, product.columns);
     std::swap(product.row_count, product.column_count);
     for (BatchAxis& axis : product.batch) std::swap(axis.rows, axis.columns);
@@ -144,6 +147,11 @@ LineProduct finished(LineProduct product, std::vector<TermAxis> terms, int64_t l
   join(&product.columns.free);
   choose_runs(&product.rows, true);
   choose_runs(&product.columns, false);
+  const Factor& columns = product.columns;
+  const Inner& inner = columns.runs_along_terms ? columns.inner_terms : columns.inner_free;
+  product.has_few_rows = product.row_count <= kFewRows && inner.stride == 1 &&
+                         (columns.runs_along_terms || columns.edges.count == 0);
+  if (product.has_few_rows) product.rows.runs_along_terms = true;
   return product;
 }
 
@@ -154,8 +162,8 @@ struct Residue {
   int64_t position, per_result, per_tap;
 };
 
-// The position of the tap t of the result o is o * stride + t * tap dilation - padding, in a dilated
-// image; it meets an element where the dilation of the image divides it.
+// The tap t of the result o is at the position o * stride + t * (dilation of the kernel) - padding
+// of a dilated image; it meets an element where the dilation of the image divides that.
 std::vector<Residue> residues(const int64_t* window) {
   const int64_t taps = window[2], results = window[4];
   const int64_t stride = window[6], padding = window[7], image = window[8], kernel = window[9];
@@ -184,6 +192,29 @@ std::vector<Residue> residues(const int64_t* window) {
 }
 
 }  // namespace
+
+void Factor::places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
+                    std::vector<Place>* to) const {
+  const Axes& axes = of_terms ? terms : free;
+  to->resize(static_cast<size_t>(count));
+  if (count == 0) return;
+  Place at = of_terms ? term(begin) : line(begin);
+  at.offset += offset;
+  std::vector<int64_t> index(axes.size());
+  for (size_t i = axes.size(); i-- > 0; begin /= axes[i].size) index[i] = begin % axes[i].size;
+  for (int64_t number = 0; number < count; ++number) {
+    (*to)[static_cast<size_t>(number)] = at;
+    for (size_t i = axes.size(); i-- > 0;) {
+      const Axis& axis = axes[i];
+      const int64_t moves = ++index[i] < axis.size ? 1 : 1 - axis.size;
+      at.offset += moves * axis.stride;
+      at.result += moves * axis.result;
+      if (axis.edge >= 0) at.position[axis.edge] += moves * axis.step;
+      if (moves == 1) break;
+      index[i] = 0;
+    }
+  }
+}
 
 Place Factor::place(const Axes& axes, int64_t index, Place from) {
   for (size_t i = axes.size(); i-- > 0 && index != 0;) {
@@ -215,12 +246,12 @@ int64_t Factor::runs(bool along_terms, int64_t begin, int64_t count, Run* to) co
 }
 
 std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand rhs) {
-  const int64_t lanes = product_kernels().columns / 2;
   LineProduct product;
   product.rows.data = lhs.data;
   product.rows.type = lhs.type;
   product.columns.data = rhs.data;
   product.columns.type = rhs.type;
+  product.elements = lhs.elements + rhs.elements;
   std::vector<TermAxis> terms;
   const auto& [batch, lines, columns, sums, window, _] = attributes;
   for (size_t i = 0; i + 3 < batch.size(); i += 4)
@@ -259,8 +290,22 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   }
   std::vector<LineProduct> finished_products;
   for (const Sum& each : products)
-    finished_products.push_back(finished(each.product, each.terms, lanes));
+    finished_products.push_back(finished(each.product, each.terms));
   return finished_products;
+}
+
+BatchPlace batch_place(const LineProduct& product, int64_t index) {
+  BatchPlace place;
+  for (size_t i = product.batch.size(); i-- > 0 && index != 0;) {
+    const BatchAxis& axis = product.batch[i];
+    const int64_t above = i == 0 ? 0 : index / axis.size;
+    const int64_t at = index - above * axis.size;
+    place.rows += at * axis.rows;
+    place.columns += at * axis.columns;
+    place.result += at * axis.result;
+    index = above;
+  }
+  return place;
 }
 
 bool find(const LineProduct& product, int64_t position, ResultIndex* index) {

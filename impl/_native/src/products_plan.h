@@ -30,6 +30,9 @@ struct Factor {
 
   Place line(int64_t index) const { return place(free, index, first); }
   Place term(int64_t index) const { return place(terms, index, Place()); }
+  // Writes the places of `count` lines or terms from `begin` on, moved by `offset`.
+  void places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
+              std::vector<Place>* to) const;
   // Writes the runs of `count` elements of the axes from `begin` on; returns their number.
   int64_t runs(bool along_terms, int64_t begin, int64_t count, Run* to) const;
 
@@ -53,11 +56,20 @@ struct LineProduct {
   int64_t row_count = 1;
   int64_t column_count = 1;
   int64_t terms = 1;
+  int64_t elements = 0;  // of both operands
+  bool has_few_rows = false;  // and its columns are read in place
 };
 
+// Where a product of a batch stands in the factors and in the result.
+struct BatchPlace {
+  int64_t rows = 0, columns = 0, result = 0;
+};
+BatchPlace batch_place(const LineProduct& product, int64_t index);
+
 struct Operand {
-  const void* data;
-  Type type;
+  const void* data = nullptr;
+  Type type = kFloat32;
+  int64_t elements = 0;
 };
 
 // The attributes of a call: for each axis its size and its strides.

@@ -10,6 +10,9 @@
 //     accumulators          integers (Kulisch 2013)
 //
 // If updates have few destinations, each thread adds its own updates to a table of its own.
+//
+// The results may have the memory of the operand. So what reads an element of the operand precedes
+// what writes its result.
 
 #include "scatters.h"
 
@@ -26,7 +29,7 @@ namespace ffi = xla::ffi;
 // The fewest terms and destinations that pay for a second thread.
 constexpr int64_t kFewest = 50'000;
 // The destinations of a block, whose table is in a cache of the processor.
-constexpr int64_t kBlock = 1 << 16;
+static const int64_t kBlock = 1 << (std::getenv("KB") ? std::atoi(std::getenv("KB")) : 16);
 // The accumulators of a block that are used at once.
 constexpr int64_t kAccumulators = 1 << 12;
 
@@ -184,25 +187,25 @@ bool has_few_destinations(const Scatter& scatter, int64_t threads) {
 bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads,
                std::vector<std::unique_ptr<Workspace>>* parts) {
   const int64_t size = scatter.size, count = scatter.windows.count();
-  const bool is_short = scatter.windows.run() < 8;
-  const int64_t copies = !is_short || size > 1024 ? 1 : size > 64 ? 4 : 8;
+  const bool has_lanes = scatter.windows.run() == 1 && size * kScatterLanes <= kBlock &&
+                         scatter.windows.terms() >= 4 * kScatterLanes * size * threads;
   const int64_t number = std::min(threads, pieces(count, kPiece));
   parts->resize(static_cast<size_t>(number));
   std::atomic<bool> is_exact{true};
   each_task(pool, scatter, number, [&](int64_t part) {
     auto& workspace = (*parts)[static_cast<size_t>(part)];
-    workspace = std::make_unique<Workspace>(size * copies);
+    workspace = std::make_unique<Workspace>(size * (has_lanes ? kScatterLanes : 1));
     const int64_t first = count * part / number, last = count * (part + 1) / number;
-    if (add_all(scatter, first, last, copies, workspace.get()) > 0) is_exact = false;
+    if (add_all(scatter, first, last, has_lanes, workspace.get())) is_exact = false;
   });
   if (!is_exact) return false;
   Ieee scope;
   const Table table = (*parts)[0]->table(false);
   for (int64_t part = 1; part < number; ++part)
-    if (add_table((*parts)[static_cast<size_t>(part)]->table(false), size, table) > 0) return false;
+    if (add_table((*parts)[static_cast<size_t>(part)]->table(false), size, table)) return false;
   Workspace operand(size);
   scatter_kernels().load[scatter.to](scatter.operand, size, operand.table(false));
-  return !(add_table(operand.table(false), size, table) > 0);
+  return !add_table(operand.table(false), size, table);
 }
 
 // Calls work(block, workspace) for all blocks.
@@ -228,7 +231,7 @@ void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Roundin
     }
   }
   each_block(pool, scatter, [&](Block block, Workspace* workspace) {
-    if (!(add_block(scatter, block, 0, count, false, workspace) > 0))
+    if (!add_block(scatter, block, 0, count, false, workspace))
       return rounding.exact(block, workspace);
     add_block(scatter, block, 0, count, true, workspace);
     rounding.within_errors(block, workspace);

@@ -21,9 +21,13 @@ struct Table {
   double* error;
 };
 
+// A processor waits for a sum before it adds to it again, unless the sum has several places.
+constexpr int64_t kScatterLanes = 8;
+
 // Runs of updates for a block of `size` destinations. Run i of `length` elements starts at element
 // source[i] + from of the updates, and at destination target[i] + to of the block; it may begin
-// before the block and end after it.
+// before the block and end after it. A table with lanes has kScatterLanes neighbours for the sum of
+// each destination, of which run i takes one by its number; its runs have one element.
 struct Runs {
   const int64_t* target;
   const int64_t* source;
@@ -32,6 +36,7 @@ struct Runs {
   int64_t length;
   int64_t size;
   bool subtract;
+  bool has_lanes;
 };
 
 // The integers of an array of indices, in the order of the tables of kernels.
@@ -42,12 +47,12 @@ enum Integer : int { kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kIntegers };
 using Select = int64_t (*)(const void* indices, int64_t count, bool clip, int64_t last,
                            int64_t low, int64_t high, int32_t* chosen);
 
-// Widens indices chosen[i] * step, moved into [0, last] if they are clipped.
+// Widens indices chosen[i] * step, or i * step if nothing is chosen, moved into [0, last] if they are clipped.
 using Widen = void (*)(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                        bool clip, int64_t last, int64_t* wide);
 
-// Adds runs to a table. Returns the greatest magnitude of what a sum lost: 0 if all are exact.
-using AddRuns = double (*)(const void* updates, const Runs& runs, const Table& table);
+// Adds runs to a table. Without errors, it returns whether a sum may have lost bits.
+using AddRuns = bool (*)(const void* updates, const Runs& runs, const Table& table);
 
 // Sets the results of runs to operand + update, rounded once. No two have one destination.
 using AddOnce = void (*)(const void* operand, const void* updates, const Runs& runs, void* out);
@@ -55,13 +60,14 @@ using AddOnce = void (*)(const void* operand, const void* updates, const Runs& r
 // Starts sums with `count` elements of an operand.
 using LoadOperand = void (*)(const void* operand, int64_t count, const Table& table);
 
-// Rounds `count` elements of an operand to results, as sums of one term.
+// Rounds `count` elements of an operand to results, as sums of one term. `out` may be the operand.
 using RoundOperand = void (*)(const void* operand, int64_t count, void* out);
 
 // Rounds `count` exact sums.
 using RoundSums = void (*)(const Table& table, int64_t count, void* out);
 
-// Rounds `count` sums within their errors, and says which are in doubt. Returns whether any is.
+// Rounds `count` sums within their errors, and says which are in doubt: `out` keeps what it has of
+// these, which may be the operand. Returns whether any is in doubt.
 using DecideSums = bool (*)(const Table& table, int64_t count, void* out, uint8_t* in_doubt);
 
 struct ScatterKernels {

@@ -68,32 +68,46 @@ template <typename I>
 void widen_indices(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                    bool clip, int64_t last, int64_t* wide) {
   const I* index = static_cast<const I*>(indices);
+  if (chosen == nullptr && step == 1) {
+    for (int64_t i = 0; i < count; ++i) wide[i] = index_of(index[i], clip, last);
+    return;
+  }
   for (int64_t i = 0; i < count; ++i)
-    wide[i] = index_of(index[chosen[i] * step], clip, last);
+    wide[i] = index_of(index[(chosen == nullptr ? i : chosen[i]) * step], clip, last);
 }
 
-SAMEBITS_INLINE Doubles larger(Doubles a, Doubles b) {
-  // A NaN of b, which an infinity or a NaN among the terms makes, is passed over.
-  return b > a ? b : a;
+// Adds a vector of terms to the sums at an element of a table.
+template <bool kHasError>
+SAMEBITS_INLINE void add_vector(Doubles term, double* near, double* rest, double* error,
+                                Longs* lost) {
+  Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
+  const Doubles added = two_sum(&high, term);
+  const Doubles before = low;
+  if (kHasError) {
+    store_as(load_as<Doubles>(error) + magnitude(two_sum(&low, added)), error);
+  } else {
+    low += added;
+    // The sum is exact if both differences are what was added: one of them has no error itself,
+    // the one to the greater term (Dekker 1971).
+    *lost |= (reinterpret_cast<Longs>(low - before) ^ reinterpret_cast<Longs>(added)) |
+             (reinterpret_cast<Longs>(low - added) ^ reinterpret_cast<Longs>(before));
+  }
+  store_as(high, near);
+  store_as(low, rest);
 }
 
 // Adds a run to a table, vector by vector.
 template <bool kHasError, typename T>
 SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Words sign,
-                             Doubles* lost) {
-  auto add = [&](Floats floats, double* near, double* rest, double* error) {
-    Doubles term = __builtin_convertvector(
-        reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) ^ sign), Doubles);
-    Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
-    Doubles lost_here = magnitude(two_sum(&low, two_sum(&high, term)));
-    store_as(high, near);
-    store_as(low, rest);
-    if (kHasError) store_as(load_as<Doubles>(error) + lost_here, error);
-    *lost = larger(*lost, lost_here);
+                             Longs* lost) {
+  auto term = [&](const T* terms) {
+    return __builtin_convertvector(
+        reinterpret_cast<Floats>(reinterpret_cast<Words>(load_floats(terms)) ^ sign), Doubles);
   };
   int64_t i = 0;
   for (; i + kLanes <= length; i += kLanes)
-    add(load_floats(from + i), at.near + i, at.rest + i, kHasError ? at.error + i : nullptr);
+    add_vector<kHasError>(term(from + i), at.near + i, at.rest + i,
+                          kHasError ? at.error + i : nullptr, lost);
   if (i == length) return;
   // The last elements, in a vector beside the table.
   T terms[kLanes] = {};
@@ -105,7 +119,7 @@ SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Wor
     rest[k] = at.rest[i + k];
     if (kHasError) error[k] = at.error[i + k];
   }
-  add(load_floats(terms), near, rest, error);
+  add_vector<kHasError>(term(terms), near, rest, error, lost);
   for (int64_t k = 0; k < some; ++k) {
     at.near[i + k] = near[k];
     at.rest[i + k] = rest[k];
@@ -113,54 +127,186 @@ SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Wor
   }
 }
 
-// Runs of a few elements, one at a time.
-template <bool kHasError, typename T>
-SAMEBITS_INLINE double add_short(const T* updates, const Runs& runs, const Table& table) {
-  const double sign = runs.subtract ? -1 : 1;
-  double lost = 0;
-  auto add = [&](int64_t to, int64_t from) {
-    double near = table.near[to], rest = table.rest[to];
-    double lost_here =
-        __builtin_fabs(two_sum(&rest, two_sum(&near, sign * widen(updates[from]))));
-    table.near[to] = near;
-    table.rest[to] = rest;
-    if (kHasError) table.error[to] += lost_here;
-    lost = lost_here > lost ? lost_here : lost;
-  };
-  for (int64_t i = 0; i < runs.count; ++i) {
-    const int64_t to = runs.target[i] + runs.to, from = runs.source[i] + runs.from;
-    for (int64_t k = 0; k < runs.length; ++k)
-      if (static_cast<uint64_t>(to + k) < static_cast<uint64_t>(runs.size)) add(to + k, from + k);
+// A term as float64. In a `Flushing` scope the unit itself drops subnormal ones on x86.
+SAMEBITS_INLINE double term_of(float value) {
+#if defined(__x86_64__)
+  return static_cast<double>(value);
+#else
+  return widen(value);
+#endif
+}
+SAMEBITS_INLINE double term_of(bfloat16 value) {
+  return term_of(float_of(static_cast<uint32_t>(value.bits) << 16));
+}
+SAMEBITS_INLINE double term_of(float16 value) { return widen(value); }
+
+// How many runs ahead of the one that is added the processor is told of, since it cannot guess
+// where they are, and how many lines of the cache of each array.
+constexpr int64_t kAhead = 4, kLines = 8;
+// The same for runs of a few elements.
+constexpr int64_t kFarAhead = 24;
+
+template <typename T>
+SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& table, int64_t i) {
+  const int64_t to = runs.target[i] + runs.to;
+  const T* from = updates + runs.source[i] + runs.from;
+  if (to < 0 || to >= runs.size) return;
+  constexpr int64_t kTerms = 64 / sizeof(T), kSums = 64 / sizeof(double);
+  const int64_t length = runs.length < runs.size - to ? runs.length : runs.size - to;
+  for (int64_t k = 0; k < length && k < kLines * kTerms; k += kTerms) __builtin_prefetch(from + k);
+  for (int64_t k = 0; k < length && k < kLines * kSums; k += kSums) {
+    __builtin_prefetch(table.near + to + k, 1);
+    __builtin_prefetch(table.rest + to + k, 1);
   }
-  return lost;
 }
 
-// Calls work(destination, element of the updates, length) for each run, cut to the block.
+// Tells the processor that element `at` of an array, which may be none, is read or written soon.
+template <typename T>
+SAMEBITS_INLINE void fetch(const T* array, int64_t at) {
+  const uint64_t address = reinterpret_cast<uint64_t>(array) + static_cast<uint64_t>(at) * sizeof(T);
+  __builtin_prefetch(reinterpret_cast<const void*>(address), 1);
+}
+
+// Short runs, by their elements. Sums with lanes have one of kScatterLanes for each window.
+template <bool kHasError, typename T>
+struct ShortRuns {
+  const T* updates;
+  const Runs& runs;
+  const Table table;
+  double sign;
+  uint64_t lost = 0;
+
+  ShortRuns(const T* terms, const Runs& all, const Table& sums)
+      : updates(terms), runs(all), table(sums), sign(all.subtract ? -1 : 1) {}
+
+  SAMEBITS_INLINE void add(int64_t to, int64_t from) {
+    if (static_cast<uint64_t>(to) >= static_cast<uint64_t>(runs.size)) return;
+    double near = table.near[to];
+    const double before = table.rest[to];
+    const double added = two_sum(&near, sign * term_of(updates[from]));
+    double rest = before;
+    if (kHasError) {
+      table.error[to] += __builtin_fabs(two_sum(&rest, added));
+    } else {
+      rest += added;
+      lost |= (bits_of(rest - before) ^ bits_of(added)) |
+              (bits_of(rest - added) ^ bits_of(before));
+    }
+    table.near[to] = near;
+    table.rest[to] = rest;
+  }
+
+  SAMEBITS_INLINE int64_t target(int64_t i) const {
+    const int64_t to = runs.target[i] + runs.to;
+    return runs.has_lanes ? to * kScatterLanes + (i & (kScatterLanes - 1)) : to;
+  }
+
+  // Adds runs [first, last).
+  SAMEBITS_INLINE void add_all(int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      // The list is longer than its runs.
+      const int64_t ahead = target(i + kFarAhead);
+      fetch(table.near, ahead);
+      fetch(table.rest, ahead);
+      fetch(updates, runs.source[i + kFarAhead] + runs.from);
+      for (int64_t k = 0; k < runs.length; ++k) add(target(i) + k, runs.source[i] + runs.from + k);
+    }
+  }
+};
+
+#if defined(__AVX512F__)
+SAMEBITS_INLINE __m256 gather(const float* at, __m512i source) {
+  return _mm512_i64gather_ps(source, at, 4);
+}
+template <typename T>
+SAMEBITS_INLINE __m256 gather(const T* at, __m512i source) {
+  const Longs from = reinterpret_cast<Longs>(source);
+  T terms[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[from[lane]];
+  return reinterpret_cast<__m256>(load_floats(terms));
+}
+
+// Whether two of 8 integers are equal.
+SAMEBITS_INLINE bool has_equals(__m512i value) {
+  const __mmask8 equals = _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 1)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 2)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 3)) |
+                          _mm512_cmpeq_epi64_mask(value, _mm512_alignr_epi64(value, value, 4));
+  return equals != 0;
+}
+
+// Runs of one element, 8 at a time, of which no two have one destination in the table.
+template <typename T>
+bool add_single(const T* updates, const Runs& runs, const Table& table) {
+  ShortRuns<false, T> rest(updates, runs, table);
+  const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const Doubles sign = Doubles{} + rest.sign;
+  Longs lost{};
+  int64_t i = 0;
+  for (; i + 8 <= runs.count; i += 8) {
+    __m512i to = _mm512_add_epi64(_mm512_loadu_si512(runs.target + i), to_block);
+    if (runs.has_lanes) to = _mm512_add_epi64(_mm512_slli_epi64(to, 3), lane);
+    const __mmask8 is_in = _mm512_cmplt_epu64_mask(to, _mm512_set1_epi64(runs.size));
+    if (is_in != 0xff || (!runs.has_lanes && has_equals(to))) {
+      for (int64_t k = i; k < i + 8; ++k)
+        rest.add(rest.target(k), runs.source[k] + runs.from);
+      continue;
+    }
+    const __m512i source = _mm512_add_epi64(_mm512_loadu_si512(runs.source + i), from);
+    const Doubles term =
+        sign * reinterpret_cast<Doubles>(_mm512_cvtps_pd(gather(updates, source)));
+    Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
+    const Doubles before = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.rest, 8));
+    const Doubles added = two_sum(&near, term), after = before + added;
+    lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
+            (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
+    _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
+    _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
+  }
+  rest.add_all(i, runs.count);
+  return rest.lost != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
+                                                  reinterpret_cast<__m512i>(lost)) != 0;
+}
+#endif
+
+template <bool kHasError, typename T>
+bool add_short(const T* updates, const Runs& runs, const Table& table) {
+  Flushing scope;
+#if defined(__AVX512F__)
+  if (!kHasError && runs.length == 1) return add_single(updates, runs, table);
+#endif
+  ShortRuns<kHasError, T> all(updates, runs, table);
+  all.add_all(0, runs.count);
+  return all.lost != 0;
+}
+
+// Calls work(number, destination, element of the updates, length) for each run, cut to the block.
 template <typename Work>
 SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
   for (int64_t i = 0; i < runs.count; ++i) {
     const int64_t to = runs.target[i] + runs.to;
     const int64_t begin = to < 0 ? -to : 0;
     const int64_t end = runs.size - to < runs.length ? runs.size - to : runs.length;
-    if (begin < end) work(to + begin, runs.source[i] + runs.from + begin, end - begin);
+    if (begin < end) work(i, to + begin, runs.source[i] + runs.from + begin, end - begin);
   }
 }
 
 template <bool kHasError, typename T>
-double add_runs(const void* updates, const Runs& runs, const Table& table) {
+bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
   if (runs.length < kLanes) return add_short<kHasError>(from, runs, table);
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
-  Doubles lost{};
-  each_run(runs, [&](int64_t to, int64_t first, int64_t length) {
+  Longs lost{};
+  each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
+    if (i + kAhead < runs.count) fetch_run(from, runs, table, i + kAhead);
     const Table at = {table.near + to, table.rest + to, kHasError ? table.error + to : nullptr};
     add_run<kHasError>(from + first, length, at, sign, &lost);
   });
-  double greatest = 0;
-  for (int lane = 0; lane < kLanes; ++lane)
-    greatest = lost[lane] > greatest ? lost[lane] : greatest;
-  return greatest;
+  int64_t any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) any |= lost[lane];
+  return any != 0;
 }
 
 // A sum of two terms of at most 24 bits is rounded as it should be if 53 bits round it first
@@ -171,7 +317,7 @@ void add_once(const void* operand, const void* updates, const Runs& runs, void* 
   const T* added = static_cast<const T*>(updates);
   auto* words = static_cast<typename R::Word*>(out);
   const double sign = runs.subtract ? -1 : 1;
-  each_run(runs, [&](int64_t to, int64_t from, int64_t length) {
+  each_run(runs, [&](int64_t, int64_t to, int64_t from, int64_t length) {
     for (int64_t k = 0; k < length; ++k)
       words[to + k] = R::narrow(widen(initial[to + k]) + sign * widen(added[from + k]));
   });
@@ -188,9 +334,24 @@ void load_operand(const void* operand, int64_t count, const Table& table) {
 
 template <typename T, typename R>
 void round_operand(const void* operand, int64_t count, void* out) {
+  using Word = typename R::Word;
   const T* from = static_cast<const T*>(operand);
-  auto* words = static_cast<typename R::Word*>(out);
-  for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(widen(from[i]));
+  Word* words = static_cast<Word*>(out);
+  if (operand != out) {
+    for (int64_t i = 0; i < count; ++i) words[i] = R::narrow(widen(from[i]));
+    return;
+  }
+  // In place, few elements change, if any.
+  constexpr int64_t kSome = 64;
+  for (int64_t first = 0; first < count; first += kSome) {
+    const int64_t some = count - first < kSome ? count - first : kSome;
+    Word rounded[kSome], changes = 0;
+    for (int64_t i = 0; i < some; ++i) {
+      rounded[i] = R::narrow(widen(from[first + i]));
+      changes |= static_cast<Word>(rounded[i] ^ words[first + i]);
+    }
+    if (changes != 0) std::memcpy(words + first, rounded, static_cast<size_t>(some) * sizeof(Word));
+  }
 }
 
 // near + rest, rounded to odd. A sum that is not finite is `near`: TwoSum makes NaN of an infinity.
@@ -211,7 +372,9 @@ bool decide_sums(const Table& table, int64_t count, void* out, uint8_t* in_doubt
   auto* words = static_cast<typename R::Word*>(out);
   int any = 0;
   for (int64_t i = 0; i < count; ++i) {
-    bool is_sure = is_decided<R>(odd_sum(table, i), table.error[i], &words[i]);
+    typename R::Word word;
+    bool is_sure = is_decided<R>(odd_sum(table, i), table.error[i], &word);
+    words[i] = is_sure ? word : words[i];
     in_doubt[i] = !is_sure;
     any |= !is_sure;
   }

@@ -90,9 +90,25 @@ void each_piece(const Windows& windows, Block block, int64_t first, int64_t last
   }
 }
 
+// Adds up the lanes of each sum, which then has one place. Returns whether a sum may have lost bits.
+bool add_lanes(const Table& table, int64_t size) {
+  bool lost = false;
+  for (int64_t i = 0; i < size; ++i) {
+    double near = 0, rest = 0;
+    for (int64_t at = i * kScatterLanes; at < (i + 1) * kScatterLanes; ++at) {
+      const double error = two_sum(&near, table.near[at]);
+      lost |= two_sum(&rest, error) != 0;
+      lost |= two_sum(&rest, table.rest[at]) != 0;
+    }
+    table.near[i] = near;
+    table.rest[i] = rest;
+  }
+  return lost;
+}
+
 }  // namespace
 
-double add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
+bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
                  Workspace* workspace) {
   const Table table = workspace->table(with_error);
   const ScatterKernels& kernels = scatter_kernels();
@@ -104,50 +120,41 @@ double add_block(const Scatter& scatter, Block block, int64_t first, int64_t las
   } else {
     load(scatter, block.low, block.size(), table);
   }
-  double lost = 0;
+  bool lost = false;
   each_piece(scatter.windows, block, first, last, workspace->list.get(), [&](WindowList& list) {
     scatter.windows.each_run(block.low, block.high, [&](int64_t to, int64_t from) {
       const Runs runs = scatter.runs(list, to - block.low, from, block.size());
       if (in_chunks) load_chunks(scatter, block, runs, with_error, workspace);
-      lost = std::max(lost, add(scatter.updates, runs, table));
+      lost |= add(scatter.updates, runs, table);
     });
   });
   return lost;
 }
 
-double add_all(const Scatter& scatter, int64_t first, int64_t last, int64_t copies,
-               Workspace* workspace) {
+bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes,
+             Workspace* workspace) {
   const Table table = workspace->table(false);
-  const size_t bytes = static_cast<size_t>(copies * scatter.size) * sizeof(double);
-  std::memset(table.near, 0, bytes);
-  std::memset(table.rest, 0, bytes);
+  const int64_t size = scatter.size * (has_lanes ? kScatterLanes : 1);
+  std::memset(table.near, 0, static_cast<size_t>(size) * sizeof(double));
+  std::memset(table.rest, 0, static_cast<size_t>(size) * sizeof(double));
   const AddRuns add = scatter_kernels().add[scatter.from];
-  double lost = 0;
+  bool lost = false;
   const Block all = {0, scatter.size};
   each_piece(scatter.windows, all, first, last, workspace->list.get(), [&](WindowList& list) {
-    // All windows that are listed are within the operand.
-    for (int64_t i = 0; copies > 1 && i < list.count; ++i)
-      list.target[i] += i % copies * scatter.size;
     scatter.windows.each_run(0, scatter.size, [&](int64_t to, int64_t from) {
-      const Runs runs = scatter.runs(list, to, from, copies * scatter.size);
-      lost = std::max(lost, add(scatter.updates, runs, table));
+      lost |= add(scatter.updates, scatter.runs(list, to, from, size, has_lanes), table);
     });
   });
-  for (int64_t copy = 1; copy < copies; ++copy) {
-    const Table other = workspace->table(false, copy * scatter.size);
-    lost = std::max(lost, add_table(other, scatter.size, table));
-  }
+  if (has_lanes) lost |= add_lanes(table, scatter.size);
   return lost;
 }
 
-double add_table(const Table& from, int64_t size, const Table& to) {
-  double lost = 0;
+bool add_table(const Table& from, int64_t size, const Table& to) {
+  bool lost = false;
   for (int64_t i = 0; i < size; ++i) {
     const double error = two_sum(&to.near[i], from.near[i]);
-    const double first = __builtin_fabs(two_sum(&to.rest[i], error));
-    const double second = __builtin_fabs(two_sum(&to.rest[i], from.rest[i]));
-    lost = first > lost ? first : lost;
-    lost = second > lost ? second : lost;
+    lost |= two_sum(&to.rest[i], error) != 0;
+    lost |= two_sum(&to.rest[i], from.rest[i]) != 0;
   }
   return lost;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "numbers.h"
@@ -23,10 +24,10 @@ struct Scatter {
   int64_t size;     // The number of destinations.
   bool subtract;
 
-  Runs runs(const WindowList& list, int64_t to_block, int64_t from_start,
-            int64_t block_size) const {
-    return {list.target, list.source,   list.count, to_block, from_start, windows.run(),
-            block_size,  subtract};
+  Runs runs(const WindowList& list, int64_t to_block, int64_t from_start, int64_t block_size,
+            bool has_lanes = false) const {
+    return {list.target,   list.source, list.count, to_block, from_start,
+            windows.run(), block_size,  subtract,   has_lanes};
   }
 };
 
@@ -36,6 +37,24 @@ struct Block {
   int64_t size() const { return high - low; }
 };
 
+// Memory without values, from the start of a line of the cache on.
+template <typename T>
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(int64_t count)
+      : begin_(static_cast<T*>(
+            ::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{kLine}))) {}
+  T* begin() const { return begin_.get(); }
+
+ private:
+  static constexpr size_t kLine = 64;
+  struct Delete {
+    void operator()(T* begin) const { ::operator delete(begin, std::align_val_t{kLine}); }
+  };
+  std::unique_ptr<T, Delete> begin_;
+};
+
 // The memory of a thread: sums of up to `capacity` destinations.
 class Workspace {
  public:
@@ -43,27 +62,27 @@ class Workspace {
   static constexpr int64_t kChunk = 64;
 
   explicit Workspace(int64_t capacity)
-      : list(new WindowList),
-        capacity_(capacity),
-        sums_(new double[static_cast<size_t>(2 * capacity)]),
-        marks_(new uint8_t[static_cast<size_t>(capacity)]) {}
+      : list(new WindowList), stride_(strided(capacity)), sums_(2 * stride_), marks_(capacity) {}
 
   // With the sums of blocks from their element `first` on.
   Table table(bool with_error, int64_t first = 0) {
-    if (with_error && errors_ == nullptr)
-      errors_.reset(new double[static_cast<size_t>(capacity_)]);
-    double* error = with_error ? errors_.get() + first : nullptr;
-    return {sums_.get() + first, sums_.get() + capacity_ + first, error};
+    if (with_error && errors_.begin() == nullptr) errors_ = Memory<double>(stride_);
+    double* error = with_error ? errors_.begin() + first : nullptr;
+    return {sums_.begin() + first, sums_.begin() + stride_ + first, error};
   }
   // For each chunk whether it is loaded, or for each destination whether it is in doubt.
-  uint8_t* marks() { return marks_.get(); }
+  uint8_t* marks() { return marks_.begin(); }
 
   std::unique_ptr<WindowList> list;
 
  private:
-  int64_t capacity_;
-  std::unique_ptr<double[]> sums_, errors_;
-  std::unique_ptr<uint8_t[]> marks_;
+  // The processor takes a load for one of a store that is not done yet if the last 12 bits of
+  // their addresses are equal, so the arrays of a table are not a multiple of 4096 bytes apart.
+  static int64_t strided(int64_t capacity) { return (capacity + 511) / 512 * 512 + 256; }
+
+  int64_t stride_;
+  Memory<double> sums_, errors_;
+  Memory<uint8_t> marks_;
 };
 
 // As many workspaces as threads compute blocks at once.
@@ -93,9 +112,9 @@ class Workspaces {
   std::vector<std::unique_ptr<Workspace>> free_;
 };
 
-// Adds windows [first, last) to the sums of a block, which start with the operand. Returns the most
-// that a sum lost at once, 0 as a rule: then near + rest of the table are the exact sums.
-double add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
+// Adds windows [first, last) to the sums of a block, which start with the operand. Returns whether
+// a sum may have lost bits; if not, near + rest of the table are the exact sums.
+bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
                  Workspace* workspace);
 
 // Whether few destinations have updates. `add_block` then marks the chunks that it loaded.
@@ -103,14 +122,13 @@ inline bool is_sparse(const Scatter& scatter) {
   return scatter.windows.terms() < scatter.size / 4;
 }
 
-// Adds windows [first, last) to the sums of all destinations, which start with zeros. It has
-// `copies` of each sum, of which each window takes one, since a processor waits for a sum before
-// it adds to it again; then it adds up the copies. Returns what `add_block` does.
-double add_all(const Scatter& scatter, int64_t first, int64_t last, int64_t copies,
-               Workspace* workspace);
+// Adds windows [first, last) to the sums of all destinations, which start with zeros. If sums have
+// lanes, it adds up these. Returns what `add_block` does.
+bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes,
+             Workspace* workspace);
 
-// Adds the sums of one table to those of another. Returns the most that a sum lost.
-double add_table(const Table& from, int64_t size, const Table& to);
+// Adds the sums of one table to those of another. Returns whether a sum may have lost bits.
+bool add_table(const Table& from, int64_t size, const Table& to);
 
 // Sets the digits of accumulators (numbers.h) to the sums of the destinations at `positions`, which
 // are within the block and in order.

@@ -13,8 +13,9 @@ namespace samebits {
 constexpr int64_t kPiece = 2048;
 
 // Windows that touch a block: the first destination of each, and its first element of the updates.
+// Kernels read, but do not use, a few places behind the last one.
 struct WindowList {
-  int64_t target[kPiece], source[kPiece];
+  int64_t target[kPiece + 32] = {}, source[kPiece + 32] = {};
   int64_t count;
   int32_t chosen[kPiece + 16];
 };
@@ -155,10 +156,15 @@ class Windows {
     list->count = begin >= end ? 0
                                : kernels.select[integer_](indices, last - first, clip_, greatest,
                                                           begin, end, list->chosen);
-    kernels.widen[integer_](indices, list->chosen, list->count, 1, clip_, greatest, list->target);
-    for (int64_t i = 0; i < list->count; ++i) {
-      list->target[i] *= stride;
-      list->source[i] = (first + list->chosen[i]) * apart;
+    const bool has_all = list->count == last - first;
+    kernels.widen[integer_](indices, has_all ? nullptr : list->chosen, list->count, 1, clip_,
+                            greatest, list->target);
+    if (stride != 1)
+      for (int64_t i = 0; i < list->count; ++i) list->target[i] *= stride;
+    if (has_all) {
+      for (int64_t i = 0; i < list->count; ++i) list->source[i] = (first + i) * apart;
+    } else {
+      for (int64_t i = 0; i < list->count; ++i) list->source[i] = (first + list->chosen[i]) * apart;
     }
   }
 
@@ -168,10 +174,9 @@ class Windows {
     constexpr int64_t kDropped = INT64_MIN / 2;
     place_batches(first, last, list);
     int64_t wide[kPiece];
-    for (int64_t i = 0; i < last - first; ++i) list->chosen[i] = static_cast<int32_t>(i);
     for (int64_t k = 0; k < number; ++k) {
       const auto [stride, greatest] = coordinates_[static_cast<size_t>(k)];
-      kernels.widen[integer_](indices_ + (first * number + k) * bytes_, list->chosen, last - first,
+      kernels.widen[integer_](indices_ + (first * number + k) * bytes_, nullptr, last - first,
                               number, clip_, greatest, wide);
       for (int64_t i = 0; i < last - first; ++i) {
         const bool is_in = wide[i] >= 0 && wide[i] <= greatest && list->target[i] != kDropped;

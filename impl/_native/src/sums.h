@@ -57,9 +57,10 @@ class Flushing {
 constexpr int64_t kTile = 512;
 
 struct Tile {
-  alignas(64) double near[kTile];
-  alignas(64) double rest[kTile];
-  alignas(64) double error[kTile];
+  // A vector at the end may have lanes that are no sums.
+  alignas(64) double near[kTile + 8];
+  alignas(64) double rest[kTile + 8];
+  alignas(64) double error[kTile + 8];
 
   void clear(int64_t sums) {
     std::memset(near, 0, sizeof(double) * sums);
@@ -73,8 +74,8 @@ struct Tile {
 using AddTerms = void (*)(const void* x, int64_t sums, int64_t terms, int64_t stride, Tile* tile);
 
 // Rounds the sums of a tile from `first` to `last`; `error` times `factor` bounds their errors.
-// Writes the results to `out`, whose element 0 is that of sum 0, and whether each is in doubt.
-// Returns whether any is.
+// Writes the results to `out`, whose element 0 is that of sum 0. Returns whether any is in doubt,
+// and then writes whether each is.
 using Decide = bool (*)(const Tile& tile, int64_t first, int64_t last, double factor, void* out,
                         uint8_t* in_doubt);
 

@@ -13,11 +13,12 @@ struct Plain {
 };
 
 SAMEBITS_INLINE double lane_sum(Doubles value) {
-  double sums[kLanes];
-  store_as(value, sums);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
-  return sums[0];
+  using Half = double __attribute__((vector_size(32)));
+  Half sum = load_as<Half>(&value);
+#if defined(__AVX512F__)
+  sum += load_as<Half>(reinterpret_cast<const char*>(&value) + sizeof(Half));
+#endif
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 // Adds n terms, n <= kBlock, in four vectors of sums and four of magnitudes.
@@ -32,11 +33,12 @@ SAMEBITS_INLINE void add_block(const T* x, int64_t n, Doubles* total, Doubles* m
       size[k] += magnitude(term);
     }
   }
-  for (; i < n; i += kLanes) {
-    Doubles term = i + kLanes <= n ? load(x + i) : load_some(x + i, n - i);
+  auto add = [&](Doubles term) {
     sum[0] += term;
     size[0] += magnitude(term);
-  }
+  };
+  for (; i + kLanes <= n; i += kLanes) add(load(x + i));
+  if (i < n) add(n > kLanes ? load_last(x + n, n - i) : load_some(x + i, n - i));
   *total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   *magnitudes += (size[0] + size[1]) + (size[2] + size[3]);
 }
@@ -71,7 +73,8 @@ void plain_rows(const void* terms, int64_t sums, int64_t n, int64_t stride, Tile
   }
 }
 
-// Adds a few rows to sums of columns, vector by vector. `some` is the width of the last vector.
+// Adds a few rows to sums of columns, vector by vector, and their magnitudes if `magnitudes` is
+// not null.
 template <int kRows, typename T>
 SAMEBITS_INLINE void add_rows(const T* x, int64_t sums, int64_t stride, double* total,
                               double* magnitudes) {
@@ -88,11 +91,15 @@ SAMEBITS_INLINE void add_rows(const T* x, int64_t sums, int64_t stride, double* 
       }
     }
     store_as(load_as<Doubles>(total + i) + sum[0], total + i);
-    store_as(load_as<Doubles>(magnitudes + i) + size[0], magnitudes + i);
+    if (magnitudes != nullptr)
+      store_as(load_as<Doubles>(magnitudes + i) + size[0], magnitudes + i);
   };
   int64_t i = 0;
   for (; i + kLanes <= sums; i += kLanes) add(i, [](const T* at) { return load(at); });
-  if (i < sums) add(i, [&](const T* at) { return load_some(at, sums - i); });
+  if (i == sums) return;
+  if (sums < kLanes) return add(i, [&](const T* at) { return load_some(at, sums); });
+  // The last vector ends with the row, and adds zeros to the sums that have this row already.
+  add(sums - kLanes, [&](const T* at) { return load_last(at + kLanes, sums - i); });
 }
 
 // Adds rows to the sums of columns. Arrays of the tile are longer than `sums` by a vector at most,
@@ -122,29 +129,6 @@ SAMEBITS_INLINE void add_columns(const T* x, int64_t sums, int64_t rows, int64_t
   }
 }
 
-template <typename T>
-void plain_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride, Tile* tile) {
-  const T* x = static_cast<const T*>(terms);
-  const int64_t together = sums < 1 ? 1 : kTile / sums;
-  if (sums != stride || sums >= 128 || rows < 8 * together) {
-    add_columns(x, sums, rows, stride, tile);
-    return;
-  }
-  // Short rows that are neighbours: several are one row of a wider tile, which is folded then.
-  Tile wide;
-  wide.clear(kTile);
-  const int64_t groups = rows / together;
-  add_columns(x, together * sums, groups, together * sums, &wide);
-  for (int64_t row = 0; row < together; ++row) {
-    for (int64_t i = 0; i < sums; ++i) {
-      const int64_t at = row * sums + i;
-      tile->rest[i] += two_sum(&tile->near[i], wide.near[at]) + wide.rest[at];
-      tile->error[i] += wide.error[at];
-    }
-  }
-  add_columns(x + groups * together * sums, sums, rows - groups * together, stride, tile);
-}
-
 SAMEBITS_INLINE void add_exact(const Exact<double>& sum, int64_t at, Tile* tile) {
   Exact<double> all{tile->near[at], tile->rest[at], tile->error[at]};
   all.add(sum.near);
@@ -160,7 +144,19 @@ SAMEBITS_INLINE void store_exact(const Exact<Doubles>& sum, int64_t at, Tile* ti
   store_as(sum.error, tile->error + at);
 }
 
-// The sum of a long row: two vectors of sums, then their lanes.
+// The sum of a row that float64 adds without an error.
+template <typename T>
+SAMEBITS_INLINE double sure_row(const T* x, int64_t n) {
+  Doubles sum[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
+    for (int k = 0; k < 4; ++k) sum[k] += load(x + i + k * kLanes);
+  for (; i + kLanes <= n; i += kLanes) sum[0] += load(x + i);
+  if (i < n) sum[1] += n > kLanes ? load_last(x + n, n - i) : load_some(x + i, n - i);
+  return lane_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+// The sum of a row of any terms: two vectors of sums, then their lanes.
 template <typename T>
 SAMEBITS_INLINE Exact<double> exact_row(const T* x, int64_t n) {
   Exact<Doubles> sum, other;
@@ -176,31 +172,72 @@ SAMEBITS_INLINE Exact<double> exact_row(const T* x, int64_t n) {
   return folded(sum);
 }
 
-template <typename T>
-void exact_rows(const void* terms, int64_t sums, int64_t n, int64_t stride, Tile* tile) {
-  const T* x = static_cast<const T*>(terms);
+// Adds short rows, a row in each lane.
+template <bool kSure, typename T>
+void add_short_rows(const T* x, int64_t sums, int64_t n, int64_t stride, Tile* tile,
+                    int64_t first) {
   int64_t row = 0;
-  if (n <= kShort) {  // A lane has a row.
-    for (; row + kLanes <= sums; row += kLanes) {
-      Exact<Doubles> sum = load_exact(tile->near + row, tile->rest + row, tile->error + row);
-      for (int64_t i = 0; i < n; ++i) sum.add(load_apart(x + row * stride + i, stride));
-      store_exact(sum, row, tile);
+  for (; row + kLanes <= sums; row += kLanes) {
+    const int64_t to = first + row;
+    Exact<Doubles> sum = load_exact(tile->near + to, tile->rest + to, tile->error + to);
+    Doubles sure{};
+    for (int64_t i = 0; i < n; ++i) {
+      Doubles term = load_apart(x + row * stride + i, stride);
+      if (kSure) {
+        sure += term;
+      } else {
+        sum.add(term);
+      }
     }
+    if (kSure) sum.add(sure);
+    store_exact(sum, to, tile);
   }
   for (; row < sums; ++row) {
     Exact<double> sum;
-    if (n > kShort) {
-      sum = exact_row(x + row * stride, n);
-    } else {
-      for (int64_t i = 0; i < n; ++i) sum.add(widen(x[row * stride + i]));
-    }
-    add_exact(sum, row, tile);
+    for (int64_t i = 0; i < n; ++i) sum.add(widen(x[row * stride + i]));
+    add_exact(sum, first + row, tile);
   }
 }
 
 template <typename T>
-void exact_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride, Tile* tile) {
+void exact_rows(const void* terms, int64_t sums, int64_t n, int64_t stride, Tile* tile) {
+  // Rows together have about two blocks of terms, and a long row has several parts.
+  const int64_t together = n >= kBlock ? 1 : 2 * kBlock / (n > 0 ? n : 1);
   const T* x = static_cast<const T*>(terms);
+  for (int64_t row = 0; row < sums; row += together) {
+    const int64_t rows = sums - row < together ? sums - row : together;
+    for (int64_t first = 0; first < n; first += kBlock) {
+      const int64_t count = n - first < kBlock ? n - first : kBlock;
+      const T* at = x + row * stride + first;
+      Range<T> range;
+      if (stride == count) {
+        range.add(at, rows * count);
+      } else {
+        for (int64_t i = 0; i < rows; ++i) range.add(at + i * stride, count);
+      }
+      const bool is_sure = range.is_exact(log2_above(count));
+      if (n <= kShort) {
+        const auto add = is_sure ? add_short_rows<true, T> : add_short_rows<false, T>;
+        add(at, rows, n, stride, tile, row);
+        continue;
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        Exact<double> sum;
+        if (is_sure) {
+          sum.near = sure_row(at + i * stride, count);
+        } else {
+          sum = exact_row(at + i * stride, count);
+        }
+        add_exact(sum, row + i, tile);
+      }
+    }
+  }
+}
+
+// Adds rows to sums of columns by pairs of float64.
+template <typename T>
+SAMEBITS_INLINE void add_pairs(const T* x, int64_t sums, int64_t rows, int64_t stride,
+                               Tile* tile) {
   for (int64_t i = 0; i < sums; i += kLanes) {
     Exact<Doubles> sum = load_exact(tile->near + i, tile->rest + i, tile->error + i);
     if (i + kLanes <= sums) {
@@ -213,21 +250,107 @@ void exact_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride
   }
 }
 
+// The same as `add_columns`, exactly: a block of rows is added plainly where that is exact.
+template <typename T>
+SAMEBITS_INLINE void add_columns_exactly(const T* x, int64_t sums, int64_t rows, int64_t stride,
+                                         Tile* tile) {
+  constexpr int64_t kRows = 128;
+  alignas(64) double total[kTile + kLanes];
+  const int64_t padded = (sums + kLanes - 1) / kLanes * kLanes;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t last = rows - first < kRows ? rows : first + kRows;
+    Range<T> range;
+    for (int64_t row = first; row < last; ++row) range.add(x + row * stride, sums);
+    if (!range.is_exact(log2_above(last - first))) {
+      add_pairs(x + first * stride, sums, last - first, stride, tile);
+      continue;
+    }
+    for (int64_t i = 0; i < padded; ++i) total[i] = 0;
+    int64_t row = first;
+    for (; row + 8 <= last; row += 8)
+      add_rows<8>(x + row * stride, sums, stride, total, nullptr);
+    for (; row < last; ++row) add_rows<1>(x + row * stride, sums, stride, total, nullptr);
+    for (int64_t i = 0; i < padded; i += kLanes) {
+      Exact<Doubles> sum = load_exact(tile->near + i, tile->rest + i, tile->error + i);
+      sum.add(load_as<Doubles>(total + i));
+      store_exact(sum, i, tile);
+    }
+  }
+}
+
+// Adds columns by `add`. Short rows that are neighbours become rows of a wider tile first, which is
+// folded then.
+template <bool kExactly, typename T, typename Add>
+SAMEBITS_INLINE void add_wide_columns(const T* x, int64_t sums, int64_t rows, int64_t stride,
+                                      Tile* tile, const Add& add) {
+  const int64_t together = sums < 1 ? 1 : kTile / sums;
+  if (sums != stride || sums >= 128 || rows < 8 * together)
+    return add(x, sums, rows, stride, tile);
+  Tile wide;
+  wide.clear(kTile);
+  const int64_t groups = rows / together;
+  add(x, together * sums, groups, together * sums, &wide);
+  for (int64_t row = 0; row < together; ++row) {
+    for (int64_t i = 0; i < sums; ++i) {
+      const int64_t at = row * sums + i;
+      if (kExactly) {
+        add_exact({wide.near[at], wide.rest[at], wide.error[at]}, i, tile);
+      } else {
+        tile->rest[i] += two_sum(&tile->near[i], wide.near[at]) + wide.rest[at];
+        tile->error[i] += wide.error[at];
+      }
+    }
+  }
+  add(x + groups * together * sums, sums, rows - groups * together, stride, tile);
+}
+
+template <typename T>
+void plain_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride, Tile* tile) {
+  const T* x = static_cast<const T*>(terms);
+  add_wide_columns<false>(x, sums, rows, stride, tile, [](auto... of) { add_columns<T>(of...); });
+}
+
+template <typename T>
+void exact_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride, Tile* tile) {
+  const T* x = static_cast<const T*>(terms);
+  add_wide_columns<true>(x, sums, rows, stride, tile,
+                         [](auto... of) { add_columns_exactly<T>(of...); });
+}
+
+// `is_decided` of numbers.h, in two steps: the ends of the intervals, and their rounding.
 template <typename R>
 bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* out,
             uint8_t* in_doubt) {
-  auto* words = static_cast<typename R::Word*>(out);
-  int any = 0;
-  for (int64_t i = first; i < last; ++i) {
-    double near = tile.near[i];
-    double rest = two_sum(&near, tile.rest[i]);
+  using Word = typename R::Word;
+  alignas(64) double low[kTile + kLanes], high[kTile + kLanes];
+  Word* words = static_cast<Word*>(out) + first;
+  const int64_t count = last - first;
+  const double wide = factor * (1 + 0x1p-10);
+  Longs any{};
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const Exact<Doubles> sum = load_exact(&tile.near[first + i], &tile.rest[first + i],
+                                          &tile.error[first + i]);
     // A sum that is not finite is `near` of the tile: TwoSum makes NaN of an infinity.
-    double value = is_finite(tile.near[i]) ? to_odd(near, rest) : tile.near[i];
-    bool is_sure = is_decided<R>(value, tile.error[i] * factor, &words[i]);
-    in_doubt[i] = !is_sure;
-    any |= !is_sure;
+    Longs is_number = magnitude(sum.near) <= kGreatest;
+    Doubles value = chosen(is_number, to_odd(sum), sum.near);
+    Longs is_inexact = (sum.error != 0) & is_number;
+    Doubles wider = sum.error * wide + magnitude(value) * 0x1p-52;
+    wider = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(wider) & is_inexact);
+    store_as(value - wider, low + i);
+    store_as(value + wider, high + i);
+    any |= is_inexact;
   }
-  return any != 0;
+  narrow_all<R>(low, count, words);
+  int64_t is_any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) is_any |= any[lane];
+  if (is_any == 0) return false;
+  alignas(64) Word others[kTile];
+  narrow_all<R>(high, count, others);
+  Word differ = 0;
+  for (int64_t i = 0; i < count; ++i) differ |= words[i] ^ others[i];
+  if (differ == 0) return false;
+  for (int64_t i = 0; i < count; ++i) in_doubt[first + i] = words[i] != others[i];
+  return true;
 }
 
 }  // namespace

@@ -1,0 +1,420 @@
+"""Scatters of the engine ``native``, against the oracle and the engine of XLA.
+
+Tests: impl._native.scatters.
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from impl._exact.sums import scatter
+from impl._native import library, scatters, scope
+from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix, serial_terms
+from impl.tests.run_to_run.drawn_scatters import draw
+from spec import oracles
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
+
+NARROW = [name for name in DTYPES if name != "float64"]
+ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
+MODES = ("drop", "clip", "promise_in_bounds")
+
+
+def native(operand, indices, updates, **options):
+    """Returns the result of the engine."""
+
+    def program(*arrays):
+        result = scatters.scatter_add(*arrays, **options)
+        assert result is not None
+        return result
+
+    return run(scope.with_calls(program), operand, indices, updates)
+
+
+def other(operand, indices, updates, **options):
+    """Returns the result of the engine of XLA."""
+    return run(lambda *arrays: scatter.scatter_add(*arrays, **options), operand, indices, updates)
+
+
+def destinations(numbers, mode, shape, indices, updates):
+    """Returns the position in the operand of each update, -1 for none; the arrays are flat."""
+    hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    windowed = [axis for axis in range(len(shape)) if axis not in hidden]
+    window = dict(zip(windowed, numbers.update_window_dims, strict=True))
+    scattered = [axis for axis in range(len(updates)) if axis not in numbers.update_window_dims]
+    places = np.full(updates, -1)
+    for at in itertools.product(*map(range, updates)):
+        index = tuple(at[axis] for axis in scattered)
+        start = np.zeros(len(shape), object)
+        is_inside = True
+        for k, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+            last = shape[axis] - (updates[window[axis]] if axis in window else 1)
+            start[axis] = int(indices[(*index, k)])
+            if mode == "clip":
+                start[axis] = min(max(start[axis], 0), last)
+            is_inside &= 0 <= start[axis] <= last
+        for axis, of_index in zip(
+            numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True
+        ):
+            start[axis] = index[of_index]
+        for axis in windowed:
+            start[axis] += at[window[axis]]
+        if is_inside:
+            places[at] = np.ravel_multi_index(tuple(map(int, start)), shape)
+    return places.reshape(-1)
+
+
+def of_oracle(numbers, mode, operand, indices, updates):
+    """Returns the exact sums, rounded once."""
+    places = destinations(numbers, mode, operand.shape, indices, updates.shape)
+    rows = oracles.nearest_scatter(operand.reshape(-1, 1), places, updates.reshape(-1, 1))
+    return rows.reshape(operand.shape)
+
+
+def with_specials(rng, x):
+    """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
+    x = x.copy()
+    tiny = 2.0**-130 if x.dtype != np.float16 else 2.0**-20
+    for value, share in [(np.inf, 4), (-np.inf, 4), (np.nan, 3), (-0.0, 30), (tiny, 30)]:
+        x.reshape(-1)[rng.integers(0, x.size, share)] = value
+    return x
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
+    values = hard_matrix(rng, 51, dtype)
+    # Row 0 has an initial value that is one of the terms; row 1 has fewer terms; row 2 has none.
+    operand = np.zeros((3, values.shape[1]), values.dtype)
+    operand[0], operand[1:], values = values[50], -0.0, values[:50]
+    index = np.zeros((50, 1), np.int32)
+    index[42:] = 1
+    want = oracles.nearest_scatter(operand, index[:, 0], values)
+    options = {"dimension_numbers": ROWS, "mode": "drop"}
+    assert_same(native(operand, index, values, **options), want)
+    assert_same(native(operand, index, -values, subtract=True, **options), want)
+    order = rng.permutation(50)
+    assert_same(native(operand, index[order], values[order], **options), want)
+    # Each column alone, as scalars.
+    for column in range(0, values.shape[1], 3):
+        one = native(
+            operand[:, column], index, values[:, column], dimension_numbers=SCALARS, mode="drop"
+        )
+        assert_same(one, want[:, column])
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_an_operand_without_updates_is_a_sum_of_one_term_by_the_oracle(rng, dtype):
+    operand = with_specials(rng, rough(rng, (300, 1), dtype, 5))
+    index, values = np.array([[7], [-1]], np.int32), np.ones((2, 1), operand.dtype)
+    want = oracles.nearest_scatter(operand, index[:, 0], values)
+    for updates in (values, np.repeat(values, 60, 0)):
+        places = np.resize(index, (len(updates), 1))
+        want = oracles.nearest_scatter(operand, places[:, 0], updates)
+        assert_same(native(operand, places, updates, dimension_numbers=ROWS), want)
+        assert_same(other(operand, places, updates, dimension_numbers=ROWS), want)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("mode", MODES)
+def test_drawn_scatters_have_the_bits_of_the_oracle(rng, dtype, mode):
+    for _ in range(12):
+        drawn = draw(rng)
+        operand = rough(rng, drawn.operand.shape, dtype, 7)
+        updates = rough(rng, drawn.updates.shape, dtype, 7)
+        if 0 in updates.shape or updates.size > 400:
+            continue
+        options = {"dimension_numbers": drawn.numbers, "mode": mode}
+        got = native(operand, drawn.indices, updates, **options)
+        want = of_oracle(drawn.numbers, mode, operand, drawn.indices, updates)
+        assert_same(got, want, f"{drawn.numbers} {operand.shape} {updates.shape}")
+
+
+#: Forms with each kind of loop: an operand, an array of indices, updates and dimension numbers.
+FORMS = {
+    "slices of rows": (
+        (30, 7),
+        (50, 1),
+        (50, 3, 7),
+        lax.ScatterDimensionNumbers((1, 2), (), (0,)),
+    ),
+    "slices of both axes": (
+        (30, 40),
+        (60, 2),
+        (60, 5, 9),
+        lax.ScatterDimensionNumbers((1, 2), (), (0, 1)),
+    ),
+    "elements by two indices": (
+        (30, 40),
+        (600, 2),
+        (600,),
+        lax.ScatterDimensionNumbers((), (0, 1), (0, 1)),
+    ),
+    "columns": ((12, 90), (70, 1), (12, 70), lax.ScatterDimensionNumbers((0,), (1,), (1,))),
+    "windows before indices": (
+        (20, 30),
+        (80, 1),
+        (30, 80),
+        lax.ScatterDimensionNumbers((0,), (0,), (0,)),
+    ),
+    "the middle axis": (
+        (6, 20, 11),
+        (5, 40, 1),
+        (5, 6, 40, 11),
+        lax.ScatterDimensionNumbers((1, 3), (1,), (1,)),
+    ),
+    "a batch of scatters": (
+        (8, 30),
+        (8, 90, 1),
+        (8, 90),
+        lax.ScatterDimensionNumbers((), (1,), (1,), (0,), (0,)),
+    ),
+    "a batch along the last axis": (
+        (30, 8),
+        (90, 8, 1),
+        (90, 8),
+        lax.ScatterDimensionNumbers((), (0,), (0,), (1,), (1,)),
+    ),
+    "a batch of rows": (
+        (4, 30, 9),
+        (70, 4, 1),
+        (70, 4, 9),
+        lax.ScatterDimensionNumbers((2,), (1,), (1,), (0,), (1,)),
+    ),
+    "one window": ((30, 40), (2,), (20, 30), lax.ScatterDimensionNumbers((0, 1), (), (0, 1))),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_have_the_bits_of_the_other_engine_and_the_oracle(rng, form, mode):
+    shape, of_indices, of_updates, numbers = FORMS[form]
+    indices = rng.integers(-3, max(shape) + 2, of_indices).astype(np.int32)
+    operand = with_specials(rng, rough(rng, shape, spread=4))
+    updates = with_specials(rng, rough(rng, of_updates, spread=40))
+    options = {"dimension_numbers": numbers, "mode": mode}
+    got = native(operand, indices, updates, **options)
+    assert_same(got, other(operand, indices, updates, **options))
+    assert_same(got, of_oracle(numbers, mode, operand, indices, updates))
+
+
+@pytest.mark.parametrize("integer", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_indices_of_each_dtype_by_the_oracle(rng, integer):
+    info = np.iinfo(integer)
+    index = rng.integers(0, 100, (500, 1)).astype(integer)
+    index[::7], index[1::7] = info.max, info.min
+    operand, updates = np.zeros((90, 1), np.float32), rough(rng, (500, 1))
+    for mode in MODES:
+        options = {"dimension_numbers": ROWS, "mode": mode}
+        want = of_oracle(ROWS, mode, operand, index, updates)
+        assert_same(native(operand, index, updates, **options), want, mode)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(
+    ("count", "size", "width"),
+    [
+        (200_000, 7, 1),
+        (120_000, 1, 1),
+        (60_000, 3000, 1),
+        (60_000, 70_000, 1),
+        (500, 300_000, 1),
+        (40_000, 90, 3),
+        (3000, 50, 40),
+        (3000, 7000, 64),
+        (100, 9000, 70),
+    ],
+)
+def test_rows_by_threads_have_the_bits_of_the_other_engine(rng, dtype, count, size, width):
+    index = rng.integers(-1, size + 1, (count, 1)).astype(np.int32)
+    operand = rough(rng, (size, width), dtype, 4)
+    updates = rough(rng, (count, width), dtype, 4)
+    if dtype == "float32":
+        # Some destinations have terms that no pair of float64 holds, and some sums are ties.
+        updates *= np.float32(2.0) ** rng.integers(-60, 60, (count, 1)).astype(np.float32)
+        updates[count // 2 : count // 2 * 2] = -updates[: count // 2]
+        index[count // 2 : count // 2 * 2 - 20] = index[: count // 2 - 20]
+    options = {"dimension_numbers": ROWS, "mode": "drop"}
+    got = native(operand, index, updates, **options)
+    assert_same(got, other(operand, index, updates, target="cpu", **options))
+    special = with_specials(rng, updates)
+    got = native(operand, index, special, **options)
+    assert_same(got, other(operand, index, special, target="cpu", **options))
+
+
+@pytest.mark.parametrize("name", serial_terms())
+def test_sums_that_float64_gets_wrong_by_the_oracle(name):
+    terms = serial_terms()[name]
+    for width, times in ((1, 1), (9, 1), (1, 3000)):
+        values = np.repeat(np.repeat(terms[:, None], width, 1), times, 0)
+        index = np.zeros((len(values), 1), np.int32)
+        operand = np.zeros((1, width), np.float32)
+        want = oracles.nearest_scatter(operand, index[:, 0], values)
+        assert_same(native(operand, index, values, dimension_numbers=ROWS), want)
+
+
+@pytest.mark.parametrize("width", [1, 9])
+def test_terms_of_all_exponents_by_the_oracle(rng, width):
+    exponents = rng.integers(-126, 127, (600, width))
+    x = (rough(rng, (600, width), spread=0) * np.float32(2.0) ** exponents).astype(np.float32)
+    x[300:] = -x[:300]
+    index = np.resize(rng.integers(0, 5, 300), (600, 1)).astype(np.int32)
+    # All but the least terms cancel, and a tie between them needs the last one.
+    x[:6, 0] = 1, 2.0**-24, 2.0**-126, 2.0**127, -(2.0**127), 1
+    index[:6] = 0
+    operand = np.zeros((5, width), np.float32)
+    want = oracles.nearest_scatter(operand, index[:, 0], x)
+    assert_same(native(operand, index, x, dimension_numbers=ROWS), want)
+
+
+def test_every_sum_is_in_doubt_by_the_oracle(rng):
+    # More sums than accumulators are used at once, each with terms that no pair holds.
+    size = 5000
+    tie = np.array([1, 2.0**-24, 2.0**-126, 2.0**100, -(2.0**100)], np.float32)
+    values = np.repeat(tie, size)
+    values[2 * size : 3 * size] *= rng.choice([1, -1, 0], size).astype(np.float32)
+    index = np.tile(np.arange(size, dtype=np.int32), 5)[:, None]
+    operand = np.zeros((size,), np.float32)
+    sign = values[2 * size : 3 * size]
+    want = np.where(sign > 0, np.float32(1 + 2.0**-23), np.float32(1))
+    for order in (np.arange(5 * size), rng.permutation(5 * size)):
+        got = native(operand, index[order], values[order], dimension_numbers=SCALARS)
+        assert_same(got, want)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("width", [1, 20])
+def test_unique_and_sorted_indices_by_the_oracle(rng, dtype, width):
+    operand = with_specials(rng, rough(rng, (400, width), dtype, 6))
+    updates = with_specials(rng, rough(rng, (150, width), dtype, 6))
+    index = np.sort(rng.permutation(450)[:150]).astype(np.int32)[:, None]
+    options = {"dimension_numbers": ROWS, "unique_indices": True, "indices_are_sorted": True}
+    want = oracles.nearest_scatter(operand, index[:, 0], updates)
+    assert_same(native(operand, index, updates, **options), want)
+    want = oracles.nearest_scatter(operand, index[:, 0], -updates)
+    assert_same(native(operand, index, updates, subtract=True, **options), want)
+
+
+def test_windows_of_unique_indices_may_overlap_in_the_oracle(rng):
+    numbers = lax.ScatterDimensionNumbers((1,), (), (0,))
+    operand, updates = rough(rng, (40,)), rough(rng, (30, 5))
+    index = rng.permutation(36)[:30, None].astype(np.int32)
+    got = native(operand, index, updates, dimension_numbers=numbers, unique_indices=True)
+    assert_same(got, of_oracle(numbers, "drop", operand, index, updates))
+
+
+def test_updates_may_have_another_dtype_than_the_operand(rng):
+    operand, updates = rough(rng, (9, 30), "bfloat16"), rough(rng, (200, 30))
+    index = rng.integers(0, 9, (200, 1)).astype(np.int32)
+    got = native(operand, index, updates, dimension_numbers=ROWS)
+    terms = [np.concatenate([operand[[row]], updates[index[:, 0] == row]]) for row in range(9)]
+    assert_same(got, np.stack([oracles.nearest(each, operand.dtype) for each in terms]))
+
+
+def test_what_the_engine_has_no_call_for():
+    x, index = np.ones((3, 4), np.float32), np.zeros((2, 1), np.int32)
+    for dtype in (np.int32, np.float64):
+        with jax.enable_x64(True):
+            one = scatters.scatter_add(
+                x.astype(dtype), index, x[:2].astype(dtype), dimension_numbers=ROWS
+            )
+        assert one is None
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("form", ["columns", "a batch of rows", "slices of both axes"])
+def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, form, dtype):
+    shape, of_indices, of_updates, numbers = FORMS[form]
+    indices = rng.integers(0, min(shape), of_indices).astype(np.int32)
+    operand, updates = rough(rng, shape, dtype, 4), rough(rng, of_updates, dtype, 4)
+    windows = dict(scatters._windows(numbers, len(shape)))
+    whole = tuple(axis in windows for axis in range(len(shape)))
+    rank = len(of_updates)
+    operation = scatters.Scatter(
+        numbers, whole, rank, operand.dtype, clip=False, subtract=False, unique=False
+    )
+    positions = np.array([operand.size - 1, -1, 0, 17, 17], np.int64)
+
+    def program(positions, *arrays):
+        return operation.bounds(*arrays, parts=8), operation.digits(positions, *arrays)
+
+    (total, bound), digits = run(program, positions, operand, indices, updates)
+    places = destinations(numbers, "drop", shape, indices, of_updates)
+    terms = updates.reshape(-1).astype(np.float64)
+    want = oracles.nearest_scatter(
+        operand.astype(np.float64).reshape(-1, 1), places, terms[:, None]
+    ).reshape(shape)
+    assert (np.abs(total - want) <= bound).all()
+    assert (bound <= 1e-14 * (np.abs(want) + 1e-30)).all()
+    # The digits are units of 2**-352, 32 bits each.
+    exact = [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in digits]
+    for each, position in zip(exact, positions, strict=True):
+        value = 0.0 if position < 0 else want.reshape(-1)[position]
+        assert float(np.ldexp(float(each), -352)) == value
+
+
+def test_devices_that_share_sums_add_them_by_the_oracle(rng):
+    # One device, whose sums take the way of many.
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    values = hard_matrix(rng, 51)
+    operand = np.zeros((3, values.shape[1]), np.float32)
+    operand[0], values = values[50], values[:50]
+    index = rng.integers(0, 2, (50, 1)).astype(np.int32)
+
+    def add(*arrays):
+        return scatters.scatter_add(*arrays, dimension_numbers=ROWS, axis_names=("x",))
+
+    cut = P("x")
+    program = jax.shard_map(
+        scope.with_calls(add), mesh=mesh, in_specs=(P(), cut, cut), out_specs=P(), check_vma=False
+    )
+    got = run(program, operand, index, values)
+    assert_same(got, oracles.nearest_scatter(operand, index[:, 0], values))
+
+
+def test_names_of_axes_that_devices_may_cut():
+    def names(form, rank, whole):
+        numbers = FORMS[form][3]
+        dtype = np.dtype(np.float32)
+        operation = scatters.Scatter(
+            numbers, whole, rank, dtype, clip=False, subtract=False, unique=False
+        )
+        return operation.operands, operation.result, set(operation.summed)
+
+    assert names("columns", 2, (True, False)) == (
+        (("axis0", None), ("index0", None), ("axis0", "index0")),
+        ("axis0", None),
+        {"index0"},
+    )
+    assert names("a batch of rows", 3, (False, False, True)) == (
+        (("axis0", None, "axis2"), ("index0", "axis0", None), ("index0", "axis0", "axis2")),
+        ("axis0", None, "axis2"),
+        {"index0"},
+    )
+    assert names("slices of both axes", 3, (False, False)) == (
+        ((None, None), ("index0", None), ("index0", None, None)),
+        (None, None),
+        {"index0"},
+    )
+
+
+@pytest.mark.parametrize("unit", ["baseline", "avx2", "avx512"])
+def test_each_vector_unit_gives_the_same_bits(unit):
+    if os.environ.get("SAMEBITS_VECTORS"):
+        pytest.skip("this process has one vector unit")
+    names = "by_the_oracle or bits_of_the_oracle or promise_in_bounds"
+    options = ("-q", "-x", "-p", "no:randomly", "-n", "0", "-k", names)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, __file__],
+        env={**os.environ, "SAMEBITS_VECTORS": unit},
+        check=True,
+        timeout=600,
+    )

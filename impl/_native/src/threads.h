@@ -42,6 +42,28 @@ class Ieee {
   Ieee& operator=(const Ieee&) = delete;
 };
 
+// ThreadSanitizer (`nox -s native -- thread`) does not see the order of XLA's memory accesses, which
+// it did not compile. A lock tells it: a task starts after the call that gave it to the pool, and
+// a call after earlier calls. The pool may run a task at once, in the thread that gives it.
+class Ordered {
+ public:
+#if defined(__SANITIZE_THREAD__)
+  Ordered() { mutex().lock(); }
+  ~Ordered() { mutex().unlock(); }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex of_all;
+    return of_all;
+  }
+#else
+  Ordered() {}
+  ~Ordered() {}
+#endif
+  Ordered(const Ordered&) = delete;
+  Ordered& operator=(const Ordered&) = delete;
+};
+
 // Calls work(i) for each i below count, each in an `Ieee` scope, on this thread and on threads of
 // the pool. This thread takes tasks too, and waits only for tasks that have begun, so a call from
 // a thread of the pool ends even if no other thread is free.
@@ -49,9 +71,11 @@ template <typename Work>
 void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
   const int64_t helpers =
       count <= 1 ? 0 : std::min<int64_t>(static_cast<int64_t>(pool.num_threads()), count) - 1;
+  { Ordered after_earlier_calls; }
   if (helpers <= 0) {
     Ieee scope;
     for (int64_t i = 0; i < count; ++i) work(i);
+    Ordered before_later_calls;
     return;
   }
   struct Shared {
@@ -73,10 +97,17 @@ void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
       }
     }
   };
-  for (int64_t i = 0; i < helpers; ++i) pool.Schedule([take] { take(); });
+  for (int64_t i = 0; i < helpers; ++i) {
+    Ordered before_the_task;
+    pool.Schedule([take] {
+      { Ordered after_the_call; }
+      take();
+    });
+  }
   take();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->ended.wait(lock, [&] { return shared->done.load() == count; });
+  Ordered before_later_calls;
 }
 
 }  // namespace samebits

@@ -65,8 +65,8 @@ _OF_LIBRARIES = frozenset(
 )
 #: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
-#: Calls that say where an array is, or in which order of axes, and compute nothing. The calls of the
-#: engine ``native`` have exact results.
+#: Calls that say where an array is, or in which order of axes, and compute nothing. The calls of
+#: the engine ``native`` have exact results.
 _CALLS = frozenset(
     {"LayoutConstraint", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
 ).union(library.CALLS)

@@ -147,7 +147,7 @@ QUESTIONS = [
             "impl/_exact/nearest/interval.py",
             "impl/_exact/nearest/repair.py",
             "impl/_exact/nearest/exact_sum.py",
-            "impl/_exact/devices.py",
+            "impl/_core/devices.py",
             "impl/_portable/device_sums/lower_sums.py",
             "spec/orders.toml",
             "spec/oracles/nearest.py",

@@ -9,6 +9,7 @@ Module                Contents
 ``arguments``         checks of arguments, with PyTorch's exceptions; ``number_arguments`` checks
                       single numbers, ``few_integers`` has a fast test of indices
 ``axes``              axes as [outer, n, inner], and indices along the middle one
+``devices``           the devices that share the terms of sums
 ``eager``             calls outside of ``jit``: compiled once for each signature (``eager_keys``)
 ``jax_internals``     every use of an undocumented part of JAX, and every test of its release
 ``later``             modules that are imported when a name of them is first used

@@ -4,7 +4,7 @@ A sum is exact, rounded once: float64 adds parts of its terms without error. A s
 approximated in float64, and where the error may change the rounding, it is added without error.
 Elementary functions are computed in float64 and rounded once. The functions of this package take
 and return arrays of ``jax.lax``. Call them inside ``arithmetic.wide()``, since they use 64 bits
-whatever ``jax_enable_x64`` is.
+also where ``jax_enable_x64`` is off.
 
 - ``nearest``: the rounding of sums, and their addition without error, on the ``devices`` that
   share their terms.

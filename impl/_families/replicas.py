@@ -199,7 +199,7 @@ def _zeros(shape: tuple[int, ...], like: jax.Array) -> jax.Array:
 
 
 def _scatter(operand: jax.Array, rows: jax.Array, updates: jax.Array) -> jax.Array:
-    """Adds rows by XLA's own scatter, whatever the mode is."""
+    """Adds rows by XLA's own scatter, in every mode."""
     numbers = ScatterDimensionNumbers(tuple(range(1, operand.ndim)), (0,), (0,))
 
     def run(operand: jax.Array, rows: jax.Array, updates: jax.Array) -> jax.Array:

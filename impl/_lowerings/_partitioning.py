@@ -9,7 +9,7 @@ computes as a single device would. All other axes are free: they stay sharded. T
 For a scan of [outer, n, inner] along its middle axis, ``Axes("o.i -> o.i")`` says that ``o`` and
 ``i`` are free, and that the middle axis is gathered::
 
-    rule of Shardy             o gathered_0_1 i -> o gathered_1_1 i
+    rule of Shardy             o whole_0_1 i -> o whole_1_1 i
     operand sharded along n    all-gather; each of 8 devices computes the whole result
     operand sharded along o    no data moves; each device scans its own rows
 
@@ -27,16 +27,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.custom_partitioning import custom_partitioning
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, partitions, shardings
-from impl._core.jax_internals.shardings import Tiling, finest
+from impl._core.jax_internals.shardings import Names
 from impl._version import __version__
-
-#: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
-Names = tuple[str | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +176,7 @@ def lower(
         names = axes.names(context.avals_in, context.avals_out)
         # JAX lowers the part of a device in a module of its own.
         part = lowering.native(function) if lowering.is_native(context) else function
-        call = _partitioned(part, names[: len(args)], names[len(args) :])
+        call = partitions.partitioned(part, names[: len(args)], names[len(args) :])
         context = shardings.with_devices(context)
         results = mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
         partitions.name_by_content(context, results, lambda: _text(part, names, context))
@@ -196,57 +192,3 @@ def _text(function: Callable[..., Any], names: list[Names], context: Any) -> str
     traced = jax.jit(function).trace(*shapes)
     text = traced.lower(lowering_platforms=lowering.platforms(context)).as_text()
     return f"{__version__}\n{names}\n{text}"
-
-
-def _partitioned(
-    function: Callable[..., Any], operands: list[Names], results: list[Names]
-) -> Callable[..., Any]:
-    """Returns ``function`` as one operation, which XLA cuts along the free axes alone."""
-    x64 = jax_internals.enables_x64()
-
-    def of_a_device(*args: Any) -> Any:
-        # JAX traces this when it compiles, under the settings and the mesh of that time.
-        with shardings.no_mesh(), jax.enable_x64(x64):
-            return function(*map(shardings.without_sharding, args))
-
-    def tilings(shapes: Any, outs: Any) -> tuple[Any, Any]:
-        arrays = zip((*shapes, *jax.tree.leaves(outs)), (*operands, *results), strict=True)
-        cut = finest([Tiling.of(array, names) for array, names in arrays])
-        along = [cut.along(names) for names in (*operands, *results)]
-        return tuple(along[: len(operands)]), along[len(operands) :]
-
-    def partition(mesh: Any, shapes: Any, outs: Any) -> Any:
-        of_operands, of_results = tilings(shapes, outs)
-        tree = jax.tree.structure(outs)
-        return mesh, of_a_device, jax.tree.unflatten(tree, of_results), of_operands
-
-    def infer(mesh: Any, shapes: Any, outs: Any) -> Any:
-        # The older partitioner, GSPMD, asks for this.
-        of_results = tilings(shapes, outs)[1]
-        return jax.tree.unflatten(jax.tree.structure(outs), of_results)
-
-    factors = [_factors(position, names) for position, names in enumerate((*operands, *results))]
-    sides = factors[: len(operands)], factors[len(operands) :]
-    rule = " -> ".join(", ".join(map(" ".join, side)) for side in sides)
-    gathered = [factor for word in factors for factor in word if len(factor) > 1]
-
-    # Inside jit, the constants of ``function`` do not become constants of the operation, which
-    # custom_partitioning does not take.
-    @custom_partitioning
-    @jax.jit
-    def call(*args: Any) -> Any:
-        return function(*args)
-
-    call.def_partition(
-        partition,
-        infer,
-        decode_shardings=False,
-        sharding_rule=rule,
-        need_replication_factors=tuple(gathered),
-    )
-    return call
-
-
-def _factors(position: int, names: Names) -> list[str]:
-    """Returns the names of axes for the rule of Shardy, in which a gathered axis has a name too."""
-    return [name or f"gathered_{position}_{axis}" for axis, name in enumerate(names)]

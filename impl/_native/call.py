@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._core.jax_internals import lowering
 from impl._native import devices, partitioned, scope
 from impl._native.operation import Operation, Summing
@@ -33,7 +34,7 @@ def computed(
         # XLA partitions the axes that a shard_map leaves to it, in another way.
         if number > 1 or not isinstance(operation, Summing):
             return None
-        group = devices.AxesOfMesh(tuple(axis_names))
+        group = Devices(tuple(axis_names))
         add = lowering.native(lambda *own: devices.add_exactly(operation, own, group))
         result: jax.Array = add(*operands)
         return result

@@ -16,20 +16,17 @@ sum have equal bounds after the first ``psum``, so they agree on each list and o
 
 from __future__ import annotations
 
-import abc
-import dataclasses
-import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._native.operation import Summing
 
-_Tree = TypeVar("_Tree")
 #: Results, the positions of some that are in doubt, and the first position of the next list.
 _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
@@ -37,58 +34,14 @@ _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 _ONE_IN, _FEWEST = 64, 64
 
 
-class Group(abc.ABC):
-    """The devices that share sums with this one.
-
-    Attributes:
-        number: Their number.
-    """
-
-    number: int
-
-    @abc.abstractmethod
-    def sum(self, value: _Tree) -> _Tree:
-        """Returns the sums of arrays over the devices."""
-
-    @abc.abstractmethod
-    def is_first(self) -> jax.Array:
-        """Returns whether this is the first of the devices, as a scalar."""
-
-
-@dataclasses.dataclass(frozen=True)
-class AxesOfMesh(Group):
-    """The devices along axes of the mesh of a ``shard_map``.
-
-    Attributes:
-        names: The names of the axes.
-    """
-
-    names: tuple[Any, ...]
-
-    @property
-    def number(self) -> int:  # type: ignore[override]  # an attribute that is computed
-        return math.prod(lax.axis_size(name) for name in self.names)
-
-    def sum(self, value: _Tree) -> _Tree:
-        total: _Tree = lax.psum(value, self.names)
-        return total
-
-    def is_first(self) -> jax.Array:
-        return lax.eq(lax.axis_index(self.names), np.int32(0))
-
-
-def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Group) -> jax.Array:
-    """Returns the results of an operation on the operands of all devices of a group.
+def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
+    """Returns the sums of the results of an operation over devices, each with its operands.
 
     Args:
         operation: The operation.
         operands: The operands of this device.
         group: The devices.
     """
-    operands = [
-        _on_one(each, group) if number in operation.once else each
-        for number, each in enumerate(operands)
-    ]
     total, error = group.sum(operation.bounds(*operands, parts=group.number))
     capacity = total.size // _ONE_IN + _FEWEST
 
@@ -119,9 +72,3 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Group)
     state = decide(jnp.zeros((), np.int64))
     result: jax.Array = lax.while_loop(is_open, finish, state)[0]
     return result
-
-
-def _on_one(value: jax.Array, group: Group) -> jax.Array:
-    """Returns an array on the first device of a group, and zeros on the other ones."""
-    is_first = jnp.broadcast_to(group.is_first(), value.shape)
-    return lax.select(is_first, value, lax.full_like(value, 0))

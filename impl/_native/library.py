@@ -95,7 +95,7 @@ def _loaded() -> ctypes.CDLL:
     """Returns the library.
 
     Raises:
-        _UnfitError: There is none, or it does not fit this process.
+        _UnfitError: The library is missing, or does not fit this process.
     """
     if os.environ.get(VARIABLE) in _OFF:
         raise _UnfitError(f"the environment variable {VARIABLE} turns it off")

@@ -20,13 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.jax_internals.shardings import Names
+
 #: The dtypes that the engine adds and multiplies, and rounds to.
 DTYPES = frozenset(map(jnp.dtype, (jnp.float16, jnp.bfloat16, jnp.float32)))
 #: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``.
 DIGITS = 24
-
-#: The names of an array's axes; None for an axis that each device needs whole.
-Names = tuple[str | None, ...]
 
 
 def takes(arrays: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> bool:
@@ -77,8 +76,8 @@ class Summing(Operation):
 
     Attributes:
         dtype: The dtype of the results.
-        once: The numbers of the operands that are terms themselves. Devices that share a sum have
-            the same such operand, and one of them adds it.
+        once: The numbers of the operands that are terms themselves. Where XLA partitions the
+            operation, devices that share a sum have the same such operand, and one of them adds it.
     """
 
     dtype: Any

@@ -1,9 +1,8 @@
 """Calls of the engine ``native``, also in a program that XLA partitions over devices.
 
-XLA cannot look into a call, so each call has a rule of sharding (``custom_partitioning``). The
-names of an operation's axes are the rule: the array that is cut into the most tiles decides how all
-arrays are cut, axis by axis. Where a summed axis is cut, the devices add their sums exactly. For a
-gradient [k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
+XLA cannot look into a call, so the names of an operation's axes say how it is cut
+(``jax_internals.partitions``). Where a summed axis is cut, the devices add their sums exactly. For
+a gradient [k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
 
     operands    tiles [8, 1] and [8, 1]
     result      replicated; the groups of devices that share sums are {0, ..., 7}
@@ -11,55 +10,25 @@ gradient [k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental.custom_partitioning import custom_partitioning
-from jax.interpreters import batching, mlir
+from jax.interpreters import batching, mlir, xla
 
-from impl._core import jax_internals
+from impl._core.devices import Devices
 from impl._core.jax_internals import Primitive, lowering, partitions, shardings
-from impl._core.jax_internals.shardings import Tiling, finest
+from impl._core.jax_internals.shardings import Names, Tiling
 from impl._native import devices, scope
-from impl._native.operation import Names, Operation, Summing
+from impl._native.operation import Operation, Summing
 from impl._version import __version__
-
-_Tree = TypeVar("_Tree")
 
 #: The only axis of the mesh that a device's part is traced in: all devices, by their numbers.
 _DEVICES = "samebits_devices"
-#: How the names begin that the rule of Shardy has for axes that each device needs whole.
-_WHOLE = "whole_"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Numbered(devices.Group):
-    """Groups of devices by their numbers in the program.
-
-    Attributes:
-        groups: The numbers of the devices of each group.
-    """
-
-    groups: tuple[tuple[int, ...], ...]
-
-    @property
-    def number(self) -> int:  # type: ignore[override]  # an attribute that is computed
-        return len(self.groups[0])
-
-    def sum(self, value: _Tree) -> _Tree:
-        total: _Tree = lax.psum(value, _DEVICES, axis_index_groups=self.groups)
-        return total
-
-    def is_first(self) -> jax.Array:
-        own = lax.axis_index(_DEVICES)
-        are_equal = (lax.eq(own, np.int32(group[0])) for group in self.groups)
-        return functools.reduce(lax.bitwise_or, are_equal)
 
 
 _call_p = Primitive(scope.CALL)
@@ -111,79 +80,50 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
         return mlir.lower_fun(operation.nearest, multiple_results=False)(context, *operands)
     shardings.check_partitioner(context)
     context = shardings.with_devices(context)
-    rule = mlir.lower_fun(_cut(operation, devices), multiple_results=False)
-    results = rule(context, *operands)
+    results = mlir.lower_fun(_cut(operation, devices), multiple_results=False)(context, *operands)
     text = f"{__version__} {operation!r} {context.avals_in} {devices}"
     partitions.name_by_content(context, results, lambda: text)
     return results
 
 
+_call_p.def_impl(functools.partial(xla.apply_primitive, _call_p))
 batching.primitive_batchers[_call_p] = _batch
 mlir.register_lowering(_call_p, _lower, platform="cpu")
 
 
-def _cut(operation: Operation, number: int) -> Callable[..., jax.Array]:
-    """Returns an operation as one of ``custom_partitioning``.
+def _cut(operation: Operation, number: int) -> Callable[..., Any]:
+    """Returns an operation as one that XLA cuts over a number of devices."""
+    names = operation.operands, (operation.result,)
+    if not isinstance(operation, Summing):
+        return partitions.partitioned(operation.nearest, *names)
+    mesh = jax.sharding.AbstractMesh((number,), (_DEVICES,))
+    part = functools.partial(_part, operation)
+    return partitions.partitioned(operation.nearest, *names, part, mesh)
 
-    Args:
-        operation: The operation.
-        number: The number of devices.
-    """
-    x64 = jax_internals.enables_x64()
-    summed = operation.summed if isinstance(operation, Summing) else frozenset[str]()
 
-    def tilings(shapes: Any, out: Any) -> Tiling:
-        arrays = zip((*shapes, out), (*operation.operands, operation.result), strict=True)
-        return finest([Tiling.of(array, names) for array, names in arrays])
+def _part(operation: Summing, tiling: Tiling, shapes: Sequence[Any]) -> Callable[..., jax.Array]:
+    """Returns the operation of one device, which has tiles of the operands."""
+    groups = tiling.groups_along(operation.summed)
+    if groups is None:
+        return lowering.native(operation.nearest)
+    group = Devices((_DEVICES,), groups)
 
-    def partition(mesh: Any, shapes: Any, out: Any) -> Any:
-        del mesh
-        tiling = tilings(shapes, out)
-        groups = tiling.groups_along(summed)
+    def add(*operands: jax.Array) -> jax.Array:
+        terms = [
+            _once(each, group)
+            if number in operation.once
+            else _within(tiling, each, shapes[number].shape, names, operation.summed)
+            for number, (each, names) in enumerate(zip(operands, operation.operands, strict=True))
+        ]
+        return devices.add_exactly(operation, terms, group)
 
-        def of_a_device(*operands: jax.Array) -> jax.Array:
-            # JAX traces this when it compiles, under the settings and the mesh of that time.
-            with shardings.no_mesh(), jax.enable_x64(x64):
-                part: jax.Array = lowering.native(compute)(
-                    *map(shardings.without_sharding, operands)
-                )
-                return part
+    return lowering.native(add)
 
-        def compute(*operands: jax.Array) -> jax.Array:
-            if groups is None or not isinstance(operation, Summing):
-                return operation.nearest(*operands)
-            terms = [
-                _within(tiling, each, shape.shape, names, summed)
-                for each, shape, names in zip(operands, shapes, operation.operands, strict=True)
-            ]
-            return devices.add_exactly(operation, terms, _Numbered(groups))
 
-        flat = jax.sharding.AbstractMesh((number,), (_DEVICES,))
-        cuts = tuple(map(tiling.along, operation.operands))
-        return flat, of_a_device, tiling.along(operation.result), cuts
-
-    def infer(mesh: Any, shapes: Any, out: Any) -> Any:
-        del mesh
-        return tilings(shapes, out).along(operation.result)
-
-    words = [_factors(n, names) for n, names in enumerate((*operation.operands, operation.result))]
-    rule = ", ".join(map(" ".join, words[:-1])) + " -> " + " ".join(words[-1])
-    whole = tuple(name for word in words for name in word if name.startswith(_WHOLE))
-
-    @custom_partitioning
-    @jax.jit
-    def run(*operands: jax.Array) -> jax.Array:
-        return operation.nearest(*operands)
-
-    run.def_partition(
-        partition,
-        infer,
-        decode_shardings=False,
-        sharding_rule=rule,
-        need_replication_factors=whole,
-    )
-    cut: Callable[..., jax.Array] = run
-    return cut
+def _once(value: jax.Array, group: Devices) -> jax.Array:
+    """Returns an array on the first device of a group, and zeros on the other ones."""
+    is_first = jnp.broadcast_to(group.is_first(), value.shape)
+    return lax.select(is_first, value, lax.full_like(value, 0))
 
 
 def _within(
@@ -207,8 +147,3 @@ def _within(
         is_inside = lax.lt(position, lax.full_like(position, length))
         value = lax.select(is_inside, value, lax.full_like(value, 0))
     return value
-
-
-def _factors(number: int, names: Names) -> list[str]:
-    """Returns the names of axes for the rule of Shardy, in which a whole axis has a name too."""
-    return [name or f"{_WHOLE}{number}_{axis}" for axis, name in enumerate(names)]

@@ -1,7 +1,7 @@
 """Products of matrices and convolutions of the engine ``native``.
 
-A call reads both operands in place, whatever their dimension numbers, and writes the result in
-place. Its attributes have a size and the strides of the arrays for each axis::
+A call reads both operands in place, of any dimension numbers, and writes the result in place. Its
+attributes have a size and the strides of the arrays for each axis::
 
     lhs f32[2, 5, 7], rhs f32[2, 9, 7], contracting 2 with 2, batch 0 with 0
     batch     2, 35, 63, 45    size, strides of lhs, rhs and the result
@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import DIGITS, DTYPES, Names, Summing, longs, strides, takes
+from impl._native.operation import DIGITS, DTYPES, Summing, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -40,17 +41,15 @@ def dot_general(
     rhs: jax.Array,
     *,
     dimension_numbers: DimensionNumbers,
-    precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
-    is_partitioned: bool = False,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns a product as ``impl._exact.products.dot_general.dot_general`` does.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
     """
-    del precision, is_partitioned
     factors = _factors(lhs, rhs, preferred_element_type)
     if factors is None:
         return None
@@ -70,18 +69,15 @@ def conv_general_dilated(
     dimension_numbers: lax.ConvDimensionNumbers,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
-    by_products: bool = False,
-    is_partitioned: bool = False,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns a convolution as ``impl._exact.products.convolution.conv_general_dilated`` does.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
     """
-    del precision, by_products, is_partitioned
     factors = _factors(lhs, rhs, preferred_element_type)
     if factors is None or lhs.ndim - 2 > _MOST_SPATIAL:
         return None

@@ -20,8 +20,9 @@ import jax
 import numpy as np
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
+from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import DIGITS, Names, Summing, longs, strides, takes
+from impl._native.operation import DIGITS, Summing, longs, strides, takes
 
 #: The dtypes of indices that the calls take.
 _INTEGERS = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
@@ -147,20 +148,16 @@ def scatter_add(
     *,
     dimension_numbers: ScatterDimensionNumbers,
     mode: Any = None,
-    indices_are_sorted: bool = False,
     unique_indices: bool = False,
     subtract: bool = False,
-    target: str = "anywhere",
     axis_names: Sequence[Any] = (),
-    launch: Any = None,
-    empty: bool = False,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns a scatter as ``impl._exact.sums.scatter.scatter_add`` does.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
     """
-    del indices_are_sorted, target, launch, empty
     has_sizes = all(isinstance(size, int) for size in indices.shape)
     if not takes([operand, updates], operand.dtype) or not has_sizes:
         return None

@@ -64,7 +64,8 @@ def or_native(native: Callable[..., Any]) -> Callable[[_Function], _Function]:
     """Lets a function return the engine's result where the engine has one.
 
     Args:
-        native: Takes the same arguments. It returns None if the engine has no call for them.
+        native: Takes the same arguments, and ignores those that choose among equal ways. It returns
+            None if the engine has no call for them.
     """
 
     def decorate(function: _Function) -> _Function:

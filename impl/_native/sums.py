@@ -10,21 +10,21 @@ neighbours of one kind are merged::
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices, Groups
+from impl._core.jax_internals.shardings import Names
 from impl._native import scope
 from impl._native.call import computed
-from impl._native.operation import DIGITS, Names, Operation, Summing, longs, takes
-
-#: Groups of devices, as ``lax.psum`` takes them.
-_Groups: TypeAlias = Sequence[Sequence[int]] | None
+from impl._native.operation import DIGITS, Operation, Summing, longs, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -114,7 +114,7 @@ def reduce_sum(
     dtype: jax.typing.DTypeLike | None = None,
     *,
     axis_names: Sequence[Any] = (),
-    axis_index_groups: _Groups = None,
+    axis_index_groups: Groups = None,
     **_: Any,
 ) -> jax.Array | None:
     """Returns the sum over axes and over named axes, rounded once; None if there is no call.
@@ -135,7 +135,7 @@ def reduce_sum(
     if not axes and not axis_names:
         return lax.convert_element_type(x, dtype)
     if not axes and scope.devices() == 1:
-        return _psum(x, dtype, tuple(axis_names), axis_index_groups)
+        return _psum(x, dtype, Devices(tuple(axis_names), axis_index_groups))
     if axis_index_groups is not None:
         return None
     axes = sorted(axis % x.ndim for axis in axes)
@@ -148,20 +148,20 @@ def reduce_sum(
     return computed(operation, [x], axis_names)
 
 
-def _psum(x: jax.Array, dtype: np.dtype[Any], names: tuple[Any, ...], groups: _Groups) -> jax.Array:
-    """Returns the sum of the arrays of devices, each of which has a row of them to add.
+def _psum(x: jax.Array, dtype: np.dtype[Any], devices: Devices) -> jax.Array:
+    """Returns the sum of the arrays of devices, each of which has a part of them to add.
 
     A reduce-scatter and an all-gather send each element twice, as any sum over devices does.
     """
-    devices = _devices(names, groups)
-    if x.size < devices * _FEW:
-        rows = lax.all_gather(x, names, axis_index_groups=groups)
+    gather = functools.partial(
+        lax.all_gather, axis_name=devices.names, axis_index_groups=devices.groups
+    )
+    if x.size < devices.number * _FEW:
+        rows = gather(x)
         return Reduction((0,), rows.ndim, dtype).nearest(rows)
     flat = x.reshape(-1)
-    missing = -flat.size % devices
-    flat = lax.pad(flat, np.zeros((), x.dtype), [(0, missing, 0)])
-    part = _scattered(flat, names, 0, groups, dtype)
-    whole = lax.all_gather(part, names, axis_index_groups=groups, tiled=True)
+    flat = lax.pad(flat, np.zeros((), x.dtype), [(0, -flat.size % devices.number, 0)])
+    whole = gather(_scattered(flat, devices, 0, dtype), tiled=True)
     return lax.slice_in_dim(whole, 0, x.size).reshape(x.shape)
 
 
@@ -170,7 +170,7 @@ def reduce_scatter(
     axis_name: Any,
     *,
     scatter_dimension: int,
-    axis_index_groups: _Groups = None,
+    axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> jax.Array | None:
     """Returns one part of the sum over a named axis, rounded once; None if there is no call.
@@ -185,23 +185,18 @@ def reduce_scatter(
     if scope.devices() != 1 or x.size == 0 or not takes([x], x.dtype):
         return None
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    part = _scattered(x, names, scatter_dimension, axis_index_groups, x.dtype)
+    part = _scattered(x, Devices(names, axis_index_groups), scatter_dimension, x.dtype)
     return part if tiled else lax.squeeze(part, (scatter_dimension,))
 
 
-def _scattered(
-    x: jax.Array, names: tuple[Any, ...], axis: int, groups: _Groups, dtype: Any
-) -> jax.Array:
+def _scattered(x: jax.Array, devices: Devices, axis: int, dtype: Any) -> jax.Array:
     """Returns this device's part of an axis, summed over devices: they exchange all parts."""
-    devices = _devices(names, groups)
-    shape = [*x.shape[:axis], devices, x.shape[axis] // devices, *x.shape[axis + 1 :]]
-    parts = lax.all_to_all(x.reshape(shape), names, axis, 0, axis_index_groups=groups)
+    number = devices.number
+    shape = [*x.shape[:axis], number, x.shape[axis] // number, *x.shape[axis + 1 :]]
+    parts = lax.all_to_all(
+        x.reshape(shape), devices.names, axis, 0, axis_index_groups=devices.groups
+    )
     return Reduction((0,), parts.ndim, dtype).nearest(parts)
-
-
-def _devices(names: Sequence[Any], groups: _Groups) -> int:
-    """Returns how many devices are summed over."""
-    return len(groups[0]) if groups else math.prod(lax.axis_size(name) for name in names)
 
 
 @dataclasses.dataclass(frozen=True)

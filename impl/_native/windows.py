@@ -17,8 +17,9 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import Names, Operation, longs, takes
+from impl._native.operation import Operation, longs, takes
 
 #: The most axes that the C++ takes: ``Windows::kMost`` of ``src/windows.h``.
 _MOST_AXES = 16

@@ -97,18 +97,19 @@ class Lowered:
         self, context: Any, function: Callable[..., Any], *, multiple_results: bool
     ) -> None:
         self._engine = of(context)
-        self._function = formed(context, function)
-        self._rule = mlir.lower_fun(self._function, multiple_results=multiple_results)
+        self._function = _formed(self._engine, context, function)
+        self._has_several_results = multiple_results
         self._equations: Any = None
 
     def __call__(self, context: Any, *operands: Any) -> Any:
+        rule = mlir.lower_fun(self._function, multiple_results=self._has_several_results)
         if self._engine == _DEFAULT:
-            return self._rule(context, *operands)
+            return rule(context, *operands)
         # A sum of gathered parts has a type that varies over devices, where a psum has not.
         with lowering.without_varying_types(context) as own:
             if self._engine == _NATIVE:
                 return lowering.lower_equations(own, self._traced(own), *operands)
-            return self._rule(own, *operands)
+            return rule(own, *operands)
 
     def is_call(self, context: Any) -> bool:
         """Returns whether the function is a call of C++, which XLA neither fuses nor repeats."""
@@ -130,14 +131,17 @@ def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         context: The context of the rule that lowers it.
         function: Takes arrays.
     """
-    engine = of(context)
-    if engine == _NATIVE and shardings.is_partly_local(context):
+    return _formed(of(context), context, function)
+
+
+def _formed(engine: str, context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    if engine != _NATIVE:
+        return _FORMS[engine](function)
+    if shardings.is_partly_local(context):
         # XLA's rules of sharding do not say there which devices share a sum.
-        engine = _DEFAULT
-    if engine == _NATIVE:
-        is_local = shardings.is_local(context)
-        return scope.with_calls(function, 1 if is_local else shardings.devices_of(context))
-    return _FORMS[engine](function)
+        return function
+    is_local = shardings.is_local(context)
+    return scope.with_calls(function, 1 if is_local else shardings.devices_of(context))
 
 
 def has_float64(context: Any) -> bool:

@@ -21,7 +21,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -33,6 +33,9 @@ from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
 from jax.interpreters import batching, mlir
 
 from impl._core.jax_internals import exports
+
+#: Names of the axes of an array; None for an axis that each device needs whole.
+Names: TypeAlias = tuple[str | None, ...]
 
 
 def no_mesh() -> contextlib.AbstractContextManager[Any]:
@@ -256,7 +259,7 @@ class Tiling:
     """
 
     tiles: tuple[int, ...]
-    names: tuple[str | None, ...]
+    names: Names
     of_xla: Any
 
     @staticmethod
@@ -265,7 +268,7 @@ class Tiling:
         return Tiling((), (), xla_client.HloSharding.replicate())
 
     @staticmethod
-    def of(array: jax.ShapeDtypeStruct, names: tuple[str | None, ...]) -> Tiling | None:
+    def of(array: jax.ShapeDtypeStruct, names: Names) -> Tiling | None:
         """Returns the tiling of an array that a rule of ``custom_partitioning`` gets."""
         if array.sharding is None:
             return None
@@ -274,7 +277,7 @@ class Tiling:
             return None
         return Tiling(tuple(of_xla.tile_assignment_dimensions()[: len(names)]), names, of_xla)
 
-    def along(self, names: tuple[str | None, ...]) -> jax.sharding.Sharding:
+    def along(self, names: Names) -> jax.sharding.Sharding:
         """Returns the sharding of another array whose axes of the same names have the same tiles.
 
         The other axes of that array have one tile each. Devices with the same tiles get the same

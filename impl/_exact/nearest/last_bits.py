@@ -20,8 +20,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._exact import arithmetic
-from impl._exact.devices import Devices
 from impl._exact.nearest import interval
 from impl._exact.nearest.exact_sum import full
 from impl._exact.nearest.reductions import reduced

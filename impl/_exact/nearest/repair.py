@@ -26,8 +26,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._core.numerics import fence, in_any_order
-from impl._exact.devices import Devices
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
 

@@ -36,10 +36,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
-from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general

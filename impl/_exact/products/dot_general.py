@@ -29,9 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
-from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.products import approximation
 from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import jax
 from jax import lax
 
-from impl._exact.devices import Devices, Groups
+from impl._core.devices import Devices, Groups
 from impl._exact.nearest.exact_sum import Addition
 from impl._native import sums as native
 from impl._native.scope import or_native

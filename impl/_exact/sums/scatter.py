@@ -25,9 +25,9 @@ import jax
 from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
+from impl._core.devices import Devices
 from impl._core.native_scatter import natively
 from impl._core.shard_axes import aligned
-from impl._exact.devices import Devices
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import scatter_rows, scatter_sorted
 from impl._kernels.launch import Launch
@@ -106,7 +106,8 @@ def scatter_add(
         )
 
     def add(operand: jax.Array, updates: jax.Array) -> jax.Array:
-        return devices.sum(natively(scatter, operand, indices, updates))
+        total: jax.Array = natively(scatter, operand, indices, updates)
+        return devices.sum(total)
 
     batch = dimension_numbers.scatter_indices_batching_dims
     sizes = [size for axis, size in enumerate(indices.shape[:-1]) if axis not in batch]

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.devices import Devices
 from impl._core.native_scatter import natively
 from impl._exact import arithmetic
-from impl._exact.devices import Devices
 from impl._exact.products import convolution_by_dots, dot_general
 from impl._exact.unrounded import states, terms
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "calls.h"
 #include "numbers.h"
 #include "threads.h"
 #include "xla/ffi/api/ffi.h"
@@ -16,15 +17,13 @@ namespace ffi = xla::ffi;
 using Wide = ffi::Buffer<ffi::F64>;
 using Longs = ffi::Buffer<ffi::S64>;
 
-// Calls work with the format of a dtype; returns an error for a dtype that the engine lacks.
+// Calls work with the format of an array; returns an error for an array that the engine lacks.
 template <typename Work>
-ffi::Error with_format(ffi::DataType dtype, const Work& work) {
-  switch (dtype) {
-    case ffi::DataType::F32: work(Float32()); break;
-    case ffi::DataType::BF16: work(BFloat16()); break;
-    case ffi::DataType::F16: work(Float16()); break;
-    default: return ffi::Error::InvalidArgument("samebits: results are float16, bfloat16 or float32");
-  }
+ffi::Error rounding_to(const ffi::AnyBuffer& results, const Work& work) {
+  const Format format = format_of(results);
+  if (format == kFormats)
+    return ffi::Error::InvalidArgument("samebits: results are float16, bfloat16 or float32");
+  with_format(format, work);
   return ffi::Error::Success();
 }
 
@@ -54,7 +53,7 @@ void decide(const Wide& sums, const Wide& errors, int64_t first, typename R::Wor
 
 ffi::Error run_decide(Wide sums, Wide errors, Longs first, ffi::Result<ffi::AnyBuffer> results,
                       ffi::ResultBuffer<ffi::S64> positions, ffi::ResultBuffer<ffi::S64> after) {
-  return with_format(results->element_type(), [&](auto format) {
+  return rounding_to(*results, [&](auto format) {
     using R = decltype(format);
     decide<R>(sums, errors, first.typed_data()[0],
               static_cast<typename R::Word*>(results->untyped_data()), positions,
@@ -67,7 +66,7 @@ ffi::Error run_finish(ffi::AnyBuffer results, Longs positions, Longs digits,
                       ffi::Result<ffi::AnyBuffer> out) {
   if (out->untyped_data() != results.untyped_data())
     std::memcpy(out->untyped_data(), results.untyped_data(), results.size_bytes());
-  return with_format(results.element_type(), [&](auto format) {
+  return rounding_to(results, [&](auto format) {
     using R = decltype(format);
     Ieee scope;
     auto* word = static_cast<typename R::Word*>(out->untyped_data());
@@ -84,19 +83,17 @@ ffi::Error run_finish(ffi::AnyBuffer results, Longs positions, Longs digits,
 }  // namespace
 }  // namespace samebits
 
-#pragma GCC visibility push(default)
-XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_decide, samebits::run_decide,
-                              xla::ffi::Ffi::Bind()
-                                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
-                                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
-                                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
-                                  .Ret<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
-                                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_finish, samebits::run_finish,
-                              xla::ffi::Ffi::Bind()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
-                                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
-                                  .Ret<xla::ffi::AnyBuffer>());
-#pragma GCC visibility pop
+SAMEBITS_CALL(samebits_decide, samebits::run_decide,
+              xla::ffi::Ffi::Bind()
+                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>());
+SAMEBITS_CALL(samebits_finish, samebits::run_finish,
+              xla::ffi::Ffi::Bind()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Ret<xla::ffi::AnyBuffer>());

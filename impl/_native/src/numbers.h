@@ -1,4 +1,4 @@
-// Floats as the order `nearest` (spec/orders.toml) counts them: widening, rounding once, exact sums.
+// Floats as the order `nearest` (spec/orders.toml) counts them: widening, rounding, exact sums.
 //
 // Every function here computes with IEEE 754's default rounding and keeps subnormals of float64, so
 // its caller stands in a `Ieee` scope (threads.h). Everything has internal linkage, because a file

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 
+#include "calls.h"
 #include "numbers.h"
 #include "products_block.h"
 #include "products_division.h"
@@ -33,7 +34,7 @@ void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
 // Makes the results of kernels with a NaN or an infinity NaN: a library may or may not multiply a
 // kernel by the zeros of a padding.
 void fill_special(const Attributes& attributes, Operand kernel, const Output& output) {
-  if (product_kernels().are_finite[kernel.type](kernel.data, kernel.elements)) return;
+  if (product_kernels().are_finite[kernel.format](kernel.data, kernel.elements)) return;
   const KernelLines lines = kernel_lines(attributes, kernel);
   for (int64_t batch = 0; batch < lines.batches; ++batch) {
     const Place start = lines.batch.line(batch);
@@ -45,29 +46,21 @@ void fill_special(const Attributes& attributes, Operand kernel, const Output& ou
         if (output.words == nullptr) {
           output.sums[at] = std::numeric_limits<double>::quiet_NaN();
           output.bounds[at] = 0;
-        } else if (output.type == kFloat32) {
+        } else if (output.format == kFloat32) {
           static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
         } else {
-          static_cast<uint16_t*>(output.words)[at] = output.type == kBFloat16 ? 0x7fc0u : 0x7e00u;
+          static_cast<uint16_t*>(output.words)[at] = output.format == kBFloat16 ? 0x7fc0u : 0x7e00u;
         }
       }
     }
   }
 }
 
-bool type_of(ffi::DataType dtype, Type* type) {
-  switch (dtype) {
-    case ffi::DataType::F32: *type = kFloat32; return true;
-    case ffi::DataType::BF16: *type = kBFloat16; return true;
-    case ffi::DataType::F16: *type = kFloat16; return true;
-    default: return false;
-  }
-}
-
 bool operand_of(ffi::AnyBuffer buffer, Operand* operand) {
   operand->data = buffer.untyped_data();
   operand->elements = static_cast<int64_t>(buffer.element_count());
-  return type_of(buffer.element_type(), &operand->type);
+  operand->format = format_of(buffer);
+  return operand->format != kFormats;
 }
 
 ffi::Error unknown_dtype() {
@@ -95,7 +88,8 @@ ffi::Error product(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
                    Longs terms, Longs window, bool is_convolution) {
   Output output;
   output.words = result->untyped_data();
-  if (!type_of(result->element_type(), &output.type)) return unknown_dtype();
+  output.format = format_of(*result);
+  if (output.format == kFormats) return unknown_dtype();
   return run(pool, lhs, rhs,
              attributes_of(batch, lines, columns, terms, window, is_convolution), output);
 }
@@ -147,9 +141,6 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
 }  // namespace
 }  // namespace samebits
 
-// XLA finds the calls by their names.
-#pragma GCC visibility push(default)
-
 #define SAMEBITS_PRODUCT_ATTRIBUTES    \
   Attr<samebits::Longs>("batch")       \
       .Attr<samebits::Longs>("lines")   \
@@ -158,28 +149,26 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
       .Attr<samebits::Longs>("window")  \
       .Attr<bool>("is_convolution")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product, samebits::product,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::AnyBuffer>()
-                                  .SAMEBITS_PRODUCT_ATTRIBUTES);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product_bounds, samebits::bounds,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::AnyBuffer>()
-                                  .SAMEBITS_PRODUCT_ATTRIBUTES.Attr<int64_t>("parts"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(samebits_product_digits, samebits::digits,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::AnyBuffer>()
-                                  .SAMEBITS_PRODUCT_ATTRIBUTES);
-
-#pragma GCC visibility pop
+SAMEBITS_CALL(samebits_product, samebits::product,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .SAMEBITS_PRODUCT_ATTRIBUTES);
+SAMEBITS_CALL(samebits_product_bounds, samebits::bounds,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .SAMEBITS_PRODUCT_ATTRIBUTES.Attr<int64_t>("parts"));
+SAMEBITS_CALL(samebits_product_digits, samebits::digits,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .SAMEBITS_PRODUCT_ATTRIBUTES);

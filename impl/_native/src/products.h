@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "calls.h"
 #include "vectors.h"
 
 namespace samebits {
@@ -34,8 +35,6 @@ constexpr int64_t kLong = kLongTerms + 8;
 
 // The products of a batch that are computed together if they are small.
 constexpr int64_t kTogether = 16;
-
-enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
 
 // Where an index of some axes stands: its distance from an array's first element, its distance from
 // the result's, and what it adds to the position in each spatial dimension of the image.
@@ -100,10 +99,10 @@ struct ProductKernels {
 
   // Writes each line of `part`, whose terms are runs, as float64 at `to`, `stride` apart, and adds
   // its sum of squares to `squares`. Zeros follow up to a multiple of eight terms.
-  void (*pack_rows[kTypes])(const Part& part, double* to, int64_t stride, double* squares);
+  void (*pack_rows[kFormats])(const Part& part, double* to, int64_t stride, double* squares);
   // Writes the lines of `part`, whose lines are runs, in panels of `height` lines as
   // [terms][width], with zeros after the last line; the panels are `panel` apart.
-  void (*pack_panels[kTypes])(const Part& part, int64_t height, int64_t width, int64_t panel,
+  void (*pack_panels[kFormats])(const Part& part, int64_t height, int64_t width, int64_t panel,
                               double* to, double* squares);
   // Writes lines that `pack_rows` wrote as [terms][width], with zeros after them.
   void (*transpose)(const double* rows, int64_t lines, int64_t terms, int64_t width, double* to);
@@ -116,13 +115,13 @@ struct ProductKernels {
 
   // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose
   // terms or whose columns are runs.
-  void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
+  void (*multiply_few[kFormats])(bool along_terms, int64_t rows, const Part& part,
                                const double* left, double* sums, int64_t stride,
                                double* squares);
 
   // Writes an element of each of kTogether arrays, whose first ones are at `offsets`, for each of
   // `count` lines and `terms` terms, as [lines][terms][kTogether], and their sums of squares.
-  void (*pack_lanes[kTypes])(const void* data, const int64_t* offsets, const Place* lines,
+  void (*pack_lanes[kFormats])(const void* data, const int64_t* offsets, const Place* lines,
                              int64_t count, const Place* terms, int64_t term_count, double* to,
                              double* squares);
   // Writes sums of products of kTogether pairs of lines, and the products of their norms.
@@ -132,10 +131,10 @@ struct ProductKernels {
 
   // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
   // in doubt. Returns their number.
-  int64_t (*round[kTypes])(int64_t count, const double* sums, const double* norms, double scale,
+  int64_t (*round[kFormats])(int64_t count, const double* sums, const double* norms, double scale,
                            void* to, int32_t* doubts);
 
-  bool (*are_finite[kTypes])(const void* data, int64_t count);
+  bool (*are_finite[kFormats])(const void* data, int64_t count);
 
   // Adds the products of `count` pairs.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);

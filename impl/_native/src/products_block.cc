@@ -19,16 +19,6 @@ constexpr int64_t kPanel = kTerms + 1;
 
 int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 
-// Calls visit with a value of the format of a type of results.
-template <typename Visit>
-auto with_format(Type type, const Visit& visit) {
-  if (type == kFloat32) return visit(Float32());
-  if (type == kBFloat16) return visit(BFloat16());
-  return visit(Float16());
-}
-
-int64_t size_of(Type type) { return type == kFloat32 ? 4 : 2; }
-
 // Memory that a thread uses again for each block.
 class Memory {
  public:
@@ -71,7 +61,7 @@ class Line {
     const int64_t runs = factor_.runs(true, from, count, runs_);
     const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs_, runs,
                     count};
-    product_kernels().pack_rows[factor_.type](part, to, kRow, &unused);
+    product_kernels().pack_rows[factor_.format](part, to, kRow, &unused);
     return count;
   }
 
@@ -212,7 +202,7 @@ void Block::pack_rows(int64_t first, int64_t lines, int64_t count) {
   const int64_t next = std::min(height_, rows_ - first - lines);
   const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
                   lines, memory_.row_runs.data(), row_runs_, count, next};
-  kernels_.pack_rows[factor.type](part, left_, kRow, row_norms_ + first);
+  kernels_.pack_rows[factor.format](part, left_, kRow, row_norms_ + first);
 }
 
 // Packs all panels of interleaved rows.
@@ -223,7 +213,7 @@ void Block::pack_interleaved(int64_t count) {
   for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
                   runs, number, rows_};
-  kernels_.pack_panels[factor.type](part, height_, kernels_.step, kPanel * kernels_.step, left_,
+  kernels_.pack_panels[factor.format](part, height_, kernels_.step, kPanel * kernels_.step, left_,
                                     row_norms_);
 }
 
@@ -238,7 +228,7 @@ void Block::pack_right(int64_t count) {
       const int64_t lines = std::min(width, columns_ - j);
       const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
                       lines, runs, column_runs_, count};
-      kernels_.pack_rows[factor.type](part, left_, kRow, column_norms_ + j);
+      kernels_.pack_rows[factor.format](part, left_, kRow, column_norms_ + j);
       kernels_.transpose(left_, lines, count, width, to);
     }
     return;
@@ -247,7 +237,7 @@ void Block::pack_right(int64_t count) {
   for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
                   runs, number, columns_};
-  kernels_.pack_panels[factor.type](part, width, width, kPanel * width, right_, column_norms_);
+  kernels_.pack_panels[factor.format](part, width, width, kPanel * width, right_, column_norms_);
 }
 
 void Block::multiply(bool adds, int64_t count) {
@@ -268,7 +258,7 @@ void Block::multiply_few(int64_t count) {
   const Factor &rows = product_.rows, &columns = product_.columns;
   const Part left{rows.data, &rows.edges, rows.inner_terms, memory_.rows.data(), rows_,
                   memory_.row_runs.data(), row_runs_, count};
-  kernels_.pack_rows[rows.type](left, left_, kLong, row_norms_);
+  kernels_.pack_rows[rows.format](left, left_, kLong, row_norms_);
   const bool along_terms = columns.runs_along_terms;
   Run* runs = memory_.column_runs.data();
   Part right{columns.data, &columns.edges, columns.inner_terms, memory_.columns.data(), columns_,
@@ -281,7 +271,7 @@ void Block::multiply_few(int64_t count) {
     right.run_length = columns_;
     for (int64_t r = 0; r < right.run_count; ++r) runs[r].place.offset += column_start_;
   }
-  kernels_.multiply_few[columns.type](along_terms, rows_, right, left_, sums_, stride_,
+  kernels_.multiply_few[columns.format](along_terms, rows_, right, left_, sums_, stride_,
                                       column_norms_);
 }
 
@@ -360,14 +350,14 @@ void Block::finish_rounded() {
     is_dense &= columns[j].result == columns[0].result + j;
   memory_.doubts.resize(columns_);
   memory_.words.resize(columns_);
-  const int64_t size = size_of(output_.type);
+  const int64_t size = bytes_of(output_.format);
   char* words = static_cast<char*>(output_.words);
   char* buffer = reinterpret_cast<char*>(memory_.words.data());
   for (int64_t i = 0; i < rows_; ++i) {
     const int64_t start = result_ + memory_.rows[i].result;
     char* row = is_dense ? words + size * (start + columns[0].result) : buffer;
     const int64_t doubts =
-        kernels_.round[output_.type](columns_, sums_ + i * stride_, column_norms_,
+        kernels_.round[output_.format](columns_, sums_ + i * stride_, column_norms_,
                                      row_norms_[i] * scale_, row, memory_.doubts.data());
     for (int64_t d = 0; d < doubts; ++d) {
       const int64_t j = memory_.doubts[d];
@@ -441,7 +431,7 @@ double Block::last_bit(int64_t i, int64_t j, int64_t count) {
 // Rounds one element whose bound decides nothing, in ways of which each is slower.
 void Block::settle(int64_t i, int64_t j, void* word) {
   auto write = [&](double value) {
-    with_format(output_.type, [&](auto format) {
+    with_format(output_.format, [&](auto format) {
       const auto rounded = decltype(format)::narrow(value);
       std::memcpy(word, &rounded, sizeof rounded);
     });
@@ -459,7 +449,7 @@ void Block::settle(int64_t i, int64_t j, void* word) {
   const double near = double_sum(i, j, &error);
   const double chain = of_chain(static_cast<double>(product_.terms + 32));
   const double errors = chain * magnitudes;
-  const bool is_decided = with_format(output_.type, [&](auto format) {
+  const bool is_decided = with_format(output_.format, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {
       double sum = near;

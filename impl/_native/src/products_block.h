@@ -11,7 +11,7 @@ namespace samebits {
 // Where results go: rounded words, or float64 sums and bounds of their errors.
 struct Output {
   void* words = nullptr;
-  Type type = kFloat32;
+  Format format = kFloat32;
   double* sums = nullptr;
   double* bounds = nullptr;
   int64_t parts = 1;  // the devices whose sums are added afterwards

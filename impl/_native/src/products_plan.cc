@@ -248,9 +248,9 @@ int64_t Factor::runs(bool along_terms, int64_t begin, int64_t count, Run* to) co
 std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand rhs) {
   LineProduct product;
   product.rows.data = lhs.data;
-  product.rows.type = lhs.type;
+  product.rows.format = lhs.format;
   product.columns.data = rhs.data;
-  product.columns.type = rhs.type;
+  product.columns.format = rhs.format;
   product.elements = lhs.elements + rhs.elements;
   std::vector<TermAxis> terms;
   const auto& [batch, lines, columns, sums, window, _] = attributes;
@@ -341,7 +341,7 @@ bool find(const LineProduct& product, int64_t position, ResultIndex* index) {
 KernelLines kernel_lines(const Attributes& attributes, Operand kernel) {
   KernelLines lines;
   lines.kernel.data = kernel.data;
-  lines.kernel.type = kernel.type;
+  lines.kernel.format = kernel.format;
   const auto& [batch, images, columns, terms, window, _] = attributes;
   for (size_t i = 0; i + 3 < batch.size(); i += 4)
     lines.batch.free.push_back({batch[i], batch[i + 2], batch[i + 3]});

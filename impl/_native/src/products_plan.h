@@ -19,7 +19,7 @@ using Axes = std::vector<Axis>;
 
 struct Factor {
   const void* data = nullptr;
-  Type type = kFloat32;
+  Format format = kFloat32;
   Axes free;
   Axes terms;
   Inner inner_free;
@@ -68,7 +68,7 @@ BatchPlace batch_place(const LineProduct& product, int64_t index);
 
 struct Operand {
   const void* data = nullptr;
-  Type type = kFloat32;
+  Format format = kFloat32;
   int64_t elements = 0;
 };
 

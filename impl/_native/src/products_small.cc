@@ -45,7 +45,7 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
   double* left_squares = memory.squares.data();
   double* right_squares = left_squares + m * kTogether;
   const double scale = terms == 1 ? 0 : of_chain(static_cast<double>(terms));
-  const int64_t size = output.type == kFloat32 ? 4 : 2;
+  const int64_t size = bytes_of(output.format);
   char* words = static_cast<char*>(output.words);
 
   for (int64_t from = first; from < first + count; from += kTogether) {
@@ -58,9 +58,9 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
       row_offsets[lane] = places[lane].rows;
       column_offsets[lane] = places[lane].columns;
     }
-    kernels.pack_lanes[rows.type](rows.data, row_offsets, memory.rows.data(), m,
+    kernels.pack_lanes[rows.format](rows.data, row_offsets, memory.rows.data(), m,
                                   memory.row_terms.data(), terms, left, left_squares);
-    kernels.pack_lanes[columns.type](columns.data, column_offsets, memory.columns.data(), n,
+    kernels.pack_lanes[columns.format](columns.data, column_offsets, memory.columns.data(), n,
                                      memory.column_terms.data(), terms, right, right_squares);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
@@ -71,7 +71,7 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
         uint32_t rounded[kTogether];
         int32_t doubts[kTogether];
         const int64_t number =
-            kernels.round[output.type](kTogether, sums, norms, scale, rounded, doubts);
+            kernels.round[output.format](kTogether, sums, norms, scale, rounded, doubts);
         const int64_t result = memory.rows[i].result + memory.columns[j].result;
         for (int64_t lane = 0; lane < together; ++lane)
           std::memcpy(words + size * (places[lane].result + result),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "calls.h"
 #include "numbers.h"
 #include "vectors.h"
 
@@ -13,27 +14,7 @@
 #include <immintrin.h>
 #endif
 
-#include "xla/ffi/api/ffi.h"
-
-// Defines a call of the library, which hides every other symbol.
-#define SAMEBITS_CALL(name, function, binding)                                               \
-  extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* name(XLA_FFI_CallFrame*); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, function, binding)
-
 namespace samebits {
-
-// The formats of terms and results, in the order of the tables of kernels.
-enum Format : int { kFloat32, kBFloat16, kFloat16, kFormats };
-
-inline Format format_of(const xla::ffi::AnyBuffer& buffer) {
-  switch (buffer.element_type()) {
-    case xla::ffi::DataType::F32: return kFloat32;
-    case xla::ffi::DataType::BF16: return kBFloat16;
-    case xla::ffi::DataType::F16: return kFloat16;
-    default: return kFormats;
-  }
-}
-inline int64_t bytes_of(Format format) { return format == kFloat32 ? 4 : 2; }
 
 // A scope in which the unit takes subnormal terms for zero where it loads them. All sums of float32
 // are multiples of 2**-149, so no float64 in it is subnormal.

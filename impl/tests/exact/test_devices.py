@@ -1,6 +1,6 @@
 """Exact sums and products of arrays that lie on several devices.
 
-Tests: impl._exact.devices.
+Tests: impl._core.devices.
 """
 
 from pathlib import Path

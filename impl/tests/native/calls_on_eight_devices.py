@@ -195,6 +195,38 @@ def test_sums_of_the_arrays_of_devices(size):
     assert_bits(np.asarray(other).reshape(2, 8, 3).swapaxes(0, 1).reshape(16, 3), whole)
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_scatters(width):
+    rng = np.random.default_rng(11)
+    table, rows = rough(rng, 10, 2 * width)[:, :width], rough(rng, 64, 2 * width)[:, :width]
+    at = rng.integers(0, 12, 64)
+
+    def function(table, at, rows):
+        return table.at[at].add(rows, mode="drop")
+
+    whole, _ = compiled(function, table, at, rows)
+    for specs in (((), ("x",), ("x",)), ((), (("x", "y"),), (("x", "y"),)), (("y",), (), ("x",))):
+        cut, text = compiled(function, table, at, rows, specs=specs)
+        assert_bits(whole, cut)
+        assert "samebits_scatter" in text
+
+
+def test_the_operand_of_a_scatter_is_a_term_of_each_device_of_a_shard_map():
+    rng = np.random.default_rng(12)
+    table, rows, at = rough(rng, 10, 6), rough(rng, 64, 6), rng.integers(0, 10, 64)
+    cut = jax.shard_map(
+        lambda table, at, rows: lax.psum(table.at[at].add(rows), ("x", "y")),
+        mesh=MESH,
+        in_specs=(P(), P(("x", "y")), P(("x", "y"))),
+        out_specs=P(),
+    )
+    # A sum of eight equal floats is exact.
+    whole = jax.jit(lambda table, at, rows: (8 * table).at[at].add(rows))(table, at, rows)
+    one, text = compiled(cut, table, at, rows)
+    assert_bits(np.asarray(whole), one)
+    assert "samebits_scatter_bounds" in text
+
+
 def test_a_shard_map_over_some_axes():
     rng = np.random.default_rng(8)
     x, w = rough(rng, 16, 12), rough(rng, 12, 8)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import lax
 
-from impl._exact.devices import Devices
+from impl._core.devices import Devices
 
 
 def of_the_first(self, value):

@@ -1,17 +1,21 @@
-"""The devices of a ``shard_map`` that share the terms of sums."""
+"""The devices of a named axis, as of a ``shard_map``, that share the terms of sums."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
+import numpy as np
 from jax import lax
 
 #: Groups of indices along a named axis; each group has a sum of its own.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
+
+_Arrays = TypeVar("_Arrays", jax.Array, tuple[jax.Array, ...])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +37,14 @@ class Devices:
             return max(map(len, self.groups))
         return math.prod(lax.axis_size(name) for name in self.names)
 
-    def sum(self, value: jax.Array) -> jax.Array:
-        """Returns the sum over the devices that share it."""
+    def is_first(self) -> jax.Array:
+        """Returns whether this is the first device of its sum, as a scalar; there is an axis."""
+        own = lax.axis_index(self.names)
+        firsts = [0] if self.groups is None else [group[0] for group in self.groups]
+        return functools.reduce(lax.bitwise_or, (lax.eq(own, np.int32(each)) for each in firsts))
+
+    def sum(self, value: _Arrays) -> _Arrays:
+        """Returns the sum over the devices that share it, of an array or of each of a tuple."""
         return self._reduced(lax.psum, value)
 
     def max(self, value: jax.Array) -> jax.Array:
@@ -45,5 +55,8 @@ class Devices:
         """Returns the minimum over the devices that share a sum."""
         return self._reduced(lax.pmin, value)
 
-    def _reduced(self, over: Callable[..., jax.Array], value: jax.Array) -> jax.Array:
-        return over(value, self.names, axis_index_groups=self.groups) if self.names else value
+    def _reduced(self, over: Callable[..., Any], value: _Arrays) -> _Arrays:
+        if not self.names:
+            return value
+        reduced: _Arrays = over(value, self.names, axis_index_groups=self.groups)
+        return reduced

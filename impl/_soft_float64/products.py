@@ -287,7 +287,7 @@ class _Words:
 
     @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
-        """Returns bfloat16 that are infinite or NaN."""
+        """Returns float32 that are infinite or NaN."""
         return conversions.to_word(value)
 
 
@@ -472,7 +472,7 @@ def _joined(sums: Sequence[jax.Array]) -> jax.Array:
 
 
 def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
-    """Returns products that are infinite or NaN where those of the factors are, bfloat16.
+    """Returns products that are infinite or NaN where those of the factors are, float32.
 
     The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
     their products are infinities or NaNs, and no other sum is above the number of terms.
@@ -490,4 +490,4 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
         size = lax.select(words.is_nan(value), lax.full_like(one, np.nan), size)
         return lax.select(ordering.is_signed(value), lax.neg(size), size)
 
-    return spread.product(kind(lhs), kind(rhs), jnp.bfloat16)
+    return spread.product(kind(lhs), kind(rhs), np.float32)

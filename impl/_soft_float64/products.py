@@ -268,7 +268,7 @@ class _Words:
         spread: _Spread,
         unit: int,
     ) -> jax.Array:
-        """Returns ``(first * 2**32 + second) * A * B * 2**unit``. Both parts and the sum are rounded.
+        """Returns ``(first * 2**32 + second) * A * B * 2**unit``, where parts and sum are rounded.
 
         Args:
             first: int64; None for 0.

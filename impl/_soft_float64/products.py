@@ -342,9 +342,8 @@ def _by_digits(
     terms, places = lhs.shape[-1], []
     for place in range(digits):
         size = (place + 1) * terms
-        first = _part(one.line, 0, size)
-        last = _part(other.line, (digits + 1) * terms - size, size)
-        places.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
+        pair = _part(one.line, 0, size), _part(other.line, (digits + 1) * terms - size, size)
+        places.append(lax.convert_element_type(spread.product(*pair, np.int32), np.int64))
     tops = one.top, other.top
     first = _joined(places[:-_SECOND]) if digits > _JOINED else None
     second = _joined(places if first is None else places[-_SECOND:])

@@ -501,10 +501,12 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
     """
 
     def kind(value: jax.Array) -> jax.Array:
-        one = lax.full_like(value, 1, jnp.bfloat16)
+        # A GPU without units for bfloat16 negates by a fused multiply-add, so these are its bits.
+        one = lax.full_like(value, 0x3F80, np.uint16)
         size = lax.select(words.is_zero(words.significand(value)), full(one, 0), one)
-        size = lax.select(words.is_finite(value), size, lax.full_like(one, np.inf))
-        size = lax.select(words.is_nan(value), lax.full_like(one, np.nan), size)
-        return lax.select(ordering.is_signed(value), lax.neg(size), size)
+        size = lax.select(words.is_finite(value), size, full(one, 0x7F80))
+        size = lax.select(words.is_nan(value), full(one, 0x7FC0), size)
+        sign = left(words.bit(ordering.is_signed(value), one), 15)
+        return lax.bitcast_convert_type(lax.bitwise_or(sign, size), jnp.bfloat16)
 
     return spread.product(kind(lhs), kind(rhs), np.float32)

@@ -48,13 +48,12 @@ zeros, and bfloat16 of similar magnitudes have few digits that are not zero.
 *Roundings.* Of at most 2**13 terms, slot s > 0 is at most 2**13 (2 * 2**13 + (s - 1) 2**14), which
 is s 2**27, and slot 0 at most 2**25. In units of the last slot, five slots are below 2**58.
 int64 holds them, and float64 rounds them once. More slots are two parts, of which the second one
-has the last four. The first part is below 2**50. The second one, from slot s on, is below
-(s + 1) 2**51. With up to 7 digits, both are below 2**53, so float64 has all bits of them, and
-rounds their sum once. With 8 digits, float64 may also round the second part, by one of its units.
-If all slots together are below 2**53 units of the last one, nothing is rounded. Otherwise, the
-excess has one unit in the last slot of the result, and with 8 digits that unit, too. Then it
-bounds the whole error. Blocks of 2**13 terms are added in float64, with a rounding each. Fewer than
-eight terms are added one by one.
+has the last four. The first part is below 2**50 of its units. The second one, from slot s on, is
+below (s + 1) 2**51. With up to 7 digits, both are below 2**53, so float64 has all bits of them, and
+rounds their sum once. With 8 digits, float64 may also round the second part, by one unit. If all
+slots together and the second part are below 2**53 units of the last slot, nothing is rounded.
+Otherwise the excess has as many units as float64 may round, so it bounds the whole error. Blocks of
+2**13 terms are added in float64, with a rounding each. Fewer than eight terms are added one by one.
 
 *Without error.* If nothing is left out or rounded, the excess is 0, which decides ties.
 Where float64 adds sums of blocks, callers rely on it to add multiples of g without error, while the
@@ -262,37 +261,43 @@ class _Words:
         return reductions.reduced(arithmetic.add, value, np.uint64(0), (0,))
 
     @staticmethod
-    def scaled(
-        value: jax.Array, tops: Sequence[jax.Array], spread: _Spread, more: int
+    def of_parts(
+        first: jax.Array | None,
+        second: jax.Array,
+        tops: Sequence[jax.Array],
+        spread: _Spread,
+        unit: int,
     ) -> jax.Array:
-        """Returns ``value * A * B * 2**more``, rounded once.
+        """Returns ``(first * 2**32 + second) * A * B * 2**unit``, where parts and sum are rounded.
 
         Args:
-            value: int64.
+            first: int64; None for 0.
+            second: int64.
             tops: The biased exponents of A for each row, and of B for each column, int64.
-            spread: Broadcasts them to the shape of ``value``.
-            more: A further power of two.
+            spread: Broadcasts them to the shape of the parts.
+            unit: A further power of two.
         """
-        is_negative = lax.lt(value, full(value, 0))
-        size = lax.convert_element_type(lax.abs(value), np.uint64)
         power = lax.add(spread.of_lhs(tops[0]), spread.of_rhs(tops[1]))
-        power = lax.add(power, full(power, 1086 + more - 2 * _BIAS))
-        return words.packed(left(words.bit(is_negative, size), 63), power, size)
+        power = lax.add(power, full(power, 1086 + unit - 2 * _BIAS))
 
-    @staticmethod
-    def rounding(value: jax.Array) -> jax.Array:
-        """Returns bounds of the errors of values that were rounded, at least twice as great."""
-        power = lax.max(words.exponent(value), full(words.exponent(value), 52))
-        return left(lax.convert_element_type(lax.sub(power, full(power, 52)), np.uint64), 52)
+        def scaled(value: jax.Array, power: jax.Array) -> jax.Array:
+            is_negative = lax.lt(value, full(value, 0))
+            size = lax.convert_element_type(lax.abs(value), np.uint64)
+            return words.packed(left(words.bit(is_negative, size), 63), power, size)
+
+        found = scaled(second, power)
+        if first is None:
+            return found
+        return arithmetic.add(scaled(first, lax.add(power, full(power, _BITS * _SECOND))), found)
 
     @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
-        """Returns bfloat16 that are infinite or NaN."""
+        """Returns float32 that are infinite or NaN."""
         return conversions.to_word(value)
 
 
 class _Floats:
-    """Arithmetic of float64, as ``_Words`` has it. The product of A and B must be a float64."""
+    """Arithmetic of float64, as ``_Words`` has it. A unit below all float64 counts as 0."""
 
     multiply = staticmethod(lax.mul)
     add = staticmethod(lax.add)
@@ -302,17 +307,21 @@ class _Floats:
         return lax.reduce_sum(value, (0,))
 
     @staticmethod
-    def scaled(
-        value: jax.Array, tops: Sequence[jax.Array], spread: _Spread, more: int
+    def of_parts(
+        first: jax.Array | None,
+        second: jax.Array,
+        tops: Sequence[jax.Array],
+        spread: _Spread,
+        unit: int,
     ) -> jax.Array:
-        one, other = (lax.bitcast_convert_type(left(each, 52), _DOUBLE) for each in tops)
-        weight = lax.mul(spread.of_lhs(one), spread.of_rhs(other))
-        found = lax.convert_element_type(value, _DOUBLE)
-        return lax.mul(lax.mul(found, lax.full_like(found, 2.0**more)), weight)
-
-    @staticmethod
-    def rounding(value: jax.Array) -> jax.Array:
-        return lax.bitcast_convert_type(_WORDS.rounding(_words_of(value)), _DOUBLE)
+        power = lax.add(spread.of_lhs(tops[0]), spread.of_rhs(tops[1]))
+        power = lax.add(power, full(power, unit - _BIAS))
+        power = lax.clamp(np.int64(0), power, np.int64(2046))
+        found = lax.convert_element_type(second, _DOUBLE)
+        if first is not None:
+            more = lax.convert_element_type(first, _DOUBLE)
+            found = lax.add(lax.mul(more, lax.full_like(more, 2.0 ** (_BITS * _SECOND))), found)
+        return lax.mul(found, lax.bitcast_convert_type(left(power, 52), _DOUBLE))
 
     @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
@@ -333,31 +342,18 @@ def _by_digits(
     terms, slots = lhs.shape[-1], []
     for slot in range(digits):
         size = (slot + 1) * terms
-        first = _part(one.line, 0, size)
-        last = _part(other.line, (digits + 1) * terms - size, size)
-        slots.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
+        pair = _part(one.line, 0, size), _part(other.line, (digits + 1) * terms - size, size)
+        slots.append(lax.convert_element_type(spread.product(*pair, np.int32), np.int64))
     tops = one.top, other.top
-    left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
-    excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
+    first = _joined(slots[:-_SECOND]) if digits > _JOINED else None
+    second = _joined(slots if first is None else slots[-_SECOND:])
     unit = -_FIRST - _BITS * (digits - 1)
-    if digits <= _JOINED:
-        joined = _joined(slots)
-        total = numbers.scaled(joined, tops, spread, unit)
-        is_exact = _has_53_bits(joined)
-    else:
-        first, second = _joined(slots[:-_SECOND]), _joined(slots[-_SECOND:])
-        total = numbers.add(
-            numbers.scaled(first, tops, spread, unit + _BITS * _SECOND),
-            numbers.scaled(second, tops, spread, unit),
-        )
-        is_exact = lax.bitwise_and(
-            lax.lt(lax.abs(first), full(first, 1 << 30)),
-            _has_53_bits(lax.add(left(first, _BITS * _SECOND), second)),
-        )
-    excess = lax.select(is_exact, excess, numbers.add(excess, numbers.rounding(total)))
-    if digits == _MOST_DIGITS:  # The second part may be rounded too, by one of its units.
-        more = numbers.scaled(full(second, 1), tops, spread, unit)
-        excess = lax.select(is_exact, excess, numbers.add(excess, more))
+    total = numbers.of_parts(first, second, tops, spread, unit)
+    # A unit of the last slot is 256 of those that the left out parts are counted in.
+    left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
+    left_out = words.right(lax.add(left_out, full(left_out, (1 << _BITS) - 1)), _BITS)
+    excess = lax.add(left_out, _rounding(first, second))
+    excess = numbers.of_parts(None, excess, tops, spread, unit)
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 
@@ -458,8 +454,29 @@ def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
     return total
 
 
+def _rounding(first: jax.Array | None, second: jax.Array) -> jax.Array:
+    """Returns bounds of what float64 rounds of a sum of two parts, in units of the second one.
+
+    Args:
+        first: The first part, int64; None for none.
+        second: The second part, int64.
+    """
+    if first is None:
+        size, is_exact = lax.abs(second), _has_53_bits(second)
+        most = lax.add(words.right(size, 53), full(size, 1))
+    else:
+        # The sum is below 2**32 units of the first part, plus 2**54. The second part may be rounded
+        # too, by one unit.
+        size = lax.abs(first)
+        most = lax.add(words.right(size, 53 - _BITS * _SECOND), full(size, 5))
+        whole = lax.add(left(first, _BITS * _SECOND), second)
+        is_exact = lax.bitwise_and(_has_53_bits(whole), _has_53_bits(second))
+        is_exact = lax.bitwise_and(is_exact, lax.lt(size, full(size, 1 << 30)))
+    return lax.select(is_exact, full(size, 0), most)
+
+
 def _has_53_bits(value: jax.Array) -> jax.Array:
-    """Returns where float64 has all bits of int64, since they are few."""
+    """Returns where int64 are below 2**53, so that float64 has all bits of them."""
     return lax.lt(lax.abs(value), full(value, 1 << 53))
 
 
@@ -472,7 +489,7 @@ def _joined(sums: Sequence[jax.Array]) -> jax.Array:
 
 
 def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
-    """Returns products that are infinite or NaN where the products of the factors are, bfloat16.
+    """Returns products that are infinite or NaN where the products of the factors are, float32.
 
     The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
     their products are infinities or NaNs, and no other sum is above the number of terms.
@@ -484,10 +501,12 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
     """
 
     def kind(value: jax.Array) -> jax.Array:
-        one = lax.full_like(value, 1, jnp.bfloat16)
+        # A GPU without units for bfloat16 negates by a fused multiply-add, so these are its bits.
+        one = lax.full_like(value, 0x3F80, np.uint16)
         size = lax.select(words.is_zero(words.significand(value)), full(one, 0), one)
-        size = lax.select(words.is_finite(value), size, lax.full_like(one, np.inf))
-        size = lax.select(words.is_nan(value), lax.full_like(one, np.nan), size)
-        return lax.select(ordering.is_signed(value), lax.neg(size), size)
+        size = lax.select(words.is_finite(value), size, full(one, 0x7F80))
+        size = lax.select(words.is_nan(value), full(one, 0x7FC0), size)
+        sign = left(words.bit(ordering.is_signed(value), one), 15)
+        return lax.bitcast_convert_type(lax.bitwise_or(sign, size), jnp.bfloat16)
 
-    return spread.product(kind(lhs), kind(rhs), jnp.bfloat16)
+    return spread.product(kind(lhs), kind(rhs), np.float32)

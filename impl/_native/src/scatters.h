@@ -48,7 +48,8 @@ enum Integer : int { kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kIntegers };
 using Select = int64_t (*)(const void* indices, int64_t count, bool clip, int64_t last,
                            int64_t low, int64_t high, int32_t* chosen);
 
-// Widens indices chosen[i] * step, or i * step if nothing is chosen, moved into [0, last] if they are clipped.
+// Widens indices chosen[i] * step, or i * step if nothing is chosen, moved into [0, last] if they
+// are clipped.
 using Widen = void (*)(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                        bool clip, int64_t last, int64_t* wide);
 

@@ -167,7 +167,8 @@ SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& 
 // Tells the processor that element `at` of an array, which may be none, is read or written soon.
 template <typename T>
 SAMEBITS_INLINE void fetch(const T* array, int64_t at) {
-  const uint64_t address = reinterpret_cast<uint64_t>(array) + static_cast<uint64_t>(at) * sizeof(T);
+  const uint64_t offset = static_cast<uint64_t>(at) * sizeof(T);
+  const uint64_t address = reinterpret_cast<uint64_t>(array) + offset;
   __builtin_prefetch(reinterpret_cast<const void*>(address), 1);
 }
 

@@ -90,7 +90,7 @@ void each_piece(const Windows& windows, Block block, int64_t first, int64_t last
   }
 }
 
-// Adds up the lanes of each sum, which then has one place. Returns whether a sum may have lost bits.
+// Adds up the lanes of each sum, which then has one place. Returns whether a sum lost bits.
 bool add_lanes(const Table& table, int64_t size) {
   bool lost = false;
   for (int64_t i = 0; i < size; ++i) {

@@ -60,7 +60,7 @@ CHEAPEST = (
 RELEASES = [
     *("-m", "not stand_in and not once"),
     *(f"impl/tests/{room}" for room in ("core", "families", "kernels", "mode", "portable")),
-    *(f"impl/tests/{room}" for room in ("primitives", "reading", "run_to_run")),
+    *(f"impl/tests/{room}" for room in ("native", "primitives", "reading", "run_to_run")),
     *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("devices", "dot_general", "elementary")),
     *("impl/tests/lowerings/test_partitioning.py", "impl/tests/programs/test_drawn_programs.py"),
@@ -343,16 +343,24 @@ def native(session: nox.Session) -> None:
     # leaks are no faults, and XLA, whose code has no checks, is no witness of a race.
     names = ("libtsan.so",) if is_thread else ("libasan.so", "libubsan.so")
     libraries = [shared_library(name) for name in (*names, "libstdc++.so")]
+    # A fault ends the process that runs the test, and with it the output that pytest has captured.
+    to_file = f"log_path={build / 'report'}:halt_on_error=1"
+    for report in build.glob("report.*"):
+        report.unlink()
     environment = {
         "LD_PRELOAD": " ".join(libraries),
         "SAMEBITS_NATIVE": str(build / "libsamebits_cpu.so"),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "ASAN_OPTIONS": f"{to_file}:detect_leaks=0",
+        "TSAN_OPTIONS": f"{to_file}:ignore_noninstrumented_modules=1",
+        "UBSAN_OPTIONS": f"{to_file}:print_stacktrace=1",
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST),
     }
     speed = ("-n", "auto", "--dist", "worksteal")
-    session.run("pytest", *speed, *(chosen or ["impl/tests/native"]), env=environment)
+    try:
+        session.run("pytest", *speed, *(chosen or ["impl/tests/native"]), env=environment)
+    finally:
+        for report in build.glob("report.*"):
+            session.log(report.read_text(encoding="utf-8"))
 
 
 #: The options of CMake for another processor, on Debian and Ubuntu.

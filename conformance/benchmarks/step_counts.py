@@ -38,19 +38,20 @@ PROGRAMS: Mapping[str, Callable[[], portable.Program]] = {
 }
 
 
-def budgets() -> dict[str, dict[str, int]]:
-    """Returns the greatest counts of each program under ``portable``, by the name of a count."""
+def budgets() -> dict[str, dict[str, dict[str, int]]]:
+    """Returns the greatest counts of each program, by the engine and the name of a count."""
     return tomllib.loads(_BUDGETS.read_text(encoding="utf-8"))
 
 
-def counts(name: str) -> dict[str, int]:
+def counts(name: str, engine: str) -> dict[str, int]:
     """Returns the counts of a program under ``portable``: ``operations`` and ``copied``.
 
     Args:
         name: One of ``PROGRAMS``.
+        engine: The name of an engine.
     """
     step, args = PROGRAMS[name]()
-    with impl.deterministic(guarantee="portable"):
+    with impl.deterministic(guarantee="portable"), impl.testing.engine(engine):
         return counts_of(jax.jit(step).lower(*args).as_text())
 
 

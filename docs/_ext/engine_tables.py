@@ -35,7 +35,7 @@ class Cost:
         engine: The engine that it has.
         plain: Products of float32, with the mode off.
         float64: Products of float64, which the engine ``float64`` computes.
-        products: Products as the engine of the device computes them.
+        int8: Products of int8, which the engine ``int8`` computes.
         elementwise: The arithmetic of float64 on elements, which both engines compute.
     """
 
@@ -43,28 +43,33 @@ class Cost:
     engine: str
     plain: float
     float64: float
-    products: float
+    int8: float
     elementwise: float
+
+    @property
+    def products(self) -> float:
+        """Products as the engine of the device computes them."""
+        return self.int8 if self.engine == "int8" else self.float64
 
 
 def costs(path: Path = RATES) -> Iterator[Cost]:
     """Yields the cost on each device of the file of rates."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     operations, elements = 2 * data["step"]["multiply_adds"], data["step"]["elementwise"]
+    digits = data["int8"]
+    of_long = 2 * digits["multiply_adds_of_long"]
+    of_digits = digits["products"] * (operations - of_long) + digits["products_of_long"] * of_long
 
     def milliseconds(count: float, rate: float) -> float:
         return count / (rate * _TERA) * _MILLISECONDS
 
     for device in data["device"]:
-        engine = engine_of("cuda", capability=device["capability"])
-        float64 = milliseconds(operations, device["float64_products"])
-        int8 = milliseconds(data["int8"]["products"] * operations, device["int8"])
         yield Cost(
             device["name"],
-            engine,
+            engine_of("cuda", capability=device["capability"]),
             milliseconds(operations, device["float32"]),
-            float64,
-            int8 if engine == "int8" else float64,
+            milliseconds(operations, device["float64_products"]),
+            milliseconds(of_digits, device["int8"]),
             # An operation on elements is no multiply-add, which would count as two.
             milliseconds(2 * elements, device["float64"]),
         )
@@ -83,13 +88,16 @@ def engine_lines() -> Iterator[str]:
 
 def cost_lines(path: Path = RATES) -> Iterator[str]:
     """Yields a sentence and a table of the computed costs, as Markdown."""
-    products = tomllib.loads(path.read_text(encoding="utf-8"))["int8"]["products"]
-    yield f"The engine `int8` makes {products} products of digits of each product of float32:"
+    digits = tomllib.loads(path.read_text(encoding="utf-8"))["int8"]
+    yield (
+        f"The engine `int8` makes {digits['products']} products of digits of each product of"
+        f" float32, and {digits['products_of_long']} if its sums have more than 1,024 terms:"
+    )
     yield ""
-    yield ("| Device | Engine | Plain products | Portable: products | With float64 | Elementwise |")
+    yield "| Device | Engine | Plain products | With float64 | With int8 | Elementwise |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
     for each in costs(path):
-        numbers = each.plain, each.products, each.float64, each.elementwise
+        numbers = each.plain, each.float64, each.int8, each.elementwise
         cells = " | ".join(
             f"{number:.2g}" if number < 100 else f"{number:.0f}" for number in numbers
         )

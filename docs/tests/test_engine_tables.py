@@ -4,11 +4,13 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cost_files
 import cost_tables
 import engine_tables
+from impl._exact.products.approximation import Bits
 from impl._soft_float64 import products
 from spec.engines import engines
 
@@ -25,16 +27,18 @@ def test_the_engine_decides_the_cost_of_products() -> None:
     ada, hopper = costs["RTX 4090"], costs["H200"]
     assert (ada.engine, hopper.engine) == ("int8", "float64")
     assert hopper.products == hopper.float64
-    assert ada.products == pytest.approx(34 * 2 * 84.2e9 / 660e12 * 1000)
+    pairs = 21 * (84.2e9 - 49.6e9) + 28 * 49.6e9
+    assert ada.products == ada.int8 == pytest.approx(2 * pairs / 660e12 * 1000)
     assert ada.float64 == pytest.approx(2 * 84.2e9 / 1.29e12 * 1000)
-    assert "| RTX 4090 | `int8` | 2 | 8.7 | 131 | 11 |" in engine_tables.cost_lines()
+    assert "| RTX 4090 | `int8` | 2 | 131 | 6.4 | 11 |" in engine_tables.cost_lines()
 
 
 def test_the_engine_makes_as_many_products_of_digits() -> None:
-    digits = range(products._DIGITS)
-    pairs = [(i, j) for i in digits for j in digits if i + j <= products._LAST]
-    data = tomllib.loads(engine_tables.RATES.read_text(encoding="utf-8"))
-    assert data["int8"]["products"] == len(pairs)
+    data = tomllib.loads(engine_tables.RATES.read_text(encoding="utf-8"))["int8"]
+    bits = Bits.of(np.float32, np.float32, np.float32)
+    for name, terms in (("products", 1024), ("products_of_long", 1025)):
+        digits = products.digits_for(bits, terms)
+        assert data[name] == digits * (digits + 1) // 2
 
 
 def test_each_program_for_a_tpu_has_a_line_for_each_chip(tmp_path: Path) -> None:

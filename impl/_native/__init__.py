@@ -10,7 +10,7 @@ has hundreds. Both engines have one set of bits: the exact result, rounded once:
 - ``scope`` says whether a function is traced for this engine, and for how many devices.
 - ``operation`` has the interface of operations, and ``call`` computes one of them: by one call on
   one device, by exact sums over ``devices``, or ``partitioned`` by XLA.
-- ``products``, ``sums`` and ``scatters`` have the operations, a family in a file.
+- ``products``, ``sums``, ``windows`` and ``scatters`` have the operations, a family in a file.
 - ``src/`` has the C++: ``numbers.h`` the floats, ``threads.h`` the threads, and a pair of files for
   each family, of which ``*_kernels.cc`` is compiled for each vector unit.
 """

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax import lax
 
 from impl._core.jax_internals import lowering
 from impl._native import devices, partitioned, scope
@@ -23,7 +24,10 @@ def computed(
         axis_names: The mesh axes of a ``shard_map`` over which terms of a sum are sharded.
     """
     if 0 in (size for each in operands for size in each.shape):
-        return None
+        if not isinstance(operation, Summing) or operation.once:
+            return None
+        empty = jax.eval_shape(operation.nearest, *operands)
+        return lax.full(empty.shape, 0, empty.dtype)
     number = scope.devices()
     if axis_names:
         # XLA partitions the axes that a shard_map leaves to it, in another way.

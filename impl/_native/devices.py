@@ -1,11 +1,11 @@
 """Exact sums whose terms several devices hold, rounded once.
 
 Each device adds its own terms, and the devices add their sums exactly. Nearly all results are
-decided by approximations, as on one device; the others by the digits of exact sums::
+decided by approximations, as on one device; the digits of exact sums decide the rest::
 
     bounds      each device: approximate sums, and bounds of their errors, float64
     psum        of both
-    decide      rounds the results that the bounds decide, and lists positions of the others
+    decide      rounds the results that the bounds decide, and lists positions of all other ones
     digits      each device: its exact sums at these positions, as integers
     psum        of the integers, which makes no error
     finish      rounds these results

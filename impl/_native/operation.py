@@ -1,4 +1,4 @@
-"""What the operations of the engine ``native`` share.
+"""The interface of the operations of the engine ``native``.
 
 On one device an operation is one call, which rounds its results (``Operation.nearest``). A device
 that holds a part of the terms of a sum adds them exactly to the terms of the other devices
@@ -55,7 +55,7 @@ class Operation(abc.ABC):
 
     A subclass is a frozen dataclass: JAX keeps programs by it, and its ``repr`` is a part of the
     key of JAX's cache on disk. The methods take operands of any sizes that fit together, such as
-    those of one device.
+    the parts that one device holds.
 
     Attributes:
         operands: The names of the axes of each operand.

@@ -308,18 +308,18 @@ class Convolution(_Factors):
             shape[d] = size
         of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
         groups = of_lhs[image] * images if batches > 1 else of_lhs[channel] * channels
-        window = [
-            (lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o])
-            + (move[0], move[1][0], *move[2:])
-            for d, t, o, move in zip(spatial, taps, out[2:], moves, strict=True)
-        ]
+        window: list[int] = []
+        for d, t, o, move in zip(spatial, taps, out[2:], moves, strict=True):
+            stride, (low, _), dilation, of_kernels = move
+            window += [lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o]]
+            window += [stride, low, dilation, of_kernels]
         of_feature = of_result[out[1]]
         return tuple(shape), {
             "batch": longs([number, groups, of_rhs[feature] * features, of_feature * features]),
             "lines": longs([images, of_lhs[image], of_result[out[0]]]),
             "columns": longs([features, of_rhs[feature], of_feature]),
             "terms": longs([channels, of_lhs[channel], of_rhs[of_kernel]]),
-            "window": longs([x for each in window for x in each]),
+            "window": longs(window),
             "is_convolution": True,
         }
 

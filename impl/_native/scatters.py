@@ -2,7 +2,7 @@
 
 The C++ takes any form of ``lax.scatter_add`` as windows of runs. The elements of a run are
 neighbours in the updates and in the operand. For an operand [5, 6, 3] and updates [10, 2, 3], of
-which each of 10 indices (i, j) places a window [1, 2, 3]::
+which each of 10 indices (i, j) is the corner of a window [1, 2, 3]::
 
     run            6                   the elements of a run: the axes 2 and 3 of a window
     windows        none                size, strides of operand and updates, of its other axes
@@ -174,8 +174,8 @@ def scatter_add(
         and updates.shape[windows[axis]] == operand.shape[axis]
         for axis in range(operand.ndim)
     )
-    # Windows at different places have no destination in common if they have no size there.
-    is_place = all(axis not in windows or updates.shape[windows[axis]] == 1 for axis in indexed)
+    # Windows at different indices share no destination if they have one element along each axis.
+    are_points = all(axis not in windows or updates.shape[windows[axis]] == 1 for axis in indexed)
     operation = Scatter(
         dimension_numbers,
         whole,
@@ -183,13 +183,13 @@ def scatter_add(
         operand.dtype,
         GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP,
         subtract,
-        unique_indices and is_place,
+        unique_indices and are_points,
     )
     return computed(operation, (operand, indices, updates), axis_names)
 
 
 def _windows(numbers: ScatterDimensionNumbers, rank: int) -> list[tuple[int, int]]:
-    """Returns the axes of an array of a rank that windows have, with those of the updates."""
+    """Returns the axes of an array that windows have, each with its axis of the updates."""
     hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     windowed = [axis for axis in range(rank) if axis not in hidden]
     return list(zip(windowed, numbers.update_window_dims, strict=True))

@@ -1,7 +1,7 @@
 """Sums over windows, and the gradient of a max pool, as calls of the engine ``native``.
 
-The C++ takes seven numbers for each axis. An axis along which a window is one element, and which
-has neither strides nor padding, is merged with such a neighbour::
+The C++ takes seven numbers for each axis. An axis is *free* if each window is one element along it,
+and each element a window. Free neighbours are merged::
 
     shape (8, 28, 28, 4, 16), windows of (1, 2, 2, 1, 1)     axes of 8, 28, 28 and 64
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -69,6 +69,9 @@ class _Windowed(Operation):
     dilation: tuple[int, ...]
     apart: tuple[int, ...]
 
+    #: Whether an axis of windows of stride 1 is merged with a free one after it.
+    merges_windows: ClassVar[bool] = False
+
     @property
     def result(self) -> Names:  # type: ignore[override]
         columns = zip(self.dims, self.strides, self.padding, self.dilation, strict=True)
@@ -92,9 +95,23 @@ class _Windowed(Operation):
         lows = [low for low, _ in self.padding]
         numbers = (shape, outputs, self.dims, self.strides, lows, self.dilation, self.apart)
         for axis in map(_Axis._make, zip(*numbers, strict=True)):
-            if axis.is_free and merged and merged[-1].is_free:
-                size = merged[-1].size * axis.size
-                merged[-1] = _Axis(size, size, 1, 1, 0)
+            before = merged[-1] if merged else None
+            # Windows of stride 1 move by as many elements as the free axis after them has.
+            if (
+                axis.is_free
+                and before is not None
+                and (before.is_free or self.merges_windows)
+                and before.stride == before.dilation == 1
+            ):
+                merged[-1] = _Axis(
+                    before.size * axis.size,
+                    before.outputs * axis.size,
+                    before.window,
+                    1,
+                    before.low * axis.size,
+                    1,
+                    before.apart * axis.size,
+                )
             elif axis.is_free:
                 merged.append(_Axis(axis.size, axis.size, 1, 1, 0))
             else:
@@ -104,6 +121,8 @@ class _Windowed(Operation):
 
 class Window(_Windowed):
     """The sums of windows."""
+
+    merges_windows = True
 
     @property
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]

@@ -31,6 +31,7 @@ from jax import lax
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs, lowering
+from impl._exact.products import approximation
 from impl._reading import control_flow
 from impl._soft_float64 import products
 from impl._soft_float64.operations import OPERATIONS, NotSupportedError, Operation, Value
@@ -98,7 +99,8 @@ def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arrays: jax.Array) -> Any:
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        with approximation.replaced(products.approximate_by_words):
+            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
         values = [_word(each) if each.dtype == _DOUBLE else each for each in arrays]
         results = evaluated(closed, values, _WORDS)
         avals = [v.aval for v in jaxprs.opened(closed).outvars]
@@ -119,7 +121,8 @@ def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arrays: jax.Array) -> Any:
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        with approximation.replaced(products.approximate):
+            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
         results = evaluated(closed, arrays, _PRODUCTS)
         return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
@@ -289,10 +292,7 @@ _WITH_BODIES: Mapping[str, Callable[[Any, Sequence[Value], _Dialect], list[Value
 }
 
 
-def _by_int8(lhs: jax.Array, rhs: jax.Array, **params: Any) -> jax.Array:
-    result = products.dot_general(_word(lhs), _word(rhs), **params)
-    return lax.bitcast_convert_type(result, _DOUBLE)
-
-
 _WORDS = _Dialect(OPERATIONS, _MOVES, _has_float64, _known)
-_PRODUCTS = _Dialect({"dot_general": _by_int8}, frozenset(), _is_product, lambda value: value)
+_PRODUCTS = _Dialect(
+    {"dot_general": products.dot_general}, frozenset(), _is_product, lambda value: value
+)

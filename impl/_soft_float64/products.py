@@ -1,30 +1,70 @@
 """Products of matrices of float64 by products of int8, for devices whose float64 is slow or absent.
 
 The technique is the splitting of Ozaki et al. (2012, doi:10.1007/s11075-011-9478-1) with integers
-(Ootomo, Ozaki and Yokota 2024, doi:10.1177/10943420241239588). A row of the left factor and a
-column of the right factor are whole multiples of one unit each, 2**-53 times the power of two of
-the greatest element, below 2**54. Seven digits of base 256, from -128 to 127, hold such a number.
-The digits i of a row and j of a column belong to the power 256**(12 - i - j)::
+(Ootomo, Ozaki and Yokota 2024, doi:10.1177/10943420241239588). Let A be the power of two of the
+greatest element of a row of the left factor, and B the one of a column of the right one. A row is
+rounded to whole multiples of a unit, and D digits of base 256 hold a multiple. Digit i counts units
+of ``A 2**(-5 - 8 i)``. It is from -128 to 127, and digit 0 is from -64 to 64::
 
-    row                   1.5, 2**-30
-    in units of 2**-53    3 * 2**52, 2**23
-    digits                [48, 0, 0, 0, 0, 0, 0] and [0, 0, 0, 1, -128, 0, 0]
+    row                   1.5, 2**-30                   A = 1
+    in units of 2**-45    3 * 2**44, 2**15              D = 6
+    digits                [48, 0, 0, 0, 0, 0] and [0, 0, 0, 1, -128, 0]
 
-A product of int8 adds the products of digits with one sum i + j, without error, in int32. Eight of
-these suffice: the digits that are left out weigh less than 2**-57 of the norms.
+The digits i of a row and j of a column belong to the *slot* i + j, whose unit is A B times
+2**(-10 - 8 (i + j)). A product of int8 adds the products of the digits of one slot in int32,
+without error. The slots 0 to D - 1 are computed, by D (D + 1) / 2 products of int8. All others are
+left out.
 
-*Error.* Rounding a factor changes each element by half a unit at most, so K terms by sqrt(K) u
-times the norms of both factors, with u = 2**-53, by Cauchy and Schwarz. Digits that are left out
-change the sum by K u / 20, and combining the sums rounds twice. From K = 8 on, this is less than
-the K u that a chain of K roundings of float64 may have, on which the callers rely. Fewer terms are
-added one by one.
+*How many digits.* ``digits_for`` takes as many as the rounding asks for: the fewest that leave
+about one in a thousand of results in doubt, if the factors are normal numbers::
 
-*Without error.* Callers also rely on float64 to add multiples of g without error, while the product
-of the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). Let the last bit of a row be
-2**-m of the power of two of its greatest element, and 2**-n for the column. The norms are not below
-these elements, so m + n is at most 53. Then no digit is left out: the last digits of both have
-i + j <= 7. The sum is a multiple of 2**13 units of the last digits, and so are both halves of it,
-so float64 has all bits of the halves and of the sum.
+    float32 to float32        6 digits, 21 products of int8; of more than 1,024 terms 7 digits, 28
+    bfloat16 to float32       5 digits, 15 products
+    bfloat16 to bfloat16      4 digits, 10 products
+    to float64                8 digits, 36 products
+
+The bits of a result do not depend on the number. The bound of the error decides which results are
+in doubt (``impl._exact.nearest.interval``).
+
+*Bound of the error.* Let a row have K elements. The change by its rounding is one more digit, D. It
+is a part of at most one half of the last unit, so at most 128 of its own units. Then the row is the
+sum of its digits 0 to D, without error. So is a column. The product lacks ::
+
+    sum over i from 0 to D of    digit i of the row  times  the digits D - i to D of the column
+
+Let the norm of digit i of the row be at most n_i of its units, and the norm of digit j of the
+column at most m_j. These norms are computed, and rounded up to integers. For digit D, each element
+that was changed counts as 128. By the triangle inequality, the norm of the digits j to D of the
+column is at most t_j units of digit j, with t_D = m_D and t_j = m_j + t_(j+1) / 256. By Cauchy and
+Schwarz, the missing sum is at most the *excess* ::
+
+    A B 2**(-10 - 8 D) (n_0 t_D + n_1 t_(D-1) + ... + n_D t_0)
+
+For at most 2**13 terms a norm is at most 11,586, and the norm of digit 0 at most 5,793. A tail is
+at most 11,632, and that from digit 0 on at most 5,839. So the sum is below 8 * 11,632**2 < 2**31,
+and int32 holds it. Where all that is left out is zero, the excess is zero: small integers, ones and
+zeros, and bfloat16 of similar magnitudes have few digits that are not zero.
+
+*Roundings.* Of at most 2**13 terms, slot s > 0 is at most 2**13 (2 * 2**13 + (s - 1) 2**14), which
+is s 2**27, and slot 0 at most 2**25. In units of the last slot, five slots are below 2**58.
+int64 holds them, and float64 rounds them once. More slots are two parts, of which the second one
+has the last four. The first part is below 2**50. The second one, from slot s on, is below
+(s + 1) 2**51. With up to 7 digits, both are below 2**53, so float64 has all bits of them, and
+rounds their sum once. With 8 digits, float64 may also round the second part, by one of its units.
+If all slots together are below 2**53 units of the last one, nothing is rounded. Otherwise, the
+excess has one unit in the last slot of the result, and with 8 digits that unit, too. Then it
+bounds the whole error. Blocks of 2**13 terms are added in float64, with a rounding each. Fewer than
+eight terms are added one by one.
+
+*Without error.* If nothing is left out or rounded, the excess is 0, which decides ties.
+Where float64 adds sums of blocks, callers rely on it to add multiples of g without error, while the
+product of the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). That holds for sums of
+blocks whose excess is 0.
+
+*All bits.* ``dot_general`` takes 8 digits, for callers that know no excess. The sum has nine
+products of norms and tails, each at most 2**15 K, so the excess is at most 2**(15 + 3.2 - 74) K
+times the norms, or K u / 7. From K = 8 on, that and two roundings are less than the K roundings
+that a chain of float64 may have.
 """
 
 from __future__ import annotations
@@ -35,77 +75,143 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._soft_float64 import arithmetic, ordering, reductions, words
+from impl._core.numerics import fence
+from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
+from impl._soft_float64 import arithmetic, conversions, ordering, reductions, words
 from impl._soft_float64.words import full, left
 
-#: The number of digits, of bits of a digit, and of the greatest sum i + j that counts.
-_DIGITS, _BITS, _LAST = 7, 8, 7
-#: The bits of a number in units: a digit of 6 bits and six of 8 bits.
-_LENGTH = 54
+#: The number of bits of a digit, and the least and the greatest number of digits.
+_BITS, _FEWEST_DIGITS, _MOST_DIGITS = 8, 2, 8
+#: The weight of slot 0 is A B times two to the minus this.
+_FIRST = 10
+#: The number of slots that one part holds, and of the second part of more slots.
+_JOINED, _SECOND = 5, 4
 #: The least number of terms for products of digits, and the greatest of a sum in int32.
 _FEW, _MOST = 8, 1 << 13
+#: The bias of the exponent of float64.
+_BIAS = 1023
 
-#: The contracted dimensions of both operands, and the batch dimensions.
-_Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+_DOUBLE, _WORD = np.dtype(np.float64), np.dtype(np.uint64)
 
 
 def dot_general(
-    lhs: jax.Array, rhs: jax.Array, *, dimension_numbers: _Numbers, **_: Any
+    lhs: jax.Array, rhs: jax.Array, *, dimension_numbers: DimensionNumbers, **_: Any
 ) -> jax.Array:
-    """Returns words of products of matrices.
+    """Returns products of matrices, whose errors are within the bound of a library's.
 
     Args:
-        lhs: Words.
-        rhs: Words.
+        lhs: float64, or words.
+        rhs: As ``lhs``.
         dimension_numbers: As ``jax.lax.dot_general`` has them.
+
+    Returns:
+        float64, or words, as the operands are.
     """
-    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = dimension_numbers
+    return _product(lhs, rhs, dimension_numbers, _MOST_DIGITS).total
+
+
+def approximate(
+    lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits
+) -> Approximation:
+    """Returns products of float64, as ``approximation.Product`` does, added in float64."""
+    terms = math.prod(lhs.shape[axis] for axis in numbers[0][0])
+    return _product(lhs, rhs, numbers, digits_for(bits, terms))
+
+
+def approximate_by_words(
+    lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits
+) -> Approximation:
+    """Returns products of float64, as ``approximate`` does, without any operation of float64."""
+    terms = math.prod(lhs.shape[axis] for axis in numbers[0][0])
+    lhs, rhs = (lax.bitcast_convert_type(each, _WORD) for each in (lhs, rhs))
+    found = _product(lhs, rhs, numbers, digits_for(bits, terms))
+    return found.each(lambda value: lax.bitcast_convert_type(value, _DOUBLE))
+
+
+def digits_for(bits: Bits, terms: int) -> int:
+    """Returns the number of digits that leaves about one in a thousand of results in doubt.
+
+    Of K normal numbers of b bits, rounded to p bits, about 2**(9 + p - 8 D) sqrt(K) are in doubt
+    for D digits: the excess has the norms of the digits near D / 2. If such a digit is below the
+    last bit of most numbers, its norm is smaller, and 2**(4 D - 2 - b) times fewer are in doubt.
+    These are estimates, which fit measurements for 64 to 8,192 terms; no bit depends on them.
+
+    Args:
+        bits: The bits of the factors and of the result.
+        terms: The number of terms of a sum.
+    """
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+        below = max(0.0, 4 * digits - 2 - sum(bits.factors) / 2)
+        if 8 * digits + below >= bits.result + 19 + math.log2(max(terms, 1)) / 2:
+            return digits
+    return _MOST_DIGITS
+
+
+def _product(
+    lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, digits: int
+) -> Approximation:
+    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
     factors = _with_terms_last(lhs, lhs_sum, lhs_batch), _with_terms_last(rhs, rhs_sum, rhs_batch)
     # A program has the products of equal shapes once, as a function that it calls.
-    result: jax.Array = _called(*factors, batch=len(lhs_batch))
-    return result
+    total, excess = _called(*factors, batch=len(lhs_batch), digits=digits)
+    terms = factors[0].shape[-1]
+    # The excess has the roundings of products of digits, but not the roundings of sums of blocks.
+    roundings = terms if terms < _FEW else -(-terms // _MOST) - 1
+    return Approximation(total, excess, roundings)
 
 
 def _with_terms_last(value: jax.Array, summed: Sequence[int], batch: Sequence[int]) -> jax.Array:
     """Returns a factor with the batch dimensions first, and the contracted ones as one, last."""
     free = [d for d in range(value.ndim) if d not in {*summed, *batch}]
-    value = lax.transpose(value, (*batch, *free, *summed))
-    kept = len(batch) + len(free)
-    return lax.reshape(value, (*value.shape[:kept], math.prod(value.shape[kept:])))
+    order = (*batch, *free, *summed)
+    if order != tuple(range(value.ndim)):
+        # Without a fence, XLA would move the elements in each operation that reads them.
+        value = fence(lax.transpose(value, order))
+    outer = len(batch) + len(free)
+    return lax.reshape(value, (*value.shape[:outer], math.prod(value.shape[outer:])))
 
 
-def _sums(lhs: jax.Array, rhs: jax.Array, batch: int) -> jax.Array:
-    """Returns words of products of factors with ``batch`` common dimensions and the terms last."""
+def _sums(
+    lhs: jax.Array, rhs: jax.Array, batch: int, digits: int
+) -> tuple[jax.Array, jax.Array | None]:
+    """Returns products of factors with ``batch`` common dimensions and the terms last.
+
+    Returns:
+        The products, and their excess; None for no excess.
+    """
     terms = lhs.shape[-1]
     spread = _Spread(lhs.shape[:-1], rhs.shape[:-1], batch)
+    numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
     if terms < _FEW:
-        total = lax.full(spread.shape, np.uint64(0))
+        total = lax.full(spread.shape, 0, lhs.dtype)
         for k in range(terms):
             of_lhs, of_rhs = (
                 lax.index_in_dim(each, k, each.ndim - 1, keepdims=False) for each in (lhs, rhs)
             )
-            one = arithmetic.multiply(spread.of_lhs(of_lhs), spread.of_rhs(of_rhs))
-            total = arithmetic.add(total, one) if k else one
-        return total
+            one = numbers.multiply(spread.of_lhs(of_lhs), spread.of_rhs(of_rhs))
+            total = numbers.add(total, one) if k else one
+        return total, None
     if terms > _MOST:
-        sums = _sums(_in_blocks(lhs), _in_blocks(rhs), batch + 1)
-        return reductions.reduced(arithmetic.add, sums, np.uint64(0), (0,))
-    return _by_digits(lhs, rhs, spread)
+        sums, excess = _sums(_in_blocks(lhs), _in_blocks(rhs), batch + 1, digits)
+        return numbers.sum(sums), None if excess is None else numbers.sum(excess)
+    return _by_digits(lhs, rhs, spread, digits)
 
 
 def _in_blocks(value: jax.Array) -> jax.Array:
     """Returns a factor in blocks of terms, with the blocks as its first dimension."""
     blocks = -(-value.shape[-1] // _MOST)
     missing = blocks * _MOST - value.shape[-1]
-    value = lax.pad(value, np.uint64(0), [(0, 0, 0)] * (value.ndim - 1) + [(0, missing, 0)])
+    zero = np.array(0, value.dtype)
+    value = lax.pad(value, zero, [(0, 0, 0)] * (value.ndim - 1) + [(0, missing, 0)])
     value = lax.reshape(value, (*value.shape[:-1], blocks, _MOST))
     return lax.transpose(value, (value.ndim - 2, *range(value.ndim - 2), value.ndim - 1))
 
 
-_called = jax.jit(_sums, static_argnames="batch")
+_called = jax.jit(_sums, static_argnames=("batch", "digits"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,150 +243,251 @@ class _Spread:
         free = range(first, first + len(self.rhs) - self.batch)
         return lax.broadcast_in_dim(value, self.shape, (*range(self.batch), *free))
 
-    def product(self, lhs: Sequence[jax.Array], rhs: Sequence[jax.Array]) -> jax.Array:
-        """Returns sums of products of pairs of int8 arrays with the terms last, int32."""
-        left_, right_ = (lax.concatenate(list(each), each[0].ndim - 1) for each in (lhs, rhs))
-        dims = ([left_.ndim - 1], [right_.ndim - 1])
+    def product(self, lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
+        """Returns sums of products of arrays with the terms last."""
+        dims = ([lhs.ndim - 1], [rhs.ndim - 1])
         batch = list(range(self.batch)), list(range(self.batch))
-        return lax.dot_general(
-            left_, right_, (dims, batch), preferred_element_type=np.dtype(np.int32)
+        return lax.dot_general(lhs, rhs, (dims, batch), preferred_element_type=np.dtype(dtype))
+
+
+class _Words:
+    """Arithmetic of float64 on words."""
+
+    multiply = staticmethod(arithmetic.multiply)
+    add = staticmethod(arithmetic.add)
+
+    @staticmethod
+    def sum(value: jax.Array) -> jax.Array:
+        """Returns sums over the first dimension."""
+        return reductions.reduced(arithmetic.add, value, np.uint64(0), (0,))
+
+    @staticmethod
+    def scaled(
+        value: jax.Array, tops: Sequence[jax.Array], spread: _Spread, more: int
+    ) -> jax.Array:
+        """Returns ``value * A * B * 2**more``, rounded once.
+
+        Args:
+            value: int64.
+            tops: The biased exponents of A for each row, and of B for each column, int64.
+            spread: Broadcasts them to the shape of ``value``.
+            more: A further power of two.
+        """
+        is_negative = lax.lt(value, full(value, 0))
+        size = lax.convert_element_type(lax.abs(value), np.uint64)
+        power = lax.add(spread.of_lhs(tops[0]), spread.of_rhs(tops[1]))
+        power = lax.add(power, full(power, 1086 + more - 2 * _BIAS))
+        return words.packed(left(words.bit(is_negative, size), 63), power, size)
+
+    @staticmethod
+    def rounding(value: jax.Array) -> jax.Array:
+        """Returns bounds of the errors of values that were rounded, at least twice as great."""
+        power = lax.max(words.exponent(value), full(words.exponent(value), 52))
+        return left(lax.convert_element_type(lax.sub(power, full(power, 52)), np.uint64), 52)
+
+    @staticmethod
+    def of_other(value: jax.Array) -> jax.Array:
+        """Returns bfloat16 that are infinite or NaN."""
+        return conversions.to_word(value)
+
+
+class _Floats:
+    """Arithmetic of float64, as ``_Words`` has it. The product of A and B must be a float64."""
+
+    multiply = staticmethod(lax.mul)
+    add = staticmethod(lax.add)
+
+    @staticmethod
+    def sum(value: jax.Array) -> jax.Array:
+        return lax.reduce_sum(value, (0,))
+
+    @staticmethod
+    def scaled(
+        value: jax.Array, tops: Sequence[jax.Array], spread: _Spread, more: int
+    ) -> jax.Array:
+        one, other = (lax.bitcast_convert_type(left(each, 52), _DOUBLE) for each in tops)
+        weight = lax.mul(spread.of_lhs(one), spread.of_rhs(other))
+        found = lax.convert_element_type(value, _DOUBLE)
+        return lax.mul(lax.mul(found, lax.full_like(found, 2.0**more)), weight)
+
+    @staticmethod
+    def rounding(value: jax.Array) -> jax.Array:
+        return lax.bitcast_convert_type(_WORDS.rounding(_words_of(value)), _DOUBLE)
+
+    @staticmethod
+    def of_other(value: jax.Array) -> jax.Array:
+        return lax.convert_element_type(value, _DOUBLE)
+
+
+_WORDS, _FLOATS = _Words(), _Floats()
+
+
+def _by_digits(
+    lhs: jax.Array, rhs: jax.Array, spread: _Spread, digits: int
+) -> tuple[jax.Array, jax.Array]:
+    """Returns products, by products of digits, and their excess."""
+    numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
+    lhs, rhs = (_words_of(each) for each in (lhs, rhs))
+    # The digits of a slot are neighbours, if the digits of one factor stand in the opposite order.
+    one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits, is_reversed=True)
+    terms, slots = lhs.shape[-1], []
+    for slot in range(digits):
+        size = (slot + 1) * terms
+        first = _part(one.line, 0, size)
+        last = _part(other.line, (digits + 1) * terms - size, size)
+        slots.append(lax.convert_element_type(spread.product(first, last, np.int32), np.int64))
+    tops = one.top, other.top
+    left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
+    excess = numbers.scaled(left_out, tops, spread, -_FIRST - _BITS * digits)
+    unit = -_FIRST - _BITS * (digits - 1)
+    if digits <= _JOINED:
+        joined = _joined(slots)
+        total = numbers.scaled(joined, tops, spread, unit)
+        is_exact = _has_53_bits(joined)
+    else:
+        first, second = _joined(slots[:-_SECOND]), _joined(slots[-_SECOND:])
+        total = numbers.add(
+            numbers.scaled(first, tops, spread, unit + _BITS * _SECOND),
+            numbers.scaled(second, tops, spread, unit),
         )
+        is_exact = lax.bitwise_and(
+            lax.lt(lax.abs(first), full(first, 1 << 30)),
+            _has_53_bits(lax.add(left(first, _BITS * _SECOND), second)),
+        )
+    excess = lax.select(is_exact, excess, numbers.add(excess, numbers.rounding(total)))
+    if digits == _MOST_DIGITS:  # The second part may be rounded too, by one of its units.
+        more = numbers.scaled(full(second, 1), tops, spread, unit)
+        excess = lax.select(is_exact, excess, numbers.add(excess, more))
+    others = _not_finite(lhs, rhs, spread)
+    return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 
 
-def _by_digits(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
-    """Returns words of products, by eight products of digits."""
-    (of_lhs, lhs_power), (of_rhs, rhs_power) = _digits(lhs), _digits(rhs)
-    sums = []
-    for place in range(_LAST + 1):
-        which = range(max(0, place - _DIGITS + 1), min(_DIGITS - 1, place) + 1)
-        one = spread.product([of_lhs[i] for i in which], [of_rhs[place - i] for i in which])
-        sums.append(lax.convert_element_type(one, np.int64))
-    power = lax.add(spread.of_lhs(lhs_power), spread.of_rhs(rhs_power))
-    # The last sum of each half has the weight of digits i + j = 3, and 7.
-    high, low = (
-        _scaled(_joined(part), power, _BITS * (2 * _DIGITS - 2 - last))
-        for part, last in ((sums[:4], 3), (sums[4:], 7))
-    )
-    total = arithmetic.add(high, low)
-    has_others = lax.bitwise_or(*(_any(lax.bitwise_not(words.is_finite(x))) for x in (lhs, rhs)))
-    with_others: jax.Array = lax.cond(
-        has_others, lambda: _with_infinities(lhs, rhs, total, spread), lambda: total
-    )
-    return with_others
+def _words_of(value: jax.Array) -> jax.Array:
+    return lax.bitcast_convert_type(value, _WORD) if value.dtype == _DOUBLE else value
 
 
-def _any(condition: jax.Array) -> jax.Array:
-    return lax.reduce_or(condition, tuple(range(condition.ndim)))
+def _part(value: jax.Array, start: int, size: int) -> jax.Array:
+    """Returns some elements of the last dimension."""
+    return lax.slice_in_dim(value, start, start + size, axis=value.ndim - 1)
 
 
-def _digits(value: jax.Array) -> tuple[list[jax.Array], jax.Array]:
-    """Returns the digits of rows, the greatest first, and the power of two of the units of rows.
+@dataclasses.dataclass(frozen=True)
+class _Digits:
+    """The digits of rows.
 
-    Args:
-        value: Words, the terms last. Infinities and NaNs count as zeros.
-
-    Returns:
-        int8 arrays of the shape of ``value``, and int64 without the last dimension.
+    Attributes:
+        line: The digits one after the other in the last dimension, int8.
+        norms: Bounds of the norms of the digits of each row, and of one more digit for what
+            rounding changed; int32 arrays without the terms.
+        top: The biased exponent of the greatest element of each row, int64.
     """
-    value = lax.select(words.is_finite(value), value, full(value, 0))
-    power = words.exponent(value)
-    top = lax.reduce_max(power, (value.ndim - 1,))
-    apart = lax.sub(lax.broadcast_in_dim(top, value.shape, range(value.ndim - 1)), power)
-    apart = lax.convert_element_type(lax.min(apart, full(apart, 63)), np.uint64)
-    half = words.right(lax.shift_left(full(value, 1), apart), 1)
-    size = lax.add(left(words.significand(value), _LENGTH - 53), half)
-    rest = lax.convert_element_type(lax.shift_right_logical(size, apart), np.int64)
-    rest = lax.select(ordering.is_signed(value), lax.neg(rest), rest)
-    digits = []
-    middle = full(rest, 1 << (_BITS - 1))
-    for _ in range(_DIGITS):
-        shifted = lax.add(rest, middle)
-        digit = lax.sub(words.masked(shifted, (1 << _BITS) - 1), middle)
-        digits.append(lax.convert_element_type(digit, np.int8))
-        rest = lax.shift_right_arithmetic(shifted, full(rest, _BITS))
-    return digits[::-1], lax.sub(top, full(top, 1023 + _LENGTH - 1))
+
+    line: jax.Array
+    norms: Sequence[jax.Array]
+    top: jax.Array
+
+    @classmethod
+    def of(cls, value: jax.Array, count: int, *, is_reversed: bool = False) -> _Digits:
+        """Splits rows into digits.
+
+        Args:
+            value: Words, the terms last. Infinities and NaNs count as zeros.
+            count: The number of digits.
+            is_reversed: Whether the greatest digits come last in the line, and not first.
+        """
+        value = lax.select(words.is_finite(value), value, full(value, 0))
+        power = words.exponent(value)
+        top = lax.reduce_max(power, (value.ndim - 1,))
+        apart = lax.sub(lax.broadcast_in_dim(top, value.shape, range(value.ndim - 1)), power)
+        # A significand has 53 bits; all bits of a greatest one become bits of the digits.
+        length = _BITS * count - 2
+        more = max(length - 53, 0)
+        apart = lax.add(apart, full(apart, 53 + more - length))
+        apart = lax.convert_element_type(lax.min(apart, full(apart, 63)), np.uint64)
+        half = words.right(lax.shift_left(full(value, 1), apart), 1)
+        size = left(words.significand(value), more)
+        rest = lax.shift_right_logical(lax.add(size, half), apart)
+        is_changed = lax.ne(lax.shift_left(rest, apart), size)
+        rest = lax.convert_element_type(rest, np.int64)
+        rest = lax.select(ordering.is_signed(value), lax.neg(rest), rest)
+        # The last digit stands for what rounding changed, with the greatest magnitude of a digit.
+        digits = [lax.neg(left(lax.convert_element_type(is_changed, np.int8), _BITS - 1))]
+        middle = full(rest, 1 << (_BITS - 1))
+        for _ in range(count):
+            shifted = lax.add(rest, middle)
+            digit = lax.sub(words.masked(shifted, (1 << _BITS) - 1), middle)
+            digits.append(lax.convert_element_type(digit, np.int8))
+            rest = lax.shift_right_arithmetic(shifted, full(rest, _BITS))
+        digits = digits if is_reversed else digits[::-1]
+        # Without a fence, XLA would compute the digits again for each slot.
+        line = fence(lax.concatenate(digits, value.ndim - 1))
+        each = lax.convert_element_type(
+            lax.reshape(line, (*value.shape[:-1], count + 1, value.shape[-1])), np.int32
+        )
+        squares = lax.reduce_sum(lax.mul(each, each), (value.ndim,))
+        roots = _root(squares)
+        norms = [
+            lax.index_in_dim(roots, i, value.ndim - 1, keepdims=False) for i in range(count + 1)
+        ]
+        return cls(line, norms[::-1] if is_reversed else norms, top)
+
+    def tails(self) -> list[jax.Array]:
+        """Returns bounds of the norms of what follows from each digit on, in its units, int32."""
+        tails = [self.norms[-1]]
+        for norm in self.norms[-2::-1]:
+            above = words.right(lax.add(tails[-1], full(norm, (1 << _BITS) - 1)), _BITS)
+            tails.append(lax.add(norm, above))
+        return tails[::-1]
+
+
+@jax.jit
+def _root(square: jax.Array) -> jax.Array:
+    """Returns the square root of int32 below 2**28, rounded up, bit by bit."""
+    root = full(square, 0)
+    for bit in range(13, -1, -1):
+        more = lax.bitwise_or(root, full(root, 1 << bit))
+        root = lax.select(lax.le(lax.mul(more, more), square), more, root)
+    return lax.add(root, words.bit(lax.lt(lax.mul(root, root), square), root))
+
+
+def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
+    """Returns bounds of what the products of digits leave out, in units of slot D, int32."""
+    total = lax.full(spread.shape, 0, np.int32)
+    for norm, tail in zip(one.norms, other.tails()[::-1], strict=True):
+        total = lax.add(total, lax.mul(spread.of_lhs(norm), spread.of_rhs(tail)))
+    return total
+
+
+def _has_53_bits(value: jax.Array) -> jax.Array:
+    """Returns where float64 has all bits of int64, since they are few."""
+    return lax.lt(lax.abs(value), full(value, 1 << 53))
 
 
 def _joined(sums: Sequence[jax.Array]) -> jax.Array:
-    """Returns sums with the weights 256**3, 256**2, 256 and 1, added without error, int64."""
+    """Returns sums with the weights 256**(n - 1), ..., 256 and 1, added without error, int64."""
     joined = sums[0]
     for each in sums[1:]:
         joined = lax.add(left(joined, _BITS), each)
     return joined
 
 
-def _scaled(value: jax.Array, power: jax.Array, more: int) -> jax.Array:
-    """Returns words of ``value * 2**(power + more)``, rounded once.
+def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
+    """Returns products that are infinite or NaN where the products of the factors are, bfloat16.
+
+    The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
+    their products are infinities or NaNs, and no other sum is above the number of terms.
 
     Args:
-        value: int64.
-        power: int64, of its shape.
-        more: A further power of two.
-    """
-    is_negative = lax.lt(value, full(value, 0))
-    size = lax.convert_element_type(lax.abs(value), np.uint64)
-    return words.packed(
-        left(words.bit(is_negative, size), 63), lax.add(power, full(power, 1086 + more)), size
-    )
-
-
-def _with_infinities(
-    lhs: jax.Array, rhs: jax.Array, total: jax.Array, spread: _Spread
-) -> jax.Array:
-    """Returns products with the results of infinities and NaNs, as IEEE 754 has them.
-
-    A term is infinite if one factor is and the other one is not a zero; it is NaN if a factor is
-    NaN, or one is infinite and the other a zero. Infinite terms of both signs add up to NaN.
-    """
-    kinds = [_Kinds.of(each) for each in (lhs, rhs)]
-    one, other = kinds
-    # The terms of two infinities are counted twice, and once off.
-    signed = spread.product(
-        [one.infinity, one.sign, lax.neg(one.infinity)],
-        [other.sign, other.infinity, other.infinity],
-    )
-    one_size, other_size = lax.abs(one.infinity), lax.abs(other.infinity)
-    infinite = spread.product(
-        [one_size, lax.abs(one.sign), lax.neg(one_size)],
-        [lax.abs(other.sign), other_size, other_size],
-    )
-    nans = spread.product(
-        [one.nan, full(one.nan, 1), one_size, one.zero],
-        [full(other.nan, 1), other.nan, other.zero, other_size],
-    )
-    none = full(infinite, 0)
-    infinity = full(total, words.INFINITY)
-    result = lax.select(lax.eq(infinite, none), total, full(total, words.NAN))
-    is_positive = lax.bitwise_and(lax.gt(infinite, none), lax.eq(signed, infinite))
-    is_negative = lax.bitwise_and(lax.gt(infinite, none), lax.eq(signed, lax.neg(infinite)))
-    result = lax.select(is_positive, infinity, result)
-    result = lax.select(is_negative, arithmetic.negative(infinity), result)
-    return lax.select(lax.gt(nans, none), full(total, words.NAN), result)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kinds:
-    """The kinds of words, as int8 arrays of 0 and 1, or of -1, 0 and 1.
-
-    Attributes:
-        sign: The sign of a number or an infinity; 0 for a zero or a NaN.
-        infinity: The sign of an infinity; else 0.
-        nan: 1 for a NaN.
-        zero: 1 for a zero.
+        lhs: The left factor, words.
+        rhs: The right factor, words.
+        spread: Their dimensions.
     """
 
-    sign: jax.Array
-    infinity: jax.Array
-    nan: jax.Array
-    zero: jax.Array
+    def kind(value: jax.Array) -> jax.Array:
+        one = lax.full_like(value, 1, jnp.bfloat16)
+        size = lax.select(words.is_zero(words.significand(value)), full(one, 0), one)
+        size = lax.select(words.is_finite(value), size, lax.full_like(one, np.inf))
+        size = lax.select(words.is_nan(value), lax.full_like(one, np.nan), size)
+        return lax.select(ordering.is_signed(value), lax.neg(size), size)
 
-    @classmethod
-    def of(cls, value: jax.Array) -> _Kinds:
-        zero, nan = words.is_zero(words.significand(value)), words.is_nan(value)
-        positive = lax.full_like(zero, 1, np.int8)
-        sign = lax.select(ordering.is_signed(value), lax.neg(positive), positive)
-        none = full(sign, 0)
-        sign = lax.select(lax.bitwise_or(zero, nan), none, sign)
-        is_number = lax.bitwise_or(words.is_finite(value), nan)
-        infinity = lax.select(is_number, none, sign)
-        return cls(sign, infinity, *(lax.convert_element_type(x, np.int8) for x in (nan, zero)))
+    return spread.product(kind(lhs), kind(rhs), jnp.bfloat16)

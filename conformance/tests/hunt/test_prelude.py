@@ -77,7 +77,7 @@ def test_a_call_by_integers_takes_the_engine_without_float64():
     for how in ("jit", "integers"):
         (result,) = prelude.called(total, [jnp.ones(3)], how)
         assert result == 3
-    assert found == ["float64", "integers"]
+    assert found == ["native", "integers"]
 
 
 def test_programs_that_are_called_by_integers_are_short():

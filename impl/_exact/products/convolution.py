@@ -43,6 +43,7 @@ from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
+from impl._exact.products.approximation import Approximation, Bits
 from impl._native import products as native
 from impl._native.scope import or_native
 
@@ -126,11 +127,12 @@ def conv_general_dilated(
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
         return call.in_order(_by_library(lhs, rhs, call, preferred_element_type))
     dtype = dot_general.result_dtype(lhs, rhs, preferred_element_type)
+    bits = Bits.of(lhs.dtype, rhs.dtype, dtype)
     lhs, rhs = dot_general.factor(lhs), dot_general.factor(rhs)
     if call.terms == 0 or 0 in call.shape:
         return call.in_order(lax.full(call.shape, 0, dtype))
     chosen = {"by_products": by_products, "is_partitioned": is_partitioned}
-    return call.in_order(_rounded(lhs, rhs, call, dtype, **chosen))
+    return call.in_order(_rounded(lhs, rhs, call, dtype, bits, **chosen))
 
 
 def _rounded(
@@ -138,6 +140,7 @@ def _rounded(
     rhs: jax.Array,
     call: _Call,
     dtype: Any,
+    bits: Bits,
     *,
     by_products: bool,
     is_partitioned: bool,
@@ -148,16 +151,19 @@ def _rounded(
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
     with in_any_order():
-        total, depth = _approximate(lhs, kernel, call, by_products=by_products)
-        total = call.devices.sum(total)
+        found = _approximate(lhs, kernel, call, bits, by_products=by_products)
+        found = found.each(call.devices.sum, call.devices.number - 1)
         of_kernels = call.devices.sum(lax.reduce_sum(lax.mul(right, right), axes))
-        chain = interval.of_chain(depth + call.devices.number)
-        error = _error(left, of_kernels, call, chain)
-        error = last_bits.error_of_products(
-            error, chain, (lhs, kernel), call.terms, call.devices, is_partitioned=is_partitioned
-        )
+
+        def error_of(chain: Any) -> jax.Array:
+            error = _error(left, of_kernels, call, chain)
+            return last_bits.error_of_products(
+                error, chain, (lhs, kernel), call.terms, call.devices, is_partitioned=is_partitioned
+            )
+
+        error = found.error(error_of)
     is_number = call.of_features(lax.is_finite(of_kernels))
-    total = lax.select(is_number, total, lax.full_like(total, np.nan))
+    total = lax.select(is_number, found.total, lax.full_like(found.total, np.nan))
     if call.terms == 1:
         return interval.positive_zero(arithmetic.narrow(total, dtype))
     coded = interval.rounded(total, error, dtype)
@@ -261,14 +267,15 @@ def _by_library(lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any) -> jax.
 
 
 def _approximate(
-    lhs: jax.Array, rhs: jax.Array, call: _Call, *, by_products: bool
-) -> tuple[jax.Array, int]:
-    """Returns the sums of a device as float64 adds them, and the length of the longest chain.
+    lhs: jax.Array, rhs: jax.Array, call: _Call, bits: Bits, *, by_products: bool
+) -> Approximation:
+    """Returns the sums of a device as the engine adds them.
 
     Args:
         lhs: The images, float32.
         rhs: The kernel, float32.
         call: The convolution.
+        bits: The bits that it asks for.
         by_products: Whether XLA's own convolution must not be used.
     """
     parts = _parts(call.channels, call.local_terms)
@@ -276,8 +283,8 @@ def _approximate(
     # multiplies these zeros by NaNs and infinities. Products of matrices have no such zeros.
     if by_products or max(call.groups) > 1:
         left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-        result, depth = taps.convolve(left, right, call.window, call.numbers, call.groups, parts)
-        return lax.transpose(result, (0, *range(2, result.ndim), 1)), depth
+        found = taps.convolve(left, right, call.window, call.numbers, call.groups, parts, bits)
+        return found.each(lambda x: lax.transpose(x, (0, *range(2, x.ndim), 1)))
     size = call.channels // parts
 
     def part(index: Any) -> jax.Array:
@@ -288,14 +295,14 @@ def _approximate(
 
     if parts == 1:
         whole = _by_library(arithmetic.widen(lhs), arithmetic.widen(rhs), call, np.float64)
-        return whole, call.local_terms
+        return Approximation(whole, None, call.local_terms)
     result = lax.fori_loop(
         0,
         parts,
         lambda index, total: lax.add(total, part(index)),
         lax.full(call.shape, 0, np.float64),
     )
-    return result, call.local_terms // parts + parts
+    return Approximation(result, None, call.local_terms // parts + parts)
 
 
 def _parts(channels: int, terms: int) -> int:

@@ -29,7 +29,8 @@ from jax import lax
 
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
-from impl._exact.products.dot_general import plain_product
+from impl._exact.products import approximation
+from impl._exact.products.approximation import Approximation, Bits
 
 #: The greatest number of products that are written one after another; more are a loop.
 _UNROLLED = 32
@@ -42,8 +43,9 @@ def convolve(
     numbers: lax.ConvDimensionNumbers,
     groups: tuple[int, int],
     parts: int,
-) -> tuple[jax.Array, int]:
-    """Returns a convolution, added in float64, and the length of the longest chain of additions.
+    bits: Bits | None,
+) -> Approximation:
+    """Returns a convolution, as the engine adds it.
 
     Args:
         lhs: The images, float64.
@@ -53,6 +55,7 @@ def convolve(
         groups: The number of feature groups, and of batch groups; one of the two is 1.
         parts: The number of equal parts of the channels of a group that products by positions add
             separately.
+        bits: The bits that it asks for; None for all bits of float64.
 
     Returns:
         The images, the features, and the spatial dimensions of the result.
@@ -61,16 +64,16 @@ def convolve(
     images = window.prepared(images)
     taps = kernel.shape[3:]
     positions = window.positions(images.shape[3:], taps)
-    call = _Call(window, positions, taps, parts)
-    if math.prod(taps) <= math.prod(positions):
-        result = call.by_taps(images, kernel)
-        depth = images.shape[2] + math.prod(taps)
-    else:
-        result = call.by_positions(images, kernel)
-        depth = images.shape[2] // parts * math.prod(taps) + parts
-    result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
-    batch, number, outputs, *_ = result.shape
-    return lax.reshape(result, (batch, number * outputs, *positions)), depth
+    call = _Call(window, positions, taps, parts, bits)
+    are_taps_few = math.prod(taps) <= math.prod(positions)
+    found = (call.by_taps if are_taps_few else call.by_positions)(images, kernel)
+
+    def joined(result: jax.Array) -> jax.Array:
+        result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
+        batch, number, outputs, *_ = result.shape
+        return lax.reshape(result, (batch, number * outputs, *positions))
+
+    return found.each(joined)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,79 +144,95 @@ class _Call:
         positions: The spatial shape of the result.
         taps: The spatial shape of the kernel.
         parts: The number of parts of the channels that ``by_positions`` adds separately.
+        bits: The bits that the products ask for; None for all bits of float64.
     """
 
     window: Window
     positions: tuple[int, ...]
     taps: tuple[int, ...]
     parts: int
+    bits: Bits | None
 
-    def by_taps(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
+    def by_taps(self, images: jax.Array, kernel: jax.Array) -> Approximation:
         """Adds the products of each element of the kernel with all the images that it meets."""
 
-        def term(*tap: Any) -> jax.Array:
+        def term(*tap: Any) -> Approximation:
             starts = [at * by for at, by in zip(tap, self.window.rhs_dilation, strict=True)]
             met = _part(images, starts, self.positions, self.window.strides)
             element = lax.reshape(
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
-            result = plain_product(element, met, (((2,), (2,)), ((0,), (0,))))
-            return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
+            numbers = (((2,), (2,)), ((0,), (0,)))
+            product = approximation.product(element, met, numbers, self.bits)
+            return product.each(lambda x: lax.transpose(x, (0, 2, 1, *range(3, x.ndim))))
 
-        if math.prod(self.taps) <= _UNROLLED:
-            return functools.reduce(lax.add, itertools.starmap(term, np.ndindex(self.taps)))
-        first = jax.eval_shape(lambda: term(*(0 for _ in self.taps)))
-        result: jax.Array = lax.fori_loop(
-            0,
-            math.prod(self.taps),
-            lambda i, total: lax.add(total, term(*_position(i, self.taps))),
-            lax.full(first.shape, 0, first.dtype),
-        )
-        return result
+        def add(one: Approximation, other: Approximation) -> Approximation:
+            total: Approximation = jax.tree.map(lax.add, one, other)
+            return total
 
-    def by_positions(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
+        count = math.prod(self.taps)
+        if count <= _UNROLLED:
+            found = functools.reduce(add, itertools.starmap(term, np.ndindex(self.taps)))
+        else:
+            first = jax.eval_shape(lambda: term(*(0 for _ in self.taps)))
+            found = lax.fori_loop(
+                0,
+                count,
+                lambda i, total: add(total, term(*_position(i, self.taps))),
+                jax.tree.map(lambda x: lax.full(x.shape, 0, x.dtype), first),
+            )
+        return found.each(lambda x: x, count)
+
+    def by_positions(self, images: jax.Array, kernel: jax.Array) -> Approximation:
         """Returns each result position: the product of the kernel and the images below it."""
 
-        def place(*at: Any) -> jax.Array:
+        def place(*at: Any) -> Approximation:
             starts = [i * by for i, by in zip(at, self.window.strides, strict=True)]
             met = _part(images, starts, self.taps, self.window.rhs_dilation)
-            return _product(kernel, met, self.parts)
+            return self._product(kernel, met)
 
         count = math.prod(self.positions)
         if count <= _UNROLLED:
             found = list(itertools.starmap(place, np.ndindex(self.positions)))
-            stacked = lax.concatenate([lax.expand_dims(each, (0,)) for each in found], 0)
+            stacked: Approximation = jax.tree.map(
+                lambda *each: lax.concatenate([lax.expand_dims(x, (0,)) for x in each], 0), *found
+            )
         else:
             positions = lax.iota(np.int32, count)
             stacked = lax.map(lambda i: place(*_position(i, self.positions)), positions)
-        last = lax.transpose(stacked, (1, 2, 3, 0))
-        return lax.reshape(last, (*last.shape[:3], *self.positions))
 
+        def spatial_last(value: jax.Array) -> jax.Array:
+            last = lax.transpose(value, (1, 2, 3, 0))
+            return lax.reshape(last, (*last.shape[:3], *self.positions))
 
-def _product(kernel: jax.Array, images: jax.Array, parts: int) -> jax.Array:
-    """Contracts the channels and the spatial dimensions, parts of the channels separately.
+        return stacked.each(spatial_last)
 
-    Args:
-        kernel: The groups, the outputs, the channels and spatial dimensions.
-        images: The groups, the batch, the channels and spatial dimensions.
-        parts: The number of parts of the channels.
+    def _product(self, kernel: jax.Array, images: jax.Array) -> Approximation:
+        """Contracts the channels and the spatial dimensions, parts of the channels separately.
 
-    Returns:
-        The groups, the batch and the outputs.
-    """
-    if parts > 1:
-        kernel, images = (
-            lax.reshape(each, (*each.shape[:2], parts, each.shape[2] // parts, *each.shape[3:]))
-            for each in (kernel, images)
-        )
-        contracted = tuple(range(3, kernel.ndim))
-        result = plain_product(kernel, images, ((contracted, contracted), ((0, 2), (0, 2))))
-        # The seal keeps XLA from adding all parts in one product.
-        result = lax.reduce_sum(arithmetic.seal(result), (1,))
-    else:
-        contracted = tuple(range(2, kernel.ndim))
-        result = plain_product(kernel, images, ((contracted, contracted), ((0,), (0,))))
-    return lax.transpose(result, (0, 2, 1))
+        Args:
+            kernel: The groups, the outputs, the channels and spatial dimensions.
+            images: The groups, the batch, the channels and spatial dimensions.
+
+        Returns:
+            The groups, the batch and the outputs.
+        """
+        parts = self.parts
+        if parts > 1:
+            kernel, images = (
+                lax.reshape(each, (*each.shape[:2], parts, each.shape[2] // parts, *each.shape[3:]))
+                for each in (kernel, images)
+            )
+            contracted = tuple(range(3, kernel.ndim))
+            by_parts = ((contracted, contracted), ((0, 2), (0, 2)))
+            found = approximation.product(kernel, images, by_parts, self.bits)
+            # The seal keeps XLA from adding all parts in one product.
+            found = found.each(lambda x: lax.reduce_sum(arithmetic.seal(x), (1,)), parts)
+        else:
+            contracted = tuple(range(2, kernel.ndim))
+            numbers = ((contracted, contracted), ((0,), (0,)))
+            found = approximation.product(kernel, images, numbers, self.bits)
+        return found.each(lambda x: lax.transpose(x, (0, 2, 1)))
 
 
 def _part(

@@ -7,8 +7,9 @@ and Stability of Numerical Algorithms*, 2002, section 4.2). In any order, K term
 additions at most, and long sums in two ``stages`` through fewer. By Cauchy and Schwarz the sum of
 magnitudes is at most norm(a) norm(b), which needs no second product.
 
-``nearest.interval`` tests whether this bound decides the rounding. The elements in doubt, about one
-in a thousand, are added again exactly (``nearest.repair``)::
+An engine may compute the product in another way, and adds what it left out to the bound
+(``approximation``). ``nearest.interval`` tests whether this bound decides the rounding. The
+elements in doubt, about one in a thousand, are added again exactly (``nearest.repair``)::
 
     operands        2**30 + 1, 1 and 2**-30, -1        terms 1 + 2**-30 and -1
     float64         2**-30, bound 2 * 2**-53 * norms   decided
@@ -28,16 +29,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.devices import Devices
 from impl._exact.nearest import interval, last_bits, repair, stages
+from impl._exact.products import approximation
+from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
 from impl._native import products as native
 from impl._native.scope import or_native
-
-#: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
-DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 #: The least number of terms that are added in two stages.
 _LONG = 8192
@@ -86,18 +85,23 @@ def dot_general(
     layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, devices)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
-    lhs, rhs = (factor(value) for value in _of_one_kind(lhs, rhs))
+    lhs, rhs = _of_one_kind(lhs, rhs)
+    bits = Bits.of(lhs.dtype, rhs.dtype, dtype)
+    lhs, rhs = factor(lhs), factor(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
-    with in_any_order():
-        total, depth = _approximate(left, right, layout)
-        chain = interval.of_chain(depth + devices.number - 1)
+
+    def error_of(chain: Any) -> jax.Array:
         error = _error(left, right, layout, chain)
-        error = last_bits.error_of_products(
+        return last_bits.error_of_products(
             error, chain, (lhs, rhs), layout.terms, devices, is_partitioned=is_partitioned
         )
-    coded = interval.rounded(total, error, dtype)
+
+    with in_any_order():
+        found = _approximate(left, right, layout, bits)
+        error = found.error(error_of)
+    coded = interval.rounded(found.total, error, dtype)
 
     def terms(position: jax.Array) -> jax.Array:
         return _terms(lhs, rhs, layout, position)
@@ -105,8 +109,8 @@ def dot_general(
     return repair.repaired_sums(coded, dtype, layout.local_terms, terms, devices)
 
 
-def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[jax.Array, Any]:
-    """Returns the sums as float64 adds them, and the greatest number of roundings on a device.
+def _approximate(left: jax.Array, right: jax.Array, layout: _Layout, bits: Bits) -> Approximation:
+    """Returns the sums as the engine adds them.
 
     Long sums are added in two stages: of K terms, a library that may add them in one chain leaves
     about K**1.5 times as many elements in doubt as for one term, and each of them has K terms.
@@ -115,27 +119,32 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout) -> tuple[ja
     sizes = [layout.lhs_shape[d] for d in lhs_sum]
     is_long = layout.local_terms >= _LONG
     two = stages.Stages.of(sizes, layout.most_parts) if is_long else None
+    more = layout.devices.number - 1
     if two is None:
-        return layout.devices.sum(plain_product(left, right, layout.numbers)), layout.local_terms
+        found = approximation.product(left, right, layout.numbers, bits)
+        return found.each(layout.devices.sum, more)
     lhs_first, lhs_second = two.axes(lhs_sum)
     rhs_first, rhs_second = two.axes(rhs_sum)
     lhs_batch = [*lhs_second, *(two.after_split(d, lhs_sum) for d in lhs_batch)]
     rhs_batch = [*rhs_second, *(two.after_split(d, rhs_sum) for d in rhs_batch)]
-    sums = plain_product(
+    found = approximation.product(
         two.split(left, lhs_sum),
         two.split(right, rhs_sum),
         ((lhs_first, rhs_first), (lhs_batch, rhs_batch)),
+        bits,
     )
-    # XLA would make one sum of both stages.
-    total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(len(lhs_second))))
-    return layout.devices.sum(total), two.depth
+
+    def second(sums: jax.Array) -> jax.Array:
+        # XLA would make one sum of both stages.
+        total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(len(lhs_second))))
+        return layout.devices.sum(total)
+
+    return found.each(second, two.second + more)
 
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:
-    """Returns a library's product of float64."""
-    return cut_as_the_operands(
-        lax.dot_general(lhs, rhs, numbers, lax.Precision.HIGHEST, np.dtype(np.float64))
-    )
+    """Returns a product with all bits of float64."""
+    return approximation.product(lhs, rhs, numbers, None).total
 
 
 def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:

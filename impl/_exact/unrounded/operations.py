@@ -174,8 +174,8 @@ def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: De
     order = [numbers.out_spec.index(d) for d in range(len(left))]
 
     def multiply(x: jax.Array, y: jax.Array) -> jax.Array:
-        result, _ = convolution_by_dots.convolve(x, y, window, numbers, both, 1)
-        return lax.transpose(result, order)
+        found = convolution_by_dots.convolve(x, y, window, numbers, both, 1, None)
+        return lax.transpose(found.total, order)
 
     def outer(of_left: jax.Array, of_right: jax.Array) -> jax.Array:
         if groups > 1:  # An output adds terms of one of several images.

@@ -7,8 +7,8 @@ namespace samebits {
 namespace {
 
 // A sum of float64 that have no bit in common, the least first (Shewchuk 1997, Grow-Expansion and
-// Compress, doi:10.1007/PL00009321). Terms are floats of up to 32 bits: a compressed sum of them has
-// at most 7 parts. A term that is not finite makes the sum what IEEE 754 gives.
+// Compress, doi:10.1007/PL00009321). Terms are floats of up to 32 bits: a compressed sum of them
+// has at most 7 parts. A term that is not finite makes the sum what IEEE 754 gives.
 class Expansion {
  public:
   Expansion() = default;

@@ -160,6 +160,20 @@ SAMEBITS_INLINE Doubles load_apart(const T* at, int64_t stride) {
   return to_doubles(without_subnormals(terms));
 }
 
+// Each second term of 2 * kLanes.
+template <typename T>
+SAMEBITS_INLINE Doubles load_even(const T* at) {
+#if defined(__AVX512F__)
+  if (std::is_same<T, float>::value) {
+    const __m512i even = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512 terms = _mm512_permutexvar_ps(even, load_as<__m512>(at));
+    return to_doubles(
+        without_subnormals(reinterpret_cast<Words>(_mm512_castps512_ps256(terms))));
+  }
+#endif
+  return load_apart(at, 2);
+}
+
 SAMEBITS_INLINE Doubles magnitude(Doubles value) {
   return reinterpret_cast<Doubles>(reinterpret_cast<Longs>(value) & 0x7fffffffffffffffll);
 }

@@ -2,10 +2,10 @@
 // rounded once, as calls of XLA.
 //
 // A tile of results is added in float64 (products_kernels.cc), where each term is exact. If no term
-// goes through more than n roundings, the error of a sum is at most n u / (1 - n u) times the sum of
-// magnitudes, which is at most the product of the norms of both lines (Cauchy and Schwarz). Where
-// both ends of that interval round alike, the element is decided, and elsewhere it is added again
-// (products_block.cc).
+// goes through more than n roundings, the error of a sum is at most n u / (1 - n u) times the sum
+// of magnitudes (Higham 2002, section 4.2), which is at most the product of the norms of both lines
+// (Cauchy and Schwarz). Where both ends of that interval round alike, the element is decided, and
+// elsewhere it is added again (products_block.cc).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,27 +25,15 @@ using Longs = ffi::Span<const int64_t>;
 
 void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
              const Output& output) {
-  std::vector<LineProduct> some;
-  for (const LineProduct& product : products)
-    if (product.batches * product.row_count * product.column_count > 0) some.push_back(product);
-  if (some.empty()) return;
-  const Division division(some, static_cast<int64_t>(pool.num_threads()));
-  const int64_t each = division.blocks_of_task;
-  parallel(pool, parts_of(division.blocks, each), [&](int64_t task) {
-    const int64_t end = std::min(division.blocks, (task + 1) * each);
-    for (int64_t block = task * each; block < end; ++block) {
-      size_t product;
-      const BlockRange range = division.range(some, block, &product);
-      compute_block(some[product], range, output);
-    }
-  });
+  const Division division(products, static_cast<int64_t>(pool.num_threads()),
+                          output.words != nullptr);
+  parallel(pool, division.tasks(), [&](int64_t task) { division.run(task, output); });
 }
 
 // Makes the results of kernels with a NaN or an infinity NaN: a library may or may not multiply a
 // kernel by the zeros of a padding.
-void fill_special(const Attributes& attributes, Operand kernel, int64_t kernel_size,
-                  const Output& output) {
-  if (product_kernels().are_finite[kernel.type](kernel.data, kernel_size)) return;
+void fill_special(const Attributes& attributes, Operand kernel, const Output& output) {
+  if (product_kernels().are_finite[kernel.type](kernel.data, kernel.elements)) return;
   const KernelLines lines = kernel_lines(attributes, kernel);
   for (int64_t batch = 0; batch < lines.batches; ++batch) {
     const Place start = lines.batch.line(batch);
@@ -76,6 +64,12 @@ bool type_of(ffi::DataType dtype, Type* type) {
   }
 }
 
+bool operand_of(ffi::AnyBuffer buffer, Operand* operand) {
+  operand->data = buffer.untyped_data();
+  operand->elements = static_cast<int64_t>(buffer.element_count());
+  return type_of(buffer.element_type(), &operand->type);
+}
+
 ffi::Error unknown_dtype() {
   return ffi::Error::InvalidArgument("samebits takes float32, bfloat16 and float16");
 }
@@ -88,12 +82,11 @@ Attributes attributes_of(Longs batch, Longs lines, Longs columns, Longs terms, L
 
 ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
                const Attributes& attributes, const Output& output) {
-  Operand left{lhs.untyped_data(), kFloat32}, right{rhs.untyped_data(), kFloat32};
-  if (!type_of(lhs.element_type(), &left.type) || !type_of(rhs.element_type(), &right.type))
-    return unknown_dtype();
+  Operand left, right;
+  if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
   compute(pool, plan(attributes, left, right), output);
   if (attributes.is_convolution)
-    fill_special(attributes, right, static_cast<int64_t>(rhs.element_count()), output);
+    fill_special(attributes, right, output);
   return ffi::Error::Success();
 }
 
@@ -124,9 +117,8 @@ ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
 ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer lhs,
                   ffi::AnyBuffer rhs, ffi::Result<ffi::AnyBuffer> result, Longs batch, Longs lines,
                   Longs columns, Longs terms, Longs window, bool is_convolution) {
-  Operand left{lhs.untyped_data(), kFloat32}, right{rhs.untyped_data(), kFloat32};
-  if (!type_of(lhs.element_type(), &left.type) || !type_of(rhs.element_type(), &right.type))
-    return unknown_dtype();
+  Operand left, right;
+  if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
   if (positions.element_type() != ffi::DataType::S64 ||
       result->element_type() != ffi::DataType::S64)
     return ffi::Error::InvalidArgument("positions and digits are int64");

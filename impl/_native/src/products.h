@@ -17,16 +17,23 @@ namespace samebits {
 
 // The most spatial dimensions of a convolution.
 constexpr int kEdges = 4;
-// The terms of a block, and its most columns: their panels stay in a cache of 1 MiB.
-constexpr int64_t kTerms = 256;
+// The terms of a block, which bound the roundings of a sum, and its most columns: their panels stay
+// in a cache of 512 KiB.
+constexpr int64_t kTerms = 128;
 constexpr int64_t kMostColumns = 256;
 // The distance of rows in a panel of rows: not a multiple of 4096 bytes, which caches would alias.
 constexpr int64_t kRow = kTerms + 8;
 
 // The most rows whose columns are read in place, and the terms of a block and the distance of rows.
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongTerms = 1024;
+// The terms that are added at once where the columns are neighbours: their pages stay in the buffer
+// of translations.
+constexpr int64_t kAtOnce = 64;
 constexpr int64_t kLong = kLongTerms + 8;
+
+// The products of a batch that are computed together if they are small.
+constexpr int64_t kTogether = 16;
 
 enum Type { kFloat32, kBFloat16, kFloat16, kTypes };
 
@@ -64,7 +71,8 @@ struct Run {
   int64_t phase = 0;
 };
 
-// A part of a factor: lines and terms, of which one side is given one by one, and the other in runs.
+// A part of a factor: lines and terms, of which one side is given one by one, and the other in
+// runs.
 struct Part {
   const void* data;
   const Edges* edges;
@@ -106,11 +114,21 @@ struct ProductKernels {
                    const double* left, const double* right, double* sums, int64_t stride,
                    bool adds);
 
-  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose terms
-  // or whose columns are runs.
+  // Adds the sums of products of `rows` rows, kLong apart, and of all columns of `part`, whose
+  // terms or whose columns are runs.
   void (*multiply_few[kTypes])(bool along_terms, int64_t rows, const Part& part,
                                const double* left, double* sums, int64_t stride,
                                double* squares);
+
+  // Writes an element of each of kTogether arrays, whose first ones are at `offsets`, for each of
+  // `count` lines and `terms` terms, as [lines][terms][kTogether], and their sums of squares.
+  void (*pack_lanes[kTypes])(const void* data, const int64_t* offsets, const Place* lines,
+                             int64_t count, const Place* terms, int64_t term_count, double* to,
+                             double* squares);
+  // Writes sums of products of kTogether pairs of lines, and the products of their norms.
+  void (*multiply_lanes)(int64_t terms, const double* left, const double* right,
+                         const double* left_squares, const double* right_squares, double* sums,
+                         double* norms);
 
   // Rounds `count` sums, whose errors are at most scale * norms[j], and writes the indices of those
   // in doubt. Returns their number.

@@ -128,7 +128,10 @@ class Block {
   void pack_rows(int64_t first, int64_t lines, int64_t count);
   void pack_interleaved(int64_t count);
   void pack_right(int64_t count);
-  void multiply(int64_t from, int64_t count);
+  void multiply(bool adds, int64_t count);
+  void add_terms(int64_t begin, int64_t end);
+  bool add_partial_sums();
+  double roundings() const;
   void multiply_few(int64_t count);
   void finish_rounded();
   void finish_bounds();
@@ -163,9 +166,9 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
   block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
+  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
   const int64_t left =
-      product.has_few_rows ? kFewRows * kLong
-                           : std::max(16 * kRow, interleaved_ ? panels * kernels_.step * kPanel : 0);
+      product.has_few_rows ? kFewRows * kLong : std::max(16 * kRow, interleaved);
   const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
   double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
   left_ = at;
@@ -175,15 +178,10 @@ Block::Block(const LineProduct& product, const BlockRange& range, const Output& 
   row_norms_ = column_norms_ + stride_;
   std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
 
-  int64_t batch = range.batch;
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    const int64_t index = batch % axis.size;
-    batch /= axis.size;
-    row_start_ += index * axis.rows;
-    column_start_ += index * axis.columns;
-    result_ += index * axis.result;
-  }
+  const BatchPlace place = batch_place(product, range.batch);
+  row_start_ = place.rows;
+  column_start_ = place.columns;
+  result_ = place.result;
   product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
   product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
   memory_.row_runs.resize(std::max(rows_, block_terms_));
@@ -252,7 +250,7 @@ void Block::pack_right(int64_t count) {
   kernels_.pack_panels[factor.type](part, width, width, kPanel * width, right_, column_norms_);
 }
 
-void Block::multiply(int64_t from, int64_t count) {
+void Block::multiply(bool adds, int64_t count) {
   const int64_t width = kernels_.columns;
   if (interleaved_) pack_interleaved(count);
   for (int64_t i = 0; i < rows_; i += height_) {
@@ -261,7 +259,7 @@ void Block::multiply(int64_t from, int64_t count) {
     const double* panel = interleaved_ ? left_ + i / height_ * kPanel * kernels_.step : left_;
     for (int64_t j = 0; j < columns_; j += width)
       kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel,
-                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, from > 0);
+                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, adds);
   }
 }
 
@@ -287,26 +285,61 @@ void Block::multiply_few(int64_t count) {
                                       column_norms_);
 }
 
-void Block::compute() {
-  const int64_t terms = product_.terms;
+// Adds the products of terms to the sums, in blocks.
+void Block::add_terms(int64_t begin, int64_t end) {
   const bool are_few = product_.has_few_rows;
-  if (terms == 0 || are_few) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
-  for (int64_t from = 0; from < terms; from += block_terms_) {
-    const int64_t count = std::min(block_terms_, terms - from);
+  if (begin == end || are_few) std::fill(sums_, sums_ + rows_ * stride_, 0.0);
+  for (int64_t from = begin; from < end; from += block_terms_) {
+    const int64_t count = std::min(block_terms_, end - from);
     read_terms(from, count);
     if (are_few) {
       multiply_few(count);
     } else {
       pack_right(count);
-      multiply(from, count);
+      multiply(from > begin, count);
     }
   }
+}
+
+// Writes the sums of a part of the terms. Returns whether all parts are done, and adds them then.
+bool Block::add_partial_sums() {
+  const int64_t numbers = rows_ * stride_ + stride_ + rows_;
+  double* partial = range_.partial + range_.split * range_.partial_size;
+  std::copy(sums_, sums_ + numbers, partial);
+  if (range_.done->fetch_add(1, std::memory_order_acq_rel) + 1 < range_.splits) return false;
+  for (int64_t split = 0; split < range_.splits; ++split) {
+    if (split == range_.split) continue;
+    const double* other = range_.partial + split * range_.partial_size;
+    for (int64_t i = 0; i < numbers; ++i) sums_[i] += other[i];
+  }
+  return true;
+}
+
+// Returns a bound of the roundings that a term goes through.
+double Block::roundings() const {
+  const int64_t terms = (product_.terms + range_.splits - 1) / range_.splits;
+  auto blocks_of = [&](int64_t size) { return (terms + size - 1) / size; };
+  // One for each term of its block, one for each block, and two for each part.
+  int64_t chain = std::min(terms, block_terms_) + blocks_of(block_terms_);
+  const Inner& inner = product_.columns.inner_terms;
+  if (product_.has_few_rows && !product_.columns.runs_along_terms) {
+    chain = std::min(terms, kAtOnce) + blocks_of(kAtOnce);
+  } else if (product_.has_few_rows && inner.length == product_.terms && inner.unit == 1) {
+    // Each lane has a chain; fewer than 32 terms are added after them.
+    const int64_t lanes = kernels_.columns / 2;
+    chain = std::min(terms, block_terms_ / lanes + 64) + blocks_of(block_terms_);
+  }
+  return static_cast<double>(chain + 2 * (range_.splits - 1));
+}
+
+void Block::compute() {
+  const int64_t terms = product_.terms;
+  const int64_t begin = terms * range_.split / range_.splits;
+  add_terms(begin, terms * (range_.split + 1) / range_.splits);
+  if (range_.splits > 1 && !add_partial_sums()) return;
   for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
   for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
-  // A term goes through the additions of its block, and through one for each block.
-  double chain = static_cast<double>(std::min(terms, block_terms_) +
-                                     (terms + block_terms_ - 1) / block_terms_);
-  if (terms <= 1) chain = 0;
+  double chain = terms <= 1 ? 0 : roundings();
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
   // most (1 + scale) times the product of its device's norms.
@@ -449,6 +482,11 @@ void Block::settle(int64_t i, int64_t j, void* word) {
 
 }  // namespace
 
+int64_t partial_size(int64_t rows, int64_t columns) {
+  const int64_t stride = up(columns, product_kernels().columns);
+  return up(rows * stride + stride + rows, 16);
+}
+
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output) {
   Block(product, range, output).compute();
 }
@@ -456,12 +494,9 @@ void compute_block(const LineProduct& product, const BlockRange& range, const Ou
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
                   int64_t* digits) {
   Place at_row = product.rows.line(row), at_column = product.columns.line(column);
-  for (size_t i = product.batch.size(); i-- > 0;) {
-    const BatchAxis& axis = product.batch[i];
-    at_row.offset += batch % axis.size * axis.rows;
-    at_column.offset += batch % axis.size * axis.columns;
-    batch /= axis.size;
-  }
+  const BatchPlace place = batch_place(product, batch);
+  at_row.offset += place.rows;
+  at_column.offset += place.columns;
   Accumulator sum;
   add_exactly(product, at_row, at_column, &sum);
   sum.carry();

@@ -1,6 +1,7 @@
 // One block of the results of a product: tiles, rounding, and the elements in doubt.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "products_plan.h"
@@ -21,7 +22,16 @@ struct BlockRange {
   int64_t batch;
   int64_t first_row, rows;
   int64_t first_column, columns;
+  // The terms of a block may be divided among `splits` tasks. Each writes its sums to its part of
+  // `partial`, and the last one that is done adds them and finishes the block.
+  int64_t split = 0, splits = 1;
+  double* partial = nullptr;
+  int64_t partial_size = 0;
+  std::atomic<int64_t>* done = nullptr;
 };
+
+// The numbers that a part of a block writes: the sums, and the sums of squares.
+int64_t partial_size(int64_t rows, int64_t columns);
 
 // The most rows of a block, whose sums are 1 MiB.
 constexpr int64_t kMostRows = 504;

@@ -1,7 +1,9 @@
-// The division of products into blocks, and of blocks into tasks for threads.
+// The division of products into pieces of work, and of these into tasks for threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "products_block.h"
@@ -11,18 +13,34 @@ namespace samebits {
 
 inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// The division of the products into blocks.
-struct Division {
-  struct Each {
-    int64_t rows, columns;  // of a block
-    int64_t row_blocks, column_blocks, first_block;
-  };
-  std::vector<Each> of;
-  int64_t blocks = 0;
-  int64_t blocks_of_task = 1;
+// A piece is a block of results, or a part of the terms of a block.
+class Division {
+ public:
+  // `rounds` says whether results are rounded words.
+  Division(const std::vector<LineProduct>& products, int64_t threads, bool rounds);
 
-  Division(const std::vector<LineProduct>& products, int64_t threads);
-  BlockRange range(const std::vector<LineProduct>& products, int64_t block, size_t* product) const;
+  int64_t tasks() const { return parts_of(pieces_, pieces_of_task_); }
+  // Computes the pieces of a task.
+  void run(int64_t task, const Output& output) const;
+
+ private:
+  struct Blocks {
+    const LineProduct* product;
+    int64_t rows, columns, splits;  // of a block
+    int64_t row_blocks, column_blocks;
+    int64_t first;  // piece
+    bool are_small;  // and a piece has kSmall products of the batch
+    // The sums of each piece, and the number of pieces of each block that are done.
+    std::unique_ptr<double[]> partial;
+    std::unique_ptr<std::atomic<int64_t>[]> done;
+  };
+
+  static Blocks divided(const LineProduct& product, int64_t wanted);
+  BlockRange range(const Blocks& blocks, int64_t piece) const;
+
+  std::vector<Blocks> blocks_;
+  int64_t pieces_ = 0;
+  int64_t pieces_of_task_ = 1;
 };
 
 }  // namespace samebits

@@ -4,112 +4,11 @@
 // multiplication before an addition round alike.
 #include <cstring>
 
-#include "numbers.h"
 #include "products.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+#include "products_vectors.h"
 
 namespace samebits {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 8;
-constexpr int kRows = 14;  // 28 of 32 registers have sums
-#elif defined(__AVX2__)
-constexpr int kLanes = 4;
-constexpr int kRows = 6;  // 12 of 16
-#elif defined(__aarch64__)
-constexpr int kLanes = 2;
-constexpr int kRows = 14;
-#else
-constexpr int kLanes = 2;
-constexpr int kRows = 6;
-#endif
-constexpr int kColumns = 2 * kLanes;
-constexpr int kStep = (kRows + 7) / 8 * 8;  // the distance of terms in a panel of interleaved rows
-
-typedef double Vector __attribute__((vector_size(8 * kLanes)));
-typedef double Loose __attribute__((vector_size(8 * kLanes), aligned(8), may_alias));
-typedef float Floats __attribute__((vector_size(4 * kLanes)));
-typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
-typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
-
-SAMEBITS_INLINE Vector at(const double* from) { return *reinterpret_cast<const Loose*>(from); }
-SAMEBITS_INLINE void put(double* to, Vector value) { *reinterpret_cast<Loose*>(to) = value; }
-SAMEBITS_INLINE Vector all(double value) { return value - Vector{}; }
-
-// a * b + c.
-SAMEBITS_INLINE Vector fused(Vector a, Vector b, Vector c) {
-#if defined(__AVX512F__)
-  return (Vector)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__FMA__)
-  return (Vector)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#elif defined(__aarch64__)
-  return (Vector)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
-#else
-  return a * b + c;
-#endif
-}
-
-// Conversions, which GCC makes of two halves where one instruction does it.
-SAMEBITS_INLINE Vector as_doubles(Floats value) {
-#if defined(__AVX512F__)
-  return (Vector)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
-#elif defined(__AVX2__)
-  return (Vector)_mm256_cvtps_pd((__m128)value);
-#else
-  return __builtin_convertvector(value, Vector);
-#endif
-}
-SAMEBITS_INLINE Floats as_floats(Vector value) {
-#if defined(__AVX512F__)
-  return (Floats)_mm512_maskz_cvtpd_ps(0xff, (__m512d)value);
-#elif defined(__AVX2__)
-  return (Floats)_mm256_cvtpd_ps((__m256d)value);
-#else
-  return __builtin_convertvector(value, Floats);
-#endif
-}
-
-SAMEBITS_INLINE double sum_of(Vector value) {
-  double sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += value[i];
-  return sum;
-}
-
-// ---------------------------------------------------------------- Factors as float64
-
-SAMEBITS_INLINE Vector widened(Words bits) {
-  const Words is_normal = (Words)((bits & 0x7f800000u) != 0);
-  bits &= is_normal;
-  return as_doubles((Floats)bits);
-}
-SAMEBITS_INLINE Vector load(const float* from) {
-  Words bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return widened(bits);
-}
-SAMEBITS_INLINE Vector load(const bfloat16* from) {
-  Halves bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return widened(__builtin_convertvector(bits, Words) << 16);
-}
-SAMEBITS_INLINE Vector load(const float16* from) {
-  Halves bits;
-  std::memcpy(&bits, from, sizeof bits);
-  const Words wide = __builtin_convertvector(bits, Words);
-  const Words sign = (wide & 0x8000u) << 16, rest = (wide & 0x7fffu) << 13;
-  const Floats least = (Floats)(Words{} + (113u << 23));
-  const Words small = (Words)((Floats)(rest + (113u << 23)) - least);
-  const Words is_small = (Words)(rest < (1u << 23)), is_special = (Words)(rest >= (31u << 23));
-  const Words normal = (rest + (112u << 23)) | (is_special & 0x7f800000u);
-  const Words magnitude = (is_small & small) | (~is_small & normal);
-  return as_doubles((Floats)(sign | magnitude));
-}
 
 // Sums of squares, in as many vectors as hide the latency of an addition.
 struct Squares {
@@ -327,7 +226,8 @@ void multiply(bool interleaved, int64_t rows, int64_t vectors, int64_t terms, co
 template <typename T, int kCount>
 void multiply_runs(const Part& part, const double* left, double* sums, int64_t stride,
                    double* squares) {
-  constexpr int kChains = kCount == 1 ? 4 : 2;
+  constexpr size_t kAhead = 2048;
+  constexpr int kChains = kCount == 1 ? 4 : kCount <= 4 ? 2 : 1;
   for (int64_t j = 0; j < part.single_count; ++j) {
     Vector total[kCount][kChains] = {}, square[kChains] = {};
     double rest[kCount] = {}, square_rest = 0;
@@ -341,9 +241,11 @@ void multiply_runs(const Part& part, const double* left, double* sums, int64_t s
       for (; k + kChains * kLanes <= inside.end; k += kChains * kLanes)
 #pragma GCC unroll 4
         for (int c = 0; c < kChains; ++c) {
+          // The next lines are often neighbours of this one.
+          __builtin_prefetch(from + k + c * kLanes + kAhead / sizeof(T));
           const Vector value = load(from + k + c * kLanes);
           square[c] = fused(value, value, square[c]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int i = 0; i < kCount; ++i)
             total[i][c] = fused(value, at(row + i * kLong + k + c * kLanes), total[i][c]);
         }
@@ -373,7 +275,7 @@ SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t f
     for (int v = 0; v < kVectors; ++v) {
       const Vector value = load(from + part.singles[k].offset + v * kLanes);
       square[v] = fused(value, value, square[v]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i)
         total[i][v] = fused(value, all(left[i * kLong + k]), total[i][v]);
     }
@@ -388,9 +290,7 @@ SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t f
 template <typename T, int kCount>
 void multiply_neighbours(const Part& part, const double* left, double* sums, int64_t stride,
                          double* squares) {
-  // So few terms at once that their pages stay in the buffer of translations.
-  constexpr int64_t kAtOnce = 64;
-  constexpr int kVectors = kCount <= 2 ? 4 : 2;
+  constexpr int kVectors = kCount <= 2 ? 4 : kCount <= 4 || kLanes == 8 ? 2 : 1;
   for (int64_t first = 0; first < part.single_count; first += kAtOnce) {
     const int64_t end =
         first + kAtOnce < part.single_count ? first + kAtOnce : part.single_count;
@@ -424,75 +324,61 @@ void multiply_few(bool along_terms, int64_t rows, const Part& part, const double
   using Few = void (*)(const Part&, const double*, double*, int64_t, double*);
   static constexpr Few kFunctions[2][kFewRows] = {
       {multiply_neighbours<T, 1>, multiply_neighbours<T, 2>, multiply_neighbours<T, 3>,
-       multiply_neighbours<T, 4>},
-      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>}};
+       multiply_neighbours<T, 4>, multiply_neighbours<T, 5>, multiply_neighbours<T, 6>,
+       multiply_neighbours<T, 7>, multiply_neighbours<T, 8>},
+      {multiply_runs<T, 1>, multiply_runs<T, 2>, multiply_runs<T, 3>, multiply_runs<T, 4>,
+       multiply_runs<T, 5>, multiply_runs<T, 6>, multiply_runs<T, 7>, multiply_runs<T, 8>}};
   kFunctions[along_terms][rows - 1](part, left, sums, stride, squares);
 }
 
+// ---------------------------------------------------------------- Many small products
+
+constexpr int kGroups = static_cast<int>(kTogether) / kLanes;
+
+template <typename T>
+void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, int64_t count,
+                const Place* terms, int64_t term_count, double* to, double* squares) {
+  const T* from = static_cast<const T*>(data);
+  bool are_neighbours = true;
+  for (int lane = 1; lane < kTogether; ++lane)
+    are_neighbours &= offsets[lane] == offsets[0] + lane;
+  for (int64_t i = 0; i < count; ++i) {
+    Vector sums[kGroups] = {};
+    for (int64_t k = 0; k < term_count; ++k, to += kTogether) {
+      const T* first = from + lines[i].offset + terms[k].offset;
+      if (are_neighbours) {
+        for (int g = 0; g < kGroups; ++g)
+          put(to + g * kLanes, load(first + offsets[0] + g * kLanes));
+      } else {
+        T values[kTogether];
+        for (int lane = 0; lane < kTogether; ++lane) values[lane] = first[offsets[lane]];
+        for (int g = 0; g < kGroups; ++g) put(to + g * kLanes, load(values + g * kLanes));
+      }
+      for (int g = 0; g < kGroups; ++g) {
+        const Vector value = at(to + g * kLanes);
+        sums[g] = fused(value, value, sums[g]);
+      }
+    }
+    for (int g = 0; g < kGroups; ++g) put(squares + i * kTogether + g * kLanes, sums[g]);
+  }
+}
+
+void multiply_lanes(int64_t terms, const double* left, const double* right,
+                    const double* left_squares, const double* right_squares, double* sums,
+                    double* norms) {
+  Vector total[kGroups] = {};
+  for (int64_t k = 0; k < terms; ++k)
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g)
+      total[g] = fused(at(left + k * kTogether + g * kLanes),
+                       at(right + k * kTogether + g * kLanes), total[g]);
+  for (int g = 0; g < kGroups; ++g) put(sums + g * kLanes, total[g]);
+  // The product of two sums of squares is below 2**520.
+  for (int lane = 0; lane < kTogether; ++lane)
+    norms[lane] = __builtin_sqrt(left_squares[lane] * right_squares[lane]);
+}
+
 // ---------------------------------------------------------------- Rounding
-
-typedef int64_t Longs __attribute__((vector_size(8 * kLanes)));
-typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
-
-SAMEBITS_INLINE Vector magnitude(Vector value) {
-  return (Vector)((Longs)value & 0x7fffffffffffffffll);
-}
-
-// `narrow` of numbers.h for the lanes of a vector without NaNs.
-SAMEBITS_INLINE Words narrowed(Float32, Vector value) {
-  const Ints is_normal =
-      __builtin_convertvector((Longs)(magnitude(value) >= 0x1p-126 * (1 - 0x1p-25)), Ints);
-  return (Words)((Ints)as_floats(value) & is_normal);
-}
-SAMEBITS_INLINE Words narrowed(BFloat16, Vector value) {
-  const Longs bits = (Longs)value, sign = (bits >> 48) & 0x8000;
-  const Longs size = bits & 0x7fffffffffffffffll;
-  const Longs rounded = (size + 0xfffffffffffll + ((size >> 45) & 1)) >> 45;
-  Longs word = rounded - ((1023 - 127) << 7);
-  const Longs is_above = (Longs)(word > 0x7f80);
-  word = (is_above & 0x7f80) | (~is_above & word) | sign;
-  return __builtin_convertvector(word & (Longs)(magnitude(value) >= 0x1p-126), Words);
-}
-SAMEBITS_INLINE Words narrowed(Float16, Vector value) {
-  const Longs bits = (Longs)value, sign = (bits >> 48) & 0x8000;
-  const Longs size = bits & 0x7fffffffffffffffll;
-  const Longs rounded = (size + 0x1ffffffffffll + ((size >> 42) & 1)) >> 42;
-  Longs word = rounded - ((1023 - 15) << 10);
-  const Longs is_above = (Longs)(word > 0x7c00);
-  word = (is_above & 0x7c00) | (~is_above & word);
-  const Longs small = (Longs)(magnitude(value) + 0x1p28) & 0xffff;
-  const Longs is_small = (Longs)(magnitude(value) < 0x1p-14);
-  word = (is_small & small) | (~is_small & word);
-  return __builtin_convertvector(word | (sign & (Longs)(word != 0)), Words);
-}
-
-SAMEBITS_INLINE void put_words(uint32_t* to, Words words) { std::memcpy(to, &words, sizeof words); }
-SAMEBITS_INLINE void put_words(uint16_t* to, Words words) {
-  const Halves halves = __builtin_convertvector(words, Halves);
-  std::memcpy(to, &halves, sizeof halves);
-}
-
-SAMEBITS_INLINE bool any_of(Ints mask) {
-#if defined(__AVX512F__)
-  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
-#else
-  int32_t any = 0;
-  for (int i = 0; i < kLanes; ++i) any |= mask[i];
-  return any != 0;
-#endif
-}
-
-// As `narrowed`, of values of at least 2**-125.
-SAMEBITS_INLINE Words narrowed_normal(Float32, Vector value) {
-  return (Words)as_floats(value);
-}
-SAMEBITS_INLINE Words narrowed_normal(BFloat16, Vector value) {
-  const Longs bits = (Longs)magnitude(value), sign = ((Longs)value >> 48) & 0x8000;
-  const Longs word =
-      ((bits + 0xfffffffffffll + ((bits >> 45) & 1)) >> 45) - ((1023 - 127) << 7);
-  return __builtin_convertvector((word > 0x7f80 ? Longs{} + 0x7f80 : word) | sign, Words);
-}
-SAMEBITS_INLINE Words narrowed_normal(Float16, Vector value) { return narrowed(Float16(), value); }
 
 // Returns whether all values are within magnitudes and both words of each lane are equal.
 SAMEBITS_INLINE bool are_plain(Vector least, Words low, Words high) {
@@ -587,6 +473,8 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     transpose,
     multiply,
     {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>},
+    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>},
+    multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_pairs,

@@ -162,8 +162,8 @@ struct Residue {
   int64_t position, per_result, per_tap;
 };
 
-// The position of the tap t of the result o is o * stride + t * tap dilation - padding, in a dilated
-// image; it meets an element where the dilation of the image divides it.
+// The tap t of the result o is at the position o * stride + t * (dilation of the kernel) - padding
+// of a dilated image; it meets an element where the dilation of the image divides that.
 std::vector<Residue> residues(const int64_t* window) {
   const int64_t taps = window[2], results = window[4];
   const int64_t stride = window[6], padding = window[7], image = window[8], kernel = window[9];
@@ -251,6 +251,7 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   product.rows.type = lhs.type;
   product.columns.data = rhs.data;
   product.columns.type = rhs.type;
+  product.elements = lhs.elements + rhs.elements;
   std::vector<TermAxis> terms;
   const auto& [batch, lines, columns, sums, window, _] = attributes;
   for (size_t i = 0; i + 3 < batch.size(); i += 4)
@@ -291,6 +292,20 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   for (const Sum& each : products)
     finished_products.push_back(finished(each.product, each.terms));
   return finished_products;
+}
+
+BatchPlace batch_place(const LineProduct& product, int64_t index) {
+  BatchPlace place;
+  for (size_t i = product.batch.size(); i-- > 0 && index != 0;) {
+    const BatchAxis& axis = product.batch[i];
+    const int64_t above = i == 0 ? 0 : index / axis.size;
+    const int64_t at = index - above * axis.size;
+    place.rows += at * axis.rows;
+    place.columns += at * axis.columns;
+    place.result += at * axis.result;
+    index = above;
+  }
+  return place;
 }
 
 bool find(const LineProduct& product, int64_t position, ResultIndex* index) {

@@ -56,12 +56,20 @@ struct LineProduct {
   int64_t row_count = 1;
   int64_t column_count = 1;
   int64_t terms = 1;
+  int64_t elements = 0;  // of both operands
   bool has_few_rows = false;  // and its columns are read in place
 };
 
+// Where a product of a batch stands in the factors and in the result.
+struct BatchPlace {
+  int64_t rows = 0, columns = 0, result = 0;
+};
+BatchPlace batch_place(const LineProduct& product, int64_t index);
+
 struct Operand {
-  const void* data;
-  Type type;
+  const void* data = nullptr;
+  Type type = kFloat32;
+  int64_t elements = 0;
 };
 
 // The attributes of a call: for each axis its size and its strides.

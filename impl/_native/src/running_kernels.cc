@@ -69,29 +69,47 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
   const int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
   alignas(64) double values[kTile], errors[kTile];
   alignas(64) Word words[kTile], are_minus[kTile];
-  for (int64_t i = 0; i < padded; i += kLanes) {
+  Range<T> range;
+  for (int64_t part = 0; part < count; ++part)
+    range.add(static_cast<const T*>(parts[part]) + first, n);
+  const bool is_sure = range.is_exact(log2_above(count));
+  auto all = [&](int64_t i, auto load_one) {
+    const T* const* x = reinterpret_cast<const T* const*>(parts);
     Exact<Doubles> sum;
-    for (int64_t part = 0; part < count; ++part) {
-      const T* at = static_cast<const T*>(parts[part]) + first + i;
-      sum.add(i + kLanes <= n ? load(at) : load_some(at, n - i));
+    if (is_sure) {
+      for (int64_t part = 0; part < count; ++part) sum.near += load_one(x[part] + first + i);
+      store_as(sum.near, values + i);
+    } else {
+      for (int64_t part = 0; part < count; ++part) sum.add(load_one(x[part] + first + i));
+      store_as(to_odd(sum), values + i);
     }
-    store_as(to_odd(sum), values + i);
     store_as(sum.error, errors + i);
-  }
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) all(i, [](const T* at) { return load(at); });
+  if (i < n) all(i, [&](const T* at) { return load_some(at, n - i); });
   narrow_all<R>(values, padded, words);
-  // A sum of zeros is -0 if each of them is.
-  for (int64_t i = 0; i < n; ++i) are_minus[i] = kSign;
-  for (int64_t part = 0; part < count; ++part) {
-    const Word* raw = static_cast<const Word*>(parts[part]) + first;
-    for (int64_t i = 0; i < n; ++i)
-      are_minus[i] = Word(raw[i] ^ kSign) < kLeast ? are_minus[i] : Word(0);
-  }
   Word* results = static_cast<Word*>(out) + first;
+  // A sum of zeros is -0 if each of them is.
+  int has_zeros = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    results[k] = words[k];
+    has_zeros |= words[k] == 0;
+  }
+  if (has_zeros) {
+    for (int64_t k = 0; k < n; ++k) are_minus[k] = kSign;
+    for (int64_t part = 0; part < count; ++part) {
+      const Word* raw = static_cast<const Word*>(parts[part]) + first;
+      for (int64_t k = 0; k < n; ++k)
+        are_minus[k] = Word(raw[k] ^ kSign) < kLeast ? are_minus[k] : Word(0);
+    }
+    for (int64_t k = 0; k < n; ++k) results[k] |= are_minus[k];
+  }
+  if (is_sure) return false;
   int any = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    results[i] = words[i] | are_minus[i];
-    in_doubt[i] = !(errors[i] == 0);
-    any |= in_doubt[i];
+  for (int64_t k = 0; k < n; ++k) {
+    in_doubt[k] = !(errors[k] == 0);
+    any |= in_doubt[k];
   }
   return any != 0;
 }

@@ -17,9 +17,10 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// The fewest terms that pay for a second thread, and the terms of a task.
+// The fewest terms that pay for a second thread, the terms of a task, and of a part of few sums.
 constexpr int64_t kFewestTerms = 50'000;
 constexpr int64_t kTaskTerms = 1 << 16;
+constexpr int64_t kFewestPart = 1 << 14;
 
 // How a call computes its sums: an array, its reduction, and its kernels.
 struct Sums {
@@ -131,63 +132,75 @@ void round_tile(const Sums& sums, int64_t first, int64_t count, Tile* tile, Form
   }
 }
 
+// The tiles of the sums, each with neighbours along the innermost kept axis.
+struct Tiles {
+  int64_t sums, width, of_row, number;
+
+  explicit Tiles(const Reduction& reduction)
+      : sums(reduction.sums),
+        width(std::min(sums, kTile)),
+        of_row((sums + width - 1) / width),
+        number(reduction.results() / sums * of_row) {}
+  int64_t first(int64_t tile) const { return tile / of_row * sums + tile % of_row * width; }
+  int64_t count(int64_t tile) const { return std::min(width, sums - tile % of_row * width); }
+};
+
+// Adds the sums of other terms to a tile. The bits that an addition to `rest` loses count as an
+// error of the exact way; in the plain way they are of second order (`plain_factor`).
+void add_tile(const Tile& other, int64_t count, bool is_exact, Tile* sum) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double lost = two_sum(&sum->rest[i], two_sum(&sum->near[i], other.near[i]));
+    const double more = two_sum(&sum->rest[i], other.rest[i]);
+    sum->error[i] += other.error[i] + (is_exact ? std::fabs(lost) + std::fabs(more) : 0);
+  }
+}
+
+// Few sums of many terms: threads add parts of the terms, and this one adds their sums.
+template <typename Done>
+void each_tile_by_parts(ffi::ThreadPool& pool, const Sums& sums, const Tiles& tiles, int64_t parts,
+                        const Done& done) {
+  const int64_t terms = sums.reduction.terms_of_each();
+  std::vector<Tile> states(static_cast<size_t>(tiles.number * parts));
+  parallel(pool, tiles.number * parts, [&](int64_t task) {
+    const int64_t tile = task / parts, part = task % parts;
+    sums.add(tiles.first(tile), tiles.count(tile), terms * part / parts,
+             terms * (part + 1) / parts, sums.is_exact, &states[task]);
+  });
+  Ieee scope;
+  for (int64_t tile = 0; tile < tiles.number; ++tile) {
+    Tile* sum = &states[tile * parts];
+    for (int64_t part = 1; part < parts; ++part)
+      add_tile(states[tile * parts + part], tiles.count(tile), sums.is_exact, sum);
+    done(tiles.first(tile), tiles.count(tile), sum);
+  }
+}
+
 // Calls done(first, count, tile) for tiles that have all sums, by threads of the pool.
 template <typename Done>
 void each_tile(ffi::ThreadPool& pool, const Sums& sums, const Done& done) {
-  const Reduction& reduction = sums.reduction;
-  const int64_t results = reduction.results(), terms = reduction.terms_of_each();
+  const int64_t results = sums.reduction.results(), terms = sums.reduction.terms_of_each();
   if (results == 0) return;
-  const int64_t width = std::min(reduction.sums, kTile);
-  const int64_t tiles_of_row = (reduction.sums + width - 1) / width;
-  const int64_t tiles = results / reduction.sums * tiles_of_row;
-  auto place = [&](int64_t tile, int64_t* count) {
-    const int64_t at = tile % tiles_of_row * width;
-    *count = std::min(width, reduction.sums - at);
-    return tile / tiles_of_row * reduction.sums + at;
-  };
-  const double all = static_cast<double>(results) * static_cast<double>(std::max<int64_t>(terms, 1));
+  const Tiles tiles(sums.reduction);
+  const double all = static_cast<double>(results) * static_cast<double>(terms);
   const int64_t threads = all < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
-  if (threads == 1 || tiles >= 2 * threads || terms < 2 * threads) {
-    const int64_t together =
-        threads == 1 ? tiles : std::max<int64_t>(1, static_cast<int64_t>(kTaskTerms * tiles / all));
-    parallel(pool, (tiles + together - 1) / together, [&](int64_t task) {
-      Tile state;
-      for (int64_t tile = task * together; tile < std::min(tiles, (task + 1) * together); ++tile) {
-        int64_t count;
-        const int64_t first = place(tile, &count);
-        sums.add(first, count, 0, terms, sums.is_exact, &state);
-        done(first, count, &state);
-      }
-    });
+  if (threads > 1 && tiles.number < 2 * threads && terms >= 2 * threads) {
+    const double in_tile = all / static_cast<double>(tiles.number);
+    const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(in_tile / kFewestPart));
+    const int64_t wanted = (2 * threads + tiles.number - 1) / tiles.number;
+    each_tile_by_parts(pool, sums, tiles, std::min({wanted, most, terms}), done);
     return;
   }
-  // Few sums of many terms: threads add parts of the terms, and this one adds their sums.
-  const int64_t most_parts = std::max<int64_t>(1, static_cast<int64_t>(all / tiles / (kTaskTerms / 4)));
-  const int64_t parts = std::min({(2 * threads + tiles - 1) / tiles, most_parts, terms});
-  std::vector<Tile> states(static_cast<size_t>(tiles * parts));
-  parallel(pool, tiles * parts, [&](int64_t task) {
-    int64_t count;
-    const int64_t part = task % parts, first = place(task / parts, &count);
-    sums.add(first, count, terms * part / parts, terms * (part + 1) / parts, sums.is_exact,
-             &states[task]);
-  });
-  Ieee scope;
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    int64_t count;
-    const int64_t first = place(tile, &count);
-    Tile& sum = states[tile * parts];
-    for (int64_t part = 1; part < parts; ++part) {
-      const Tile& other = states[tile * parts + part];
-      for (int64_t i = 0; i < count; ++i) {
-        // The bits that an addition to `rest` loses count as an error of the exact way; in the
-        // plain way they are of second order (`plain_factor`).
-        const double lost = two_sum(&sum.rest[i], two_sum(&sum.near[i], other.near[i]));
-        const double more = two_sum(&sum.rest[i], other.rest[i]);
-        sum.error[i] += other.error[i] + (sums.is_exact ? std::fabs(lost) + std::fabs(more) : 0);
-      }
+  const double tiles_of_task = kTaskTerms * (static_cast<double>(tiles.number) / (all + 1));
+  const int64_t together =
+      threads == 1 ? tiles.number : std::max<int64_t>(1, static_cast<int64_t>(tiles_of_task));
+  parallel(pool, (tiles.number + together - 1) / together, [&](int64_t task) {
+    Tile state;
+    const int64_t last = std::min(tiles.number, (task + 1) * together);
+    for (int64_t tile = task * together; tile < last; ++tile) {
+      sums.add(tiles.first(tile), tiles.count(tile), 0, terms, sums.is_exact, &state);
+      done(tiles.first(tile), tiles.count(tile), &state);
     }
-    done(first, count, &sum);
-  }
+  });
 }
 
 ffi::Error check(const ffi::AnyBuffer& x, ffi::Span<const int64_t> sizes, int64_t results) {
@@ -242,8 +255,9 @@ ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x,
 ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer x,
                          ffi::Result<ffi::Buffer<ffi::S64>> digits,
                          ffi::Span<const int64_t> sizes) {
+  const int64_t results = Reduction::has(sizes) ? Reduction(sizes).results() : 0;
+  if (ffi::Error error = check(x, sizes, results); error.failure()) return error;
   const Reduction reduction(sizes);
-  if (ffi::Error error = check(x, sizes, reduction.results()); error.failure()) return error;
   const int64_t count = static_cast<int64_t>(positions.element_count());
   if (static_cast<int64_t>(digits->element_count()) != count * Accumulator::kDigits)
     return ffi::Error::InvalidArgument("samebits: the digits do not fit the positions");

@@ -74,8 +74,8 @@ struct Tile {
 using AddTerms = void (*)(const void* x, int64_t sums, int64_t terms, int64_t stride, Tile* tile);
 
 // Rounds the sums of a tile from `first` to `last`; `error` times `factor` bounds their errors.
-// Writes the results to `out`, whose element 0 is that of sum 0. Returns whether any is in doubt, and
-// then writes whether each is.
+// Writes the results to `out`, whose element 0 is that of sum 0. Returns whether any is in doubt,
+// and then writes whether each is.
 using Decide = bool (*)(const Tile& tile, int64_t first, int64_t last, double factor, void* out,
                         uint8_t* in_doubt);
 

@@ -48,27 +48,140 @@ template <typename Work>
 void each_part(ffi::ThreadPool& pool, int64_t rows, double terms, const Work& work) {
   const int64_t threads = terms < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
   const int64_t tasks = threads == 1 ? std::min<int64_t>(1, rows) : std::min(rows, 8 * threads);
-  parallel(pool, tasks, [&](int64_t task) { work(rows * task / tasks, rows * (task + 1) / tasks); });
+  parallel(pool, tasks,
+           [&](int64_t task) { work(rows * task / tasks, rows * (task + 1) / tasks); });
 }
 
+// The progression of each tap of an axis.
 std::vector<Progression> progressions(const WindowAxis& axis) {
   std::vector<Progression> taps(static_cast<size_t>(axis.window));
   for (int64_t tap = 0; tap < axis.window; ++tap) taps[tap] = axis.at(tap);
   return taps;
 }
 
-// The exact sum of a window of a row of windows.
-Expansion window_sum(const Windows& windows, const void* x, Format format, int64_t row,
-                     int64_t output) {
-  const WindowAxis& inner = windows.inner();
-  Expansion sum;
-  windows.each_row(row, [&](int64_t of_array, int64_t) {
-    for (int64_t tap = 0; tap < inner.window; ++tap) {
-      const int64_t element = inner.element(output, tap);
-      if (element >= 0) sum.add(term_of(x, format, of_array * inner.size + element));
+// The sums of rows of windows. With a short innermost axis that is free, a row has each `spread`-th
+// element of the array, and there are `spread` rows for each of the other axes.
+class RowSums {
+ public:
+  RowSums(const Windows& windows, int64_t spread, const void* x, Format format)
+      : windows_(windows),
+        spread_(spread),
+        x_(x),
+        format_(format),
+        taps_(progressions(windows.inner())),
+        log2_taps_(0) {
+    while ((int64_t{1} << log2_taps_) < windows.taps()) ++log2_taps_;
+  }
+
+  // What is the same for the windows [first, first + count) of all rows.
+  struct Part {
+    int64_t first = -1, count;
+    int64_t begin, end;       // The elements that the windows have.
+    int64_t inside, outside;  // The windows [inside, outside) have all taps.
+    std::vector<int64_t> elements;  // The element of window `inside` at each tap.
+    std::vector<Progression> borders;  // The taps of the other windows.
+    std::vector<const void*> pointers;
+  };
+
+  void plan(int64_t first, int64_t count, Part* part) const {
+    if (part->first == first) return;
+    part->first = first;
+    part->count = count;
+    part->begin = windows_.inner().size;
+    part->end = 0;
+    part->inside = 0;
+    part->outside = count;
+    part->elements.clear();
+    part->borders.clear();
+    for (const Progression& all : taps_) {
+      const Progression tap = all.outputs_in(first, first + count);
+      const bool has_all = tap.count > 0 && tap.apart == 1;
+      part->inside = std::max(part->inside, tap.output);
+      part->outside = std::min(part->outside, has_all ? tap.output + tap.count : 0);
+      if (tap.count == 0) continue;
+      part->begin = std::min(part->begin, tap.element);
+      part->end = std::max(part->end, tap.element + (tap.count - 1) * tap.step + 1);
     }
-  });
-  return sum;
+    if (part->inside >= part->outside) part->inside = part->outside = count;
+    for (const Progression& all : taps_) {
+      add_border(all, 0, part->inside, part);
+      add_border(all, part->outside, count, part);
+      if (part->inside < part->outside)
+        part->elements.push_back(
+            all.outputs_in(first + part->inside, first + part->outside).element);
+    }
+  }
+
+  // Adds to a tile a part of a row.
+  void add(int64_t row, Part* part, Tile* tile) const {
+    if (part->begin >= part->end) return;
+    Flushing scope;
+    const WindowKernels& kernels = window_kernels();
+    std::vector<const void*>& pointers = part->pointers;
+    pointers.clear();
+    windows_.each_row(row / spread_, [&](int64_t of_array, int64_t) {
+      pointers.push_back(element(of_array, part->begin, row));
+    });
+    const int64_t rows = static_cast<int64_t>(pointers.size());
+    if (rows == 0) return;
+    auto at = [&](int64_t i, int64_t element) {
+      return at_element(pointers[i], format_, (element - part->begin) * spread_);
+    };
+    for (const Progression& tap : part->borders)
+      for (int64_t i = 0; i < rows; ++i)
+        kernels.add[format_](at(i, tap.element), tap.count, tap.step * spread_, tap.output,
+                             tap.apart, tile);
+    if (part->elements.empty()) return;
+    const bool is_sure = kernels.is_sure[format_](
+        pointers.data(), rows, (part->end - part->begin - 1) * spread_ + 1, log2_taps_);
+    // The pointers to the rows stay in front of those to the taps.
+    for (int64_t element : part->elements)
+      for (int64_t i = 0; i < rows; ++i) pointers.push_back(at(i, element));
+    kernels.add_taps[format_](pointers.data() + rows,
+                              static_cast<int64_t>(pointers.size()) - rows, part->inside,
+                              part->outside - part->inside, taps_[0].step * spread_, is_sure,
+                              tile);
+  }
+
+  // The exact sum of a window of a row.
+  Expansion exactly(int64_t row, int64_t output) const {
+    const WindowAxis& inner = windows_.inner();
+    Expansion sum;
+    windows_.each_row(row / spread_, [&](int64_t of_array, int64_t) {
+      for (int64_t tap = 0; tap < inner.window; ++tap) {
+        const int64_t at = inner.element(output, tap);
+        if (at >= 0) sum.add(term_of(element(of_array, at, row), format_, 0));
+      }
+    });
+    return sum;
+  }
+
+ private:
+  const char* element(int64_t of_array, int64_t at, int64_t row) const {
+    return at_element(x_, format_,
+                      (of_array * windows_.inner().size + at) * spread_ + row % spread_);
+  }
+
+  // Adds the windows [from, to) of a part that have a tap to the borders.
+  static void add_border(const Progression& all, int64_t from, int64_t to, Part* part) {
+    if (from >= to) return;
+    Progression tap = all.outputs_in(part->first + from, part->first + to);
+    tap.output += from;
+    if (tap.count > 0) part->borders.push_back(tap);
+  }
+
+  Windows windows_;
+  int64_t spread_;
+  const void* x_;
+  Format format_;
+  std::vector<Progression> taps_;
+  int log2_taps_;
+};
+
+// Copies count results of a size to each spread-th place.
+void copy_apart(const char* results, int64_t count, int64_t size, int64_t spread, char* out) {
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(out + i * spread * size, results + i * size, size);
 }
 
 ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
@@ -76,38 +189,32 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
   const Format format = format_of(x), to = format_of(*result);
   if (format == kFormats || to == kFormats || !Windows::has(axes))
     return ffi::Error::InvalidArgument("samebits: no such sum over windows is compiled");
-  const Windows windows(axes);
+  Windows windows(axes);
   if (static_cast<int64_t>(x.element_count()) != windows.elements() ||
       static_cast<int64_t>(result->element_count()) != windows.outputs())
     return ffi::Error::InvalidArgument("samebits: the windows do not fit the arrays");
-  const WindowAxis& inner = windows.inner();
-  const std::vector<Progression> taps = progressions(inner);
-  const AddSpread add = window_kernels().add[format];
-  const void* data = x.untyped_data();
+  const int64_t spread = windows.without_short_axis();
+  const RowSums sums(windows, spread, x.untyped_data(), format);
   // A part of a row of windows has kTile windows.
-  const int64_t tiles = (inner.outputs + kTile - 1) / kTile;
-  const double terms = static_cast<double>(windows.outputs()) * static_cast<double>(windows.taps());
-  each_part(pool, windows.outputs() / inner.outputs * tiles, terms, [&](int64_t begin, int64_t end) {
+  const int64_t outputs = windows.inner().outputs;
+  const int64_t tiles = (outputs + kTile - 1) / kTile;
+  const int64_t rows = windows.outputs() / outputs * spread;
+  const double terms = static_cast<double>(rows * outputs) * static_cast<double>(windows.taps());
+  each_part(pool, rows * tiles, terms, [&](int64_t begin, int64_t end) {
     Tile tile;
-    for (int64_t part = begin; part < end; ++part) {
-      const int64_t row = part / tiles, first = part % tiles * kTile;
-      const int64_t count = std::min(kTile, inner.outputs - first);
-      tile.clear(count);
-      {
-        Flushing scope;
-        windows.each_row(row, [&](int64_t of_array, int64_t) {
-          for (const Progression& all : taps) {
-            const Progression tap = all.outputs_in(first, first + count);
-            if (tap.count > 0)
-              add(at_element(data, format, of_array * inner.size + tap.element), tap.count,
-                  tap.step, tap.output, tap.apart, &tile);
-          }
-        });
-      }
-      const int64_t place = row * inner.outputs + first;
-      round_tile(&tile, count, to,
-                 static_cast<char*>(result->untyped_data()) + place * bytes_of(to),
-                 [&](int64_t i) { return window_sum(windows, data, format, row, first + i); });
+    RowSums::Part part;
+    alignas(64) char results[4 * kTile];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t row = task / tiles, first = task % tiles * kTile;
+      const int64_t count = std::min(kTile, outputs - first);
+      tile.clear((count + 7) / 8 * 8);
+      sums.plan(first, count, &part);
+      sums.add(row, &part, &tile);
+      const int64_t place = (row / spread * outputs + first) * spread + row % spread;
+      char* out = static_cast<char*>(result->untyped_data()) + place * bytes_of(to);
+      round_tile(&tile, count, to, spread == 1 ? out : results,
+                 [&](int64_t i) { return sums.exactly(row, first + i); });
+      if (spread > 1) copy_apart(results, count, bytes_of(to), spread, out);
     }
   });
   return ffi::Error::Success();
@@ -153,7 +260,8 @@ struct Pool {
     const WindowAxis& inner = windows.inner();
     const AddChosen add_chosen = window_kernels().add_chosen[of_source];
     Tile tile;
-    // Calls visit(place in source, its choices, tap, progression) for elements [begin, end) of a row.
+    // Calls visit(place in source, its choice, tap, progression) for elements [begin, end) of a
+    // row.
     auto each_tap = [&](int64_t row, int64_t begin, int64_t end, const auto& visit) {
       windows.each_row_of_windows(row, [&](int64_t of_windows, int64_t outer_tap) {
         for (int64_t i = 0; i < inner.window; ++i) {

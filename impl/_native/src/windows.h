@@ -23,7 +23,8 @@ struct Progression {
   }
   // The part with elements in [first, last), which are then counted from `first` on.
   Progression elements_in(int64_t first, int64_t last) const {
-    const Progression part = Progression{element, step, output, apart, count}.outputs_in(first, last);
+    const Progression turned = {element, step, output, apart, count};
+    const Progression part = turned.outputs_in(first, last);
     return {part.element, apart, part.output, step, part.count};
   }
 };
@@ -88,6 +89,16 @@ struct Windows {
     for (int i = from; i < rank; ++i) number *= axis[i].outputs;
     return number;
   }
+  // Takes away a short innermost axis along which each window is one element, and each element a
+  // window. Returns its size; 1 if there is none.
+  int64_t without_short_axis() {
+    const WindowAxis& last = inner();
+    const bool is_free = last.size == last.outputs && last.window == 1 && last.stride == 1 &&
+                         last.low == 0 && last.dilation == 1;
+    if (rank < 2 || !is_free || last.size >= 16) return 1;
+    --rank;
+    return axis[rank].size;
+  }
   int64_t taps() const {
     int64_t number = 1;
     for (int i = 0; i < rank; ++i) number *= axis[i].window;
@@ -142,6 +153,14 @@ struct Windows {
 using AddSpread = void (*)(const void* x, int64_t count, int64_t step, int64_t first,
                            int64_t apart, Tile* tile);
 
+// Returns whether float64 adds 2**log2_terms terms of some rows of `count` terms exactly.
+using IsSure = bool (*)(const void* const* rows, int64_t number, int64_t count, int log2_terms);
+
+// Adds several terms, one from each array of `taps`, to each of `count` sums of a tile from `first`
+// on. The terms of neighbours are `step` apart. `is_sure` says that float64 adds the terms exactly.
+using AddTaps = void (*)(const void* const* taps, int64_t number, int64_t first, int64_t count,
+                         int64_t step, bool is_sure, Tile* tile);
+
 // The choices of a row of windows: the best element so far, and its tap; -1 for none.
 struct Choices {
   float best[kTile];
@@ -158,6 +177,8 @@ using AddChosen = void (*)(const void* x, const int32_t* choices, int32_t tap, i
                            int64_t first, int64_t apart, Tile* tile);
 
 struct WindowKernels {
+  IsSure is_sure[kFormats];
+  AddTaps add_taps[kFormats];
   AddSpread add[kFormats];
   Offer offer[kFormats];
   AddChosen add_chosen[kFormats];

@@ -38,6 +38,56 @@ void add(const void* terms, int64_t count, int64_t step, int64_t first, int64_t 
 }
 
 template <typename T>
+bool is_sure(const void* const* rows, int64_t number, int64_t count, int log2_terms) {
+  Range<T> range;
+  for (int64_t row = 0; row < number; ++row) range.add(static_cast<const T*>(rows[row]), count);
+  return range.is_exact(log2_terms);
+}
+
+// Adds the taps of `kVectors` vectors of sums; load_tap(tap, i) has the terms of sums from i on.
+template <int kVectors, typename Load>
+SAMEBITS_INLINE void add_vectors(int64_t number, int64_t first, int64_t at, bool is_sure,
+                                 Tile* tile, const Load& load_tap) {
+  Exact<Doubles> sum[kVectors];
+  for (int k = 0; k < kVectors; ++k) {
+    const int64_t i = first + at + k * kLanes;
+    sum[k] = load_exact(tile->near + i, tile->rest + i, tile->error + i);
+  }
+  if (is_sure) {
+    Doubles sure[kVectors] = {};
+    for (int64_t tap = 0; tap < number; ++tap)
+      for (int k = 0; k < kVectors; ++k) sure[k] += load_tap(tap, at + k * kLanes);
+    for (int k = 0; k < kVectors; ++k) sum[k].add(sure[k]);
+  } else {
+    for (int64_t tap = 0; tap < number; ++tap)
+      for (int k = 0; k < kVectors; ++k) sum[k].add(load_tap(tap, at + k * kLanes));
+  }
+  for (int k = 0; k < kVectors; ++k) store_exact(sum[k], first + at + k * kLanes, tile);
+}
+
+template <typename T>
+void add_taps(const void* const* taps, int64_t number, int64_t first, int64_t count, int64_t step,
+              bool is_sure, Tile* tile) {
+  const T* const* x = reinterpret_cast<const T* const*>(taps);
+  int64_t i = 0;
+  auto all = [&](auto load_tap, int64_t end) {
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+      add_vectors<4>(number, first, i, is_sure, tile, load_tap);
+    for (; i + kLanes <= end; i += kLanes)
+      add_vectors<1>(number, first, i, is_sure, tile, load_tap);
+  };
+  if (step == 1) {
+    all([&](int64_t tap, int64_t at) { return load(x[tap] + at); }, count);
+  } else if (step == 2) {
+    // A vector reads the element after its last one.
+    all([&](int64_t tap, int64_t at) { return load_even(x[tap] + 2 * at); }, count - 1);
+  }
+  all([&](int64_t tap, int64_t at) { return load_apart(x[tap] + at * step, step); }, count);
+  for (; i < count; ++i)
+    for (int64_t tap = 0; tap < number; ++tap) add_one(widen(x[tap][i * step]), first + i, tile);
+}
+
+template <typename T>
 void offer(const void* elements, int64_t count, int64_t step, int64_t first, int64_t apart,
            int32_t tap, bool greatest, Choices* choices) {
   const T* x = static_cast<const T*>(elements);
@@ -85,6 +135,8 @@ void add_chosen(const void* terms, const int32_t* choices, int32_t tap, int64_t 
 }  // namespace
 
 SAMEBITS_TABLE(WindowKernels, window_kernels) = {
+    {is_sure<float>, is_sure<bfloat16>, is_sure<float16>},
+    {add_taps<float>, add_taps<bfloat16>, add_taps<float16>},
     {add<float>, add<bfloat16>, add<float16>},
     {offer<float>, offer<bfloat16>, offer<float16>},
     {add_chosen<float>, add_chosen<bfloat16>, add_chosen<float16>}};

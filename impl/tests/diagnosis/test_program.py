@@ -49,7 +49,7 @@ def test_a_portable_program_may_run_on_other_devices_and_threads(options, verdic
 
 def test_the_engine_of_the_device():
     (item,) = _program.engine("cpu")
-    assert (item.value, item.verdict) == ("float64", FIXED)
+    assert (item.value, item.verdict) == ("native", FIXED)
     (item,) = _program.engine("tpu")
     assert item.value == "integers"
     assert "integers of 64 bits" in item.reason

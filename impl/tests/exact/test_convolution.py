@@ -3,6 +3,7 @@
 Tests: impl._exact.products.convolution_by_dots.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -99,7 +100,11 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, result):
 @pytest.mark.parametrize("name", CASES)
 def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
     plain = convolution._approximate
-    monkeypatch.setattr(convolution, "_approximate", lambda *a, **b: (plain(*a, **b)[0], 2**50))
+
+    def doubtful(*args, **options):
+        return dataclasses.replace(plain(*args, **options), roundings=2**50)
+
+    monkeypatch.setattr(convolution, "_approximate", doubtful)
     left, right, numbers, window, groups = CASES[name]
     rng = np.random.default_rng(7)
     lhs, rhs = rough(rng, left), rough(rng, right)
@@ -134,8 +139,9 @@ def test_the_worst_library_changes_no_bit(
     plain = convolution._approximate
 
     def worst(*args, **options):
-        total, depth = plain(*args, **options)
-        return total * (1 - sign * 0.99 * depth * 2.0**-53), depth
+        found = plain(*args, **options)
+        total = found.total * (1 - sign * 0.99 * found.roundings * 2.0**-53)
+        return dataclasses.replace(found, total=total)
 
     monkeypatch.setattr(convolution, "_approximate", worst)
     images = np.full((2, channels, 38), scale, np.float32)

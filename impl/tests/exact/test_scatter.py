@@ -15,6 +15,7 @@ import impl
 from impl._exact import arithmetic
 from impl._exact.sums import scatter
 from impl._families import replicas
+from impl._native import scope
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
@@ -238,7 +239,7 @@ def test_no_subnormal_enters_where_the_device_adds_them():
 
     def text(target):
         function = functools.partial(scatter.scatter_add, target=target, **options)
-        with arithmetic.wide():
+        with scope.within(0), arithmetic.wide():
             return str(jax.make_jaxpr(function)(*args))
 
     least = str(2.0**-126 * (1 - 2.0**-25))

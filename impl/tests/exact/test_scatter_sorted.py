@@ -147,7 +147,10 @@ def test_measures_decide_only_what_the_worst_order_cannot_change(rng):
         count = jnp.int32(len(terms))
         return measures.coded((total, greatest.max(0), depth.max(0)), count)
 
-    rows = [*map(_as_column, serial_terms().values()), hard_matrix(rng, N), rough(rng, (N, 99))]
+    # 7 times the greatest power of two is 2**54 last bits, and float64 loses one.
+    close = [*[1.875] * 4, 1.5 + 2.0**-21, 2.0**-27 + 2.0**-50, -(2.0**-27)]
+    rows = [np.array(each, np.float32)[:, None] for each in (*serial_terms().values(), close)]
+    rows += [hard_matrix(rng, N), rough(rng, (N, 99))]
     decided = 0
     for terms in rows:
         words = run(coded, terms)
@@ -155,10 +158,6 @@ def test_measures_decide_only_what_the_worst_order_cannot_change(rng):
         decided += is_decided.sum()
         assert_same(words.view(np.float32)[is_decided], oracles.nearest(terms)[is_decided])
     assert decided > 99
-
-
-def _as_column(terms):
-    return terms[:, None]
 
 
 @pytest.mark.triton

@@ -1,6 +1,7 @@
 """Calls of the native engine over several devices.
 
-Tests: impl._native.devices, impl._native.partitioned, impl._native.call.
+Tests: impl._native.devices, impl._native.partitioned, impl._native.call, impl._native.operation,
+impl._native.scope.
 """
 
 from pathlib import Path

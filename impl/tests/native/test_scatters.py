@@ -46,7 +46,7 @@ def other(operand, indices, updates, **options):
 
 
 def destinations(numbers, mode, shape, indices, updates):
-    """Returns the place in the operand of each update, -1 for none; the arrays are flat."""
+    """Returns the position in the operand of each update, -1 for none; the arrays are flat."""
     hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     windowed = [axis for axis in range(len(shape)) if axis not in hidden]
     window = dict(zip(windowed, numbers.update_window_dims, strict=True))

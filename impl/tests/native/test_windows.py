@@ -1,9 +1,6 @@
 """Sums over windows and gradients of pools of the engine ``native``, against the oracle."""
 
 import functools
-import os
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -14,7 +11,9 @@ from impl._exact.sums import windows as other_engine
 from impl._native import library, windows
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix
+from impl.tests.native._units import UNITS, run_with_unit
 from spec import oracles
+from spec.oracles.nearest import flushed
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
@@ -38,6 +37,14 @@ WINDOWS = {
     + ((1,) * 4,) * 2,
     "of five axes": ((2, 3, 4, 5, 2), (1, 2, 1, 2, 1), (1, 1, 1, 2, 1), (NONE,) * 5)
     + ((1,) * 5,) * 2,
+    "few channels": (
+        (2, 7, 9, 3),
+        (1, 2, 3, 1),
+        (1, 2, 2, 1),
+        (NONE, (1, 0), (1, 2), NONE),
+        (1,) * 4,
+        (1, 1, 2, 1),
+    ),
     "a scalar": ((), (), (), (), (), ()),
 }
 POOLS = {
@@ -139,9 +146,7 @@ def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, name, of_operand, d
     for select, start, combine in ((lax.ge_p, -np.inf, lax.max), (lax.le_p, np.inf, lax.min)):
 
         def pool(x, start=start, combine=combine):
-            return lax.reduce_window(
-                x, np.array(start, x.dtype), combine, dims, strides, padding
-            )
+            return lax.reduce_window(x, np.array(start, x.dtype), combine, dims, strides, padding)
 
         source = rough(rng, jax.eval_shape(pool, image).shape, dtype, 5)
         if source.size > 20:
@@ -162,31 +167,71 @@ def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, name, of_operand, d
         assert_same(got, oracles.nearest(terms_of(plain, source)))
 
 
+def gradient_by_windows(source, image, select, dims, strides, padding):
+    """Returns the gradient of a pool of two axes, window by window.
+
+    A window has the first of its elements, and takes the next one if ``select`` does not hold.
+    """
+    compare = {lax.ge_p: np.greater_equal, lax.le_p: np.less_equal}[select]
+    values = flushed(image)
+    terms = [[[np.zeros((), source.dtype)] for _ in row] for row in image]
+    for window in np.ndindex(source.shape):
+        corner = [
+            i * step - low for i, step, (low, _) in zip(window, strides, padding, strict=True)
+        ]
+        chosen = None
+        for tap in np.ndindex(dims):
+            at = tuple(start + offset for start, offset in zip(corner, tap, strict=True))
+            if not all(0 <= i < size for i, size in zip(at, image.shape, strict=True)):
+                continue
+            if chosen is None or not compare(values[chosen], values[at]):
+                chosen = at
+        if chosen is not None:
+            terms[chosen[0]][chosen[1]].append(source[window])
+    most = max(len(each) for row in terms for each in row)
+    filled = np.zeros((most, *image.shape), source.dtype)
+    for i, j in np.ndindex(image.shape):
+        filled[: len(terms[i][j]), i, j] = terms[i][j]
+    return oracles.nearest(filled)
+
+
+STRANGE = {
+    "overlapping": ((3, 3), (1, 2), ((1, 1), (2, 0))),
+    "apart": ((2, 2), (2, 2), (NONE, NONE)),
+    "in padding": ((5, 1), (1, 1), ((5, 3), NONE)),
+    "cropped": ((2, 3), (2, 1), ((-1, 2), (3, -2))),
+}
+
+
+def strange_pool(rng, name, dtype):
+    """Returns a source, an image with NaN, infinities, subnormal numbers and ties, and a pool."""
+    values = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1]
+    dims, strides, padding = STRANGE[name]
+    image = rng.choice(values, (20, 30)).astype(DTYPES[dtype])
+    shape = [
+        (size + sum(sides) - length) // step + 1
+        for size, sides, length, step in zip(image.shape, padding, dims, strides, strict=True)
+    ]
+    return rough(rng, shape, dtype, 4), image, (dims, strides, padding)
+
+
 @pytest.mark.parametrize("select", [lax.ge_p, lax.le_p], ids=str)
 @pytest.mark.parametrize("dtype", NARROW)
-def test_choices_of_strange_numbers_are_those_of_the_other_engine(rng, dtype, select):
-    # NaN stays for no number, and subnormal numbers are equal unless they are float16.
-    values = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1]
-    for case in (
-        dict(window_dimensions=(3, 3), window_strides=(1, 2), padding=((1, 1), (2, 0))),
-        dict(window_dimensions=(2, 2), window_strides=(2, 2), padding=(NONE, NONE)),
-        dict(window_dimensions=(5, 1), window_strides=(1, 1), padding=((3, 3), NONE)),
-        dict(window_dimensions=(2, 3), window_strides=(2, 1), padding=((-1, 2), (3, -2))),
-    ):
-        image = rng.choice(values, (40, 60)).astype(DTYPES[dtype])
-        shape = jax.eval_shape(
-            lambda x: lax.reduce_window(  # noqa: B023
-                x, np.array(0, x.dtype), lax.max, *case.values()  # noqa: B023
-            ),
-            image,
-        ).shape
-        source = rough(rng, shape, dtype, 4)
-        arguments = {**case, "select_prim": select}
-        got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
-        want = run(
-            functools.partial(other_engine.select_and_scatter_add, **arguments), source, image
-        )
-        assert_same(got, want)
+@pytest.mark.parametrize("name", STRANGE)
+def test_choices_among_strange_numbers_are_those_of_a_loop(rng, name, dtype, select):
+    source, image, case = strange_pool(rng, name, dtype)
+    arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=select)
+    got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
+    assert_same(got, gradient_by_windows(source, image, select, *case))
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_choices_among_strange_numbers_are_those_of_the_other_engine(rng, name):
+    source, image, case = strange_pool(rng, name, "float32")
+    arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=lax.ge_p)
+    got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
+    want = run(functools.partial(other_engine.select_and_scatter_add, **arguments), source, image)
+    assert_same(got, want)
 
 
 def test_large_pools_have_the_bits_of_the_other_engine(rng):
@@ -211,8 +256,8 @@ def test_large_pools_have_the_bits_of_the_other_engine(rng):
 
 def test_what_the_engine_has_no_call_for():
     x = np.ones((4,), np.float32)
-    case = dict(window_dimensions=(2,), window_strides=(2,), padding=(NONE,))
-    dilations = dict(base_dilation=(1,), window_dilation=(1,))
+    case = {"window_dimensions": (2,), "window_strides": (2,), "padding": (NONE,)}
+    dilations = {"base_dilation": (1,), "window_dilation": (1,)}
     assert windows.select_and_scatter_add(x[:2], x, select_prim=lax.gt_p, **case) is None
     integers = x.astype(np.int32)
     assert windows.select_and_scatter_add(x[:2], integers, select_prim=lax.ge_p, **case) is None
@@ -228,15 +273,7 @@ def test_windows_of_nothing():
     assert got.shape == (2, 0)
 
 
-@pytest.mark.parametrize("unit", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_each_vector_unit_gives_the_same_bits(unit):
-    if os.environ.get("SAMEBITS_VECTORS"):
-        pytest.skip("this process has one vector unit")
-    names = "bits_of_the_oracle or all_exponents or strange_numbers"
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-n", "0", "-k", names]
-        + [__file__],
-        env={**os.environ, "SAMEBITS_VECTORS": unit},
-        check=True,
-        timeout=600,
-    )
+    names = "exponents or (hard_terms and 8) or (windows_have and float32) or of_a_loop"
+    run_with_unit(unit, __file__, names)

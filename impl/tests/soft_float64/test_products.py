@@ -1,21 +1,29 @@
-"""Products of digits of int8 are within the bound that products of float64 have.
+"""Products of digits of int8 are within their bounds, with as many digits as a rounding asks for.
 
-Tests: impl._soft_float64.products.
+Tests: impl._soft_float64.products, impl._exact.products.approximation.
 """
 
 import functools
+import math
 from fractions import Fraction
 
 import jax
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
+from impl._exact.nearest import interval
+from impl._exact.products.approximation import Bits
+from impl._reading import control_flow
 from impl._soft_float64 import products
 from impl.tests.soft_float64.numbers import numbers, words
 
 #: The relative rounding error of float64.
 U = 2.0**-53
 MATRIX = (((1,), (0,)), ((), ()))
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOAT32 = np.dtype(np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +57,136 @@ def test_the_error_is_within_the_bound_of_a_chain(rng, terms, kind):
             exact = sum(Fraction(a) * Fraction(b) for a, b in zip(lhs[i], rhs[:, j], strict=True))
             error = abs(float(Fraction(float(got[i, j])) - exact))
             assert error <= terms * U * np.linalg.norm(lhs[i]) * np.linalg.norm(rhs[:, j])
+
+
+def rows_of(rng, shape, kind):
+    """Returns factors; float32 holds each kind."""
+    value = rng.standard_normal(shape)
+    if kind == "wide":
+        value = np.ldexp(value, rng.integers(-40, 40, shape))
+    if kind == "one is huge":
+        value = np.ldexp(value, rng.integers(-60, 0, shape))
+        value[:, 0] = 2.0 ** rng.integers(0, 60)
+    if kind == "ones and zeros":
+        value = (value > 0).astype(float)
+    if kind == "long":
+        value = rng.choice([-1, 1], shape) * (2 - 2.0**-23)
+    if kind == "digits of 127.5":
+        value = np.full(shape, (127.5 + 2.0**-8) / 128)
+    if kind == "tiny":
+        value = np.ldexp(value, -100)
+    return value.astype(np.float32).astype(float)
+
+
+KINDS = (
+    "plain", "wide", "one is huge", "ones and zeros", "long", "digits of 127.5", "tiny",
+)  # fmt: skip
+
+
+@functools.cache
+def approximation(factors, result, *, by_words):
+    function = products.approximate_by_words if by_words else products.approximate
+    bits = Bits.of(factors, factors, result)
+    return jax.jit(lambda lhs, rhs: function(lhs, rhs, MATRIX, bits))
+
+
+@pytest.mark.parametrize("result", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_error_is_within_the_bound_of_an_approximation(rng, kind, result):
+    for terms in (8, 300):
+        lhs = np.concatenate([rows_of(rng, (1, terms), kind), rows_of(rng, (2, terms), "wide")])
+        rhs = np.concatenate([rows_of(rng, (2, terms), kind), rows_of(rng, (1, terms), "plain")])
+        lhs[:, 3:] *= rng.random(terms - 3) > 0.1
+        pair = jnp.asarray(lhs), jnp.asarray(rhs.T)
+        found = approximation(FLOAT32, jnp.dtype(result), by_words=False)(*pair)
+        by_words = approximation(FLOAT32, jnp.dtype(result), by_words=True)(*pair)
+        assert np.array_equal(found.total, by_words.total)
+        assert np.array_equal(found.excess, by_words.excess)
+        for i, j in np.ndindex(found.total.shape):
+            terms_of = zip(lhs[i], rhs[j], strict=True)
+            exact = sum(Fraction(a) * Fraction(b) for a, b in terms_of)
+            error = abs(Fraction(float(found.total[i, j])) - exact)
+            norms = np.linalg.norm(lhs[i]) * np.linalg.norm(rhs[j])
+            bound = interval.of_chain(found.roundings) * norms
+            assert float(error) <= bound + found.excess[i, j]
+
+
+def test_an_excess_is_zero_if_nothing_is_left_out(rng):
+    whole = rng.integers(-60, 60, (5, 64)).astype(float)
+    ones = np.eye(64)[rng.integers(0, 64, 6)]
+    rough = rows_of(rng, (5, 64), "plain")
+    for lhs, rhs, result in [(whole, whole, BFLOAT16), (rough, ones, FLOAT32)]:
+        found = approximation(FLOAT32, result, by_words=False)(lhs, rhs.T)
+        assert not np.any(found.excess)
+        assert np.array_equal(found.total, lhs @ rhs.T)
+    # The last bit of one element is below the last digit.
+    rough[0, 7] = 1.5 * 2.0**-60
+    ones[0, 7] = 1
+    found = approximation(FLOAT32, FLOAT32, by_words=False)(rough, ones.T)
+    assert found.excess[0, 0] > 0
+    assert not np.any(found.excess[1:])
+
+
+@pytest.mark.parametrize(("result", "bits"), [("float32", 22), ("float16", 21)])
+def test_an_excess_has_the_rounding_of_a_sum_of_all_digits(rng, result, bits):
+    # Nothing is left out, and the sums have more bits than a float64.
+    lhs, rhs = (rng.integers(1 << (bits - 1), 1 << bits, (4, 8192)) for _ in range(2))
+    found = approximation(FLOAT32, jnp.dtype(result), by_words=False)(
+        lhs.astype(float), rhs.T.astype(float)
+    )
+    exact = lhs.astype(object) @ rhs.T.astype(object)
+    errors = abs(np.vectorize(int)(found.total).astype(object) - exact)
+    assert found.roundings == 0
+    assert (errors > 0).any()
+    assert (errors <= np.asarray(found.excess)).all()
+
+
+@pytest.mark.parametrize(
+    ("factors", "result", "terms", "count"),
+    [
+        ("float32", "float32", 512, 21),
+        ("float32", "float32", 4096, 28),
+        ("float32", "bfloat16", 512, 10),
+        ("bfloat16", "float32", 512, 15),
+        ("bfloat16", "bfloat16", 4096, 10),
+        ("float16", "float16", 512, 10),
+        ("float32", "float64", 512, 36),
+    ],
+)
+def test_the_number_of_products_of_int8(factors, result, terms, count):
+    pair = (jax.ShapeDtypeStruct(s, np.float64) for s in ((3, terms), (terms, 4)))
+    function = approximation(jnp.dtype(factors), jnp.dtype(result), by_words=False)
+    done = [
+        math.prod(each.invars[0].aval.shape) // (3 * terms)
+        for each in every_equation(jax.make_jaxpr(function)(*pair).jaxpr)
+        if each.primitive.name == "dot_general" and each.invars[0].aval.dtype == np.int8
+    ]
+    assert sum(done) == count
+    assert sorted(done) == list(range(1, len(done) + 1))
+
+
+def every_equation(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in control_flow.every_jaxpr(equation):
+            yield from every_equation(getattr(inner, "jaxpr", inner))
+
+
+@pytest.mark.parametrize(
+    ("factors", "result"),
+    [("float32", "float32"), ("bfloat16", "float32"), ("bfloat16", "bfloat16"),
+     ("float16", "float16"), ("float32", "bfloat16")],
+)  # fmt: skip
+def test_about_one_in_a_thousand_is_in_doubt(rng, factors, result):
+    factors, result = jnp.dtype(factors), jnp.dtype(result)
+    lhs, rhs = (
+        rng.standard_normal((200, 512)).astype(factors).astype(np.float64) for _ in range(2)
+    )
+    found = approximation(factors, result, by_words=False)(lhs, rhs.T)
+    norms = np.outer(np.linalg.norm(lhs, axis=1), np.linalg.norm(rhs, axis=1))
+    error = interval.of_chain(found.roundings) * norms + found.excess
+    doubt = interval.is_doubt(interval.rounded(found.total, error, result))
+    assert np.mean(doubt) < 2e-3
 
 
 def test_whole_numbers_are_multiplied_without_error(rng):

@@ -1,0 +1,418 @@
+"""Products and convolutions of the native engine, against the oracle and the engine of HLO.
+
+Tests: impl._native.products and the C++ behind it.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.products import convolution, dot_general
+from impl._native import library, products
+from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, rough
+from impl.tests.exact._sums import assert_same
+from impl.tests.exact._terms import hard_matrix
+from impl.tests.support.bits import assert_same_bits
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library was not built")
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(np.float32), BFLOAT16, np.dtype(np.float16)]
+IMAGES = ("NCHW", "OIHW", "NCHW")
+CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
+#: Strides, padding, dilation of the image and of the kernel.
+PLAIN = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+ODD = ((2, 1), ((2, 0), (-1, 3)), (1, 2), (2, 1))
+DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
+WIDE = ((1, 2), ((-1, 0), (3, 3)), (4, 2), (3, 4))
+
+
+def dot(lhs, rhs, numbers=MATRICES, dtype=None):
+    """Returns the engine's product."""
+    run = functools.partial(
+        products.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
+    )
+    return np.asarray(jax.jit(run)(lhs, rhs))
+
+
+def same_dot(lhs, rhs, numbers=MATRICES, dtype=None):
+    """Returns the product of the engine of HLO."""
+    run = functools.partial(
+        dot_general.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
+    )
+    with arithmetic.wide():
+        return np.asarray(jax.jit(run)(lhs, rhs))
+
+
+def options(window, groups=(1, 1)):
+    names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+    return {
+        **dict(zip(names, window, strict=True)),
+        "feature_group_count": groups[0],
+        "batch_group_count": groups[1],
+    }
+
+
+def convolve(lhs, rhs, numbers, window, groups=(1, 1), dtype=None, module=products):
+    """Returns a convolution of the engine, or of another module."""
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
+    run = functools.partial(
+        module.conv_general_dilated,
+        dimension_numbers=numbers,
+        preferred_element_type=dtype,
+        **options(window, groups),
+    )
+    with arithmetic.wide():
+        return np.asarray(jax.jit(run)(lhs, rhs))
+
+
+def expected(lhs, rhs, numbers, window, groups, dtype):
+    names = ("stride", "padding", "lhs_dilation", "rhs_dilation")
+    window = dict(zip(names, window, strict=True))
+    return expected_convolution(lhs, rhs, numbers, dtype, groups=groups, **window)
+
+
+@pytest.mark.parametrize("result", DTYPES, ids=str)
+@pytest.mark.parametrize("right", DTYPES, ids=str)
+@pytest.mark.parametrize("left", DTYPES, ids=str)
+def test_factors_of_any_two_dtypes(left, right, result):
+    rng = np.random.default_rng(0)
+    for binades in (2, 12, 60):
+        with np.errstate(over="ignore"):
+            lhs, rhs = rough(rng, (9, 21), left, binades), rough(rng, (21, 18), right, binades)
+        for a, b, numbers in ((lhs, rhs, MATRICES), (lhs[:1], rhs, MATRICES)):
+            got = dot(a, b, numbers, result)
+            assert_same(got, expected_dot(a, b, numbers, result), f"{binades} binades")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns"),
+    [
+        *((1, 1, 1), (1, 7, 1), (3, 0, 4), (0, 3, 4), (3, 4, 0), (2, 1, 3), (15, 1, 17)),
+        *((13, 9, 1), (1, 9, 13), (8, 40, 9), (9, 40, 8), (29, 3, 33), (31, 130, 5)),
+    ],
+)
+def test_sizes_that_fit_no_tile(rows, terms, columns, dtype):
+    rng = np.random.default_rng(1)
+    lhs, rhs = rough(rng, (rows, terms), dtype, 6), rough(rng, (terms, columns), dtype, 6)
+    want = expected_dot(lhs, rhs, MATRICES, dtype)
+    assert_same_bits(dot(lhs, rhs), want)
+    # Each layout of the operands.
+    assert_same_bits(dot(lhs.T.copy(), rhs, (((0,), (0,)), ((), ()))), want)
+    assert_same_bits(dot(lhs, rhs.T.copy(), (((1,), (1,)), ((), ()))), want)
+    assert_same_bits(dot(lhs.T.copy(), rhs.T.copy(), (((0,), (1,)), ((), ()))), want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("left", "right", "numbers"),
+    [
+        ((2, 3, 4, 5), (4, 2, 6, 5), (((3,), (3,)), ((0, 2), (1, 0)))),
+        ((5, 4, 3), (3, 2, 5, 4), (((1, 0), (3, 2)), ((), ()))),
+        ((3, 5, 2, 7), (7, 3, 5, 4), (((3, 1), (0, 2)), ((0,), (1,)))),
+        ((40, 3), (40, 3), (((1,), (1,)), ((0,), (0,)))),
+        ((3, 40), (3, 40), (((0,), (0,)), ((1,), (1,)))),
+        ((30, 2, 3), (30, 3, 2), (((2,), (1,)), ((0,), (0,)))),
+        ((4,), (4,), (((0,), (0,)), ((), ()))),
+        ((), (3, 2), (((), ()), ((), ()))),
+        ((37, 16), (37, 16), (((1,), (1,)), ((0,), (0,)))),
+        ((5, 11, 3, 2), (5, 11, 2), (((3,), (2,)), ((0, 1), (0, 1)))),
+    ],
+)
+def test_dimension_numbers(left, right, numbers, dtype):
+    rng = np.random.default_rng(2)
+    lhs, rhs = rough(rng, left, dtype, 5), rough(rng, right, dtype, 5)
+    assert_same_bits(dot(lhs, rhs, numbers), expected_dot(lhs, rhs, numbers, dtype))
+
+
+@pytest.mark.parametrize("result", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sums_that_are_hard_to_round(dtype, result):
+    rng = np.random.default_rng(3)
+    terms = hard_matrix(rng, 40, dtype.name)
+    lhs = np.ascontiguousarray(terms.T)
+    rhs = np.ones((40, 3), dtype)
+    rhs[:, 1], rhs[:, 2] = -1, 0.5
+    want = expected_dot(lhs, rhs, MATRICES, result)
+    assert_same(dot(lhs, rhs, dtype=result), want)
+    assert_same(dot(rhs.T.copy(), lhs, (((1,), (1,)), ((), ())), result), want.T)
+    many = np.tile(rhs, (1, 7))
+    assert_same(dot(lhs, many, dtype=result), np.tile(want, (1, 7)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_ties_of_interpolations(dtype):
+    # Two terms of each sum are not zero, and many sums lie halfway between two floats.
+    rng = np.random.default_rng(4)
+    weights = np.zeros((40, 33), dtype)
+    for row in range(40):
+        weights[row, row % 32], weights[row, row % 32 + 1] = 0.75, 0.25
+    pixels = rng.standard_normal((33, 70)).astype(dtype)
+    assert_same_bits(dot(weights, pixels), expected_dot(weights, pixels, MATRICES, dtype))
+
+
+def test_sums_that_cancel():
+    rng = np.random.default_rng(5)
+    a, b = rough(rng, (20, 70), binades=12), rough(rng, (70, 30), binades=12)
+    lhs, rhs = np.concatenate([a, a], 1), np.concatenate([b, -b], 0)
+    assert_same_bits(dot(lhs, rhs), np.zeros((20, 30), np.float32))
+    lhs[:, -1], rhs[-1] = 0, 0
+    lhs[:, 69], rhs[69] = 2.0**-60, 1
+    assert_same_bits(dot(lhs, rhs), np.full((20, 30), 2.0**-60, np.float32))
+
+
+@pytest.mark.parametrize("terms", [2, 130, 1000, 9000])
+def test_sums_of_any_length(terms):
+    # All factors are as long and as great as a float32 allows, so that float64 rounds every sum.
+    lhs = np.full((2, terms), 1 - 2.0**-24, np.float32)
+    lhs[1, 1:] = 2.0**-13 + 2.0**-30
+    for columns in (1, 3):
+        rhs = np.ones((terms, columns), np.float32) - 2.0**-24
+        assert_same_bits(dot(lhs, rhs), expected_dot(lhs, rhs, MATRICES, np.float32))
+
+
+def test_the_least_numbers_and_the_greatest():
+    powers = np.array([2.0**-149, 2.0**-126, 2.0**-125, 2.0**-63, 1, 2.0**64, 2.0**127], np.float32)
+    lhs = np.concatenate([powers, -powers, powers * np.float32(1.5), np.zeros(2, np.float32)])
+    lhs[-1] = -0.0
+    lhs = np.stack([lhs, np.roll(lhs, 1)], 1)
+    for result in DTYPES:
+        want = expected_dot(lhs, lhs.T.copy(), MATRICES, result)
+        assert_same_bits(dot(lhs, lhs.T.copy(), dtype=result), want)
+        want = expected_dot(lhs[:, :1], lhs.T[:1].copy(), MATRICES, result)
+        assert_same_bits(dot(lhs[:, :1].copy(), lhs.T[:1].copy(), dtype=result), want)
+
+
+@pytest.mark.parametrize("columns", [4, 40])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_nans_and_infinities(dtype, columns):
+    rng = np.random.default_rng(6)
+    lhs = np.abs(rough(rng, (12, 20), dtype, 3))
+    rhs = np.abs(rough(rng, (20, columns), dtype, 3))
+    lhs[0, 3], lhs[1, 4], lhs[1, 5], lhs[2, 6], lhs[3, 7] = np.nan, np.inf, -np.inf, -np.inf, np.inf
+    rhs[7, 1], rhs[6, 2], rhs[9, 3] = 0, -1, np.inf
+    want = expected_dot(lhs, rhs, MATRICES, dtype)
+    assert_same(dot(lhs, rhs), want)
+    kinds = [np.isnan(want), want == np.inf, want == -np.inf, np.isfinite(want)]
+    assert [kind.any() for kind in kinds] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "numbers"),
+    [
+        ((300, 700), (700, 520), MATRICES),
+        ((700, 300), (700, 520), (((0,), (0,)), ((), ()))),
+        ((300, 700), (520, 700), (((1,), (1,)), ((), ()))),
+        ((5000, 40), (5000, 33), (((0,), (0,)), ((), ()))),
+        ((3, 3000), (3000, 700), MATRICES),
+        ((600, 2500), (2500, 2), MATRICES),
+        ((6, 2500), (900, 2500), (((1,), (1,)), ((), ()))),
+        ((300000,), (300000,), (((0,), (0,)), ((), ()))),
+        ((4, 100, 64), (4, 90, 64), (((2,), (2,)), ((0,), (0,)))),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16], ids=str)
+def test_large_products_have_the_bits_of_the_other_engine(left, right, numbers, dtype):
+    rng = np.random.default_rng(7)
+    lhs, rhs = rough(rng, left, dtype, 4), rough(rng, right, dtype, 4)
+    for result in (dtype, np.float32):
+        assert_same_bits(dot(lhs, rhs, numbers, result), same_dot(lhs, rhs, numbers, result))
+
+
+#: The shapes and dimensions of operands, the window, and the groups of features and of images.
+CONVOLUTIONS = {
+    "plain": ((2, 3, 6, 5), (4, 3, 3, 3), IMAGES, PLAIN, (1, 1)),
+    "channels last": ((2, 6, 5, 9), (3, 2, 9, 17), CHANNELS_LAST, PLAIN, (1, 1)),
+    "dilated": ((2, 5, 4, 3), (3, 2, 3, 5), CHANNELS_LAST, DILATED, (1, 1)),
+    "dilated, channels first": ((2, 3, 7, 5), (5, 3, 4, 3), IMAGES, DILATED, (1, 1)),
+    "cropped": ((2, 3, 9, 6), (4, 3, 3, 2), IMAGES, WIDE, (1, 1)),
+    "groups of features": ((2, 6, 5, 4), (3, 2, 2, 4), CHANNELS_LAST, ODD, (2, 1)),
+    "groups of images": ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
+    "as a gradient": ((2, 6, 3, 4), (2, 3, 4, 2), ("CWNH", "IWOH", "HCNW"), ODD, (1, 1)),
+    "a channel a group": ((2, 3, 6, 5), (6, 1, 3, 1), IMAGES, ODD, (3, 1)),
+    "one term": ((2, 3, 4, 5), (3, 1, 1, 1), IMAGES, PLAIN, (3, 1)),
+    "no positions": ((5, 6), (4, 6), ("NC", "OI", "CN"), ((), (), (), ()), (1, 1)),
+    "three dimensions": (
+        *((1, 4, 5, 3, 2), (2, 3, 2, 2, 3), ("NDHWC", "DHWIO", "NDHWC")),
+        *(((1, 2, 1), ((1, 1), (0, 1), (1, 0)), (1, 1, 2), (2, 1, 1)), (1, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name, dtype):
+    left, right, numbers, window, groups = CONVOLUTIONS[name]
+    rng = np.random.default_rng(8)
+    for binades in (3, 6) if dtype == np.float16 else (6, 40):
+        lhs, rhs = rough(rng, left, dtype, binades), rough(rng, right, dtype, binades)
+        got = convolve(lhs, rhs, numbers, window, groups)
+        want = expected(lhs, rhs, numbers, window, groups, dtype)
+        assert_same_bits(got, want, f"{binades} binades")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((2, 0, 3, 3), (4, 0, 3, 3)),
+        ((0, 3, 6, 5), (4, 3, 3, 3)),
+        ((2, 3, 6, 5), (0, 3, 3, 3)),
+        ((2, 3, 6, 0), (4, 3, 3, 3)),
+        ((2, 3, 2, 5), (4, 3, 9, 3)),
+    ],
+)
+def test_convolutions_without_terms_or_results(left, right):
+    lhs, rhs = np.ones(left, np.float32), np.ones(right, np.float32)
+    plain = functools.partial(lax.conv_general_dilated, **options(PLAIN), dimension_numbers=IMAGES)
+    want = np.asarray(jax.jit(plain)(lhs, rhs))
+    assert_same_bits(convolve(lhs, rhs, IMAGES, PLAIN), want)
+
+
+@pytest.mark.parametrize("window", [PLAIN, DILATED])
+def test_a_kernel_that_is_not_finite(window):
+    rng = np.random.default_rng(9)
+    lhs, rhs = np.abs(rough(rng, (4, 2, 5, 5))), np.abs(rough(rng, (4, 2, 3, 3)))
+    lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
+    # Dilated windows meet some taps at some positions only.
+    rhs[1, 0, 1, 1], rhs[2, 0, 0, 0], rhs[3, 1, 2, 1] = 0, np.inf, np.nan
+    for dtype in DTYPES:
+        got = convolve(lhs, rhs, IMAGES, window, dtype=dtype)
+        assert_same(got, expected(lhs, rhs, IMAGES, window, (1, 1), dtype))
+        assert np.isnan(got[:, 2:].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("left", "right", "numbers"),
+    [
+        ((3, 16, 15, 24), (3, 3, 24, 40), CHANNELS_LAST),
+        ((3, 24, 16, 15), (40, 24, 3, 3), IMAGES),
+        ((2, 30, 30, 3), (7, 7, 3, 20), CHANNELS_LAST),
+    ],
+)
+def test_gradients_have_the_bits_of_the_other_engine(left, right, numbers, stride):
+    rng = np.random.default_rng(10)
+    lhs, rhs = rough(rng, left, binades=3), rough(rng, right, binades=3)
+
+    def plain(lhs, rhs):
+        window = (stride, stride), "SAME"
+        return lax.conv_general_dilated(lhs, rhs, *window, dimension_numbers=numbers).sum()
+
+    step = jax.make_jaxpr(jax.grad(plain, (0, 1)))(lhs, rhs)
+    found = [e for e in step.eqns if e.primitive is lax.conv_general_dilated_p]
+    assert len(found) == 3
+    for equation in found:
+        params = equation.params
+        a, b = (rough(rng, value.aval.shape, binades=3) for value in equation.invars)
+        names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+        call = (params["dimension_numbers"], tuple(params[name] for name in names))
+        assert_same_bits(convolve(a, b, *call), convolve(a, b, *call, module=convolution))
+
+
+def _of_digits(digits):
+    return [sum(int(d) << (32 * i) for i, d in enumerate(row)) for row in np.asarray(digits)]
+
+
+@pytest.mark.parametrize("window", [PLAIN, DILATED])
+def test_bounds_and_digits(window):
+    rng = np.random.default_rng(11)
+    lhs, rhs = rough(rng, (2, 3, 6, 5)), rough(rng, (4, 3, 3, 3))
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, IMAGES)
+    operation = products.Convolution(
+        tuple(map(tuple, (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec))),
+        *window,
+        (1, 1),
+        np.dtype(np.float32),
+    )
+    _check_bounds_and_digits(operation, lhs, rhs)
+
+
+@pytest.mark.parametrize("terms", [1, 5, 300])
+def test_bounds_and_digits_of_products(terms):
+    rng = np.random.default_rng(12)
+    lhs, rhs = rough(rng, (2, 5, terms)), rough(rng, (terms, 2, 7), BFLOAT16)
+    operation = products.Product.of(3, 3, (((2,), (0,)), ((0,), (1,))), np.dtype(np.float32))
+    assert operation.operands == (("batch0", "line0", "term0"), ("term0", "batch0", "column0"))
+    assert operation.result == ("batch0", "line0", "column0")
+    _check_bounds_and_digits(operation, lhs, rhs)
+
+
+def _check_bounds_and_digits(operation, lhs, rhs):
+    with arithmetic.wide():
+        result = np.asarray(operation.nearest(lhs, rhs))
+        positions = jnp.asarray([*range(result.size), -1], np.int64)
+        digits = _of_digits(operation.digits(positions, lhs, rhs))
+        assert digits.pop() == 0
+        for parts in (1, 8):
+            sums, bounds = map(np.asarray, operation.bounds(lhs, rhs, parts=parts))
+            assert sums.shape == bounds.shape == result.shape
+            for at, exact in enumerate(digits):
+                # In units of 2**-352, all numbers are integers.
+                total = int(sums.flat[at] * 2.0**300) << 52
+                assert abs(total - exact) <= int(bounds.flat[at] * 2.0**300 + 1) << 52
+                if parts > 1:
+                    slack = 2.0**-53 * parts * abs(float(sums.flat[at]))
+                    assert bounds.flat[at] >= slack
+    rounded = [np.float32(exact / 2**352) for exact in digits]
+    assert_same_bits(np.array(rounded).reshape(result.shape), result)
+
+
+def test_bounds_of_sums_that_are_not_finite():
+    lhs = np.array([[np.inf, 1], [np.nan, 1], [-np.inf, np.inf], [1, 1]], np.float32)
+    operation = products.Product.of(2, 2, MATRICES, np.dtype(np.float32))
+    with arithmetic.wide():
+        sums, bounds = operation.bounds(lhs, np.ones((2, 1), np.float32), parts=2)
+    assert np.array_equal(np.asarray(sums)[:, 0], [np.inf, np.nan, np.nan, 2], equal_nan=True)
+    assert np.isfinite(bounds).all()
+
+
+def test_dtypes_that_the_engine_leaves_to_others():
+    whole, half = np.arange(6, dtype=np.int8).reshape(2, 3), np.ones((3, 2), np.float16)
+    assert products.dot_general(whole, half.astype(np.int8), dimension_numbers=MATRICES) is None
+    with arithmetic.wide():
+        wide = jnp.ones((3, 2), np.float64)
+        assert products.dot_general(half.T, wide, dimension_numbers=MATRICES) is None
+        half = jnp.asarray(half)
+        preferred = {"preferred_element_type": np.float64}
+        assert products.dot_general(half.T, half, dimension_numbers=MATRICES, **preferred) is None
+    for dtype in (np.int8, np.bool_, np.int32):
+        got = dot(jnp.asarray(whole.astype(dtype)), half)
+        assert_same_bits(got, same_dot(jnp.asarray(whole.astype(dtype)), half))
+
+
+def test_names_of_axes():
+    numbers = lax.conv_dimension_numbers((2, 6, 5, 4), (3, 2, 4, 8), CHANNELS_LAST)
+    specs = tuple(map(tuple, (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec)))
+
+    def names(groups):
+        call = products.Convolution(specs, *PLAIN, groups, np.dtype(np.float32))
+        return call.operands, call.result
+
+    image = ("image", None, None, "channel")
+    kernel = (None, None, "channel", "feature")
+    assert names((1, 1)) == ((image, kernel), ("image", None, None, "feature"))
+    image, kernel = ("image", None, None, None), (None,) * 4
+    assert names((2, 1)) == ((image, kernel), image)
+    assert names((1, 2)) == ((kernel, kernel), kernel)
+
+
+@pytest.mark.parametrize("unit", ["baseline", "avx2"])
+def test_every_vector_unit(unit):
+    if "SAMEBITS_VECTORS" in os.environ:
+        pytest.skip("this process runs the tests of a unit")
+    # The other engine compiles for long.
+    chosen = "not other_engine and not every_vector_unit"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", chosen, __file__]
+    environment = {**os.environ, "SAMEBITS_VECTORS": unit}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]

@@ -240,30 +240,43 @@ SAMEBITS_INLINE bool has_equals(__m512i value) {
   return equals != 0;
 }
 
-// Runs of one element, 8 at a time, of which no two have one destination in the table.
+// The elements of a list from `first` on: neighbours, or `apart` from each other.
+SAMEBITS_INLINE __m512i eight(const int64_t* list, int64_t first, int64_t apart) {
+  if (apart == 1) return _mm512_loadu_si512(list + first);
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m512i place = _mm512_mullo_epi64(lane, _mm512_set1_epi64(apart));
+  return _mm512_i64gather_epi64(place, list + first, 8);
+}
+
+// Runs of one element, 8 at a time, of which no two have one destination in the table. If runs that
+// are neighbours have one, as those of sorted indices, it takes runs from all over the list.
 template <typename T>
 bool add_eights(const T* updates, const Runs& runs, const Table& table) {
   Singles<false, T> rest(updates, runs, table);
   const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
   const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   const Doubles sign = Doubles{} + rest.sign;
+  const int64_t eights = runs.count / 8;
+  const bool are_apart =
+      eights > 1 && !runs.has_lanes && has_equals(_mm512_loadu_si512(runs.target));
+  const int64_t apart = are_apart ? eights : 1, step = are_apart ? 1 : 8;
   Longs lost{};
-  int64_t i = 0;
-  for (; i + 8 <= runs.count; i += 8) {
-    for (int64_t k = i + kFarAhead; !runs.has_lanes && k < i + kFarAhead + 8; ++k) {
+  for (int64_t number = 0; number < eights; ++number) {
+    const int64_t i = number * step;
+    for (int64_t k = i + kFarAhead; step == 8 && !runs.has_lanes && k < i + kFarAhead + 8; ++k) {
       fetch(table.near, runs.target[k] + runs.to);
       fetch(table.rest, runs.target[k] + runs.to);
       fetch(updates, runs.source[k] + runs.from);
     }
-    __m512i to = _mm512_add_epi64(_mm512_loadu_si512(runs.target + i), to_block);
+    __m512i to = _mm512_add_epi64(eight(runs.target, i, apart), to_block);
     if (runs.has_lanes) to = _mm512_add_epi64(_mm512_slli_epi64(to, 3), lane);
     const __mmask8 is_in = _mm512_cmplt_epu64_mask(to, _mm512_set1_epi64(runs.size));
     if (is_in != 0xff || (!runs.has_lanes && has_equals(to))) {
-      for (int64_t k = i; k < i + 8; ++k)
-        rest.add(rest.target(k), runs.source[k] + runs.from);
+      for (int64_t k = 0; k < 8; ++k)
+        rest.add(rest.target(i + k * apart), runs.source[i + k * apart] + runs.from);
       continue;
     }
-    const __m512i source = _mm512_add_epi64(_mm512_loadu_si512(runs.source + i), from);
+    const __m512i source = _mm512_add_epi64(eight(runs.source, i, apart), from);
     const Doubles term =
         sign * reinterpret_cast<Doubles>(_mm512_cvtps_pd(gather(updates, source)));
     Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
@@ -274,7 +287,7 @@ bool add_eights(const T* updates, const Runs& runs, const Table& table) {
     _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
     _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
   }
-  rest.add_all(i, runs.count);
+  rest.add_all(8 * eights, runs.count);
   return rest.lost != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
                                                   reinterpret_cast<__m512i>(lost)) != 0;
 }
@@ -306,6 +319,15 @@ template <bool kHasError, typename T>
 bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
   if (runs.length == 1) return add_singles<kHasError>(from, runs, table);
+#if defined(__AVX512F__)
+  // Vectors of so short a run would be mostly empty.
+  if (!kHasError && runs.length <= 4) {
+    bool lost = false;
+    for (Runs each = runs; each.from < runs.from + runs.length; ++each.from, ++each.to)
+      lost |= add_singles<false>(from, each, table);
+    return lost;
+  }
+#endif
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
   Longs lost{};

@@ -1,7 +1,8 @@
 // The calls of scatters: each destination is the exact sum of its own value and of its updates.
 //
 // A thread has the sums of a block of destinations as pairs of float64, and reads the updates once
-// for the block, so the memory of a call is a table for each thread. What the pairs lose is
+// for the block, so the memory of a call is a table of up to 2 MiB for each thread (3 MiB with the
+// errors), and an accumulator for each of up to 4096 sums in doubt. What the pairs lose is
 // measured: nothing, unless terms of a destination are more than 2**80 apart. Three ways follow one
 // another, each for the sums that the way before leaves in doubt:
 //
@@ -17,7 +18,6 @@
 #include "scatters.h"
 
 #include <atomic>
-#include <numeric>
 
 #include "scatters_sums.h"
 
@@ -29,7 +29,11 @@ namespace ffi = xla::ffi;
 // The fewest terms and destinations that pay for a second thread.
 constexpr int64_t kFewest = 50'000;
 // The destinations of a block, whose table is in a cache of the processor.
-static const int64_t kBlock = 1 << (std::getenv("KB") ? std::atoi(std::getenv("KB")) : 16);
+constexpr int64_t kBlock = 1 << 16;
+// The same if runs are short: each block reads all indices, so larger ones take less time.
+constexpr int64_t kShortRun = 16, kBlockOfShortRuns = 1 << 17;
+// The destinations of a task that adds up tables.
+constexpr int64_t kMerged = 1 << 13;
 // The accumulators of a block that are used at once.
 constexpr int64_t kAccumulators = 1 << 12;
 
@@ -48,13 +52,17 @@ int64_t threads_for(ffi::ThreadPool& pool, const Scatter& scatter) {
   return is_small ? 1 : std::max<int64_t>(1, pool.num_threads());
 }
 
+// The most destinations of a block.
+int64_t most_destinations(const Scatter& scatter) {
+  return scatter.windows.run() < kShortRun ? kBlockOfShortRuns : kBlock;
+}
+
 // The number of destinations of a block.
 int64_t block_size(const Scatter& scatter, int64_t threads) {
-  // Each block reads all indices, so blocks of short runs are as large as they may be.
-  const int64_t blocks = scatter.windows.run() >= 16 ? 4 * threads : threads;
-  const int64_t size = pieces(pieces(scatter.size, blocks), Workspace::kChunk) * Workspace::kChunk;
-  const int64_t most = std::min(kBlock, size);
   const int64_t run = scatter.windows.run();
+  const int64_t blocks = run < kShortRun ? threads : 4 * threads;
+  const int64_t size = pieces(pieces(scatter.size, blocks), Workspace::kChunk) * Workspace::kChunk;
+  const int64_t most = std::min(most_destinations(scatter), size);
   return run < most ? most / run * run : most;
 }
 
@@ -66,12 +74,12 @@ class Rounding {
   int64_t bytes() const { return bytes_of(scatter_.to); }
 
   // Sums that lost nothing.
+  void exact(Block block, const Table& table) const {
+    scatter_kernels().round[scatter_.to](table, block.size(), at(block.low));
+  }
   void exact(Block block, Workspace* workspace) const {
+    if (!is_sparse(scatter_)) return exact(block, workspace->table(false));
     const ScatterKernels& kernels = scatter_kernels();
-    if (!is_sparse(scatter_)) {
-      kernels.round[scatter_.to](workspace->table(false), block.size(), at(block.low));
-      return;
-    }
     each_span(block, workspace, [&](int64_t first, int64_t count, bool is_loaded) {
       if (is_loaded) {
         kernels.round[scatter_.to](workspace->table(false, first), count, at(block.low + first));
@@ -179,33 +187,53 @@ void scatter_once(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding&
 
 // Whether the sums of all destinations are in one table, and each thread has one.
 bool has_few_destinations(const Scatter& scatter, int64_t threads) {
-  return scatter.size <= kBlock && scatter.windows.terms() >= 4 * scatter.size * threads;
+  return scatter.size <= most_destinations(scatter) &&
+         scatter.windows.terms() >= 4 * scatter.size * threads;
 }
 
-// Adds parts of the updates on several threads. Returns whether no sum lost a bit; then the table
-// of the first workspace has the sums.
-bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads,
-               std::vector<std::unique_ptr<Workspace>>* parts) {
+// The tables of the threads that add parts of the updates to all destinations.
+using Parts = std::vector<std::unique_ptr<Workspace>>;
+
+// Adds parts of the updates. Returns whether no sum lost a bit.
+bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, Parts* parts) {
   const int64_t size = scatter.size, count = scatter.windows.count();
   const bool has_lanes = scatter.windows.run() == 1 && size * kScatterLanes <= kBlock &&
                          scatter.windows.terms() >= 4 * kScatterLanes * size * threads;
-  const int64_t number = std::min(threads, pieces(count, kPiece));
+  const int64_t number = std::min(threads, count);
   parts->resize(static_cast<size_t>(number));
   std::atomic<bool> is_exact{true};
   each_task(pool, scatter, number, [&](int64_t part) {
     auto& workspace = (*parts)[static_cast<size_t>(part)];
     workspace = std::make_unique<Workspace>(size * (has_lanes ? kScatterLanes : 1));
     const int64_t first = count * part / number, last = count * (part + 1) / number;
-    if (add_all(scatter, first, last, has_lanes, workspace.get())) is_exact = false;
+    if (add_all(scatter, first, last, part == 0, has_lanes, workspace.get())) is_exact = false;
   });
-  if (!is_exact) return false;
-  Ieee scope;
-  const Table table = (*parts)[0]->table(false);
-  for (int64_t part = 1; part < number; ++part)
-    if (add_table((*parts)[static_cast<size_t>(part)]->table(false), size, table)) return false;
-  Workspace operand(size);
-  scatter_kernels().load[scatter.to](scatter.operand, size, operand.table(false));
-  return !add_table(operand.table(false), size, table);
+  return is_exact;
+}
+
+// Adds windows to a block, and rounds its sums.
+void scatter_block(const Scatter& scatter, Block block, const Rounding& rounding,
+                   Workspace* workspace) {
+  const int64_t count = scatter.windows.count();
+  if (!add_block(scatter, block, 0, count, false, workspace))
+    return rounding.exact(block, workspace);
+  add_block(scatter, block, 0, count, true, workspace);
+  rounding.within_errors(block, workspace);
+}
+
+// Adds up the tables of parts, and rounds the sums.
+void round_parts(ffi::ThreadPool& pool, const Scatter& scatter, const Parts& parts,
+                 const Rounding& rounding) {
+  each_task(pool, scatter, pieces(scatter.size, kMerged), [&](int64_t task) {
+    const Block block = {task * kMerged, std::min((task + 1) * kMerged, scatter.size)};
+    const Table sums = parts[0]->table(false, block.low);
+    bool lost = false;
+    for (size_t part = 1; part < parts.size(); ++part)
+      lost |= scatter_kernels().add_table(parts[part]->table(false, block.low), block.size(), sums);
+    if (!lost) return rounding.exact(block, sums);
+    Workspace workspace(block.size());
+    scatter_block(scatter, block, rounding, &workspace);
+  });
 }
 
 // Calls work(block, workspace) for all blocks.
@@ -222,19 +250,13 @@ void each_block(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work)
 
 void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding) {
   const int64_t threads = threads_for(pool, scatter);
-  const int64_t count = scatter.windows.count();
   if (has_few_destinations(scatter, threads)) {
-    std::vector<std::unique_ptr<Workspace>> parts;
-    if (add_parts(pool, scatter, threads, &parts)) {
-      Ieee scope;
-      return rounding.exact({0, scatter.size}, parts[0].get());
-    }
+    Parts parts;
+    if (add_parts(pool, scatter, threads, &parts))
+      return round_parts(pool, scatter, parts, rounding);
   }
   each_block(pool, scatter, [&](Block block, Workspace* workspace) {
-    if (!add_block(scatter, block, 0, count, false, workspace))
-      return rounding.exact(block, workspace);
-    add_block(scatter, block, 0, count, true, workspace);
-    rounding.within_errors(block, workspace);
+    scatter_block(scatter, block, rounding, workspace);
   });
 }
 

@@ -35,6 +35,7 @@ struct Runs {
   int64_t to, from;
   int64_t length;
   int64_t size;
+  int64_t terms;  // The elements of all updates.
   bool subtract;
   bool has_lanes;
 };
@@ -54,6 +55,9 @@ using Widen = void (*)(const void* indices, const int32_t* chosen, int64_t count
 
 // Adds runs to a table. Without errors, it returns whether a sum may have lost bits.
 using AddRuns = bool (*)(const void* updates, const Runs& runs, const Table& table);
+
+// Adds the sums of `count` destinations to those of another table. Returns what AddRuns does.
+using AddTable = bool (*)(const Table& from, int64_t count, const Table& to);
 
 // Sets the results of runs to operand + update, rounded once. No two have one destination.
 using AddOnce = void (*)(const void* operand, const void* updates, const Runs& runs, void* out);
@@ -76,6 +80,7 @@ struct ScatterKernels {
   Widen widen[kIntegers];
   AddRuns add[kFormats], add_with_error[kFormats];
   AddOnce add_once[kFormats];
+  AddTable add_table;
   LoadOperand load[kFormats];
   RoundOperand round_operand[kFormats];
   RoundSums round[kFormats];

@@ -76,6 +76,14 @@ void widen_indices(const void* indices, const int32_t* chosen, int64_t count, in
     wide[i] = index_of(index[(chosen == nullptr ? i : chosen[i]) * step], clip, last);
 }
 
+// The first `count` floats, and zeros for the others.
+template <typename T>
+SAMEBITS_INLINE Floats load_some_floats(const T* at, int64_t count) {
+  T terms[kLanes] = {};
+  for (int64_t lane = 0; lane < count; ++lane) terms[lane] = at[lane];
+  return load_floats(terms);
+}
+
 // Adds a vector of terms to the sums at an element of a table.
 template <bool kHasError>
 SAMEBITS_INLINE void add_vector(Doubles term, double* near, double* rest, double* error,
@@ -96,35 +104,31 @@ SAMEBITS_INLINE void add_vector(Doubles term, double* near, double* rest, double
   store_as(low, rest);
 }
 
-// Adds a run to a table, vector by vector.
+// Adds a run to a table, vector by vector. The last one may have elements behind the run: zeros are
+// added to them, which changes no sum. Tables, and the updates up to `end`, have such elements.
 template <bool kHasError, typename T>
-SAMEBITS_INLINE void add_run(const T* from, int64_t length, const Table& at, Words sign,
-                             Longs* lost) {
-  auto term = [&](const T* terms) {
-    return __builtin_convertvector(
-        reinterpret_cast<Floats>(reinterpret_cast<Words>(load_floats(terms)) ^ sign), Doubles);
+SAMEBITS_INLINE void add_run(const T* from, const T* end, int64_t length, const Table& at,
+                             Words sign, Longs* lost) {
+  auto add = [&](Floats floats, int64_t i, Longs* lost_bits) {
+    const Doubles term = __builtin_convertvector(
+        reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) ^ sign), Doubles);
+    add_vector<kHasError>(term, at.near + i, at.rest + i, kHasError ? at.error + i : nullptr,
+                          lost_bits);
   };
   int64_t i = 0;
-  for (; i + kLanes <= length; i += kLanes)
-    add_vector<kHasError>(term(from + i), at.near + i, at.rest + i,
-                          kHasError ? at.error + i : nullptr, lost);
+  for (; i + kLanes <= length; i += kLanes) add(load_floats(from + i), i, lost);
   if (i == length) return;
-  // The last elements, in a vector beside the table.
-  T terms[kLanes] = {};
-  double near[kLanes] = {}, rest[kLanes] = {}, error[kLanes] = {};
-  const int64_t some = length - i;
-  for (int64_t k = 0; k < some; ++k) {
-    terms[k] = from[i + k];
-    near[k] = at.near[i + k];
-    rest[k] = at.rest[i + k];
-    if (kHasError) error[k] = at.error[i + k];
+  Words are_terms;
+  Longs are_sums;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    are_terms[lane] = i + lane < length ? ~0u : 0u;
+    are_sums[lane] = i + lane < length ? -1 : 0;
   }
-  add_vector<kHasError>(term(terms), near, rest, error, lost);
-  for (int64_t k = 0; k < some; ++k) {
-    at.near[i + k] = near[k];
-    at.rest[i + k] = rest[k];
-    if (kHasError) at.error[i + k] = error[k];
-  }
+  const Floats floats =
+      end - (from + i) >= kLanes ? load_floats(from + i) : load_some_floats(from + i, length - i);
+  Longs lost_bits{};
+  add(reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) & are_terms), i, &lost_bits);
+  *lost |= lost_bits & are_sums;
 }
 
 // A term as float64. In a `Flushing` scope the unit itself drops subnormal ones on x86.
@@ -143,7 +147,7 @@ SAMEBITS_INLINE double term_of(float16 value) { return widen(value); }
 // How many runs ahead of the one that is added the processor is told of, since it cannot guess
 // where they are, and how many lines of the cache of each array.
 constexpr int64_t kAhead = 4, kLines = 8;
-// The same for runs of a few elements.
+// The same for runs of one element.
 constexpr int64_t kFarAhead = 24;
 
 template <typename T>
@@ -163,21 +167,21 @@ SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& 
 // Tells the processor that element `at` of an array, which may be none, is read or written soon.
 template <typename T>
 SAMEBITS_INLINE void fetch(const T* array, int64_t at) {
-  const uint64_t address =
-      reinterpret_cast<uint64_t>(array) + static_cast<uint64_t>(at) * sizeof(T);
+  const uint64_t offset = static_cast<uint64_t>(at) * sizeof(T);
+  const uint64_t address = reinterpret_cast<uint64_t>(array) + offset;
   __builtin_prefetch(reinterpret_cast<const void*>(address), 1);
 }
 
-// Short runs, by their elements. Sums with lanes have one of kScatterLanes for each window.
+// Runs of one element.
 template <bool kHasError, typename T>
-struct ShortRuns {
+struct Singles {
   const T* updates;
   const Runs& runs;
   const Table table;
   double sign;
   uint64_t lost = 0;
 
-  ShortRuns(const T* terms, const Runs& all, const Table& sums)
+  Singles(const T* terms, const Runs& all, const Table& sums)
       : updates(terms), runs(all), table(sums), sign(all.subtract ? -1 : 1) {}
 
   SAMEBITS_INLINE void add(int64_t to, int64_t from) {
@@ -210,7 +214,7 @@ struct ShortRuns {
       fetch(table.near, ahead);
       fetch(table.rest, ahead);
       fetch(updates, runs.source[i + kFarAhead] + runs.from);
-      for (int64_t k = 0; k < runs.length; ++k) add(target(i) + k, runs.source[i] + runs.from + k);
+      add(target(i), runs.source[i] + runs.from);
     }
   }
 };
@@ -236,25 +240,43 @@ SAMEBITS_INLINE bool has_equals(__m512i value) {
   return equals != 0;
 }
 
-// Runs of one element, 8 at a time, of which no two have one destination in the table.
+// The elements of a list from `first` on: neighbours, or `apart` from each other.
+SAMEBITS_INLINE __m512i eight(const int64_t* list, int64_t first, int64_t apart) {
+  if (apart == 1) return _mm512_loadu_si512(list + first);
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m512i place = _mm512_mullo_epi64(lane, _mm512_set1_epi64(apart));
+  return _mm512_i64gather_epi64(place, list + first, 8);
+}
+
+// Runs of one element, 8 at a time, of which no two have one destination in the table. If runs that
+// are neighbours have one, as those of sorted indices, it takes runs from all over the list.
 template <typename T>
-bool add_single(const T* updates, const Runs& runs, const Table& table) {
-  ShortRuns<false, T> rest(updates, runs, table);
+bool add_eights(const T* updates, const Runs& runs, const Table& table) {
+  Singles<false, T> rest(updates, runs, table);
   const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
   const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   const Doubles sign = Doubles{} + rest.sign;
+  const int64_t eights = runs.count / 8;
+  const bool are_apart =
+      eights > 1 && !runs.has_lanes && has_equals(_mm512_loadu_si512(runs.target));
+  const int64_t apart = are_apart ? eights : 1, step = are_apart ? 1 : 8;
   Longs lost{};
-  int64_t i = 0;
-  for (; i + 8 <= runs.count; i += 8) {
-    __m512i to = _mm512_add_epi64(_mm512_loadu_si512(runs.target + i), to_block);
+  for (int64_t number = 0; number < eights; ++number) {
+    const int64_t i = number * step;
+    for (int64_t k = i + kFarAhead; step == 8 && !runs.has_lanes && k < i + kFarAhead + 8; ++k) {
+      fetch(table.near, runs.target[k] + runs.to);
+      fetch(table.rest, runs.target[k] + runs.to);
+      fetch(updates, runs.source[k] + runs.from);
+    }
+    __m512i to = _mm512_add_epi64(eight(runs.target, i, apart), to_block);
     if (runs.has_lanes) to = _mm512_add_epi64(_mm512_slli_epi64(to, 3), lane);
     const __mmask8 is_in = _mm512_cmplt_epu64_mask(to, _mm512_set1_epi64(runs.size));
     if (is_in != 0xff || (!runs.has_lanes && has_equals(to))) {
-      for (int64_t k = i; k < i + 8; ++k)
-        rest.add(rest.target(k), runs.source[k] + runs.from);
+      for (int64_t k = 0; k < 8; ++k)
+        rest.add(rest.target(i + k * apart), runs.source[i + k * apart] + runs.from);
       continue;
     }
-    const __m512i source = _mm512_add_epi64(_mm512_loadu_si512(runs.source + i), from);
+    const __m512i source = _mm512_add_epi64(eight(runs.source, i, apart), from);
     const Doubles term =
         sign * reinterpret_cast<Doubles>(_mm512_cvtps_pd(gather(updates, source)));
     Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
@@ -265,19 +287,19 @@ bool add_single(const T* updates, const Runs& runs, const Table& table) {
     _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
     _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
   }
-  rest.add_all(i, runs.count);
+  rest.add_all(8 * eights, runs.count);
   return rest.lost != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
                                                   reinterpret_cast<__m512i>(lost)) != 0;
 }
 #endif
 
 template <bool kHasError, typename T>
-bool add_short(const T* updates, const Runs& runs, const Table& table) {
+bool add_singles(const T* updates, const Runs& runs, const Table& table) {
   Flushing scope;
 #if defined(__AVX512F__)
-  if (!kHasError && runs.length == 1) return add_single(updates, runs, table);
+  if (!kHasError) return add_eights(updates, runs, table);
 #endif
-  ShortRuns<kHasError, T> all(updates, runs, table);
+  Singles<kHasError, T> all(updates, runs, table);
   all.add_all(0, runs.count);
   return all.lost != 0;
 }
@@ -296,14 +318,23 @@ SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
 template <bool kHasError, typename T>
 bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
-  if (runs.length < kLanes) return add_short<kHasError>(from, runs, table);
+  if (runs.length == 1) return add_singles<kHasError>(from, runs, table);
+#if defined(__AVX512F__)
+  // Vectors of so short a run would be mostly empty.
+  if (!kHasError && runs.length <= 4) {
+    bool lost = false;
+    for (Runs each = runs; each.from < runs.from + runs.length; ++each.from, ++each.to)
+      lost |= add_singles<false>(from, each, table);
+    return lost;
+  }
+#endif
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
   Longs lost{};
   each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
     if (i + kAhead < runs.count) fetch_run(from, runs, table, i + kAhead);
     const Table at = {table.near + to, table.rest + to, kHasError ? table.error + to : nullptr};
-    add_run<kHasError>(from + first, length, at, sign, &lost);
+    add_run<kHasError>(from + first, from + runs.terms, length, at, sign, &lost);
   });
   int64_t any = 0;
   for (int lane = 0; lane < kLanes; ++lane) any |= lost[lane];
@@ -318,6 +349,24 @@ void add_once(const void* operand, const void* updates, const Runs& runs, void* 
   const T* added = static_cast<const T*>(updates);
   auto* words = static_cast<typename R::Word*>(out);
   const double sign = runs.subtract ? -1 : 1;
+  if (runs.length == 1) {
+    // The list is longer than its runs. No run of one element is cut.
+    constexpr int64_t kSome = 64;
+    for (int64_t first = 0; first < runs.count; first += kSome) {
+      const int64_t some = runs.count - first < kSome ? runs.count - first : kSome;
+      T a[kSome], b[kSome];
+      typename R::Word sums[kSome];
+      for (int64_t i = 0; i < some; ++i) {
+        fetch(initial, runs.target[first + i + kFarAhead] + runs.to);
+        fetch(added, runs.source[first + i + kFarAhead] + runs.from);
+        a[i] = initial[runs.target[first + i] + runs.to];
+        b[i] = added[runs.source[first + i] + runs.from];
+      }
+      for (int64_t i = 0; i < some; ++i) sums[i] = R::narrow(widen(a[i]) + sign * widen(b[i]));
+      for (int64_t i = 0; i < some; ++i) words[runs.target[first + i] + runs.to] = sums[i];
+    }
+    return;
+  }
   each_run(runs, [&](int64_t, int64_t to, int64_t from, int64_t length) {
     for (int64_t k = 0; k < length; ++k)
       words[to + k] = R::narrow(widen(initial[to + k]) + sign * widen(added[from + k]));
@@ -353,6 +402,20 @@ void round_operand(const void* operand, int64_t count, void* out) {
     }
     if (changes != 0) std::memcpy(words + first, rounded, static_cast<size_t>(some) * sizeof(Word));
   }
+}
+
+// Adds the exact sums of a table to those of another, without their errors.
+bool add_table(const Table& from, int64_t count, const Table& to) {
+  uint64_t lost = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double near = to.near[i], rest = to.rest[i];
+    const double error = two_sum(&near, from.near[i]);
+    lost |= bits_of(two_sum(&rest, error)) | bits_of(two_sum(&rest, from.rest[i]));
+    to.near[i] = near;
+    to.rest[i] = rest;
+  }
+  // The error of an exact sum is 0, of either sign.
+  return (lost & ~(1ull << 63)) != 0;
 }
 
 // near + rest, rounded to odd. A sum that is not finite is `near`: TwoSum makes NaN of an infinity.
@@ -394,6 +457,7 @@ SAMEBITS_TABLE(ScatterKernels, scatter_kernels) = {
     {add_runs<false, float>, add_runs<false, bfloat16>, add_runs<false, float16>},
     {add_runs<true, float>, add_runs<true, bfloat16>, add_runs<true, float16>},
     {add_once<float, Float32>, add_once<bfloat16, BFloat16>, add_once<float16, Float16>},
+    add_table,
     {load_operand<float>, load_operand<bfloat16>, load_operand<float16>},
     {round_operand<float, Float32>, round_operand<bfloat16, BFloat16>,
      round_operand<float16, Float16>},

@@ -90,7 +90,7 @@ void each_piece(const Windows& windows, Block block, int64_t first, int64_t last
   }
 }
 
-// Adds up the lanes of each sum, which then has one place. Returns whether a sum may have lost bits.
+// Adds up the lanes of each sum, which then has one place. Returns whether a sum lost bits.
 bool add_lanes(const Table& table, int64_t size) {
   bool lost = false;
   for (int64_t i = 0; i < size; ++i) {
@@ -131,12 +131,17 @@ bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last,
   return lost;
 }
 
-bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes,
+bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_operand, bool has_lanes,
              Workspace* workspace) {
   const Table table = workspace->table(false);
-  const int64_t size = scatter.size * (has_lanes ? kScatterLanes : 1);
-  std::memset(table.near, 0, static_cast<size_t>(size) * sizeof(double));
-  std::memset(table.rest, 0, static_cast<size_t>(size) * sizeof(double));
+  const int64_t lanes = has_lanes ? kScatterLanes : 1, size = scatter.size * lanes;
+  if (!has_operand || has_lanes) {
+    std::memset(table.near, 0, static_cast<size_t>(size) * sizeof(double));
+    std::memset(table.rest, 0, static_cast<size_t>(size) * sizeof(double));
+  }
+  if (has_operand && !has_lanes) load(scatter, 0, size, table);
+  for (int64_t i = 0; has_operand && has_lanes && i < scatter.size; ++i)
+    table.near[i * lanes] = element(scatter.operand, scatter.to, i);
   const AddRuns add = scatter_kernels().add[scatter.from];
   bool lost = false;
   const Block all = {0, scatter.size};
@@ -146,16 +151,6 @@ bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes
     });
   });
   if (has_lanes) lost |= add_lanes(table, scatter.size);
-  return lost;
-}
-
-bool add_table(const Table& from, int64_t size, const Table& to) {
-  bool lost = false;
-  for (int64_t i = 0; i < size; ++i) {
-    const double error = two_sum(&to.near[i], from.near[i]);
-    lost |= two_sum(&to.rest[i], error) != 0;
-    lost |= two_sum(&to.rest[i], from.rest[i]) != 0;
-  }
   return lost;
 }
 

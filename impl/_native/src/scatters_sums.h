@@ -26,8 +26,8 @@ struct Scatter {
 
   Runs runs(const WindowList& list, int64_t to_block, int64_t from_start, int64_t block_size,
             bool has_lanes = false) const {
-    return {list.target,   list.source, list.count, to_block, from_start,
-            windows.run(), block_size,  subtract,   has_lanes};
+    return {list.target,   list.source, list.count,      to_block, from_start,
+            windows.run(), block_size,  windows.terms(), subtract, has_lanes};
   }
 };
 
@@ -122,13 +122,10 @@ inline bool is_sparse(const Scatter& scatter) {
   return scatter.windows.terms() < scatter.size / 4;
 }
 
-// Adds windows [first, last) to the sums of all destinations, which start with zeros. If sums have
-// lanes, it adds up these. Returns what `add_block` does.
-bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_lanes,
+// Adds windows [first, last) to the sums of all destinations, which start with the operand or with
+// zeros. If sums have lanes, it adds up these. Returns what `add_block` does.
+bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_operand, bool has_lanes,
              Workspace* workspace);
-
-// Adds the sums of one table to those of another. Returns whether a sum may have lost bits.
-bool add_table(const Table& from, int64_t size, const Table& to);
 
 // Sets the digits of accumulators (numbers.h) to the sums of the destinations at `positions`, which
 // are within the block and in order.

@@ -171,7 +171,7 @@ class Windows {
   void list_any(int64_t first, int64_t last, int64_t low, int64_t high, WindowList* list) const {
     const ScatterKernels& kernels = scatter_kernels();
     const int64_t number = static_cast<int64_t>(coordinates_.size());
-    constexpr int64_t kDropped = INT64_MIN / 2;
+    constexpr int64_t kDropped = INT64_MIN / 64;  // A kernel may multiply it.
     place_batches(first, last, list);
     int64_t wide[kPiece];
     for (int64_t k = 0; k < number; ++k) {

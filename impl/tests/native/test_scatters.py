@@ -290,6 +290,15 @@ def test_every_sum_is_in_doubt_by_the_oracle(rng):
         assert_same(got, want)
 
 
+@pytest.mark.parametrize("width", [1, 3, 9])
+def test_sorted_indices_by_the_oracle(rng, width):
+    index = np.sort(rng.integers(-1, 60, 800)).astype(np.int32)[:, None]
+    operand, updates = rough(rng, (59, width)), rough(rng, (800, width))
+    options = {"dimension_numbers": ROWS, "indices_are_sorted": True}
+    want = oracles.nearest_scatter(operand, index[:, 0], updates)
+    assert_same(native(operand, index, updates, **options), want)
+
+
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("width", [1, 20])
 def test_unique_and_sorted_indices_by_the_oracle(rng, dtype, width):

@@ -66,9 +66,8 @@ def problem() -> str | None:
     except _UnfitError as error:
         return str(error)
     for name in CALLS:
-        call = getattr(library, name, None)
-        if call is not None:
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(call), platform="cpu")
+        call = jax.ffi.pycapsule(getattr(library, name))
+        jax.ffi.register_ffi_target(name, call, platform="cpu")
     return None
 
 
@@ -120,6 +119,9 @@ def _loaded() -> ctypes.CDLL:
             f"its library was built for version {version[0]}.{version[1]} of XLA's interface, and "
             f"this jaxlib has {of_xla[0]}.{of_xla[1]}"
         )
+    for name in CALLS:
+        if not hasattr(library, name):
+            raise _UnfitError(f"its library has no function {name}")
     return library
 
 

@@ -94,11 +94,13 @@ mlir.register_lowering(_call_p, _lower, platform="cpu")
 def _cut(operation: Operation, number: int) -> Callable[..., Any]:
     """Returns an operation as one that XLA cuts over a number of devices."""
     names = operation.operands, (operation.result,)
+    # JAX lowers what XLA gives a device later, in a context of its own.
+    compute = lowering.native(operation.nearest)
     if not isinstance(operation, Summing):
-        return partitions.partitioned(operation.nearest, *names)
+        return partitions.partitioned(compute, *names)
     mesh = jax.sharding.AbstractMesh((number,), (_DEVICES,))
     part = functools.partial(_part, operation)
-    return partitions.partitioned(operation.nearest, *names, part, mesh)
+    return partitions.partitioned(compute, *names, part, mesh)
 
 
 def _part(operation: Summing, tiling: Tiling, shapes: Sequence[Any]) -> Callable[..., jax.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import contextlib
 import runpy
 import sys
@@ -10,6 +11,11 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+#: The file of the function that a worker of an executor runs, as its frames name it.
+_WORKER = concurrent.futures.thread.ThreadPoolExecutor.submit.__code__.co_filename
+#: The time between two looks at a thread.
+_SECONDS = 0.05
 
 
 def run(file: Path, arguments: Sequence[str] = (), run_name: str = "__main__") -> dict[str, Any]:
@@ -45,6 +51,7 @@ def attempt(file: Path, arguments: Sequence[str]) -> str | None:
         The failure in words, such as "raised ValueError"; None if the file ended without one.
     """
     failure = None
+    before = {*threading.enumerate()}
     try:
         run(file, arguments)
     except SystemExit as end:
@@ -56,13 +63,23 @@ def attempt(file: Path, arguments: Sequence[str]) -> str | None:
         sys.excepthook(type(error), error, error.__traceback__)
         failure = f"raised {type(error).__name__}"
     # Python waits for these threads before a process ends.
-    for thread in threading.enumerate():
-        if (
-            thread not in (threading.main_thread(), threading.current_thread())
-            and not thread.daemon
-        ):
-            thread.join()
+    for thread in {*threading.enumerate()} - before:
+        while thread.is_alive() and not thread.daemon and not _is_idle(thread):
+            thread.join(_SECONDS)
     return failure
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Returns whether a thread is a worker of an executor without work; it ends with the process.
+
+    A worker that takes its next work from the queue seems idle for a moment.
+    """
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # It is documented.
+        return frame is not None and frame.f_code.co_filename == _WORKER
+
+    return waits() and thread.join(_SECONDS) is None and waits()
 
 
 def _of_file(traceback: types.TracebackType | None, file: Path) -> types.TracebackType | None:

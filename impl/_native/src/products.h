@@ -84,6 +84,12 @@ struct Part {
   int64_t next_count = 0;  // the singles after these that are read next
 };
 
+// The bits that any of some values has, and the bits of the least magnitude that is not 0.
+struct Bits {
+  uint64_t any = 0;
+  uint64_t least = ~0ull;
+};
+
 // Stages of the exact sum of an element in doubt, over blocks of terms.
 struct PairSum {
   double high[16] = {};
@@ -135,6 +141,12 @@ struct ProductKernels {
                            void* to, int32_t* doubts);
 
   bool (*are_finite[kFormats])(const void* data, int64_t count);
+
+  // Adds the bits of values.
+  void (*add_bits)(const double* values, int64_t count, Bits* bits);
+  // The same of each line of a panel [terms][width], for the first `lines` of them.
+  void (*add_lane_bits)(const double* panel, int64_t terms, int64_t lines, int64_t width,
+                        Bits* bits);
 
   // Adds the products of `count` pairs.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);

@@ -30,10 +30,12 @@ class Memory {
     return doubles_.get();
   }
   std::vector<Place> rows, columns, row_terms, column_terms;
-  std::vector<Run> row_runs, column_runs;
+  std::vector<Run> row_runs, column_runs, line_runs;
   std::vector<int64_t> row_bits, column_bits;
   std::vector<int32_t> doubts;
   std::vector<uint32_t> words;
+  std::vector<double> unused;
+  std::vector<Bits> bits;
 
  private:
   struct Free {
@@ -52,14 +54,17 @@ Memory& memory() {
 class Line {
  public:
   Line(const Factor& factor, Place place, int64_t terms)
-      : factor_(factor), place_(place), terms_(terms) {}
+      : factor_(factor), place_(place), terms_(terms) {
+    memory().line_runs.resize(kTerms);
+  }
 
   // Returns the number of terms of the block at `from`.
   int64_t load(int64_t from, double* to) {
     const int64_t count = std::min(kTerms, terms_ - from);
     double unused = 0;
-    const int64_t runs = factor_.runs(true, from, count, runs_);
-    const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs_, runs,
+    Run* runs = memory().line_runs.data();
+    const int64_t number = factor_.runs(true, from, count, runs);
+    const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
                     count};
     product_kernels().pack_rows[factor_.format](part, to, kRow, &unused);
     return count;
@@ -69,24 +74,31 @@ class Line {
   const Factor& factor_;
   Place place_;
   int64_t terms_;
-  Run runs_[kTerms];
 };
 
-// The greatest q known so that all terms of a line are multiples of 2**q.
+// The greatest q known so that all values are multiples of 2**q: the last bit that is set in any of
+// them, in the least exponent.
+int64_t last_of(const Bits& bits) {
+  if (bits.least == ~0ull) return kNoBit;
+  const uint64_t fractions = (bits.any & 0xfffffffffffffull) | (1ull << 52);
+  return static_cast<int64_t>(bits.least >> 52) - 1075 + __builtin_ctzll(fractions);
+}
+
 int64_t last_bit_of(const Factor& factor, const Place& place, int64_t terms) {
   Line line(factor, place, terms);
   double values[kRow];
-  uint64_t fractions = 1ull << 52, least = 0x7ff;
+  Bits bits;
   for (int64_t from = 0; from < terms; from += kTerms) {
     const int64_t count = line.load(from, values);
-    for (int64_t k = 0; k < count; ++k) {
-      const uint64_t bits = bits_of(values[k]), field = (bits >> 52) & 0x7ff;
-      fractions |= bits & 0xfffffffffffffull;
-      least = std::min<uint64_t>(least, field == 0 ? 0x7ff : field);
-    }
+    product_kernels().add_bits(values, count, &bits);
   }
-  if (least == 0x7ff) return kNoBit;
-  return static_cast<int64_t>(least) - 1075 + __builtin_ctzll(fractions);
+  return last_of(bits);
+}
+
+// The power of two that divides all products of two lines.
+double power(int64_t row, int64_t column) {
+  if (row == kNoBit || column == kNoBit) return kGreatest;
+  return std::ldexp(1.0, static_cast<int>(row + column));
 }
 
 void add_exactly(const LineProduct& product, const Place& row, const Place& column,
@@ -108,6 +120,10 @@ void add_exactly(const LineProduct& product, const Place& row, const Place& colu
   }
 }
 
+bool has_bits(const std::vector<int64_t>& bits, int64_t line) {
+  return !bits.empty() && bits[line] != INT64_MIN;
+}
+
 class Block {
  public:
   Block(const LineProduct& product, const BlockRange& range, const Output& output);
@@ -127,6 +143,7 @@ class Block {
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
   double double_sum(int64_t i, int64_t j, double* error);
+  void find_all_bits();
   double last_bit(int64_t i, int64_t j, int64_t count);
   int64_t bits_of_row(int64_t i);
   int64_t bits_of_column(int64_t j);
@@ -141,6 +158,7 @@ class Block {
   int64_t stride_;   // of the sums
   bool interleaved_;
   int64_t row_runs_ = 0, column_runs_ = 0;
+  int64_t exact_sums_ = 0;  // elements in doubt that were not rounded
   int64_t block_terms_;
   // What the batch adds to the offsets.
   int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
@@ -384,7 +402,7 @@ void Block::finish_bounds() {
 int64_t Block::bits_of_row(int64_t i) {
   std::vector<int64_t>& bits = memory_.row_bits;
   if (bits.empty()) bits.assign(rows_, INT64_MIN);
-  if (bits[i] == INT64_MIN)
+  if (!has_bits(bits, i))
     bits[i] = last_bit_of(product_.rows, memory_.rows[i], product_.terms);
   return bits[i];
 }
@@ -392,7 +410,7 @@ int64_t Block::bits_of_row(int64_t i) {
 int64_t Block::bits_of_column(int64_t j) {
   std::vector<int64_t>& bits = memory_.column_bits;
   if (bits.empty()) bits.assign(columns_, INT64_MIN);
-  if (bits[j] == INT64_MIN)
+  if (!has_bits(bits, j))
     bits[j] = last_bit_of(product_.columns, memory_.columns[j], product_.terms);
   return bits[j];
 }
@@ -416,6 +434,39 @@ double Block::double_sum(int64_t i, int64_t j, double* error) {
   return sum.high[0];
 }
 
+// Finds the last bits of all rows and columns at once, from panels, which are read faster than
+// single lines.
+void Block::find_all_bits() {
+  const int64_t width = kernels_.columns, step = kernels_.step;
+  memory_.unused.assign(static_cast<size_t>(stride_ + rows_ + 32), 0);
+  memory_.bits.assign(static_cast<size_t>(stride_ + rows_ + 32), Bits());
+  Bits *of_columns = memory_.bits.data(), *of_rows = of_columns + stride_;
+  double *column_norms = column_norms_, *row_norms = row_norms_;
+  column_norms_ = memory_.unused.data();
+  row_norms_ = column_norms_ + stride_;
+  for (int64_t from = 0; from < product_.terms; from += block_terms_) {
+    const int64_t count = std::min(block_terms_, product_.terms - from);
+    read_terms(from, count);
+    pack_right(count);
+    for (int64_t j = 0; j < columns_; j += width)
+      kernels_.add_lane_bits(right_ + j * kPanel, count, width, width, of_columns + j);
+    if (interleaved_) pack_interleaved(count);
+    for (int64_t i = 0; i < rows_; i += height_) {
+      const int64_t lines = std::min(height_, rows_ - i);
+      if (!interleaved_) pack_rows(i, lines, count);
+      for (int64_t line = 0; line < (interleaved_ ? 0 : lines); ++line)
+        kernels_.add_bits(left_ + line * kRow, count, of_rows + i + line);
+      if (interleaved_)
+        kernels_.add_lane_bits(left_ + i / height_ * kPanel * step, count, lines, step,
+                               of_rows + i);
+    }
+  }
+  column_norms_ = column_norms;
+  row_norms_ = row_norms;
+  for (int64_t i = 0; i < rows_; ++i) memory_.row_bits[i] = last_of(of_rows[i]);
+  for (int64_t j = 0; j < columns_; ++j) memory_.column_bits[j] = last_of(of_columns[j]);
+}
+
 // The greatest power of two known to divide all terms of the sum of a row and a column, by their
 // first `count` terms: fewer terms give a greater power.
 double Block::last_bit(int64_t i, int64_t j, int64_t count) {
@@ -424,8 +475,7 @@ double Block::last_bit(int64_t i, int64_t j, int64_t count) {
       are_all ? bits_of_row(i) : last_bit_of(product_.rows, memory_.rows[i], count);
   const int64_t column =
       are_all ? bits_of_column(j) : last_bit_of(product_.columns, memory_.columns[j], count);
-  if (row == kNoBit || column == kNoBit) return kGreatest;
-  return std::ldexp(1.0, static_cast<int>(row + column));
+  return power(row, column);
 }
 
 // Rounds one element whose bound decides nothing, in ways of which each is slower.
@@ -440,9 +490,13 @@ void Block::settle(int64_t i, int64_t j, void* word) {
   // nothing was rounded. A few terms tell that most sums are longer.
   const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
   const int64_t few = std::min<int64_t>(product_.terms, 64);
-  if (magnitudes <= 0x1p53 * last_bit(i, j, few) &&
-      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms))
+  const bool is_known = has_bits(memory_.row_bits, i) && has_bits(memory_.column_bits, j);
+  if ((is_known || magnitudes <= 0x1p53 * last_bit(i, j, few)) &&
+      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms)) {
+    // Where some sums are ties, others are.
+    if (++exact_sums_ == 4 && !product_.has_few_rows) find_all_bits();
     return write(sums_[i * stride_ + j]);
+  }
   // Pairs of float64: the errors of the first words add up to at most n u times the magnitudes, and
   // adding these errs by at most n u times that (Ogita, Rump and Oishi 2005, Sum2).
   double error;

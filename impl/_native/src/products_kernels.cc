@@ -437,6 +437,44 @@ bool are_finite(const void* data, int64_t count) {
   return rest == 0;
 }
 
+// The bits of each lane.
+struct LaneBits {
+  Longs any = {}, least = Longs{} + INT64_MAX;
+
+  SAMEBITS_INLINE void add(Vector value) {
+    const Longs size = (Longs)magnitude(value);
+    const Longs counted = size == 0 ? Longs{} + INT64_MAX : size;
+    any |= size;
+    least = counted < least ? counted : least;
+  }
+  SAMEBITS_INLINE void put_lane(int lane, Bits* bits) const {
+    const uint64_t size = static_cast<uint64_t>(least[lane]);
+    bits->any |= static_cast<uint64_t>(any[lane]);
+    if (least[lane] != INT64_MAX && size < bits->least) bits->least = size;
+  }
+};
+
+void add_bits(const double* values, int64_t count, Bits* bits) {
+  LaneBits lanes;
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) lanes.add(at(values + k));
+  for (int lane = 0; lane < kLanes; ++lane) lanes.put_lane(lane, bits);
+  for (; k < count; ++k) {
+    LaneBits one;
+    one.add(all(values[k]));
+    one.put_lane(0, bits);
+  }
+}
+
+void add_lane_bits(const double* panel, int64_t terms, int64_t lines, int64_t width, Bits* bits) {
+  for (int64_t i = 0; i < lines; i += kLanes) {
+    LaneBits lanes;
+    for (int64_t k = 0; k < terms; ++k) lanes.add(at(panel + k * width + i));
+    for (int lane = 0; lane < kLanes && i + lane < lines; ++lane)
+      lanes.put_lane(lane, bits + i + lane);
+  }
+}
+
 void add_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
   constexpr int kPairs = 16 / kLanes;
   Vector high[kPairs], low[kPairs];
@@ -477,6 +515,8 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
+    add_bits,
+    add_lane_bits,
     add_pairs,
 };
 

@@ -1,6 +1,7 @@
 """Running a user's file: its arguments, its errors, its threads."""
 
 import sys
+import threading
 
 import pytest
 
@@ -56,3 +57,28 @@ def test_threads_end_first_as_in_python(attempt, capsys):
     assert attempt(f"{text}threading.Thread(target=f).start()\n") is None
     # The output of a thread is not moved to the standard error any more by then.
     assert "end\n" in "".join(capsys.readouterr())
+
+
+def test_a_program_ends_after_its_threads_and_before_an_idle_executor(attempt, capsys):
+    source = (
+        "import time, threading, concurrent.futures as futures\n"
+        "def late(word):\n    time.sleep(0.3)\n    print(word)\n"
+        "pool = futures.ThreadPoolExecutor(1)\n"
+        "pool.submit(late, 'pool 1'), pool.submit(late, 'pool 2')\n"
+        "threading.Thread(target=late, args=('thread',)).start()\n"
+    )
+    assert attempt(source) is None
+    printed = capsys.readouterr()
+    assert {"pool 1", "pool 2", "thread"} == {*(printed.out + printed.err).splitlines()}
+
+
+def test_threads_of_the_caller_are_not_waited_for(attempt):
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, args=(60,))
+    thread.start()
+    try:
+        assert attempt("1 + 1") is None
+        assert thread.is_alive()
+    finally:
+        ended.set()
+        thread.join()

@@ -28,8 +28,10 @@ CUTS = [
 
 @pytest.fixture(autouse=True)
 def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
+    # XLA partitions in threads of its own, which see the mode of the process.
+    impl.use_deterministic_algorithms(True, guarantee="portable")
+    yield
+    impl.use_deterministic_algorithms(False)
 
 
 def rough(rng, *shape):
@@ -236,6 +238,35 @@ def test_a_shard_map_over_some_axes():
     whole, _ = compiled(jnp.matmul, x, w)
     one, _ = compiled(cut, x, w, specs=((None, "x"), ("x",)))
     assert_bits(whole, one)
+
+
+def parts(x, y):
+    """Returns a gradient that has three parts, which are one sum."""
+    return jax.grad(lambda x: (jnp.sin(x) * jnp.cos(x) * jnp.exp(x) * y).sum())(x)
+
+
+def pooled(x, y):
+    pool = (lax.add, (1, 1, 3), (1, 1, 2), "VALID")
+    return jax.grad(lambda x: (lax.reduce_window(x[None], 0.0, *pool) * y[0, 0]).sum())(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (parts, "samebits_parts"),
+        (lambda x, y: jnp.cumsum(x * y, 1), "samebits_running"),
+        (lambda x, y: jnp.cumsum(x * y, 0), "samebits_running"),
+        (pooled, "samebits_"),
+    ],
+)
+@pytest.mark.parametrize("spec", [("x", None), (("x", "y"), None), (None, "y"), ("x", "y")])
+def test_operations_without_a_sum_over_devices(function, call, spec):
+    rng = np.random.default_rng(9)
+    x, y = rough(rng, 16, 24), rough(rng, 16, 24)
+    whole, _ = compiled(function, x, y)
+    cut, text = compiled(function, x, y, specs=(spec, spec))
+    assert_bits(whole, cut)
+    assert call in text
 
 
 def test_loops_and_conditions():

@@ -90,6 +90,13 @@ def test_a_newer_xla_has_it_too(monkeypatch, version):
     library._loaded()
 
 
+@needs_library
+def test_it_lacks_a_call(monkeypatch):
+    monkeypatch.setattr(library, "CALLS", (*library.CALLS, "samebits_unknown"))
+    with pytest.raises(library._UnfitError, match="has no function samebits_unknown"):
+        library._loaded()
+
+
 def test_the_version_of_the_interface_is_read():
     assert library._api_version() >= (0, 1)
 

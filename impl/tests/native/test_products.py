@@ -158,7 +158,10 @@ def test_ties_of_interpolations(dtype):
     for row in range(40):
         weights[row, row % 32], weights[row, row % 32 + 1] = 0.75, 0.25
     pixels = rng.standard_normal((33, 70)).astype(dtype)
-    assert_same_bits(dot(weights, pixels), expected_dot(weights, pixels, MATRICES, dtype))
+    want = expected_dot(weights, pixels, MATRICES, dtype)
+    assert_same_bits(dot(weights, pixels), want)
+    assert_same_bits(dot(weights.T.copy(), pixels, (((0,), (0,)), ((), ()))), want)
+    assert_same_bits(dot(weights, pixels.T.copy(), (((1,), (1,)), ((), ()))), want)
 
 
 def test_sums_that_cancel():

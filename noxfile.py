@@ -60,7 +60,8 @@ CHEAPEST = (
 RELEASES = [
     *("-m", "not stand_in and not once"),
     *(f"impl/tests/{room}" for room in ("core", "families", "kernels", "mode", "portable")),
-    *(f"impl/tests/{room}" for room in ("native", "primitives", "reading", "run_to_run")),
+    *(f"impl/tests/{room}" for room in ("primitives", "reading", "run_to_run")),
+    *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
     *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("devices", "dot_general", "elementary")),
     *("impl/tests/lowerings/test_partitioning.py", "impl/tests/programs/test_drawn_programs.py"),

@@ -4,9 +4,6 @@ Tests: impl._native.products and the C++ behind it.
 """
 
 import functools
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -407,15 +404,3 @@ def test_names_of_axes():
     image, kernel = ("image", None, None, None), (None,) * 4
     assert names((2, 1)) == ((image, kernel), image)
     assert names((1, 2)) == ((kernel, kernel), kernel)
-
-
-@pytest.mark.parametrize("unit", ["baseline", "avx2"])
-def test_every_vector_unit(unit):
-    if "SAMEBITS_VECTORS" in os.environ:
-        pytest.skip("this process runs the tests of a unit")
-    # The other engine compiles for long.
-    chosen = "not other_engine and not every_vector_unit"
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", chosen, __file__]
-    environment = {**os.environ, "SAMEBITS_VECTORS": unit}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:]

@@ -4,9 +4,6 @@ Tests: impl._native.scatters.
 """
 
 import itertools
-import os
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -412,18 +409,4 @@ def test_names_of_axes_that_devices_may_cut():
         ((None, None), ("index0", None), ("index0", None, None)),
         (None, None),
         {"index0"},
-    )
-
-
-@pytest.mark.parametrize("unit", ["baseline", "avx2", "avx512"])
-def test_each_vector_unit_gives_the_same_bits(unit):
-    if os.environ.get("SAMEBITS_VECTORS"):
-        pytest.skip("this process has one vector unit")
-    names = "by_the_oracle or bits_of_the_oracle or promise_in_bounds"
-    options = ("-q", "-x", "-p", "no:randomly", "-n", "0", "-k", names)
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *options, __file__],
-        env={**os.environ, "SAMEBITS_VECTORS": unit},
-        check=True,
-        timeout=600,
     )

@@ -8,7 +8,6 @@ from impl._exact.sums import reduction, terms
 from impl._native import library, sums
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, serial_terms
-from impl.tests.native._units import UNITS, run_with_unit
 from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
@@ -259,9 +258,3 @@ def test_sums_of_large_parts_have_the_bits_of_the_other_engine(rng, count):
     x = rough(rng, (count, 40_001), spread=50)
     x[0] = -x[1]
     assert_same(run(sums.add, *x), run(terms.add, *x))
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_each_vector_unit_gives_the_same_bits(unit):
-    names = "exponents or wrong or (hard_terms and 15) or (each_shape and bfloat16) or parts"
-    run_with_unit(unit, __file__, names)

@@ -290,7 +290,8 @@ def wheel(session: nox.Session) -> None:
     shutil.rmtree(folder)
     session.install("build[uv]")
     build = ("python", "-m", "build", "--installer", "uv", "--outdir")
-    session.run(*build, str(folder / "native"))
+    # Nothing here is timed, and the compiler takes half as long.
+    session.run(*build, str(folder / "native"), "--config-setting=cmake.build-type=Debug")
     session.run(*build, str(folder / "any"), "--wheel", env={"CXX": shutil.which("false")})
     (with_library,) = (folder / "native").glob("*-py3-none-*.whl")
     (without,) = (folder / "any").glob("*-py3-none-any.whl")

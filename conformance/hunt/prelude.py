@@ -259,8 +259,8 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
         outputs = _in_a_scope(function, arguments)
     elif how.startswith("rows"):
         outputs = _by_rows(function, arguments, *how.split()[1:])
-    elif how == "integers":
-        outputs = _by_integers(function, arguments)
+    elif how in {"float64", "integers"}:
+        outputs = _by_engine(how, function, arguments)
     elif how == "constants":
         outputs = jax.jit(lambda: function(*arguments))()
     elif how == "donate":
@@ -338,11 +338,11 @@ def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
         return jax.jit(scoped)(*arguments)
 
 
-def _by_integers(function: Function, arguments: Sequence[Any]) -> Any:
-    """Calls a function as a device without float64 would compute it."""
+def _by_engine(engine: str, function: Function, arguments: Sequence[Any]) -> Any:
+    """Calls a function as a device with this engine would compute it."""
     if "impl" not in sys.modules:
         return jax.jit(function)(*arguments)
-    with importlib.import_module("impl.testing").engine("integers"):
+    with importlib.import_module("impl.testing").engine(engine):
         return jax.jit(function)(*arguments)
 
 

@@ -22,9 +22,9 @@ from conformance.hunt.tokens import TOKENS
 #: The names of the axes of a mesh.
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
-#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones,
-#: ``scope`` has the guarantee in one scope of a program alone, and ``integers`` computes by the
-#: engine of devices without float64.
+#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones.
+#: ``scope`` has the guarantee in one scope of a program alone. ``float64`` computes by the engine of
+#: GPUs, and ``integers`` by the engine of devices without float64; a CPU has another one.
 CALLS = {
     "jit": 6,
     "eager": 6,
@@ -41,6 +41,7 @@ CALLS = {
     "custom_jvp": 5,
     "scope": 6,
     "rows": 14,
+    "float64": 14,
     "integers": 12,
 }
 #: Calls of programs that are sharded.

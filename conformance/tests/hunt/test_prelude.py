@@ -67,17 +67,17 @@ def test_a_scope_has_the_guarantee_and_the_program_around_it_has_none():
     assert prelude.called(jnp.sum, [terms], "jit")[0] == 1
 
 
-def test_a_call_by_integers_takes_the_engine_without_float64():
+def test_a_call_by_an_engine_takes_it():
     found = []
 
     def total(x):
         found.append(engines.of_program(["cpu"]))
         return jnp.sum(x)
 
-    for how in ("jit", "integers"):
+    for how in ("jit", "float64", "integers"):
         (result,) = prelude.called(total, [jnp.ones(3)], how)
         assert result == 3
-    assert found == ["native", "integers"]
+    assert found == ["native", "float64", "integers"]
 
 
 def test_programs_that_are_called_by_integers_are_short():

@@ -31,7 +31,7 @@ CALLS = (
     *("samebits_product", "samebits_product_bounds", "samebits_product_digits"),
     *("samebits_reduce", "samebits_reduce_bounds", "samebits_reduce_digits"),
     *("samebits_running", "samebits_window", "samebits_pool_gradient", "samebits_parts"),
-    *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits"),
+    *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits", "samebits_pow"),
     *("samebits_decide", "samebits_finish"),
 )
 

@@ -432,7 +432,9 @@ def exhaustive(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def mutants(session: nox.Session) -> None:
     """Makes deliberate faults in copies of this checkout; the tests have to find each of them."""
-    install(session, "test", "docs", "programs")
+    install(session, "test", "docs", "programs", native=False)
+    if shutil.which("cmake") is None:
+        session.install("cmake")
     session.run("python", "-m", "conformance.lab.mutants", *session.posargs)
 
 

@@ -1,9 +1,11 @@
 """Copies of the checkout in which commands run, with a fault or without; the checkout stays clean.
 
 Each command runs in a copy of its own, so that several can run at once. A mutant's ``run`` begins
-with one of three words, and ``steps`` gives the processes for it; ``python`` is this interpreter::
+with one of four words, and ``steps`` gives the processes for it; ``python`` is this interpreter::
 
     pytest impl/tests/ops/test_cumsum.py   python -m pytest -q -x ... impl/tests/ops/test_cumsum.py
+    native impl/tests/native/test_sums.py  cmake ... builds the engine `native` in the copy
+                                           python -m pytest -q -x ... impl/tests/native/test_sums.py
     conformance -k R0001                   python -m conformance run --device cpu ... -k R0001
     docs                                   python -m sphinx ... docs docs/_build/html
                                            python -m pytest ... docs/tests/test_spec_lists.py ...
@@ -38,6 +40,7 @@ from conformance.lab.mutants.mutant import Mutant
 #: The seconds that a command may take without a fault.
 BASELINE_TIMEOUT = 600.0
 _SITE = "docs/_build/html"
+_BUILD = "build/native"
 _PYTHON = (sys.executable, "-m")
 _PYTEST = (*_PYTHON, "pytest", "-q", "-x", "-p", "no:cacheprovider")
 
@@ -66,6 +69,12 @@ def steps(run: str) -> list[list[str]]:
     name, *arguments = shlex.split(run)
     if name == "pytest":
         return [[*_PYTEST, *arguments]]
+    if name == "native":
+        # A copy has no library: the tests of this engine are skipped for any other command.
+        jaxlib = f"-DPython_EXECUTABLE={sys.executable}"
+        configure = ["cmake", "-S", "impl/_native", "-B", _BUILD, jaxlib]
+        install = ["cmake", "--install", _BUILD, "--prefix", "."]
+        return [configure, ["cmake", "--build", _BUILD], install, [*_PYTEST, *arguments]]
     if name == "conformance":
         suite = ["conformance", "run", "--device", "cpu", "-n", "0", "-q", "-x"]
         return [[*_PYTHON, *suite, *arguments]]

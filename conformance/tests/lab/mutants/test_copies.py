@@ -57,6 +57,7 @@ def test_tracked_files_are_copied_and_imported(project):
 
 
 def test_every_command_has_processes():
-    assert {copies.steps(f"{name} x")[0][2] for name in COMMANDS} == {
-        "pytest", "conformance", "sphinx",
-    }  # fmt: skip
+    first = {name: copies.steps(f"{name} x")[0] for name in COMMANDS}
+    assert first.pop("native")[0] == "cmake"
+    assert copies.steps("native x")[-1] == copies.steps("pytest x")[0]
+    assert {command[2] for command in first.values()} == {"pytest", "conformance", "sphinx"}

@@ -24,7 +24,7 @@ template <typename T>
 SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* to,
                           Squares* squares) {
   int64_t i = 0;
-  if (stride == 1) {
+  if (stride == 1 && count >= kLanes) {
     for (; i + 4 * kLanes <= count; i += 4 * kLanes)
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s) {
@@ -37,6 +37,13 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* 
       put(to + i, value);
       squares->sums[0] = fused(value, value, squares->sums[0]);
     }
+    if (i == count) return;
+    // The last vector ends with the run. Elements that it shares with the one before count once.
+    const Vector value = load(from + count - kLanes);
+    put(to + count - kLanes, value);
+    const Vector others = last_lanes(value, count - i);
+    squares->sums[1] = fused(others, others, squares->sums[1]);
+    return;
   }
   for (; i < count; ++i) {
     to[i] = widen(from[i * stride]);

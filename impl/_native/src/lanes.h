@@ -179,10 +179,11 @@ SAMEBITS_INLINE Doubles magnitude(Doubles value) {
 }
 
 // TwoSum (Knuth 4.2.2), as in numbers.h, in each lane.
-SAMEBITS_INLINE Doubles two_sum(Doubles* a, Doubles b) {
-  Doubles sum = *a + b;
-  Doubles of_b = sum - *a;
-  Doubles error = (*a - (sum - of_b)) + (b - of_b);
+template <typename V>
+SAMEBITS_INLINE V two_sum(V* a, V b) {
+  V sum = *a + b;
+  V of_b = sum - *a;
+  V error = (*a - (sum - of_b)) + (b - of_b);
   *a = sum;
   return error;
 }

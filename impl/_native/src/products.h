@@ -26,11 +26,13 @@ constexpr int64_t kMostColumns = 256;
 constexpr int64_t kRow = kTerms + 8;
 
 // The most rows whose columns are read in place, and the terms of a block and the distance of rows.
+// If the columns are neighbours, a block has more of them, so that few blocks share a page.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongTerms = 1024;
+constexpr int64_t kLongColumns = 4096;
 // The terms that are added at once where the columns are neighbours: their pages stay in the buffer
 // of translations.
-constexpr int64_t kAtOnce = 64;
+constexpr int64_t kAtOnce = 32;
 constexpr int64_t kLong = kLongTerms + 8;
 
 // The products of a batch that are computed together if they are small.

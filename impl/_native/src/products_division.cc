@@ -36,7 +36,8 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted) {
   blocks.product = &product;
   // All interleaved rows of a block are packed at once.
   blocks.rows = product.rows.runs_along_terms ? kMostRows : kMostRows / 2;
-  blocks.columns = kMostColumns;
+  const bool is_long = product.has_few_rows && !product.columns.runs_along_terms;
+  blocks.columns = is_long ? kLongColumns : kMostColumns;
   auto number = [&] {
     blocks.row_blocks = parts_of(product.row_count, blocks.rows);
     blocks.column_blocks = parts_of(product.column_count, blocks.columns);

@@ -24,7 +24,7 @@ template <typename T>
 SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* to,
                           Squares* squares) {
   int64_t i = 0;
-  if (stride == 1) {
+  if (stride == 1 && count >= kLanes) {
     for (; i + 4 * kLanes <= count; i += 4 * kLanes)
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s) {
@@ -37,6 +37,13 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* 
       put(to + i, value);
       squares->sums[0] = fused(value, value, squares->sums[0]);
     }
+    if (i == count) return;
+    // The last vector ends with the run. Elements that it shares with the one before count once.
+    const Vector value = load(from + count - kLanes);
+    put(to + count - kLanes, value);
+    const Vector others = last_lanes(value, count - i);
+    squares->sums[1] = fused(others, others, squares->sums[1]);
+    return;
   }
   for (; i < count; ++i) {
     to[i] = widen(from[i * stride]);
@@ -226,23 +233,24 @@ void multiply(bool interleaved, int64_t rows, int64_t vectors, int64_t terms, co
 template <typename T, int kCount>
 void multiply_runs(const Part& part, const double* left, double* sums, int64_t stride,
                    double* squares) {
-  constexpr size_t kAhead = 2048;
   constexpr int kChains = kCount == 1 ? 4 : kCount <= 4 ? 2 : 1;
+  // A line is read ahead when at least 2048 bytes are still to be used before it.
+  const int64_t ahead = 1 + 2048 / (part.run_length * int64_t{sizeof(T)});
   for (int64_t j = 0; j < part.single_count; ++j) {
     Vector total[kCount][kChains] = {}, square[kChains] = {};
     double rest[kCount] = {}, square_rest = 0;
     for (int64_t r = 0; r < part.run_count; ++r) {
       const Run& run = part.runs[r];
       const Inside inside = inside_of(part, part.singles[j], run);
-      const T* from =
-          static_cast<const T*>(part.data) + part.singles[j].offset + run.place.offset;
+      const T* data = static_cast<const T*>(part.data) + run.place.offset;
+      const T* from = data + part.singles[j].offset;
+      const T* next = data + part.singles[j + ahead < part.single_count ? j + ahead : j].offset;
       const double* row = left + run.at;
       int64_t k = inside.begin;
       for (; k + kChains * kLanes <= inside.end; k += kChains * kLanes)
 #pragma GCC unroll 4
         for (int c = 0; c < kChains; ++c) {
-          // The next lines are often neighbours of this one.
-          __builtin_prefetch(from + k + c * kLanes + kAhead / sizeof(T));
+          __builtin_prefetch(next + k + c * kLanes);
           const Vector value = load(from + k + c * kLanes);
           square[c] = fused(value, value, square[c]);
 #pragma GCC unroll 8
@@ -270,15 +278,19 @@ SAMEBITS_INLINE void multiply_columns(const Part& part, const T* from, int64_t f
                                       const double* left, double* sums, int64_t stride,
                                       double* squares) {
   Vector total[kCount][kVectors] = {}, square[kVectors] = {};
-  for (int64_t k = first; k < end; ++k)
+  for (int64_t k = first; k < end; ++k) {
+    // Terms may be far from each other, so only this code knows the ones that are next.
+    const T* next = from + part.singles[k + kAtOnce < part.single_count ? k + kAtOnce : k].offset;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
+      if (v % 2 == 0) __builtin_prefetch(next + v * kLanes);
       const Vector value = load(from + part.singles[k].offset + v * kLanes);
       square[v] = fused(value, value, square[v]);
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i)
         total[i][v] = fused(value, all(left[i * kLong + k]), total[i][v]);
     }
+  }
   for (int v = 0; v < kVectors; ++v) {
     put(squares + v * kLanes, at(squares + v * kLanes) + square[v]);
     for (int i = 0; i < kCount; ++i)

@@ -122,6 +122,9 @@ LineProduct finished(LineProduct product, std::vector<TermAxis> terms) {
     product.columns.terms.push_back({axis.size, axis.rhs, 0});
     product.terms *= axis.size;
   }
+  // Axes with an edge of the image may still be one axis of the kernel.
+  join(&product.rows.terms);
+  join(&product.columns.terms);
   for (const BatchAxis& axis : product.batch) product.batches *= axis.size;
   product.row_count = product_of(product.rows.free);
   product.column_count = product_of(product.columns.free);

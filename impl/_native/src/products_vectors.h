@@ -36,6 +36,7 @@ constexpr int kStep = (kRows + 7) / 8 * 8;  // the distance of terms in a panel 
 
 typedef double Vector __attribute__((vector_size(8 * kLanes)));
 typedef double Loose __attribute__((vector_size(8 * kLanes), aligned(8), may_alias));
+typedef int64_t Longs __attribute__((vector_size(8 * kLanes)));
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
@@ -43,6 +44,14 @@ typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
 SAMEBITS_INLINE Vector at(const double* from) { return *reinterpret_cast<const Loose*>(from); }
 SAMEBITS_INLINE void put(double* to, Vector value) { *reinterpret_cast<Loose*>(to) = value; }
 SAMEBITS_INLINE Vector all(double value) { return value - Vector{}; }
+
+// The last `count` lanes of a vector, and zeros for the others.
+SAMEBITS_INLINE Vector last_lanes(Vector value, int64_t count) {
+  Longs lane{};
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; ++i) lane[i] = i;
+  return (Vector)((Longs)value & (Longs)(lane >= kLanes - count));
+}
 
 // a * b + c.
 SAMEBITS_INLINE Vector fused(Vector a, Vector b, Vector c) {
@@ -120,7 +129,6 @@ SAMEBITS_INLINE Vector load(const float16* from) {
 
 // ---------------------------------------------------------------- Rounding
 
-typedef int64_t Longs __attribute__((vector_size(8 * kLanes)));
 typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 
 SAMEBITS_INLINE Vector magnitude(Vector value) {

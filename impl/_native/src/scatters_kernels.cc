@@ -84,21 +84,20 @@ SAMEBITS_INLINE Floats load_some_floats(const T* at, int64_t count) {
   return load_floats(terms);
 }
 
-// Adds a vector of terms to the sums at an element of a table.
-template <bool kHasError>
-SAMEBITS_INLINE void add_vector(Doubles term, double* near, double* rest, double* error,
-                                Longs* lost) {
-  Doubles high = load_as<Doubles>(near), low = load_as<Doubles>(rest);
-  const Doubles added = two_sum(&high, term);
-  const Doubles before = low;
-  if (kHasError) {
-    store_as(load_as<Doubles>(error) + magnitude(two_sum(&low, added)), error);
+// Adds a vector V of terms to the sums at an element of a table. L has the bits that are lost.
+template <bool kHasError, typename V, typename L>
+SAMEBITS_INLINE void add_vector(V term, double* near, double* rest, double* error, L* lost) {
+  V high = load_as<V>(near), low = load_as<V>(rest);
+  const V added = two_sum(&high, term);
+  const V before = low;
+  if constexpr (kHasError) {
+    store_as(load_as<V>(error) + magnitude(two_sum(&low, added)), error);
   } else {
     low += added;
     // The sum is exact if both differences are what was added: one of them has no error itself,
     // the one to the greater term (Dekker 1971).
-    *lost |= (reinterpret_cast<Longs>(low - before) ^ reinterpret_cast<Longs>(added)) |
-             (reinterpret_cast<Longs>(low - added) ^ reinterpret_cast<Longs>(before));
+    *lost |= (reinterpret_cast<L>(low - before) ^ reinterpret_cast<L>(added)) |
+             (reinterpret_cast<L>(low - added) ^ reinterpret_cast<L>(before));
   }
   store_as(high, near);
   store_as(low, rest);
@@ -315,18 +314,48 @@ SAMEBITS_INLINE void each_run(const Runs& runs, const Work& work) {
   }
 }
 
+#if defined(__AVX512F__)
+// The first terms of a run, and zeros behind them.
+SAMEBITS_INLINE __m256d load_four(const float* at, __mmask8 some) {
+  return _mm256_cvtps_pd(_mm_maskz_loadu_ps(some, at));
+}
+SAMEBITS_INLINE __m256d load_four(const bfloat16* at, __mmask8 some) {
+  const __m128i words = _mm_cvtepu16_epi32(_mm_maskz_loadu_epi16(some, at));
+  return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(words, 16)));
+}
+SAMEBITS_INLINE __m256d load_four(const float16* at, __mmask8 some) {
+  return _mm256_cvtps_pd(_mm_cvtph_ps(_mm_maskz_loadu_epi16(some, at)));
+}
+
+// Runs of up to four elements, each a vector. As in `add_run`, zeros may be added behind a run.
+template <typename T>
+bool add_short_runs(const T* updates, const Runs& runs, const Table& table) {
+  Flushing scope;
+  const __m256d sign = _mm256_set1_pd(runs.subtract ? -1 : 1);
+  __m256i lost = _mm256_setzero_si256();
+  each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
+    // The list is longer than its runs.
+    const int64_t ahead = runs.target[i + kFarAhead] + runs.to;
+    fetch(table.near, ahead);
+    fetch(table.rest, ahead);
+    fetch(updates, runs.source[i + kFarAhead] + runs.from);
+    const __mmask8 some = static_cast<__mmask8>((1u << length) - 1);
+    __m256i lost_bits = _mm256_setzero_si256();
+    add_vector<false>(load_four(updates + first, some) * sign, table.near + to, table.rest + to,
+                      nullptr, &lost_bits);
+    lost |= _mm256_maskz_mov_epi64(some, lost_bits);
+  });
+  return _mm256_testz_si256(lost, lost) == 0;
+}
+#endif
+
 template <bool kHasError, typename T>
 bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   const T* from = static_cast<const T*>(updates);
   if (runs.length == 1) return add_singles<kHasError>(from, runs, table);
 #if defined(__AVX512F__)
-  // Vectors of so short a run would be mostly empty.
-  if (!kHasError && runs.length <= 4) {
-    bool lost = false;
-    for (Runs each = runs; each.from < runs.from + runs.length; ++each.from, ++each.to)
-      lost |= add_singles<false>(from, each, table);
-    return lost;
-  }
+  // Vectors of 8 would be mostly empty.
+  if (!kHasError && runs.length <= 4) return add_short_runs(from, runs, table);
 #endif
   Flushing scope;
   const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);

@@ -7,7 +7,7 @@
 #include "sums.h"
 
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 #include "reduction.h"
 #include "threads.h"
@@ -160,7 +160,7 @@ template <typename Done>
 void each_tile_by_parts(ffi::ThreadPool& pool, const Sums& sums, const Tiles& tiles, int64_t parts,
                         const Done& done) {
   const int64_t terms = sums.reduction.terms_of_each();
-  std::vector<Tile> states(static_cast<size_t>(tiles.number * parts));
+  const std::unique_ptr<Tile[]> states(new Tile[static_cast<size_t>(tiles.number * parts)]);
   parallel(pool, tiles.number * parts, [&](int64_t task) {
     const int64_t tile = task / parts, part = task % parts;
     sums.add(tiles.first(tile), tiles.count(tile), terms * part / parts,
@@ -186,7 +186,8 @@ void each_tile(ffi::ThreadPool& pool, const Sums& sums, const Done& done) {
   if (threads > 1 && tiles.number < 2 * threads && terms >= 2 * threads) {
     const double in_tile = all / static_cast<double>(tiles.number);
     const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(in_tile / kFewestPart));
-    const int64_t wanted = (2 * threads + tiles.number - 1) / tiles.number;
+    // More parts than threads: one thread may start late, or be slowed by other programs.
+    const int64_t wanted = (4 * threads + tiles.number - 1) / tiles.number;
     each_tile_by_parts(pool, sums, tiles, std::min({wanted, most, terms}), done);
     return;
   }

@@ -21,12 +21,21 @@ SAMEBITS_INLINE double lane_sum(Doubles value) {
   return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
+// Reads the cache lines of `count` terms ahead of their use. A processor does so itself, but stops
+// at the end of each page of memory. An address outside of the array has no effect.
+template <typename T>
+SAMEBITS_INLINE void read_ahead(const T* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / sizeof(T)) __builtin_prefetch(from + i);
+}
+
 // Adds n terms, n <= kBlock, in four vectors of sums and four of magnitudes.
 template <typename T>
 SAMEBITS_INLINE void add_block(const T* x, int64_t n, Doubles* total, Doubles* magnitudes) {
+  constexpr int64_t kAhead = 2048 / sizeof(T);
   Doubles sum[4] = {}, size[4] = {};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    read_ahead(x + i + kAhead, 4 * kLanes);
     for (int k = 0; k < 4; ++k) {
       Doubles term = load(x + i + k * kLanes);
       sum[k] += term;
@@ -81,6 +90,8 @@ SAMEBITS_INLINE void add_rows(const T* x, int64_t sums, int64_t stride, double* 
   auto add = [&](int64_t i, auto load_one) {
     Doubles sum[kRows], size[kRows];
     for (int row = 0; row < kRows; ++row) {
+      // Rows may be pages apart, so only this code knows the ones that are next.
+      __builtin_prefetch(x + (row + kRows) * stride + i);
       sum[row] = load_one(x + row * stride + i);
       size[row] = magnitude(sum[row]);
     }

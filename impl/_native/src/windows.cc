@@ -112,10 +112,9 @@ class RowSums {
     }
   }
 
-  // Adds to a tile a part of a row.
-  void add(int64_t row, Part* part, Tile* tile) const {
+  // Adds a part of a row to the sums of a tile from `to` on.
+  void add(int64_t row, int64_t to, Part* part, Tile* tile) const {
     if (part->begin >= part->end) return;
-    Flushing scope;
     const WindowKernels& kernels = window_kernels();
     std::vector<const void*>& pointers = part->pointers;
     pointers.clear();
@@ -129,8 +128,8 @@ class RowSums {
     };
     for (const Progression& tap : part->borders)
       for (int64_t i = 0; i < rows; ++i)
-        kernels.add[format_](at(i, tap.element), tap.count, tap.step * spread_, tap.output,
-                             tap.apart, tile);
+        kernels.add[format_](at(i, tap.element), tap.count, tap.step * spread_,
+                             to + tap.output, tap.apart, tile);
     if (part->elements.empty()) return;
     const bool is_sure = kernels.is_sure[format_](
         pointers.data(), rows, (part->end - part->begin - 1) * spread_ + 1, log2_taps_);
@@ -138,9 +137,9 @@ class RowSums {
     for (int64_t element : part->elements)
       for (int64_t i = 0; i < rows; ++i) pointers.push_back(at(i, element));
     kernels.add_taps[format_](pointers.data() + rows,
-                              static_cast<int64_t>(pointers.size()) - rows, part->inside,
-                              part->outside - part->inside, taps_[0].step * spread_, is_sure,
-                              tile);
+                              static_cast<int64_t>(pointers.size()) - rows,
+                              to + part->inside, part->outside - part->inside,
+                              taps_[0].step * spread_, is_sure, tile);
   }
 
   // The exact sum of a window of a row.
@@ -204,16 +203,22 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
     Tile tile;
     RowSums::Part part;
     alignas(64) char results[4 * kTile];
-    for (int64_t task = begin; task < end; ++task) {
+    for (int64_t task = begin, together; task < end; task += together) {
       const int64_t row = task / tiles, first = task % tiles * kTile;
       const int64_t count = std::min(kTile, outputs - first);
-      tile.clear((count + 7) / 8 * 8);
+      // Short rows whose results are neighbours share a tile.
+      together = tiles > 1 || spread > 1 ? 1 : std::min(end - task, kTile / count);
+      tile.clear((together * count + 7) / 8 * 8);
       sums.plan(first, count, &part);
-      sums.add(row, &part, &tile);
+      {
+        Flushing scope;
+        for (int64_t i = 0; i < together; ++i) sums.add(row + i, i * count, &part, &tile);
+      }
       const int64_t place = (row / spread * outputs + first) * spread + row % spread;
       char* out = static_cast<char*>(result->untyped_data()) + place * bytes_of(to);
-      round_tile(&tile, count, to, spread == 1 ? out : results,
-                 [&](int64_t i) { return sums.exactly(row, first + i); });
+      round_tile(&tile, together * count, to, spread == 1 ? out : results, [&](int64_t i) {
+        return sums.exactly(row + i / count, first + i % count);
+      });
       if (spread > 1) copy_apart(results, count, bytes_of(to), spread, out);
     }
   });

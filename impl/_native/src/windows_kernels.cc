@@ -75,6 +75,14 @@ void add_taps(const void* const* taps, int64_t number, int64_t first, int64_t co
       add_vectors<4>(number, first, i, is_sure, tile, load_tap);
     for (; i + kLanes <= end; i += kLanes)
       add_vectors<1>(number, first, i, is_sure, tile, load_tap);
+    if (i >= end || end < kLanes) return;
+    // The last vector ends with the row, and adds zeros to the sums that have their terms already.
+    const Longs others = last_lanes(end - i);
+    auto load_rest = [&](int64_t tap, int64_t at) {
+      return reinterpret_cast<Doubles>(reinterpret_cast<Longs>(load_tap(tap, at)) & others);
+    };
+    add_vectors<1>(number, first, end - kLanes, is_sure, tile, load_rest);
+    i = end;
   };
   if (step == 1) {
     all([&](int64_t tap, int64_t at) { return load(x[tap] + at); }, count);

@@ -23,7 +23,7 @@ from conformance.hunt.tokens import TOKENS
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
 #: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones.
-#: ``scope`` has the guarantee in one scope of a program alone. ``float64`` computes by the engine of
+#: ``scope`` has the guarantee in one scope of a program. ``float64`` computes by the engine of
 #: GPUs, and ``integers`` by the engine of devices without float64; a CPU has another one.
 CALLS = {
     "jit": 6,

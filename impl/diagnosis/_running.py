@@ -79,7 +79,10 @@ def _is_idle(thread: threading.Thread) -> bool:
         frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # It is documented.
         return frame is not None and frame.f_code.co_filename == _WORKER
 
-    return waits() and thread.join(_SECONDS) is None and waits()
+    if not waits():
+        return False
+    thread.join(_SECONDS)
+    return waits()
 
 
 def _of_file(traceback: types.TracebackType | None, file: Path) -> types.TracebackType | None:

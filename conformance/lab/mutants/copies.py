@@ -71,8 +71,8 @@ def steps(run: str) -> list[list[str]]:
         return [[*_PYTEST, *arguments]]
     if name == "native":
         # A copy has no library: the tests of this engine are skipped for any other command.
-        jaxlib = f"-DPython_EXECUTABLE={sys.executable}"
-        configure = ["cmake", "-S", "impl/_native", "-B", _BUILD, jaxlib]
+        options = [f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Debug"]
+        configure = ["cmake", "-S", "impl/_native", "-B", _BUILD, *options]
         install = ["cmake", "--install", _BUILD, "--prefix", "."]
         return [configure, ["cmake", "--build", _BUILD], install, [*_PYTEST, *arguments]]
     if name == "conformance":

@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+import impl
 from impl._exact.sums import scatter
 from impl._native import library, scatters, scope
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
@@ -410,3 +411,13 @@ def test_names_of_axes_that_devices_may_cut():
         (None, None),
         {"index0"},
     )
+
+
+def test_an_operand_decides_a_sum_that_is_added_exactly():
+    # 1 + 2**-24 is a tie, and the operand is above it. Two float64 do not hold the terms.
+    operand = np.full((3,), 2.0**-60, np.float32)
+    updates = np.array([2.0**100, 1, 2.0**-24, -(2.0**100)], np.float32)
+    with impl.deterministic(guarantee="portable"):
+        got = jax.jit(lambda x, u: x.at[np.zeros(4, np.int32)].add(u))(operand, updates)
+    assert np.asarray(got)[0] == np.nextafter(np.float32(1), np.float32(2))
+    assert np.asarray(got)[1] == operand[1]

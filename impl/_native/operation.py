@@ -34,6 +34,11 @@ def takes(arrays: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> bool:
     return has_sizes and jnp.dtype(dtype) in DTYPES and all(a.dtype in DTYPES for a in arrays)
 
 
+def names(rank: int) -> tuple[str, ...]:
+    """Returns a name for each axis of an array."""
+    return tuple(f"axis{axis}" for axis in range(rank))
+
+
 def strides(shape: Sequence[int]) -> list[int]:
     """Returns the distance of neighbours along each axis of a row-major array, in elements."""
     found: list[int] = []

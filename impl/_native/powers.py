@@ -11,8 +11,7 @@ from jax import lax
 
 from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import Operation, takes
-from impl._native.sums import names
+from impl._native.operation import Operation, names, takes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
 from impl._native.call import computed
-from impl._native.operation import DIGITS, Operation, Summing, longs, takes
+from impl._native.operation import DIGITS, Operation, Summing, longs, names, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -32,11 +32,6 @@ _FEW = 64
 _MOST_SIZES = 32
 #: The most arrays that ``add`` adds: ``kMostParts`` of ``src/parts.cc``.
 _MOST_PARTS = 256
-
-
-def names(rank: int) -> tuple[str, ...]:
-    """Returns a name for each axis of an array."""
-    return tuple(f"axis{axis}" for axis in range(rank))
 
 
 def by_turns(shape: Sequence[int], axes: Sequence[int]) -> list[int]:

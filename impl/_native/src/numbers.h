@@ -46,6 +46,10 @@ SAMEBITS_INLINE float float_of(uint32_t bits) {
   return value;
 }
 
+// The number of parts of a size that hold a count, and the size of all of them.
+SAMEBITS_INLINE int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+SAMEBITS_INLINE int64_t up(int64_t count, int64_t size) { return parts_of(count, size) * size; }
+
 // The unit roundoff of float64.
 constexpr double kUnit = 0x1p-53;
 constexpr double kGreatest = 1.7976931348623157e308;

@@ -40,13 +40,10 @@ ffi::Error add_parts(ffi::ThreadPool pool, ffi::RemainingArgs terms,
   }
   void* out = result->untyped_data();
   const AddParts add = parts_kernels().add[format];
-  const int64_t tiles = (size + kTile - 1) / kTile;
-  const int64_t threads =
-      count * size < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const int64_t tasks = threads == 1 ? 1 : std::min(tiles, 8 * threads);
-  parallel(pool, tasks, [&](int64_t task) {
+  const int64_t threads = threads_of(pool, count * size < kFewestTerms);
+  each_part(pool, threads, parts_of(size, kTile), [&](int64_t from, int64_t to) {
     uint8_t in_doubt[kTile];
-    for (int64_t tile = tiles * task / tasks; tile < tiles * (task + 1) / tasks; ++tile) {
+    for (int64_t tile = from; tile < to; ++tile) {
       const int64_t first = tile * kTile, last = std::min(size, first + kTile);
       bool has_doubts;
       {

@@ -34,14 +34,11 @@ ffi::Error raise_all(ffi::ThreadPool pool, ffi::AnyBuffer bases, ffi::AnyBuffer 
   if (bases.element_count() != size || exponents.element_count() != size)
     return ffi::Error::InvalidArgument("samebits: powers of arrays of different sizes");
   const int64_t count = static_cast<int64_t>(size);
-  const int64_t tiles = (count + kTile - 1) / kTile;
-  const int64_t threads = count < kFewestPowers ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const int64_t tasks = threads == 1 ? 1 : std::min(tiles, 8 * threads);
-  parallel(pool, tasks, [&](int64_t task) {
+  const int64_t threads = threads_of(pool, count < kFewestPowers);
+  each_part(pool, threads, parts_of(count, kTile), [&](int64_t from, int64_t to) {
     Flushing scope;
-    const int64_t first = tiles * task / tasks * kTile;
-    const int64_t last = std::min(count, tiles * (task + 1) / tasks * kTile);
-    raise(bases.untyped_data(), exponents.untyped_data(), first, last, result->untyped_data());
+    raise(bases.untyped_data(), exponents.untyped_data(), from * kTile,
+          std::min(count, to * kTile), result->untyped_data());
   });
   return ffi::Error::Success();
 }

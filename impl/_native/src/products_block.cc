@@ -17,7 +17,6 @@ constexpr int64_t kNoBit = INT64_MAX;
 // The terms between panels, so that caches do not alias them.
 constexpr int64_t kPanel = kTerms + 1;
 
-int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 
 // Memory that a thread uses again for each block.
 class Memory {
@@ -169,8 +168,8 @@ class Block {
 
 Block::Block(const LineProduct& product, const BlockRange& range, const Output& output)
     : product_(product), range_(range), output_(output) {
-  const int64_t panels = (rows_ + kernels_.rows - 1) / kernels_.rows;
-  height_ = (rows_ + panels - 1) / panels;
+  const int64_t panels = parts_of(rows_, kernels_.rows);
+  height_ = parts_of(rows_, panels);
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
   block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
@@ -325,8 +324,8 @@ bool Block::add_partial_sums() {
 
 // Returns a bound of the roundings that a term goes through.
 double Block::roundings() const {
-  const int64_t terms = (product_.terms + range_.splits - 1) / range_.splits;
-  auto blocks_of = [&](int64_t size) { return (terms + size - 1) / size; };
+  const int64_t terms = parts_of(product_.terms, range_.splits);
+  auto blocks_of = [&](int64_t size) { return parts_of(terms, size); };
   // One for each term of its block, one for each block, and two for each part.
   int64_t chain = std::min(terms, block_terms_) + blocks_of(block_terms_);
   const Inner& inner = product_.columns.inner_terms;

@@ -11,8 +11,6 @@
 
 namespace samebits {
 
-inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
 // A piece is a block of results, or a part of the terms of a block.
 class Division {
  public:

@@ -51,7 +51,6 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* 
   }
 }
 
-SAMEBITS_INLINE int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 // The quotient rounded up, by a positive divisor.
 SAMEBITS_INLINE int64_t ceiling(int64_t value, int64_t by) {
   if (by == 1) return value;

@@ -113,10 +113,8 @@ void run_all(ffi::ThreadPool& pool, const Shape& shape, int64_t threads) {
   std::vector<Expansion> starts;
   if (segments > 1) {
     starts.resize(static_cast<size_t>(lines * segments));
-    const int64_t tasks = threads == 1 ? 1 : std::min(lines * (segments - 1), 4 * threads);
-    const int64_t sums = lines * (segments - 1);
-    parallel(pool, tasks, [&](int64_t task) {
-      for (int64_t i = sums * task / tasks; i < sums * (task + 1) / tasks; ++i)
+    each_part(pool, threads, lines * (segments - 1), [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
         add_segment<T>(shape, i % lines, i / lines, &starts[i + lines]);
     });
     Ieee scope;
@@ -134,10 +132,9 @@ void run_all(ffi::ThreadPool& pool, const Shape& shape, int64_t threads) {
     run_lines<T>(part, shape.format, count, starts.empty() ? nullptr : &starts[first]);
   };
   auto bundles = [&](int64_t first, int64_t last, int64_t count) {
-    const int64_t number = (last - first + lanes - 1) / lanes;
-    const int64_t tasks = threads == 1 ? 1 : std::min(number, 8 * threads);
-    parallel(pool, tasks, [&](int64_t task) {
-      for (int64_t i = number * task / tasks; i < number * (task + 1) / tasks; ++i)
+    const int64_t number = parts_of(last - first, lanes);
+    each_part(pool, threads, number, [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i)
         bundle(first + i * lanes, std::min(last, first + (i + 1) * lanes), count);
     });
   };
@@ -160,12 +157,12 @@ ffi::Error running(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyB
       static_cast<int64_t>(result->element_count()) != all)
     return ffi::Error::InvalidArgument("samebits: the sizes do not fit the arrays");
   if (all == 0) return ffi::Error::Success();
-  const int64_t threads = all < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
+  const int64_t threads = threads_of(pool, all < kFewestTerms);
   const int64_t wanted = running_kernels().lanes * threads;
   if (shape.lines() < wanted && shape.length >= 2 * kSegment) {
     shape.segments = std::min(wanted / shape.lines(), shape.length / kSegment);
-    shape.segment = (shape.length + shape.segments - 1) / shape.segments;
-    shape.segments = (shape.length + shape.segment - 1) / shape.segment;
+    shape.segment = parts_of(shape.length, shape.segments);
+    shape.segments = parts_of(shape.length, shape.segment);
   }
   switch (format) {
     case kFloat32: run_all<float>(pool, shape, threads); break;

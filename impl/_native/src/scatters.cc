@@ -37,7 +37,6 @@ constexpr int64_t kMerged = 1 << 13;
 // The accumulators of a block that are used at once.
 constexpr int64_t kAccumulators = 1 << 12;
 
-int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // Calls work(i) for each i below count, on this thread alone if the work is little.
 template <typename Work>
@@ -48,8 +47,7 @@ void each_task(ffi::ThreadPool& pool, const Scatter& scatter, int64_t count, con
 }
 
 int64_t threads_for(ffi::ThreadPool& pool, const Scatter& scatter) {
-  const bool is_small = scatter.windows.terms() + scatter.size < kFewest;
-  return is_small ? 1 : std::max<int64_t>(1, pool.num_threads());
+  return threads_of(pool, scatter.windows.terms() + scatter.size < kFewest);
 }
 
 // The most destinations of a block.
@@ -61,7 +59,7 @@ int64_t most_destinations(const Scatter& scatter) {
 int64_t block_size(const Scatter& scatter, int64_t threads) {
   const int64_t run = scatter.windows.run();
   const int64_t blocks = run < kShortRun ? threads : 4 * threads;
-  const int64_t size = pieces(pieces(scatter.size, blocks), Workspace::kChunk) * Workspace::kChunk;
+  const int64_t size = up(parts_of(scatter.size, blocks), Workspace::kChunk);
   const int64_t most = std::min(most_destinations(scatter), size);
   return run < most ? most / run * run : most;
 }
@@ -112,7 +110,7 @@ class Rounding {
   template <typename Work>
   static void each_span(Block block, Workspace* workspace, const Work& work) {
     const uint8_t* marks = workspace->marks();
-    const int64_t chunks = pieces(block.size(), Workspace::kChunk);
+    const int64_t chunks = parts_of(block.size(), Workspace::kChunk);
     for (int64_t chunk = 0; chunk < chunks;) {
       const int64_t first = chunk;
       while (chunk < chunks && marks[chunk] == marks[first]) ++chunk;
@@ -167,14 +165,14 @@ class Rounding {
 // Updates of which no two have one destination.
 void scatter_once(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding,
                   void* out) {
-  each_task(pool, scatter, pieces(scatter.size, kBlock), [&](int64_t task) {
+  each_task(pool, scatter, parts_of(scatter.size, kBlock), [&](int64_t task) {
     const int64_t first = task * kBlock;
     rounding.round_operand(first, std::min(kBlock, scatter.size - first));
   });
   const Windows& windows = scatter.windows;
   const int64_t of_window = windows.runs() * windows.run();
   const int64_t size = std::max<int64_t>(1, std::min(kPiece, kBlock / of_window));
-  each_task(pool, scatter, pieces(windows.count(), size), [&](int64_t task) {
+  each_task(pool, scatter, parts_of(windows.count(), size), [&](int64_t task) {
     const auto list = std::make_unique<WindowList>();
     const int64_t first = task * size;
     windows.list(first, std::min(first + size, windows.count()), 0, scatter.size, list.get());
@@ -224,7 +222,7 @@ void scatter_block(const Scatter& scatter, Block block, const Rounding& rounding
 // Adds up the tables of parts, and rounds the sums.
 void round_parts(ffi::ThreadPool& pool, const Scatter& scatter, const Parts& parts,
                  const Rounding& rounding) {
-  each_task(pool, scatter, pieces(scatter.size, kMerged), [&](int64_t task) {
+  each_task(pool, scatter, parts_of(scatter.size, kMerged), [&](int64_t task) {
     const Block block = {task * kMerged, std::min((task + 1) * kMerged, scatter.size)};
     const Table sums = parts[0]->table(false, block.low);
     bool lost = false;
@@ -241,7 +239,7 @@ template <typename Work>
 void each_block(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work) {
   const int64_t size = block_size(scatter, threads_for(pool, scatter));
   Workspaces workspaces(size);
-  each_task(pool, scatter, pieces(scatter.size, size), [&](int64_t task) {
+  each_task(pool, scatter, parts_of(scatter.size, size), [&](int64_t task) {
     std::unique_ptr<Workspace> workspace = workspaces.take();
     work(Block{task * size, std::min(scatter.size, (task + 1) * size)}, workspace.get());
     workspaces.give_back(std::move(workspace));

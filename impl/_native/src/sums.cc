@@ -139,7 +139,7 @@ struct Tiles {
   explicit Tiles(const Reduction& reduction)
       : sums(reduction.sums),
         width(std::min(sums, kTile)),
-        of_row((sums + width - 1) / width),
+        of_row(parts_of(sums, width)),
         number(reduction.results() / sums * of_row) {}
   int64_t first(int64_t tile) const { return tile / of_row * sums + tile % of_row * width; }
   int64_t count(int64_t tile) const { return std::min(width, sums - tile % of_row * width); }
@@ -182,19 +182,19 @@ void each_tile(ffi::ThreadPool& pool, const Sums& sums, const Done& done) {
   if (results == 0) return;
   const Tiles tiles(sums.reduction);
   const double all = static_cast<double>(results) * static_cast<double>(terms);
-  const int64_t threads = all < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
+  const int64_t threads = threads_of(pool, all < kFewestTerms);
   if (threads > 1 && tiles.number < 2 * threads && terms >= 2 * threads) {
     const double in_tile = all / static_cast<double>(tiles.number);
     const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(in_tile / kFewestPart));
     // More parts than threads: one thread may start late, or be slowed by other programs.
-    const int64_t wanted = (4 * threads + tiles.number - 1) / tiles.number;
+    const int64_t wanted = parts_of(4 * threads, tiles.number);
     each_tile_by_parts(pool, sums, tiles, std::min({wanted, most, terms}), done);
     return;
   }
   const double tiles_of_task = kTaskTerms * (static_cast<double>(tiles.number) / (all + 1));
   const int64_t together =
       threads == 1 ? tiles.number : std::max<int64_t>(1, static_cast<int64_t>(tiles_of_task));
-  parallel(pool, (tiles.number + together - 1) / together, [&](int64_t task) {
+  parallel(pool, parts_of(tiles.number, together), [&](int64_t task) {
     Tile state;
     const int64_t last = std::min(tiles.number, (task + 1) * together);
     for (int64_t tile = task * together; tile < last; ++tile) {
@@ -266,7 +266,7 @@ ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, 
   // A task has positions of at least kTaskTerms terms.
   const int64_t together =
       std::max<int64_t>(1, kTaskTerms / std::max<int64_t>(1, reduction.terms_of_each()));
-  parallel(pool, (count + together - 1) / together, [&](int64_t task) {
+  parallel(pool, parts_of(count, together), [&](int64_t task) {
     for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
       const int64_t position = positions.typed_data()[i];
       Accumulator sum;

@@ -42,8 +42,8 @@ class Ieee {
   Ieee& operator=(const Ieee&) = delete;
 };
 
-// ThreadSanitizer (`nox -s native -- thread`) does not see the order of XLA's memory accesses, which
-// it did not compile. A lock tells it: a task starts after the call that gave it to the pool, and
+// ThreadSanitizer (`nox -s native -- thread`) does not see the order of XLA's accesses to memory,
+// which it did not compile. A lock tells it: a task starts after the call that gave it to the pool, and
 // a call after earlier calls. The pool may run a task at once, in the thread that gives it.
 class Ordered {
  public:
@@ -63,6 +63,11 @@ class Ordered {
   Ordered(const Ordered&) = delete;
   Ordered& operator=(const Ordered&) = delete;
 };
+
+// The number of threads of a call.
+inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small) {
+  return is_small ? 1 : std::max<int64_t>(1, static_cast<int64_t>(pool.num_threads()));
+}
 
 // Calls work(i) for each i below count, each in an `Ieee` scope, on this thread and on threads of
 // the pool. This thread takes tasks too, and waits only for tasks that have begun, so a call from
@@ -108,6 +113,14 @@ void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->ended.wait(lock, [&] { return shared->done.load() == count; });
   Ordered before_later_calls;
+}
+
+// Calls work(first, last) for parts of `count`: several for each thread, as one may start late.
+template <typename Work>
+void each_part(xla::ffi::ThreadPool& pool, int64_t threads, int64_t count, const Work& work) {
+  const int64_t tasks = std::min(count, threads == 1 ? 1 : 8 * threads);
+  parallel(pool, tasks,
+           [&](int64_t task) { work(count * task / tasks, count * (task + 1) / tasks); });
 }
 
 }  // namespace samebits

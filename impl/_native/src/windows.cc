@@ -43,15 +43,6 @@ void round_tile(Tile* tile, int64_t count, Format to, void* out, const Exactly& 
   }
 }
 
-// Calls work(first, last) for parts of `rows`, which have `terms` in all.
-template <typename Work>
-void each_part(ffi::ThreadPool& pool, int64_t rows, double terms, const Work& work) {
-  const int64_t threads = terms < kFewestTerms ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const int64_t tasks = threads == 1 ? std::min<int64_t>(1, rows) : std::min(rows, 8 * threads);
-  parallel(pool, tasks,
-           [&](int64_t task) { work(rows * task / tasks, rows * (task + 1) / tasks); });
-}
-
 // The progression of each tap of an axis.
 std::vector<Progression> progressions(const WindowAxis& axis) {
   std::vector<Progression> taps(static_cast<size_t>(axis.window));
@@ -196,10 +187,11 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
   const RowSums sums(windows, spread, x.untyped_data(), format);
   // A part of a row of windows has kTile windows.
   const int64_t outputs = windows.inner().outputs;
-  const int64_t tiles = (outputs + kTile - 1) / kTile;
+  const int64_t tiles = parts_of(outputs, kTile);
   const int64_t rows = windows.outputs() / outputs * spread;
   const double terms = static_cast<double>(rows * outputs) * static_cast<double>(windows.taps());
-  each_part(pool, rows * tiles, terms, [&](int64_t begin, int64_t end) {
+  const int64_t threads = threads_of(pool, terms < kFewestTerms);
+  each_part(pool, threads, rows * tiles, [&](int64_t begin, int64_t end) {
     Tile tile;
     RowSums::Part part;
     alignas(64) char results[4 * kTile];
@@ -328,7 +320,8 @@ ffi::Error pool_gradient(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBu
   const int64_t rows_of_windows = windows.outputs(1) / windows.inner().outputs;
   const double terms =
       static_cast<double>(windows.outputs()) * static_cast<double>(windows.taps());
-  each_part(pool, outer.size, terms, [&](int64_t begin, int64_t end) {
+  const int64_t threads = threads_of(pool, terms < kFewestTerms);
+  each_part(pool, threads, outer.size, [&](int64_t begin, int64_t end) {
     // The choices of at most kMostChoices windows lie in memory, or of those of one element.
     constexpr int64_t kMostChoices = 1 << 18;
     const int64_t together = std::max<int64_t>(

@@ -1,7 +1,7 @@
 """The engine ``native`` of the order ``nearest``: C++ for a CPU, called through XLA's FFI.
 
 It serves the guarantee ``portable`` wherever XLA computes on a CPU. One custom call stands for a
-whole sum, product, convolution, scatter or power, so XLA compiles one line where the engine
+sum, product, convolution, scatter or elementary function, so XLA compiles one line where the engine
 ``float64`` has hundreds. Both engines have one set of bits: the exact result, rounded once::
 
     jnp.sum of f32[8]     %0 = stablehlo.custom_call @samebits_reduce(%arg0) : tensor<f32>
@@ -10,8 +10,8 @@ whole sum, product, convolution, scatter or power, so XLA compiles one line wher
 - ``scope`` says whether a function is traced for this engine, and for how many devices.
 - ``operation`` has the interface of operations, and ``call`` computes one of them: by one call on
   one device, by exact sums over ``devices``, or ``partitioned`` by XLA.
-- ``products``, ``sums``, ``windows``, ``scatters`` and ``powers`` have the operations, a family in
-  a file.
+- ``products``, ``sums``, ``windows``, ``scatters`` and ``functions`` have the operations, a family
+  in a file. ``assembler`` writes the program of an elementary function, which C++ interprets.
 - ``src/`` has the C++: ``numbers.h`` the floats, ``threads.h`` the threads, and a pair of files for
   each family, of which ``*_kernels.cc`` is compiled for each vector unit.
 """

@@ -8,9 +8,6 @@ itself has at most 25 bits, so a result that is nearly a number of 25 bits becom
     4097**2          pair 16785409 and -5.4e-20, in the middle of 16785408 and 16785410
     as 25 bits       16785409 and 0, which rounds to the even 16785408
 
-The engine ``native`` computes ``pow`` in C++ with the operations of this file, one by one
-(``impl/_native/src/powers_kernels.cc``): a change of one is a change of both.
-
 An integer power multiplies its base by itself. A cube root is an approximation of 17 bits, whose
 cube is exact, and a series of the rest::
 
@@ -60,8 +57,6 @@ from impl._exact.elementary._words import (
     with_sign,
 )
 from impl._exact.elementary.logarithms import parts
-from impl._native import powers as native
-from impl._native.scope import or_native
 
 _Factor = TypeVar("_Factor")
 _Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]
@@ -85,7 +80,6 @@ _FAR = 2.0**300
 _SQUARED = 33
 
 
-@or_native(native.pow)
 def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:
     """Returns ``x`` to the power of ``y``, with the special values of IEEE 754.
 

@@ -11,6 +11,8 @@ from jax import lax
 
 from impl._exact import elementary
 from impl._exact.elementary import complex_numbers
+from impl._native import functions as native
+from impl._native import scope
 from impl._portable.rule import Rule, rule
 from impl._portable.rules import rounding
 
@@ -35,7 +37,8 @@ def _log2(value: jax.Array, **_: Any) -> jax.Array:
 
 
 def _elementary(name: str, **fields: Any) -> None:
-    rule(name, compute=elementary.FUNCTIONS[name], **fields)
+    called = scope.or_native(functools.partial(native.call, name))
+    rule(name, compute=called(elementary.FUNCTIONS[name]), **fields)
 
 
 _elementary("acos")

@@ -257,7 +257,7 @@ def pooled(x, y):
         (lambda x, y: jnp.cumsum(x * y, 1), "samebits_running"),
         (lambda x, y: jnp.cumsum(x * y, 0), "samebits_running"),
         (pooled, "samebits_"),
-        (lambda x, y: lax.pow(jnp.abs(x), y), "samebits_pow"),
+        (lambda x, y: lax.pow(jnp.abs(x), y), "samebits_function"),
     ],
 )
 @pytest.mark.parametrize("spec", [("x", None), (("x", "y"), None), (None, "y"), ("x", "y")])

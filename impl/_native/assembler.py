@@ -1,0 +1,334 @@
+"""Programs for ``src/functions.h``, assembled from the equations that JAX traces for one element.
+
+The equations of ``impl._exact.elementary`` are the one description of a function. XLA compiles them
+for a GPU; on a CPU the engine ``native`` interprets their program on blocks of elements. Seals,
+which keep XLA from contracting and narrowing, have no steps, as the engine computes each step as it
+stands::
+
+    c:f32[] = mul a:f32[] b:f32[]
+    d:i32[] = bitcast_convert_type c         multiply    2 = 0 1
+    e:i32[] = min d 2147483646          ->   to_float32  2 = 2
+    f:f32[] = bitcast_convert_type e         multiply    2 = 2 0
+    g:f32[] = mul f a                        to_float32  2 = 2
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core.jax_internals import shardings
+from impl._exact import arithmetic
+
+#: The names of the steps, in the order of SAMEBITS_STEPS of ``src/functions.h``.
+STEPS = (
+    *("add", "subtract", "multiply", "multiply_add", "divide", "greatest", "least", "is_below"),
+    *("is_at_most", "is_equal", "differs", "negated", "magnitude", "root", "nearest_integer"),
+    *("integer_below", "sign", "is_finite", "to_float32", "to_bfloat16", "to_float16"),
+    *("to_integer", "bits_of_float32", "integer_add", "integer_subtract", "integer_multiply"),
+    *("integer_greatest", "integer_least", "integer_is_below", "integer_is_at_most"),
+    *("integer_is_equal", "integer_differs", "shift_left", "shift_right", "shift_right_logical"),
+    *("to_int32", "to_double", "float32_of_bits", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    *("bitwise_not", "is_true", "select"),
+)
+#: kFirstConstant of ``src/functions.h``.
+_FIRST_CONSTANT = 2048
+
+_DOUBLE, _FLOAT = np.dtype(np.float64), np.dtype(np.float32)
+_LONG, _INT, _BOOL = np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool)
+#: The step that rounds a float64 which a step computed to a narrower dtype.
+_ROUNDED = {
+    _FLOAT: "to_float32",
+    np.dtype(jnp.bfloat16): "to_bfloat16",
+    np.dtype(jnp.float16): "to_float16",
+    _INT: "to_int32",
+}
+#: The steps of JAX's primitives: of floats, and of integers and truth values.
+_OF_FLOATS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "max": "greatest",
+    "min": "least",
+    "lt": "is_below",
+    "le": "is_at_most",
+    "eq": "is_equal",
+    "ne": "differs",
+    "neg": "negated",
+    "abs": "magnitude",
+    "sqrt": "root",
+    "round": "nearest_integer",
+    "floor": "integer_below",
+    "sign": "sign",
+    "is_finite": "is_finite",
+}
+_OF_INTEGERS = {
+    "add": "integer_add",
+    "sub": "integer_subtract",
+    "mul": "integer_multiply",
+    "max": "integer_greatest",
+    "min": "integer_least",
+    "lt": "integer_is_below",
+    "le": "integer_is_at_most",
+    "eq": "integer_is_equal",
+    "ne": "integer_differs",
+    "shift_left": "shift_left",
+    "shift_right_arithmetic": "shift_right",
+    "shift_right_logical": "shift_right_logical",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "not": "bitwise_not",
+}
+#: The primitives whose results may have more bits than their dtype.
+_INEXACT = frozenset({"add", "sub", "mul", "div", "sqrt", "shift_left"})
+#: The primitives whose operands change places: a > b is b < a.
+_SWAPPED = {"gt": "lt", "ge": "le"}
+#: The primitives that call the equations of a parameter.
+_CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
+#: The step that reads the bits of a float32 as an int32, and the step that undoes it.
+_BITS, _OF_BITS = "bits_of_float32", "float32_of_bits"
+#: The bits of a float of 16 bits, which no step has: a seal reads them and turns them back.
+_SHORT_BITS = "bits_of_16"
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A constant: 64 bits, as a signed integer."""
+
+    bits: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value:
+    """The result of a step, or an operand of the call, whose step is its number.
+
+    Attributes:
+        step: The name of the step.
+        operands: The operands of the step.
+    """
+
+    step: str | int
+    operands: tuple[Operand, ...] = ()
+
+
+Operand: TypeAlias = Constant | Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The attributes of a call of ``samebits_function``.
+
+    Attributes:
+        steps: The words of the steps.
+        constants: The constants.
+        registers: The number of registers.
+        result: The register of the results.
+    """
+
+    steps: tuple[int, ...]
+    constants: tuple[int, ...]
+    registers: int
+    result: int
+
+
+def assembled(function: Callable[..., jax.Array], dtypes: Sequence[Any]) -> Program:
+    """Returns the program of an elementwise function.
+
+    Args:
+        function: Takes arrays of one shape, and returns an array of this shape, in equations that
+            have steps.
+        dtypes: The dtypes of the arrays.
+
+    Raises:
+        NotImplementedError: An equation has no step.
+    """
+    scalars = [jax.ShapeDtypeStruct((), dtype) for dtype in dtypes]
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=True), shardings.no_mesh():
+        jaxpr = jax.make_jaxpr(function)(*scalars)
+    operands = [Value(number) for number in range(len(scalars))]
+    values: list[Value] = [*operands]
+    (result,) = _Reader(values).results(jaxpr.jaxpr, jaxpr.consts, operands)
+    if isinstance(result, Constant) or isinstance(result.step, int):
+        raise NotImplementedError("a function that computes nothing")
+    return _Writer(values, result).program(len(operands))
+
+
+class _Reader:
+    """Reads equations as values; equal steps are one value."""
+
+    def __init__(self, values: list[Value]) -> None:
+        self._values = values
+        self._known: dict[Any, Value] = {}
+
+    def results(self, jaxpr: Any, constants: Sequence[Any], operands: Any) -> list[Operand]:
+        """Returns the results of a jaxpr."""
+        known: dict[Any, Operand] = dict(zip(jaxpr.invars, operands, strict=True))
+        for variable, value in zip(jaxpr.constvars, constants, strict=True):
+            known[variable] = _constant(value, variable.aval.dtype)
+
+        def read(atom: Any) -> Operand:
+            if hasattr(atom, "val"):
+                return _constant(atom.val, atom.aval.dtype)
+            return known[atom]
+
+        for equation in jaxpr.eqns:
+            own = [read(atom) for atom in equation.invars]
+            name = equation.primitive.name
+            if name in _CALLS:
+                inner = equation.params[_CALLS[name]]
+                results = self.results(inner.jaxpr, inner.consts, own)
+            else:
+                results = [self._result(equation, own)]
+            known.update(zip(equation.outvars, results, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def _result(self, equation: Any, operands: list[Operand]) -> Operand:
+        name, source = equation.primitive.name, equation.invars[-1].aval.dtype
+        target = equation.outvars[0].aval.dtype
+        if name in _SWAPPED:
+            name, operands = _SWAPPED[name], operands[::-1]
+        if name == "convert_element_type":
+            return self._converted(operands[0], source, target)
+        if name == "bitcast_convert_type":
+            return self._same_bits(operands[0], source, target)
+        if name == "select_n":
+            return self._value("select", operands[0], operands[2], operands[1])
+        if name == "clamp":
+            steps = _steps(source)
+            raised = self._value(steps["max"], operands[1], operands[0])
+            return self._value(steps["min"], raised, operands[2])
+        if name == "min" and operands[1] == _seal(source):
+            return operands[0]
+        if name == "neg" and not _is_float(source):
+            name, operands = "sub", [Constant(0), *operands]
+        step = _steps(source).get(name)
+        if step is None:
+            raise NotImplementedError(f"{name} of {source}")
+        result = self._value(step, *operands)
+        if target == source and name in _INEXACT and source in _ROUNDED:
+            return self._value(_ROUNDED[source], result)
+        return result
+
+    def _value(self, step: str, *operands: Operand) -> Value:
+        key = (step, operands)
+        if key not in self._known:
+            self._known[key] = Value(step, operands)
+            self._values.append(self._known[key])
+        return self._known[key]
+
+    def _converted(self, value: Operand, source: Any, target: Any) -> Operand:
+        if _is_float(source) and _is_float(target):
+            if target.itemsize >= source.itemsize:
+                return value
+            if target.itemsize < 4 and source != _FLOAT:
+                value = self._value(_ROUNDED[_FLOAT], value)
+            return self._value(_ROUNDED[target], value)
+        if _is_float(target):
+            whole = self._converted(value, source, _LONG)
+            result = self._value("to_double", whole)
+            return result if target == _DOUBLE else self._converted(result, _DOUBLE, target)
+        if _is_float(source):
+            value, source = self._value("to_integer", value), _LONG
+        if source == _BOOL:
+            return self._value("is_true", value)
+        if target not in (_LONG, _INT):
+            raise NotImplementedError(f"conversion of {source} to {target}")
+        return self._value("to_int32", value) if target.itemsize < source.itemsize else value
+
+    def _same_bits(self, value: Operand, source: Any, target: Any) -> Operand:
+        """Returns a value as another dtype of its size."""
+        if source.itemsize == 8:
+            return value
+        if _is_float(source):
+            return self._value(_BITS if source == _FLOAT else _SHORT_BITS, value)
+        if isinstance(value, Value) and value.step in (_BITS, _SHORT_BITS):
+            return value.operands[0]
+        if target != _FLOAT:
+            raise NotImplementedError(f"the bits of {source} as {target}")
+        return self._value(_OF_BITS, value)
+
+
+class _Writer:
+    """Writes the values that a result needs as steps, in registers that are used again."""
+
+    def __init__(self, values: Sequence[Value], result: Value) -> None:
+        self._result = result
+        needed, ahead = {result}, [result]
+        while ahead:
+            for operand in ahead.pop().operands:
+                if isinstance(operand, Value) and operand not in needed:
+                    needed.add(operand)
+                    ahead.append(operand)
+        self._values = [value for value in values if value in needed]
+        self._constants: dict[Constant, int] = {}
+        self._fuse()
+
+    def _fuse(self) -> None:
+        """Makes one step of a product that only one sum uses, and of this sum."""
+        uses = collections.Counter(each for value in self._values for each in value.operands)
+        self._steps = {value: (value.step, value.operands) for value in self._values}
+        for value in self._values:
+            if value.step != "add":
+                continue
+            for factor, other in (value.operands, value.operands[::-1]):
+                if not isinstance(factor, Value) or factor.step != "multiply" or uses[factor] > 1:
+                    continue
+                self._steps[value] = ("multiply_add", (*factor.operands, other))
+                del self._steps[factor]
+                break
+
+    def program(self, count: int) -> Program:
+        """Returns the program of a call with ``count`` operands."""
+        last = {each: value for value, (_, own) in self._steps.items() for each in own}
+        places: dict[Operand, int] = {}
+        free: list[int] = []
+        words = []
+        registers = count
+        for value, (step, operands) in self._steps.items():
+            if isinstance(step, int):
+                places[value] = step
+                continue
+            own = [self._place(each, places) for each in operands]
+            free += {places[each] for each in operands if each in places and last[each] is value}
+            if not free:
+                free.append(registers)
+                registers += 1
+            places[value] = free.pop()
+            word = STEPS.index(step) | places[value] << 8
+            words.append(word | sum(each << 20 + 12 * k for k, each in enumerate(own)))
+        constants = tuple(each.bits for each in self._constants)
+        return Program(tuple(words), constants, registers, places[self._result])
+
+    def _place(self, operand: Operand, places: Mapping[Operand, int]) -> int:
+        if isinstance(operand, Value):
+            return places[operand]
+        return _FIRST_CONSTANT + self._constants.setdefault(operand, len(self._constants))
+
+
+def _is_float(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def _steps(dtype: Any) -> Mapping[str, str]:
+    """Returns the steps of operands of a dtype, by the names of primitives."""
+    return _OF_FLOATS if _is_float(dtype) else _OF_INTEGERS
+
+
+def _seal(dtype: Any) -> Constant | None:
+    """Returns the bound of ``arithmetic.seal``, which is above every integer that it gets."""
+    return None if _is_float(dtype) else Constant(jnp.iinfo(dtype).max - 1)
+
+
+def _constant(value: Any, dtype: Any) -> Constant:
+    number = np.asarray(value)
+    if _is_float(dtype):
+        return Constant(int(number.astype(np.float64).view(np.int64)))
+    return Constant(-int(number) if dtype == _BOOL else int(number))

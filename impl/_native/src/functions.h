@@ -1,0 +1,80 @@
+// Programs of elementwise steps: what the call and its kernels share.
+//
+// A function of floats comes as a program of straight-line code, which impl/_native/assembler.py
+// assembles from the equations that JAX traces. A block of elements takes each step together, as in
+// a vector machine, so that one dispatch serves many elements:
+//
+//     x * x + 1       registers  0: x, 1: result      constants  0: 1.0
+//                     steps      multiply_add 1 = 0 0 c0
+//
+// A register is 64 bits for each element of a block: a float64, which also stands for a float of
+// fewer bits, an int64, which also stands for an int32, or a truth value, all bits of which are
+// equal.
+#pragma once
+
+#include <cstdint>
+
+#include "vectors.h"
+
+namespace samebits {
+
+// The steps, in the order of `STEPS` of assembler.py. The first ones take float64.
+#define SAMEBITS_STEPS(STEP)                                                             \
+  STEP(add) STEP(subtract) STEP(multiply) STEP(multiply_add) STEP(divide) STEP(greatest) \
+  STEP(least) STEP(is_below) STEP(is_at_most) STEP(is_equal) STEP(differs) STEP(negated) \
+  STEP(magnitude) STEP(root) STEP(nearest_integer) STEP(integer_below) STEP(sign)        \
+  STEP(is_finite) STEP(to_float32) STEP(to_bfloat16) STEP(to_float16) STEP(to_integer)   \
+  STEP(bits_of_float32) STEP(integer_add) STEP(integer_subtract) STEP(integer_multiply)  \
+  STEP(integer_greatest) STEP(integer_least) STEP(integer_is_below)                      \
+  STEP(integer_is_at_most) STEP(integer_is_equal) STEP(integer_differs)                  \
+  STEP(shift_left) STEP(shift_right) STEP(shift_right_logical) STEP(to_int32)            \
+  STEP(to_double) STEP(float32_of_bits) STEP(bitwise_and) STEP(bitwise_or)               \
+  STEP(bitwise_xor) STEP(bitwise_not) STEP(is_true) STEP(select)
+
+enum class StepName : int64_t {
+#define SAMEBITS_NAME(name) k_##name,
+  SAMEBITS_STEPS(SAMEBITS_NAME)
+#undef SAMEBITS_NAME
+  kCount
+};
+
+// The elements of a block: registers of a few dozen kilobytes stay in the nearest cache.
+constexpr int64_t kBlockElements = 256;
+// A step has 8 bits for its name, and 12 for each of the register that it writes and of its three
+// operands. An operand from kFirstConstant on is a constant.
+constexpr int64_t kFirstConstant = 2048;
+
+struct Step {
+  int64_t word;
+  int64_t name() const { return word & 0xff; }
+  int64_t result() const { return (word >> 8) & 0xfff; }
+  int64_t operand(int number) const { return (word >> (20 + 12 * number)) & 0xfff; }
+};
+
+// The types of operands. Results are floats.
+enum Type : int { kOfFloat32, kOfBFloat16, kOfFloat16, kOfInt32, kOfInt64, kTypes };
+
+struct Operand {
+  const void* data;
+  Type type;
+};
+
+// The first registers are the operands.
+struct Program {
+  const Step* steps;
+  int64_t length;
+  const double* constants;
+  int64_t result;
+  const Operand* operands;
+  int64_t count;
+};
+
+// Computes results in an `Ieee` scope. `registers` has kBlockElements for each register.
+using Evaluate = void (*)(const Program& program, int64_t count, double* registers, void* out);
+
+struct FunctionKernels {
+  Evaluate evaluate[3];  // By Format.
+};
+SAMEBITS_KERNELS(FunctionKernels, function_kernels)
+
+}  // namespace samebits

@@ -1,9 +1,17 @@
-"""Elementary functions, element by element, as calls of the engine ``native``."""
+"""Elementary functions, element by element, as calls of the engine ``native``.
+
+``programs.json`` has the steps of each function, which the call interprets (``src/functions.h``)::
+
+    "tanh float32": {"steps": [...], "constants": [...], "registers": 10, "result": 3}
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -12,16 +20,43 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import Names
-from impl._exact import elementary
-from impl._native import assembler
 from impl._native.call import computed
 from impl._native.operation import Operation, longs, names, takes
 
-#: The least steps of a function that is a call: XLA fuses a shorter one with its neighbours.
-_FEWEST_STEPS = 40
+#: The programs; ``python -m conformance.lab.elementary.programs`` writes them.
+PROGRAMS = pathlib.Path(__file__).with_name("programs.json")
 #: The most steps of all elements. The engine interprets them at a third of the speed of code that
 #: XLA compiles in ten times the time, so such a call is at most 20 microseconds slower.
 _MOST_WORK = 200_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The attributes of a call of ``samebits_function``.
+
+    Attributes:
+        steps: The words of the steps.
+        constants: The bits of the constants.
+        registers: The number of registers.
+        result: The register of the results.
+    """
+
+    steps: tuple[int, ...]
+    constants: tuple[int, ...]
+    registers: int
+    result: int
+
+
+@functools.cache
+def programs() -> Mapping[str, Program]:
+    """Returns the programs by their keys."""
+    known = json.loads(PROGRAMS.read_text("utf-8"))
+    return {name: Program(**fields) for name, fields in known.items()}
+
+
+def key(name: str, dtypes: Iterable[Any]) -> str:
+    """Returns the key of the program of a primitive, for operands of some dtypes."""
+    return " ".join([name, *(np.dtype(dtype).name for dtype in dtypes)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,14 +64,12 @@ class Function(Operation):
     """A function of arrays of one shape.
 
     Attributes:
-        name: The name of the primitive.
-        params: The parameters of the primitive.
+        key: The key of its program.
         arity: The number of arrays.
         rank: The number of axes of each array.
     """
 
-    name: str
-    params: tuple[tuple[str, Any], ...]
+    key: str
     arity: int
     rank: int
 
@@ -49,10 +82,9 @@ class Function(Operation):
         return (self.result,) * self.arity
 
     def nearest(self, *operands: jax.Array) -> jax.Array:
-        program = _program(self.name, self.params, tuple(each.dtype for each in operands))
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_function", jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
-        )(
+        program = programs()[self.key]
+        shape = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
+        result: jax.Array = jax.ffi.ffi_call("samebits_function", shape)(
             *operands,
             steps=longs(program.steps),
             constants=longs(program.constants).view(np.float64),
@@ -62,21 +94,12 @@ class Function(Operation):
         return result
 
 
-@functools.cache
-def _program(
-    name: str, params: tuple[tuple[str, Any], ...], dtypes: tuple[Any, ...]
-) -> assembler.Program:
-    function = functools.partial(elementary.FUNCTIONS[name], **dict(params))
-    return assembler.assembled(function, dtypes)
-
-
-def call(name: str, *operands: jax.Array, **params: Any) -> jax.Array | None:
+def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:
     """Returns an elementary function of arrays; None if there is no call.
 
     Args:
         name: The name of the primitive.
         *operands: The arrays, all of one shape. The first one has the dtype of the result.
-        **params: The parameters of the primitive.
     """
     x, *more = operands
     if not takes([x], x.dtype) or any(each.shape != x.shape for each in more):
@@ -86,16 +109,9 @@ def call(name: str, *operands: jax.Array, **params: Any) -> jax.Array | None:
             # The call takes int32 and int64.
             is_short = np.can_cast(each.dtype, np.int32)
             more[number] = lax.convert_element_type(each, np.int32 if is_short else np.int64)
-        elif each.dtype != x.dtype:
-            return None
-    kept = tuple(sorted(params.items()))
-    if x.size > _MOST_WORK // _FEWEST_STEPS:
+    operands = (x, *more)
+    own = key(name, [each.dtype for each in operands])
+    program = programs().get(own)
+    if program is None or x.size * len(program.steps) > _MOST_WORK:
         return None
-    try:
-        count = len(_program(name, kept, tuple(each.dtype for each in (x, *more))).steps)
-    except NotImplementedError:  # A release of JAX writes other equations.
-        return None
-    if count < _FEWEST_STEPS or x.size * count > _MOST_WORK:
-        return None
-    function = Function(name, kept, len(operands), x.ndim)
-    return computed(function, [x, *more])
+    return computed(Function(own, len(operands), x.ndim), operands)

@@ -1,8 +1,8 @@
 // Programs of elementwise steps: what the call and its kernels share.
 //
-// A function of floats comes as a program of straight-line code, which impl/_native/assembler.py
-// assembles from the equations that JAX traces. A block of elements takes each step together, as in
-// a vector machine, so that one dispatch serves many elements:
+// A function of floats is a program of straight-line code, which
+// conformance/lab/elementary/programs.py assembles from the equations that JAX traces. All elements
+// of a block take a step together, as in a vector machine, so that one dispatch serves many:
 //
 //     x * x + 1       registers  0: x, 1: result      constants  0: 1.0
 //                     steps      multiply_add 1 = 0 0 c0
@@ -18,7 +18,7 @@
 
 namespace samebits {
 
-// The steps, in the order of `STEPS` of assembler.py. The first ones take float64.
+// The steps, in the order of `STEPS` of programs.py. The first ones take float64.
 #define SAMEBITS_STEPS(STEP)                                                             \
   STEP(add) STEP(subtract) STEP(multiply) STEP(multiply_add) STEP(divide) STEP(greatest) \
   STEP(least) STEP(is_below) STEP(is_at_most) STEP(is_equal) STEP(differs) STEP(negated) \

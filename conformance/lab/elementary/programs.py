@@ -1,7 +1,8 @@
-"""Programs for ``src/functions.h``, assembled from the equations that JAX traces for one element.
+"""Writes the programs of ``impl/_native``: ``python -m conformance.lab.elementary.programs``.
 
 The equations of ``impl._exact.elementary`` are the one description of a function. XLA compiles them
-for a GPU; on a CPU the engine ``native`` interprets their program on blocks of elements. Seals,
+for a GPU and for great arrays. On a CPU the engine ``native`` interprets their program, which this
+module assembles from the equations that JAX traces for one element (``src/functions.h``). Seals,
 which keep XLA from contracting and narrowing, have no steps, as the engine computes each step as it
 stands::
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -25,6 +27,9 @@ import numpy as np
 
 from impl._core.jax_internals import shardings
 from impl._exact import arithmetic
+from impl._exact.elementary import FUNCTIONS
+from impl._native import functions, operation
+from impl._native.functions import Program
 
 #: The names of the steps, in the order of SAMEBITS_STEPS of ``src/functions.h``.
 STEPS = (
@@ -37,6 +42,8 @@ STEPS = (
     *("to_int32", "to_double", "float32_of_bits", "bitwise_and", "bitwise_or", "bitwise_xor"),
     *("bitwise_not", "is_true", "select"),
 )
+#: The fewest steps of a function that is a call: XLA fuses a shorter one with its neighbours.
+FEWEST_STEPS = 40
 #: kFirstConstant of ``src/functions.h``.
 _FIRST_CONSTANT = 2048
 
@@ -122,21 +129,30 @@ class Value:
 Operand: TypeAlias = Constant | Value
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """The attributes of a call of ``samebits_function``.
+def main() -> None:
+    """Writes the file of programs."""
+    functions.PROGRAMS.write_text(text(), encoding="utf-8")
 
-    Attributes:
-        steps: The words of the steps.
-        constants: The constants.
-        registers: The number of registers.
-        result: The register of the results.
-    """
 
-    steps: tuple[int, ...]
-    constants: tuple[int, ...]
-    registers: int
-    result: int
+def text() -> str:
+    """Returns the file of programs, a line for each."""
+    fields = {key: json.dumps(dataclasses.asdict(program)) for key, program in found()}
+    lines = ",\n".join(f"{json.dumps(key)}: {value}" for key, value in fields.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def found() -> Iterator[tuple[str, Program]]:
+    """Yields each program that is long enough to be a call, with its key."""
+    for name, function in FUNCTIONS.items():
+        if name == "integer_pow":  # It has a program for each exponent, a short one.
+            continue
+        for dtype in sorted(operation.DTYPES, key=str):
+            more = {"pow": (dtype, _INT, _LONG), "atan2": (dtype,), "div": (dtype,)}.get(name)
+            for second in more or [None]:
+                dtypes = [dtype] if second is None else [dtype, second]
+                program = assembled(function, dtypes)
+                if len(program.steps) >= FEWEST_STEPS:
+                    yield functions.key(name, dtypes), program
 
 
 def assembled(function: Callable[..., jax.Array], dtypes: Sequence[Any]) -> Program:
@@ -332,3 +348,7 @@ def _constant(value: Any, dtype: Any) -> Constant:
     if _is_float(dtype):
         return Constant(int(number.astype(np.float64).view(np.int64)))
     return Constant(-int(number) if dtype == _BOOL else int(number))
+
+
+if __name__ == "__main__":
+    main()

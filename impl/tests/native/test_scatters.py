@@ -421,3 +421,14 @@ def test_an_operand_decides_a_sum_that_is_added_exactly():
         got = jax.jit(lambda x, u: x.at[np.zeros(4, np.int32)].add(u))(operand, updates)
     assert np.asarray(got)[0] == np.nextafter(np.float32(1), np.float32(2))
     assert np.asarray(got)[1] == operand[1]
+
+
+def test_the_rests_of_lanes_may_lose_bits():
+    # Updates of one sum go to eight lanes in turn, and the sums of two lanes differ by 60 bits.
+    updates = np.zeros(256, np.float32)
+    updates[[0, 8, 16]] = 2.0**100, 2.0**40, 2.0**16
+    updates[[1, 9]] = -(2.0**100), 2.0**-20
+    result = native(
+        np.zeros(1, np.float32), np.zeros((256, 1), np.int32), updates, dimension_numbers=SCALARS
+    )
+    assert result.tolist() == [2.0**40 + 2.0**17]

@@ -50,7 +50,7 @@ _PLUGINS = (
     "conformance.pytest_plugin.records",
     "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
-    "conformance.hardware.worker_plugin",
+    "conformance.hardware.plugin",
 )
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10

@@ -396,12 +396,7 @@ def gpu_compile(session: nox.Session) -> None:
     session.install("--upgrade", "--editable", ".", *packages, env=WITHOUT_LIBRARY)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
-        session.run("python", "-m", "conformance", "costs")
-        session.run("python", "-m", "conformance.lab.elementary.machine_code")
         session.run("python", "-m", "conformance.lab.portable.code")
-        session.run("python", "-m", "conformance.lab.compiled.portable_steps")
-        session.run("python", "-m", "conformance.lab.compiled.engine_steps")
-        session.run("python", "-m", "conformance.lab.compiled.without_kernels")
 
 
 @nox.session(python=NEWEST, default=False)

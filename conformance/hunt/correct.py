@@ -19,7 +19,7 @@ from conformance.hunt.program import Array
 from conformance.lab.elementary import reference
 from spec import oracles
 
-#: The functions, by the names of tokens. The values at the poles of the others have signs.
+#: The functions, by the names of tokens. The gamma functions have signed infinities at their poles.
 FUNCTIONS = frozenset(reference.REFERENCES) - {"lgamma", "digamma"}
 
 
@@ -32,7 +32,7 @@ def rounded_once(name: str, arguments: Array) -> tuple[Array, Array]:
 
     Returns:
         The floats, and where they hold: not where the argument is infinite or no number, nor where
-        the value is none of a real number, or too small for a normal number.
+        the value is not a real number, or is too small for a normal number.
     """
     wide = arguments.astype(np.float64)
     values, holds = np.zeros(wide.shape), np.zeros(wide.shape, bool)

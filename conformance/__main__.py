@@ -38,7 +38,6 @@ from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
 from conformance.hunt import command as hunt
 from conformance.lab import compiled
-from conformance.lab.compiled import costs
 from conformance.reporting import show
 
 _SUITE = Path(__file__).parent / "suite"
@@ -50,7 +49,7 @@ _PLUGINS = (
     "conformance.pytest_plugin.records",
     "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
-    "conformance.hardware.worker_plugin",
+    "conformance.hardware.plugin",
 )
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10
@@ -68,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "compile": compiled.run,
         "bench": benchmarks.run_bench,
         "tables": benchmarks.run_tables,
-        "costs": costs.run,
         "hunt": hunt.run,
         "expectations": _rewrite,
         "differences": _differences,
@@ -108,12 +106,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     compiled.add_options(compile_parser)
     benchmarks.add_commands(commands)
-    costs_parser = commands.add_parser(
-        "costs",
-        help="count the launches and bytes of programs, and compare them with their budgets",
-        epilog="It needs what `compile` needs, and no GPU.",
-    )
-    costs.add_options(costs_parser)
     hunt_parser = commands.add_parser(
         "hunt",
         help="draw strange programs, and shrink those that show a fault to a file",

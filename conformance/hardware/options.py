@@ -36,8 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "in rounds",
         "On a GPU, and if one of these is given, processes share the tests. The same command "
-        "continues a report that was begun. Only the plugins of pytest that -p names are loaded. "
-        "--processes 0 runs all tests in this process, once.",
+        "continues a report that was begun. --processes 0 runs all tests in this process, once.",
     )
     group.add_argument("--processes", type=_count(0), metavar="N", help="how many at a time")
     group.add_argument(

@@ -1,35 +1,50 @@
-"""The command ``python -m conformance run``, where several processes share the tests."""
+"""The command ``python -m conformance run`` in rounds: runs of pytest, those that tell most first.
+
+With ``--rounds 2 --processes 6`` it runs, with the plugins and the arguments of the command,
+
+    pytest --round=1 -m again -n 6 --background-work --repeats=100 --journal=gpu.json.journal
+    pytest --round=2 -m again -n 6 --repeats=3 --journal=gpu.json.journal
+    pytest --round=1 -m "not again" -n 6 --background-work --repeats=100 --journal=...
+
+and makes the report of the journal. A run that was stopped left out some of them, or a part of one.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from conformance.adapters.base import Adapter
-from conformance.hardware import jobs
+from conformance.hardware import plugin
 from conformance.hardware.options import UNFINISHED, RoundOptions
-from conformance.hardware.results import RunResults
-from conformance.hardware.run_folder import OtherRunError, RunFolder, source_digest
-from conformance.hardware.runner import Runner, report_writer
-from conformance.hardware.worker_process import WorkerSettings
 from conformance.pytest_plugin import records
 from conformance.reporting import report
+from conformance.reporting.report import Record
 
 #: The greatest number of runs whose bits a fresh process compares.
 _FRESH_REPEATS = 3
-#: The number of failures that are printed in full. The report has the rest.
-_FULL_FAILURES = 5
-#: The slowest tests that are printed.
+#: The slowest tests that each round prints.
 _SLOWEST = 10
-_NOT_XDIST = "-n is for a run on a CPU; --processes N says how many processes share the tests"
 #: The seconds of --minutes that are kept for the start and the end of the run.
 _MARGIN = 10.0
+#: The seconds that a round has to end by itself after it was asked to.
+_GRACE = 5.0
+_PACKAGES, _SUFFIXES = ("spec", "impl", "conformance"), {".py", ".toml", ".ini"}
 
 
 def run(
@@ -40,7 +55,7 @@ def run(
     *,
     start_time: float,
 ) -> int:
-    """Runs the suite in rounds and prints the results.
+    """Runs the suite in rounds, prints the results and writes the report.
 
     Args:
         implementation: The implementation under test.
@@ -53,124 +68,192 @@ def run(
         The exit status: 0, 1 if a test failed, ``UNFINISHED``, or pytest's own status if it
         collected no tests.
     """
+    problem = None
     if any(argument.startswith("-n") for argument in arguments):
-        print(f"python -m conformance run: {_NOT_XDIST}", file=sys.stderr)
-        return 2
-    status, output, collected = jobs.collect(arguments)
-    if status != 0:
-        print(output, file=sys.stderr)
+        problem = "-n is for a run on a CPU; --processes N says how many processes share the tests"
+    elif importlib.util.find_spec("xdist") is None:
+        problem = "several processes need pytest-xdist: python -m pip install pytest-xdist"
+    environment = {**records.environment_of(implementation), **_environment(options)}
+    identity = {**environment, "arguments": " ".join(arguments), "sources": source_digest()}
+    with _journal(path) as journal:
+        problem = problem or _begin(journal, identity)
+        if problem:
+            print(f"python -m conformance run: {problem}", file=sys.stderr)
+            return 2
+        deadline = options.minutes and start_time + options.minutes * 60 - _MARGIN
+        status = _run_rounds(journal, options, arguments, deadline)
+        lines = plugin.read(journal)
+        results = list(compared(lines, implementation.name))
+        left = [f"{mark!r} in round {n}" for n, mark in _parts(lines, options.rounds)]
+        note = {"left": f"some tests were not run: {', '.join(left)}"} if left else {}
+        if path is not None:
+            report.write(path, {**environment, **note}, results)
+        if not left:
+            journal.unlink()
+    if not results:
         return status
-    environment = {
-        **records.environment_of(implementation),
-        **_environment(options),
-        "sources": source_digest(implementation.name),
-    }
-    expected = jobs.expected_keys(collected.tests, options.rounds)
-    results = RunResults(expected, implementation.name)
+    failures = [record for record in results if record.outcome == "failed"]
+    for record in failures:
+        print(f"FAILED {record}: {record.detail}")
+    print("\nrows by evidence", *report.table(results), sep="\n")
+    counts = Counter(record.outcome for record in results)
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())), "records")
+    if left:
+        print(f"{note['left']}; the same command goes on with them" if path else note["left"])
+    is_failed = failures or any(line.get("outcome") == "failed" for line in lines)
+    return 1 if is_failed else UNFINISHED if left else 0
+
+
+def _run_rounds(
+    journal: Path, options: RoundOptions, arguments: Sequence[str], deadline: float | None
+) -> int:
+    """Runs the parts that are not complete, one after another; returns the last exit status."""
+    status = 0
+    for number, mark in _parts(plugin.read(journal), options.rounds):
+        command = [sys.executable, "-m", "pytest", *arguments, f"--round={number}"]
+        command += [f"--journal={journal.absolute()}", f"--durations={_SLOWEST}"]
+        command += ["-n", str(options.processes), "--dist", "loadgroup", "-m", mark]
+        repeats = options.repeats
+        if number == 1:
+            command.append("--background-work")
+        else:
+            repeats = repeats and min(repeats, _FRESH_REPEATS)
+        command += [f"--repeats={repeats}"] if repeats else []
+        print(f"\nround {number} of {options.rounds}, tests {mark!r}", flush=True)
+        status = _run(command, options.processes, deadline)
+        if status not in (0, 1, 5):  # It was stopped, or an option is wrong.
+            break
+    return status
+
+
+def _parts(lines: Sequence[Mapping[str, Any]], rounds: int) -> Iterator[tuple[int, str]]:
+    """Yields the rounds and marks of tests that have not all run, those that tell most first."""
+    done = {(line["round"], line["complete"]) for line in lines if "complete" in line}
+    parts = [*((number, "again") for number in range(1, rounds + 1)), (1, "not again")]
+    yield from (part for part in parts if part not in done)
+
+
+def _run(command: Sequence[str], processes: int, deadline: float | None) -> int:
+    """Runs a round until its end or the deadline; returns the exit status of pytest."""
+    with subprocess.Popen(command, env=_variables(processes)) as process, _sigterm_as_interrupt():  # noqa: S603  # this interpreter, with pytest
+        try:
+            return process.wait(None if deadline is None else max(0, deadline - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.wait(_GRACE)
+            process.kill()
+            return int(signal.SIGINT)
+
+
+def _variables(processes: int) -> dict[str, str]:
+    """Returns the environment of a round: a share of the device's memory, and no caches.
+
+    A round tests whether a fresh compilation gives the same bits, so no process may use the
+    programs that another one compiled.
+    """
+    environment = dict(os.environ)
+    # JAX accepts either name for the fraction, and refuses both together.
+    if not {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & set(environment):
+        environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / processes:.2f}"
+    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    return {**environment, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Turns SIGTERM into KeyboardInterrupt, so that the report is written at either signal."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        with _open_folder(path, _identity(environment, arguments)) as folder:
-            runner = Runner(
-                results,
-                _settings(options, arguments),
-                folder,
-                report_writer(results, path, environment),
-                deadline=_deadline(options, start_time),
-                max_failures=collected.max_failures,
-            )
-            _continue(runner, folder, collected.tests, options)
-    except OtherRunError as error:
-        print(f"python -m conformance run: {error}", file=sys.stderr)
-        return 2
-    _print_summary(results, path, runner.stop_reason, time.monotonic() - start_time)
-    if results.failures():
-        return 1
-    return UNFINISHED if results.unfinished_count else 0
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _continue(
-    runner: Runner, folder: RunFolder, tests: Sequence[jobs.PlannedTest], options: RoundOptions
-) -> None:
-    """Runs the tests whose results the folder does not hold yet."""
-    results = runner.results
-    for test in folder.finished_tests():
-        results.add(test)
-    finished = results.finished
-    if finished:
-        print(f"going on: {len(finished)} tests were run before ({folder.path})")
-    runner.run(jobs.jobs(tests, options.rounds, options.processes, finished))
-    folder.close(complete=results.unfinished_count == 0)
+@contextlib.contextmanager
+def _journal(path: Path | None) -> Iterator[Path]:
+    """Yields the journal next to the report or, without a report, a temporary one."""
+    if path is not None:
+        yield path.with_name(f"{path.name}.journal")
+        return
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        yield Path(folder) / "journal"
 
 
-def _deadline(options: RoundOptions, start_time: float) -> float | None:
-    return None if options.minutes is None else start_time + options.minutes * 60 - _MARGIN
+def _begin(journal: Path, identity: Mapping[str, str]) -> str | None:
+    """Begins a journal, or returns why the run that it holds cannot be continued.
 
-
-def _settings(options: RoundOptions, arguments: Sequence[str]) -> WorkerSettings:
-    fresh_repeats = None if options.repeats is None else min(options.repeats, _FRESH_REPEATS)
-    return WorkerSettings(tuple(arguments), options.repeats, fresh_repeats, options.processes)
+    A run whose code, data, versions or arguments differ would mix two results in one report.
+    """
+    lines = plugin.read(journal)
+    if not lines:
+        journal.write_text(json.dumps(dict(identity)) + "\n", encoding="utf-8")
+        return None
+    before = lines[0]
+    different = [
+        name for name in sorted({*before, *identity}) if before.get(name) != identity.get(name)
+    ]
+    if not different:
+        print(
+            f"going on: {sum('test' in line for line in lines)} tests were run before ({journal})"
+        )
+        return None
+    changes = (f"{name} {before.get(name)} then, {identity.get(name)} now" for name in different)
+    return (
+        f"{journal} holds the beginning of another run: {'; '.join(changes)}. Remove the file, or "
+        "name another report by --report"
+    )
 
 
 def _environment(options: RoundOptions) -> dict[str, str]:
     repeats = "the adapter's" if options.repeats is None else str(options.repeats)
-    return {
-        "rounds": str(options.rounds),
-        "repeats": repeats,
-        "processes": str(options.processes),
-    }
+    return {"rounds": str(options.rounds), "repeats": repeats}
 
 
-def _identity(environment: Mapping[str, str], arguments: Sequence[str]) -> dict[str, str]:
-    """Returns all that decides the results of a run.
+def source_digest() -> str:
+    """Returns a SHA-256 of the code and data of the packages that decide the results of a run."""
+    digest = hashlib.sha256()
+    for name in _PACKAGES:
+        root = Path(str(importlib.import_module(name).__file__)).parent
+        for path in sorted(root.rglob("*")):
+            if path.suffix in _SUFFIXES and "tests" not in path.relative_to(root).parts:
+                digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
 
-    The number of processes and the paths of files do not count.
+
+def compared(lines: Sequence[Mapping[str, Any]], namespace: str) -> Iterator[Record]:
+    """Yields the records of a journal. Records of a fresh process are compared with round 1.
+
+    Args:
+        lines: The lines of the journal.
+        namespace: The name of the implementation under test, for the command that reruns a row.
     """
-    identity = {name: value for name, value in environment.items() if name != "processes"}
-    words = [word for word in arguments if str(Path(__file__).parents[1]) not in word]
-    for index, word in enumerate(words):
-        option, _, value = word.partition("=")
-        if option == "--expectations":
-            words[index] = f"{option}={hashlib.sha256(Path(value).read_bytes()).hexdigest()}"
-    return {**identity, "arguments": " ".join(words)}
+    first: dict[tuple[str, str | None], str | None] = {}
+    for line in sorted((line for line in lines if "test" in line), key=lambda line: line["round"]):
+        for record in (Record(**fields) for fields in line["records"]):
+            key = line["test"], record.lowering
+            if line["round"] == 1:
+                first[key] = record.sha256
+            bits = first.get(key)
+            if record.outcome != "passed" or None in (record.sha256, bits) or record.sha256 == bits:
+                yield record
+                continue
+            detail = (
+                f"{record.row}: a fresh process gives the bits {record.sha256}, the first one gave "
+                f"{bits}; alone: {rerun_command(record, namespace)}"
+            )
+            yield dataclasses.replace(record, outcome="failed", detail=detail)
 
 
-@contextlib.contextmanager
-def _open_folder(path: Path | None, identity: Mapping[str, str]) -> Iterator[RunFolder]:
-    """Opens the folder next to the report or, without a report, a temporary folder."""
-    if path is not None:
-        yield RunFolder(path.with_name(f"{path.name}.parts"), identity)
-        return
-    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-        yield RunFolder(Path(folder), identity)
-
-
-def _error_line(text: str) -> str:
-    """Returns the first line of pytest's text that states the error, or else its first line."""
-    lines = text.splitlines()
-    return next((line for line in lines if line.startswith("E  ")), lines[0])
-
-
-def _print_summary(
-    results: RunResults, path: Path | None, stop_reason: str | None, seconds: float
-) -> None:
-    for number, (title, text) in enumerate(results.failures().items()):
-        print(f"\n____ {title} ____\n{text if number < _FULL_FAILURES else _error_line(text)}")
-    slowest = results.slowest(_SLOWEST)
-    if slowest:
-        print("\nslowest tests")
-        for title, duration in slowest:
-            print(f"{duration:7.1f} s  {title}")
-    records = list(results.records())
-    print("\nrows by evidence")
-    for line in report.table(records):
-        print(line)
-    counts = Counter(record.outcome for record in records)
-    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    print(f"{outcomes or 'no'} records in {seconds:.0f} s")
-    if path is not None:
-        print(f"report: {path}")
-    if results.unfinished_count:
-        print(
-            f"stopped: {stop_reason or 'some tests were not run'}. {results.unfinished_count} of "
-            f"{len(results.expected)} tests are left"
-            + ("; the same command goes on with them" if path is not None else "")
-        )
+def rerun_command(record: Record, namespace: str = "impl") -> str:
+    """Returns the command that runs the tests of a record's row, op and profile alone."""
+    parts = (record.row, record.op, record.direction, record.device, record.profile)
+    name = "-".join(part or "unlisted" for part in parts)
+    option = "" if namespace == "impl" else f" --namespace {namespace}"
+    return f'python -m conformance run --device {record.device}{option} -k "{name}"'

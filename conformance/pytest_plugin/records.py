@@ -19,8 +19,8 @@ _PROPERTY = "samebits"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts the report, in the process that collects the results."""
-    if not hasattr(config, "workerinput"):
+    """Starts the report, in the process that collects the results, if there is no journal."""
+    if not hasattr(config, "workerinput") and not config.getoption("journal", None):
         config.pluginmanager.register(Collector(config), "samebits-report")
 
 

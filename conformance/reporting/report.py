@@ -188,6 +188,19 @@ def write(path: Path, environment: Mapping[str, str], records: Iterable[Record])
         draft.unlink(missing_ok=True)
 
 
+def update(path: Path, environment: Mapping[str, str], records: Iterable[Record]) -> None:
+    """Writes a report that keeps the records of other checks in the same environment.
+
+    Raises:
+        ReportError: There is a file, and it is not a report.
+    """
+    before = read(path) if path.exists() else None
+    is_same = before is not None and before.environment == environment
+    known = before.records if before is not None and is_same else ()
+    merged = {record.key: record for record in (*known, *records)}
+    write(path, environment, merged.values())
+
+
 def read(path: Path) -> Report:
     """Reads a report.
 

@@ -1,9 +1,12 @@
 """The tables of the built page of guarantees against the reports in the repository."""
 
+import html
 import json
 import re
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import row_evidence
 import spec
@@ -55,3 +58,18 @@ def test_page_links_each_report(page_html, kept_evidence):
         for text in (report["made"][:10], *environment):
             assert f"<p>{text}</p>" in link[0]
     assert len(re.findall(r"_downloads/\w+/[\w.-]+\.json", page)) == len(kept_evidence.reports)
+
+
+@pytest.mark.parametrize(
+    ("page", "check"),
+    [("cost", "program compiled"), ("the-same-bits-everywhere", "correctly rounded")],
+)
+def test_a_page_has_each_record_of_a_check(page_html, kept_evidence, page, check):
+    rows = re.findall("<tr.*?</tr>", page_html(page), re.DOTALL)
+    cells = {tuple(re.findall(r"<p>(.*?)</p>", row)) for row in rows}
+    records = [record for record in kept_evidence.records if record["check"] == check]
+    assert len(records) > 90
+    for record in records:
+        outcome = "" if record["outcome"] == "passed" else "skipped: "
+        of = record["lowering"] or record["sample"]
+        assert (record["op"], of, outcome + html.escape(record["detail"])) in cells

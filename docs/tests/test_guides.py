@@ -1,7 +1,6 @@
 """The guides answer the words that people search for, and show what the data have."""
 
 import dataclasses
-import json
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import cost_files
 import cost_tables
 import differences
 import landing
@@ -88,17 +86,6 @@ def test_the_summary_of_costs_has_each_family() -> None:
             line = f"| {family.title} | {part}{', ' if part else ''}{sides}"
             assert f"{line} | {len(ratios)} | {statistics.median(ratios):.2g} | " in text
         assert f"| {family.title} |" in text
-
-
-def test_the_bytes_of_a_gpu_are_those_of_the_counts() -> None:
-    cases = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]
-    ratios = [
-        case["on"]["bytes"] / case["plain"]["bytes"]
-        for name, case in cases.items()
-        if name.startswith("scatter_add-")
-    ]
-    line = f"| scatter_add | {len(ratios)} | {statistics.median(ratios):.2g} | "
-    assert line in cost_tables.of_gpu(cost_files.COUNTED)
 
 
 def test_the_first_page_counts_the_evidence(

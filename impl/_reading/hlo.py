@@ -31,6 +31,7 @@ _TYPE = re.compile(r"\b(pred|[a-z]+\d\w*)\[([\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.-]+)")
 _SCOPE = re.compile(r'\bop_name="([^"]*)"')
 _TARGET = re.compile(r'\bcustom_call_target="([^"]+)"')
+_BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +162,16 @@ def parse(text: str) -> Program:
             instruction = Instruction(name, result, opcode, rest, computation, bool(root))
             computations.setdefault(computation, {})[name] = instruction
     return Program(entry, computations)
+
+
+def branches(instruction: Instruction) -> list[str]:
+    """Returns the computations of which a conditional runs one; none of another instruction."""
+    if instruction.opcode != "conditional":
+        return []
+    if listed := _BRANCHES.search(instruction.rest):
+        return [name.strip().removeprefix("%") for name in listed[1].split(",")]
+    names = (instruction.attribute(f"{word}_computation") for word in ("true", "false"))
+    return [name for name in names if name]
 
 
 def frames(text: str) -> dict[int, tuple[Frame, ...]]:

@@ -19,8 +19,8 @@ _ENGINES = {name: engine_of(DEVICE, capability=gpus.capability(name)) for name i
 #: The GPUs for which every row is compiled: their engine of ``portable`` is float64. One of each
 #: generation suffices, since programs without an engine differ by generation alone.
 TARGETS = tuple(name for name, engine in _ENGINES.items() if engine == DEFAULT)
-#: The GPUs with another engine: programs under ``portable`` are compiled for them, and no rows.
-ENGINE_TARGETS = tuple(name for name in gpus.NAMES if name not in TARGETS)
+#: The GPUs for which whole programs are compiled: one with much float64, and all with little.
+PROGRAM_TARGETS = ("h200", *(name for name in gpus.NAMES if name not in TARGETS))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         action="append",
-        choices=TARGETS,
+        choices=gpus.NAMES,
         help="a GPU to compile for; may be given again; default: all",
     )
     parser.add_argument(
@@ -39,12 +39,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="only programs with this in their name: R0001, index_add, kernel-; may be given again",
     )
-    add_processes(parser)
-    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-
-
-def add_processes(parser: argparse.ArgumentParser) -> None:
-    """Adds the number of processes that compile."""
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE.json",
+        help="write a report; records of other programs stay in it",
+    )
     parser.add_argument(
         "-n",
         dest="processes",

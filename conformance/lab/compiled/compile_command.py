@@ -1,9 +1,9 @@
 """The command ``python -m conformance compile``: every program for every GPU, in several processes.
 
-A task is one op and one GPU. Each process compiles a task at a time, and the command prints a line
-for each task that ends. XLA and its plugin for CUDA compile for a GPU that is not there, so a
-change that races on a GPU fails on a machine without one. A fault that several profiles have is
-printed once, with the command that compiles it again::
+A task is one op, or a program without a row, and one GPU. Each process compiles a task at a time,
+and the command prints a line for each task that ends. XLA and its plugin for CUDA compile for a GPU
+that is not there, so a change that races on a GPU fails on a machine without one. A fault that
+several profiles have is printed once, with the command that compiles it again::
 
     [17/240] index_add for h200: 9 programs, 21 s, 2 with faults
     ...
@@ -38,13 +38,14 @@ import jax
 import impl
 import spec
 from conformance.lab.compiled import (
+    PROGRAM_TARGETS,
     TARGETS,
     compiler,
     kernel_calls,
-    known_faults,
+    program_calls,
+    programs,
     report_records,
 )
-from conformance.lab.compiled.known_faults import KnownFault
 from conformance.lab.compiled.report_records import unique_programs
 from conformance.lab.compiled.row_calls import CheckedCall, check_op, gpu_cells, is_selected
 from conformance.reporting import report, sources
@@ -65,7 +66,8 @@ class Task:
     """The work that a process does at a time.
 
     Attributes:
-        op: The op, or ``KERNELS``.
+        op: The op; ``KERNELS``; ``program_calls.ELEMENTARY``; or the name by which ``-k`` picks a
+            program.
         target: The name of the GPU.
     """
 
@@ -79,7 +81,8 @@ class Task:
 def main(options: argparse.Namespace) -> int:
     """Compiles what the options select, and returns the exit status."""
     problem = _problem(options)
-    tasks = [] if problem else list(_tasks(options.target or TARGETS, options.words))
+    targets = options.target or dict.fromkeys((*TARGETS, *PROGRAM_TARGETS))
+    tasks = [] if problem else list(_tasks(targets, options.words))
     if not problem and not tasks:
         problem = f"nothing has {' or '.join(options.words)} in its name"
     if problem:
@@ -102,15 +105,17 @@ def main(options: argparse.Namespace) -> int:
             return 2
         environment = pool.submit(_environment).result()
         try:
-            calls = _run_tasks(pool, tasks, options.words)
+            calls = []
+            for task_calls in _run_tasks(pool, tasks, options.words):
+                calls += task_calls
+                if options.report is not None:
+                    made = report_records.records(task_calls)
+                    report.update(options.report, environment, made)
         except BrokenProcessPool as error:
             print(f"python -m conformance compile: {error}", file=sys.stderr)
             return 1
-    unmatched = [] if options.words else _unmatched(calls, tasks)
-    records = list(report_records.records(calls, known_faults.load()))
-    if options.report is not None:
-        report.write(options.report, environment, records)
-    return _print_summary(calls, records, unmatched, time.perf_counter() - start)
+    records = list(report_records.records(calls))
+    return _print_summary(calls, records, time.perf_counter() - start)
 
 
 def _problem(options: argparse.Namespace) -> str | None:
@@ -121,28 +126,33 @@ def _problem(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _tasks(targets: Sequence[str], words: Sequence[str]) -> Iterator[Task]:
-    """Yields the tasks, the ops with the most cells first."""
+def _tasks(targets: Iterable[str], words: Sequence[str]) -> Iterator[Task]:
+    """Yields the tasks: whole programs, and then the ops with the most cells first."""
+
+    def selected(names: Iterable[str]) -> list[str]:
+        return [x for x in map(program_calls.name_of, names) if is_selected(x, words)]
+
     counts = {
         op: sum(is_selected(str(cell), words) for cell in gpu_cells(op))
         for op in ops_with_samples()
     }
     ops = [op for op in sorted(counts, key=lambda op: -counts[op]) if counts[op]]
     with_kernels = any(is_selected(str(call), words) for call in kernel_calls.kernel_calls())
-    for op in [KERNELS, *ops] if with_kernels else ops:
-        for target in targets:
-            yield Task(op, target)
+    rooms = [KERNELS] if with_kernels else []
+    rooms += [program_calls.ELEMENTARY] if selected(programs.elementary()) else []
+    known = {program_calls.name_of(name): gpus for name, gpus in programs.ON_GPUS.items()}
+    for name in [*selected(programs.ON_GPUS), *rooms, *ops]:
+        yield from (Task(name, x) for x in targets if x in known.get(name, TARGETS))
 
 
 def _run_tasks(
     pool: ProcessPoolExecutor, tasks: Sequence[Task], words: Sequence[str]
-) -> list[CheckedCall]:
-    """Runs the tasks, prints a line for each, and then the slowest.
+) -> Iterator[list[CheckedCall]]:
+    """Yields the calls of each task that ended, and prints a line for it, and then the slowest.
 
     Raises:
         BrokenProcessPool: A process died.
     """
-    calls: list[CheckedCall] = []
     durations: dict[Task, float] = {}
     futures = {pool.submit(run_task, task, words): task for task in tasks}
     for number, future in enumerate(as_completed(futures), 1):
@@ -160,11 +170,10 @@ def _run_tasks(
             f"{durations[task]:.0f} s{f', {fault_count} with faults' if fault_count else ''}",
             flush=True,
         )
-        calls += task_calls
+        yield task_calls
     print("\nslowest to compile")
     for task in heapq.nlargest(_SLOWEST, durations, key=lambda task: durations[task]):
         print(f"{durations[task]:7.1f} s  {task}")
-    return calls
 
 
 def _started(futures: dict[Future[list[CheckedCall]], Task]) -> list[Task]:
@@ -181,6 +190,11 @@ def run_task(task: Task, words: Sequence[str]) -> list[CheckedCall]:
     try:
         if task.op == KERNELS:
             return kernel_calls.check_kernels(task.target, words)
+        if task.op == program_calls.ELEMENTARY:
+            return program_calls.check_elementary(task.target, words)
+        for name in programs.ON_GPUS:
+            if task.op == program_calls.name_of(name):
+                return [program_calls.check_program(name, task.target)]
         return check_op(task.op, task.target, words)
     finally:
         jax.clear_caches()  # The next task shares no program with this one.
@@ -192,25 +206,13 @@ def _environment() -> dict[str, str]:
     return {**report.environment(), "namespace": impl.__name__, **versions}
 
 
-def _unmatched(calls: Sequence[CheckedCall], tasks: Sequence[Task]) -> list[KnownFault]:
-    """Returns the known faults of the tasks that match no fault of the calls."""
-    faults = [(call, fault) for call in calls for fault in call.faults]
-    return [
-        entry
-        for entry in known_faults.load()
-        if {Task(entry.op, target) for target in entry.targets} & set(tasks)
-        and not any(entry.matches(call, fault) for call, fault in faults)
-    ]
-
-
 def _print_summary(
     calls: Sequence[CheckedCall],
     records: Sequence[report.Record],
-    unmatched: Sequence[KnownFault],
     seconds: float,
 ) -> int:
     """Prints the failures and the counts; returns the exit status."""
-    failures = [*_failures(calls), *map(_outdated, unmatched)]
+    failures = list(_failures(calls))
     for failure in failures:
         print(f"\nFAILED {failure}")
     print()
@@ -221,15 +223,13 @@ def _print_summary(
 
 
 def _failures(calls: Iterable[CheckedCall]) -> Iterator[str]:
-    """Yields the unknown faults, once for all profiles and options that have a fault."""
-    known = known_faults.load()
+    """Yields the faults, once for all profiles and options that have a fault."""
     groups: dict[tuple[tuple[object, ...], str, str], list[CheckedCall]] = defaultdict(list)
     for call in calls:
         fields = tuple(map(call.about.get, ("row", "op", "direction", "sample")))
         kernel = call.name if "sample" not in call.about else None
         for fault in call.faults:
-            if not any(entry.matches(call, fault) for entry in known):
-                groups[(*fields, kernel), call.target, fault].append(call)
+            groups[(*fields, kernel), call.target, fault].append(call)
     for (_, target, fault), group in groups.items():
         name, others = group[0].name, len({call.name for call in group}) - 1
         only_by_jit = all(call.by_jit for call in group)
@@ -247,9 +247,3 @@ def _files_to_edit(call: CheckedCall) -> Iterator[str]:
     row, op = call.about.get("row"), call.about["op"]
     if "sample" in call.about:
         yield from sources.to_edit(spec.load().row(row) if row else None, op, impl)
-
-
-def _outdated(entry: KnownFault) -> str:
-    return (
-        f"known_faults.toml: {entry.op} does not say {entry.message!r} any more; remove the entry"
-    )

@@ -6,14 +6,12 @@ and only flags of the environment can ask for that, so ``prepare`` comes first i
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import shutil
-import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +66,6 @@ def unavailable_reason() -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def prepared() -> Iterator[bool]:
-    """Prepares this process for as long as the scope lasts.
-
-    Yields:
-        Whether something can be compiled for a GPU; if not, the reason was printed.
-    """
-    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-        prepare(Path(folder))
-        reason = unavailable_reason()
-        if reason:
-            print(f"nothing can be compiled for a GPU here: {reason}", file=sys.stderr)
-        yield not reason
-
-
 def compile_call(
     function: Callable[..., Any],
     inputs: tuple[Any, ...],
@@ -116,31 +99,6 @@ def compile_call(
     folder.mkdir()
     compiled = lowered.compile(compiler_options=dict(options))
     return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
-
-
-def counted(cases: Iterable[tuple[str, Any, Iterable[str]]]) -> tuple[dict[str, Any], int]:
-    """Prints the counts of cases, each when it is compiled, and then all problems.
-
-    Args:
-        cases: Compiles a case when it is asked for the next one: yields the name of the case, its
-            counts, and its problems.
-
-    Returns:
-        The counts by name, and the exit status: 0; 1 if a case has problems; 2 if nothing can be
-        compiled here.
-    """
-    known: dict[str, Any] = {}
-    problems: list[str] = []
-    with prepared() as is_able:
-        if not is_able:
-            return {}, 2
-        for name, counts, found in cases:
-            known[name] = counts
-            problems += found
-            print(f"{name}: {counts}", flush=True)
-    for problem in problems:
-        print(f"FAILED {problem}")
-    return known, int(bool(problems))
 
 
 def _read_kernels(folder: Path) -> dict[str, str]:

@@ -29,9 +29,9 @@ from typing import Any
 
 import impl
 import spec
-from conformance.lab.compiled import DEVICE, assembler, compiler
-from conformance.lab.compiled.assembler import Resources
+from conformance.lab.compiled import DEVICE, compiler
 from conformance.lab.compiled.compiler import MachineCode
+from conformance.lab.compiled.launches import Cost, cost_of
 from conformance.lab.readers import hlo, ptx, stablehlo
 from conformance.suite.cells import Cell, cells
 from impl._mode.decide import Question, decide
@@ -52,7 +52,8 @@ class CompiledProgram:
         inexact: The instructions whose result has other bits on other devices.
         sorts: The names of the sorts: ``CUB``, ``XLA``.
         lost: The code that its lowered form has and its machine code lacks.
-        kernels: The resources of each Pallas kernel, by name; None without an assembler.
+        kernels: The names of the Pallas kernels.
+        cost: The launches and bytes of a run.
         seconds: The seconds that the compilation took.
     """
 
@@ -62,7 +63,8 @@ class CompiledProgram:
     inexact: tuple[str, ...] = ()
     sorts: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    kernels: Mapping[str, Resources | None] = dataclasses.field(default_factory=dict)
+    kernels: tuple[str, ...] = ()
+    cost: Cost = dataclasses.field(default_factory=Cost)
     seconds: float = 0.0
 
 
@@ -77,6 +79,7 @@ class CheckedCall:
         program: The compiled program. Calls with the same program share it.
         faults: The faults of the program, by the claims of the row.
         by_jit: True if ``impl.jit`` sets the compiler options.
+        detail: A finding that the record of the call keeps.
     """
 
     name: str
@@ -85,6 +88,7 @@ class CheckedCall:
     program: CompiledProgram
     faults: tuple[str, ...] = ()
     by_jit: bool = False
+    detail: str = ""
 
 
 def check_op(op: str, target: str, words: Sequence[str]) -> list[CheckedCall]:
@@ -196,7 +200,8 @@ def compile_program(
         tuple(inexact(code)),
         tuple(hlo.sorts(code.hlo)),
         tuple(lost_code(code)),
-        _kernel_resources(code),
+        tuple(_kernels(code)),
+        cost_of(code.hlo),
         seconds,
     )
 
@@ -243,14 +248,11 @@ def _is_same_kernel(name: str, xla_name: str) -> bool:
     return xla_name == name or xla_name.removeprefix(name).lstrip("_").isdigit()
 
 
-def _kernel_resources(code: MachineCode) -> dict[str, Resources | None]:
+def _kernels(code: MachineCode) -> Iterator[str]:
     pallas_names = stablehlo.kernels(code.lowered)
-    ptxas = assembler.find_assembler()
-    return {
-        xla_name: assembler.kernel_resources(text, ptxas) if ptxas else None
-        for xla_name, text in code.kernels.items()
-        if any(_is_same_kernel(name, xla_name) for name in pallas_names)
-    }
+    for xla_name in code.kernels:
+        if any(_is_same_kernel(name, xla_name) for name in pallas_names):
+            yield xla_name
 
 
 def faults(cell: Cell, program: CompiledProgram) -> Iterator[str]:

@@ -11,7 +11,6 @@ Zimmermann and Glondu, ARITH 2022) do for their functions of one argument.
 - ``exhaustive`` tries every float32, and ``arguments_of_two`` pairs of arguments.
 - ``judge`` compares results with these values, and ``findings`` keeps the report.
 - ``digests`` writes the digests of results that the unit tests compare.
-- ``machine_code`` reads the functions as compiled for GPUs.
 
-All but ``findings`` and ``machine_code`` need mpmath.
+All but ``findings`` need mpmath.
 """

@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.metadata
 import multiprocessing
 import os
-import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,8 +36,10 @@ import jax
 import ml_dtypes
 import numpy as np
 
+import impl
 from conformance.lab.elementary import arguments_of_two, findings, judge, reference
 from conformance.lab.elementary.findings import Outcome
+from conformance.reporting import report
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS, _words, exponentials, logarithms
 
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="the primitives (default: all)")
     parser.add_argument("--stride", type=int, default=1, help="check one block in N", metavar="N")
     parser.add_argument("--jobs", type=int, help="the number of processes (default: one a core)")
-    parser.add_argument("--report", type=Path, help="write the findings into this file")
+    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
     options = parser.parse_args(arguments)
     if options.report and options.stride > 1:
         parser.error(f"--report keeps whole runs, but --stride is {options.stride}; leave one out")
@@ -185,8 +185,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             faults += not all(outcome.is_faultless() for outcome in outcomes.values())
             print(_line(name, outcomes.values(), seconds), flush=True)
             if options.report:
-                made = findings.entry(_kind(name), outcomes, seconds)
-                findings.write({name: made}, _environment(parts), options.report)
+                records = [
+                    findings.record(name, _kind(name), dtype, outcome, seconds)
+                    for dtype, outcome in outcomes.items()
+                ]
+                report.update(options.report, _environment(), records)
     return int(faults > 0)
 
 
@@ -198,12 +201,10 @@ def _kind(name: str) -> str:
     return "significands" if name == "integer_pow" else "random"
 
 
-def _environment(processes: int) -> str:
-    """Returns the versions and the kind of machine in a line."""
-    packages = ("jax", "numpy", "scipy", "mpmath")
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
-    machine = f"{platform.machine()}, number of processes {processes}"
-    return ", ".join([f"Python {platform.python_version()}", *versions, machine])
+def _environment() -> dict[str, str]:
+    versions = {name: report.version(name) for name in ("scipy", "mpmath")}
+    hardware = {"platform": "cpu", "device": "cpu"}
+    return {**report.environment(hardware), "namespace": impl.__name__, **versions}
 
 
 def _line(name: str, outcomes: Iterable[Outcome], seconds: float) -> str:

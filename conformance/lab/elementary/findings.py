@@ -1,18 +1,20 @@
-"""The findings about the elementary functions, and the report that keeps them.
-
-``exhaustive`` writes the report, ``exhaustive.json``, and the site shows it as a table.
-"""
+"""The findings about the elementary functions, and the records of a report that keep them."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
-#: The report that is kept.
-REPORT = Path(__file__).with_name("exhaustive.json")
+from conformance.reporting import report
+from conformance.reporting.report import Record
+
+#: The name of the check.
+CHECK = "correctly rounded"
+_KINDS = {
+    "every": "every argument",
+    "some": "one argument in 16, since it divides two results of log",
+    "significands": "every significand, with exponents -64 to 64",
+    "random": "random pairs",
+}
 #: The number of the hardest arguments that a report names.
 _HARDEST = 4
 
@@ -52,72 +54,20 @@ class Outcome:
         return not self.wrong and not self.contracted
 
 
-def entry(kind: str, outcomes: Mapping[str, Outcome], seconds: float) -> dict[str, Any]:
-    """Returns the entry of a function in a report.
+def record(name: str, kind: str, dtype: str, outcome: Outcome, seconds: float) -> Record:
+    """Returns the record of a function and a dtype.
 
     Args:
+        name: The name of the function.
         kind: The arguments that were tried: ``every``, ``some``, ``significands`` or ``random``.
-        outcomes: The findings of each dtype.
-        seconds: The time that they took.
+        dtype: The name of the dtype.
+        outcome: The findings.
+        seconds: The time that all dtypes took.
     """
-    dtypes = {
-        dtype: {
-            "tried": each.tried,
-            "wrong": len(each.wrong),
-            "contracted": len(each.contracted),
-            "by_mpmath": each.by_mpmath,
-        }
-        for dtype, each in outcomes.items()
-    }
-    hardest = [" ".join(map(float.hex, each)) for _, each in outcomes["float32"].hardest]
-    return {"kind": kind, "seconds": round(seconds), "dtypes": dtypes, "hardest": hardest}
-
-
-def write(entries: Mapping[str, Any], environment: str, path: Path) -> None:
-    """Writes entries into a report. Other entries of it stay, with the environment of their run.
-
-    Args:
-        entries: The entries, by the name of the function.
-        environment: The versions and the machine, in a line.
-        path: The file of the report.
-    """
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {"functions": {}}
-    of_each = {name: {**each, "environment": environment} for name, each in entries.items()}
-    functions = known["functions"] | of_each
-    document = {"functions": dict(sorted(functions.items()))}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def read(path: Path = REPORT) -> dict[str, Any]:
-    """Returns the entries of a report, by the name of the function."""
-    functions: dict[str, Any] = json.loads(path.read_text("utf-8"))["functions"]
-    return functions
-
-
-_KINDS = {
-    "every": "every argument",
-    "some": "one argument in 16; it divides two results of `log`",
-    "significands": "every significand, exponents -64 to 64",
-    "random": "random pairs",
-}
-
-
-def table(path: Path = REPORT) -> Iterator[str]:
-    """Yields a title, and a line for each function, as Markdown."""
-    functions = read(path)
-    yield "# Elementary functions against correctly rounded values"
-    yield ""
-    for environment in dict.fromkeys(each["environment"] for each in functions.values()):
-        yield f"- {environment}"
-    yield ""
-    yield "| function | tried | float32 | float16 | bfloat16 | by mpmath | wrong | seconds |"
-    yield "| --- | --- |" + " ---: |" * 6
-    for name, each in functions.items():
-        dtypes = each["dtypes"]
-        counts = [
-            f"{dtypes[dtype]['tried']:,}" if dtype in dtypes else ""
-            for dtype in ("float32", "float16", "bfloat16")
-        ]
-        sums = [sum(own[key] for own in dtypes.values()) for key in ("by_mpmath", "wrong")]
-        cells = [_KINDS[each["kind"]], *counts, *map(str, sums), str(each["seconds"])]
-        yield f"| `{name}` | {' | '.join(cells)} |"
+    detail = f"{outcome.tried:,} arguments, {outcome.by_mpmath} decided by mpmath"
+    if not outcome.is_faultless():
+        detail += f", {len(outcome.wrong)} wrong, {len(outcome.contracted)} depend on contraction"
+    hardest = ", ".join(" ".join(map(float.hex, each)) for _, each in outcome.hardest)
+    detail = f"{_KINDS[kind]}: {detail}" + (f"; hardest {hardest}" if hardest else "")
+    fields = {"op": name, "device": "cpu", "check": CHECK, "sample": dtype, "detail": detail}
+    return report.from_property(fields, "passed" if outcome.is_faultless() else "failed", seconds)

@@ -124,7 +124,7 @@ class _Reader:
             for key in ("calls", "body", "condition", "to_apply"):
                 if name := each.attribute(key):
                     self.callers.setdefault(name, []).append(each)
-            for name in _branches(each):
+            for name in hlo.branches(each):
                 self.callers.setdefault(name, []).append(each)
 
     def rounds(self, instruction: Instruction) -> bool:
@@ -182,7 +182,7 @@ class _Reader:
             yield self._operands(instruction)[0], index
             yield self._root(instruction.attribute("body"), index)
         elif opcode == "conditional":
-            yield from (self._root(name, index) for name in _branches(instruction))
+            yield from (self._root(name, index) for name in hlo.branches(instruction))
         else:
             yield None
 
@@ -193,7 +193,7 @@ class _Reader:
             yield None
         for caller in callers:
             operands = self._operands(caller)
-            branches = _branches(caller)
+            branches = hlo.branches(caller)
             if caller.opcode == "while":
                 yield operands[0], index
                 yield self._root(caller.attribute("body"), index)
@@ -216,17 +216,6 @@ class _Reader:
 def _floats(instruction: Instruction) -> set[str]:
     """Returns the types of floats of the result of an instruction."""
     return {shape.dtype for shape in instruction.shapes if _FLOAT.match(shape.dtype)}
-
-
-def _branches(instruction: Instruction) -> list[str]:
-    """Returns the computations of which a conditional runs one."""
-    if instruction.opcode != "conditional":
-        return []
-    listed = re.search(r"branch_computations=\{([^}]*)\}", instruction.rest)
-    if listed:
-        return [name.strip().removeprefix("%") for name in listed[1].split(",")]
-    names = (instruction.attribute(f"{word}_computation") for word in ("true", "false"))
-    return [name for name in names if name]
 
 
 def _has_whole_numbers(constant: Instruction) -> bool:

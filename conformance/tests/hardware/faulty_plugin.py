@@ -1,12 +1,4 @@
-"""A pytest plugin with two faults that a run in rounds must find.
-
-The bits differ between rounds, and the process dies during one test.
-"""
-
-import os
-import signal
-
-import pytest
+"""A pytest plugin with a fault that a run in rounds must find: bits differ between rounds."""
 
 from conformance import bits
 
@@ -17,9 +9,3 @@ def pytest_configure(config):
     number = config.getoption("--round")
     # The bits are the same within a process, and differ in the next round.
     bits.digest = lambda result: _digest((result, number))
-
-
-@pytest.hookimpl
-def pytest_runtest_setup(item):
-    if "test_off" in item.name and item.config.getoption("--journal"):
-        os.kill(os.getpid(), signal.SIGKILL)

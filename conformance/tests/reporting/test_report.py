@@ -94,3 +94,15 @@ def test_the_strongest_evidence_counts_and_none_does_where_a_check_failed():
         ["no", "evidence", "of", "bits", "1"],
         ["failed", "1"],
     ]
+
+
+def test_an_update_keeps_other_records_of_the_same_environment(tmp_path):
+    path, other = tmp_path / "r.json", changed(op="sort")
+    report.update(path, {"jax": "1"}, [PASSED, other])
+    report.update(path, {"jax": "1"}, [changed(outcome="failed")])
+    assert [(r.op, r.outcome) for r in report.read(path).records] == [
+        (PASSED.op, "failed"),
+        ("sort", "passed"),
+    ]
+    report.update(path, {"jax": "2"}, [other])
+    assert report.read(path).records == (other,)

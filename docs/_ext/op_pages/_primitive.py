@@ -93,8 +93,8 @@ def page(op: str, rules: spec.Spec) -> str:
         summary=_summary(off, on),
         default=default,
         portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
-        costs=_text.bullets(_costs.card_of_primitive(op, cells)),
-        figures="\n".join(_costs.section_of_primitive(op, cells)),
+        costs=_text.bullets(_costs.card_of_primitive(cells)),
+        figures="\n".join(_costs.section_of_primitive(cells)),
         remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["Nothing."]),
         evidence=_text.bullets(_evidence(rows, off, on)),
         answers=_text.list_table(

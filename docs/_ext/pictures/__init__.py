@@ -45,8 +45,7 @@ def pictures() -> dict[str, Picture]:
     """Returns all pictures by name."""
     return {
         "sums": Picture(sums.draw, sums.description),
-        "costs-cpu": Picture(costs.draw_measured, costs.description_of_measured),
-        "costs-gpu": Picture(costs.draw_counted, costs.description_of_counted),
+        "costs-cpu": Picture(costs.draw, costs.description),
         "evidence": Picture(evidence.draw, evidence.description),
         **{of_order(name): _order(name) for name in orders.names()},
         **{of_benchmark(name): _benchmark(name) for name in benchmarks.families()},

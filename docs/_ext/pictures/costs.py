@@ -1,11 +1,10 @@
-"""Pictures of what determinism costs, a line for each op: time on a CPU, bytes on a GPU."""
+"""The picture of what determinism costs on a CPU, a line for each op."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
@@ -42,38 +41,6 @@ def measured() -> Mapping[str, Line]:
             family = each.family
             other = each.times(_PEER, family.base) if family.base != family.ours else None
             lines.setdefault(each.name, []).append((ours, other))
-    return _sorted(lines)
-
-
-def counted(path: Path = cost_files.COUNTED) -> Mapping[str, Line]:
-    """Returns the bytes that programs move, as multiples of the least, by op, the dearest first."""
-    lines: dict[str, list[tuple[float, float | None]]] = {}
-    for each in cost_files.of_benchmarks(path):
-        lines.setdefault(each.label, []).append((each.floors, each.plain_floors))
-    return _sorted(lines)
-
-
-def description_of_measured() -> str:
-    """Returns what the picture shows, in a line."""
-    return _description(measured(), "the time that PyTorch's deterministic mode takes")
-
-
-def description_of_counted() -> str:
-    """Returns what the picture shows, in a line."""
-    return _description(counted(), "the bytes of operands and results")
-
-
-def draw_measured(theme: Theme) -> Figure:
-    """Returns the picture of times."""
-    return _draw(measured(), "time, as a multiple of PyTorch's deterministic mode", theme)
-
-
-def draw_counted(theme: Theme) -> Figure:
-    """Returns the picture of bytes."""
-    return _draw(counted(), "bytes moved, as a multiple of operands and results", theme)
-
-
-def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mapping[str, Line]:
     made = {
         name: Line(
             tuple(ours for ours, _ in figures),
@@ -84,12 +51,16 @@ def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mappin
     return dict(sorted(made.items(), key=lambda entry: -entry[1].middle))
 
 
-def _description(lines: Mapping[str, Line], unit: str) -> str:
-    texts = ", ".join(f"{name} {line.middle:.2g}" for name, line in lines.items())
+def description() -> str:
+    """Returns what the picture shows, in a line."""
+    unit = "the time that PyTorch's deterministic mode takes"
+    texts = ", ".join(f"{name} {line.middle:.2g}" for name, line in measured().items())
     return f"Medians of the ordered path, as multiples of {unit}: {texts or 'no figure is kept'}"
 
 
-def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
+def draw(theme: Theme) -> Figure:
+    """Returns the picture."""
+    lines = measured()
     figure = Figure(figsize=(7, 0.9 + 0.24 * len(lines)), layout="constrained")
     axes = figure.add_subplot()
     for y, line in enumerate(lines.values()):
@@ -106,6 +77,6 @@ def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
     axes.set_ylim(max(1, len(lines)) - 0.5, -0.5)  # Without any figure it is empty.
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel(label)
+    axes.set_xlabel("time, as a multiple of PyTorch's deterministic mode")
     figure.legend(loc="outside upper center", ncols=2)
     return figure

@@ -1,6 +1,6 @@
 """The text of compiled programs, and calls that were checked."""
 
-from conformance.lab.compiled.assembler import Resources
+from conformance.lab.compiled.launches import Cost
 from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
 
 # Shortened from the output of jaxlib 0.11.2 for `x.at[i].add(s)`, for an H200.
@@ -75,5 +75,5 @@ def checked_call(
         "sample": "many",
         "behaviour": behaviour,
     }
-    program = CompiledProgram(kernels={"fold": Resources(40, 0)}, seconds=seconds, sorts=sorts)
+    program = CompiledProgram(kernels=("fold",), cost=Cost(3, 9), seconds=seconds, sorts=sorts)
     return CheckedCall(f"R0001-index_add-{profile}", target, about, program, faults)

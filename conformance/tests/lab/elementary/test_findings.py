@@ -1,57 +1,49 @@
-"""The report of the exhaustive trial, and the table that the site shows of it."""
+"""The records of the exhaustive trial, and the report that keeps them."""
+
+from importlib.resources import files
 
 import pytest
 
 from conformance.lab.elementary import findings
 from conformance.lab.elementary.findings import Outcome
+from conformance.reporting import report
 from impl._exact.elementary import FUNCTIONS
 from impl.tests.exact import elementary_samples as samples
 
 pytestmark = pytest.mark.once
 
-REPORT = findings.read()
+REPORT = files("conformance") / "reports" / "elementary.json"
 OF_TWO = {*samples.OF_TWO, "integer_pow"}
 
 
-def test_the_report_has_every_function():
-    assert set(REPORT) == set(FUNCTIONS)
+def test_the_report_has_every_argument_of_every_function():
+    records = {(each.op, each.sample): each for each in report.read(REPORT).records}
+    dtypes = {"float32": 1 << 32, "float16": 1 << 16, "bfloat16": 1 << 16}
+    assert set(records) == {(name, dtype) for name in FUNCTIONS for dtype in dtypes}
+    for (name, dtype), record in records.items():
+        assert (record.check, record.outcome) == (findings.CHECK, "passed")
+        count = 1 << 28 if (name, dtype) == ("log2", "float32") else dtypes[dtype]
+        assert name in OF_TWO or f": {count:,} arguments, " in record.detail
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_result_is_wrong(name):
-    dtypes = REPORT[name]["dtypes"]
-    assert list(dtypes) == ["float32", "float16", "bfloat16"]
-    for each in dtypes.values():
-        assert (each["wrong"], each["contracted"]) == (0, 0)
-    if name == "log2":
-        assert dtypes["float32"]["tried"] == 1 << 28
-    elif name not in OF_TWO:
-        assert [each["tried"] for each in dtypes.values()] == [1 << 32, 1 << 16, 1 << 16]
-
-
-def test_a_report_is_updated(tmp_path):
-    path = tmp_path / "report.json"
-    exp = Outcome(tried=8, by_mpmath=2, hardest=[(0.1, (0.5,))])
-    wrong = Outcome(tried=4, wrong=[((1.0,), 2.0)], error=0.6)
-    first = findings.entry("every", {"float32": exp, "bfloat16": wrong}, 1.6)
-    findings.write({"exp": first}, "jax 1", path)
-    pair = Outcome(tried=1000, hardest=[(0.2, (0.5, 3.0)), (0.3, (1.0, 2.0))])
-    findings.write({"atan2": findings.entry("random", {"float32": pair}, 3)}, "jax 2", path)
-    assert list(findings.read(path)) == ["atan2", "exp"]
-    assert findings.read(path)["atan2"]["hardest"] == [
-        "0x1.0000000000000p-1 0x1.8000000000000p+1",
-        "0x1.0000000000000p+0 0x1.0000000000000p+1",
+def test_a_record_counts_what_is_wrong(tmp_path):
+    exp = Outcome(tried=8, by_mpmath=2, hardest=[(0.1, (0.5, 3.0))])
+    wrong = Outcome(tried=4000, wrong=[((1.0,), 2.0)], error=0.6)
+    hardest = "0x1.0000000000000p-1 0x1.8000000000000p+1"
+    records = [
+        findings.record("exp", "every", "float32", exp, 1.61),
+        findings.record("exp", "random", "bfloat16", wrong, 1.61),
     ]
-    assert list(findings.table(path)) == [
-        "# Elementary functions against correctly rounded values",
-        "",
-        "- jax 2",
-        "- jax 1",
-        "",
-        "| function | tried | float32 | float16 | bfloat16 | by mpmath | wrong | seconds |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        "| `atan2` | random pairs | 1,000 |  |  | 0 | 0 | 3 |",
-        "| `exp` | every argument | 8 |  | 4 | 2 | 1 | 2 |",
+    report.update(tmp_path / "r.json", {}, records)
+    assert [(r.outcome, r.detail) for r in report.read(tmp_path / "r.json").records] == [
+        (
+            "passed",
+            f"every argument: 8 arguments, 2 decided by mpmath; hardest {hardest}",
+        ),
+        (
+            "failed",
+            "random pairs: 4,000 arguments, 0 decided by mpmath, 1 wrong, 0 depend on contraction",
+        ),
     ]
 
 

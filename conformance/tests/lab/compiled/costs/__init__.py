@@ -1,1 +1,0 @@
-"""Tests of the costs of programs, without compiling one."""

@@ -15,8 +15,9 @@ _KINDS = {
     "significands": "every significand, with exponents -64 to 64",
     "random": "random pairs",
 }
-#: The number of the hardest arguments that a report names.
+#: The number of the hardest arguments that a report names, and the words before them.
 _HARDEST = 4
+_HARDEST_ARE = "; hardest "
 
 
 @dataclasses.dataclass
@@ -68,6 +69,12 @@ def record(name: str, kind: str, dtype: str, outcome: Outcome, seconds: float) -
     if not outcome.is_faultless():
         detail += f", {len(outcome.wrong)} wrong, {len(outcome.contracted)} depend on contraction"
     hardest = ", ".join(" ".join(map(float.hex, each)) for _, each in outcome.hardest)
-    detail = f"{_KINDS[kind]}: {detail}" + (f"; hardest {hardest}" if hardest else "")
+    detail = f"{_KINDS[kind]}: {detail}" + (f"{_HARDEST_ARE}{hardest}" if hardest else "")
     fields = {"op": name, "device": "cpu", "check": CHECK, "sample": dtype, "detail": detail}
     return report.from_property(fields, "passed" if outcome.is_faultless() else "failed", seconds)
+
+
+def hardest(record: Record) -> list[list[float]]:
+    """Returns the hardest arguments that a record of ``record`` names, each as a list."""
+    _, _, words = record.detail.partition(_HARDEST_ARE)
+    return [[float.fromhex(word) for word in each.split()] for each in words.split(",") if words]

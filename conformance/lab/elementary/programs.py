@@ -96,7 +96,7 @@ _OF_INTEGERS = {
 }
 #: The primitives whose results may have more bits than their dtype.
 _INEXACT = frozenset({"add", "sub", "mul", "div", "sqrt", "shift_left"})
-#: The primitives whose operands change places: a > b is b < a.
+#: The primitives whose operands are swapped: a > b is b < a.
 _SWAPPED = {"gt": "lt", "ge": "le"}
 #: The primitives that call the equations of a parameter.
 _CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
@@ -304,28 +304,29 @@ class _Writer:
     def program(self, count: int) -> Program:
         """Returns the program of a call with ``count`` operands."""
         last = {each: value for value, (_, own) in self._steps.items() for each in own}
-        places: dict[Operand, int] = {}
+        registers: dict[Operand, int] = {}
         free: list[int] = []
         words = []
-        registers = count
+        number = count
         for value, (step, operands) in self._steps.items():
             if isinstance(step, int):
-                places[value] = step
+                registers[value] = step
                 continue
-            own = [self._place(each, places) for each in operands]
-            free += {places[each] for each in operands if each in places and last[each] is value}
+            own = [self._operand(each, registers) for each in operands]
+            done = {each for each in operands if each in registers and last[each] is value}
+            free += sorted(registers[each] for each in done)
             if not free:
-                free.append(registers)
-                registers += 1
-            places[value] = free.pop()
-            word = STEPS.index(step) | places[value] << 8
+                free.append(number)
+                number += 1
+            registers[value] = free.pop()
+            word = STEPS.index(step) | registers[value] << 8
             words.append(word | sum(each << 20 + 12 * k for k, each in enumerate(own)))
         constants = tuple(each.bits for each in self._constants)
-        return Program(tuple(words), constants, registers, places[self._result])
+        return Program(tuple(words), constants, number, registers[self._result])
 
-    def _place(self, operand: Operand, places: Mapping[Operand, int]) -> int:
+    def _operand(self, operand: Operand, registers: Mapping[Operand, int]) -> int:
         if isinstance(operand, Value):
-            return places[operand]
+            return registers[operand]
         return _FIRST_CONSTANT + self._constants.setdefault(operand, len(self._constants))
 
 

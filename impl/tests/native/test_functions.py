@@ -126,7 +126,7 @@ def test_a_program_has_the_call_and_vmap_has_the_same_bits(rng):
     assert_bits(np.asarray(compiled(x, count)), np.asarray(want))
 
 
-def test_the_place_of_an_element_in_a_block_does_not_matter(rng):
+def test_the_position_of_an_element_in_a_block_does_not_matter(rng):
     x = rng.standard_normal(1000).astype(np.float32)
     whole = of_call("tanh", x)
     for count in (1, 3, 31, 32, 33, 255, 256, 257, 999):

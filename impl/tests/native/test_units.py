@@ -11,7 +11,7 @@ from impl._native import library
 
 #: Tests of each family, as expressions of ``pytest -k``.
 CHOSEN = {
-    "functions": "known_bits or special_values or place",
+    "functions": "known_bits or special_values or position",
     "products": "tile or hard_to_round or convolutions or not_finite or (any_length and 1000)",
     "scatters": "hard_terms or exponents or sorted_indices or (promise and float32)",
     "sums": "exponents or (hard_terms and 15) or (each_shape and bfloat16) or (parts and 5)",

@@ -1,5 +1,7 @@
 """The reference of the elementary functions; it is tried where mpmath is installed."""
 
+from pathlib import Path
+
 import jax
 import ml_dtypes
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 mpmath = pytest.importorskip("mpmath")
 
+import conformance  # noqa: E402
 from conformance.lab.elementary import (  # noqa: E402
     arguments_of_two,
     exhaustive,
@@ -14,6 +17,7 @@ from conformance.lab.elementary import (  # noqa: E402
     judge,
     reference,
 )
+from conformance.reporting import report  # noqa: E402
 from impl._exact import arithmetic  # noqa: E402
 from impl._exact.elementary import FUNCTIONS, _exceptions  # noqa: E402
 
@@ -106,9 +110,10 @@ def test_exceptions_are_correctly_rounded(name):
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"integer_pow", "log2"}))
 def test_the_hardest_arguments(name):
-    lines = findings.read()[name]["hardest"]
-    assert lines
-    hardest = [[float.fromhex(word) for word in line.split()] for line in lines]
+    records = report.read(Path(conformance.__file__).parent / "reports/elementary.json").records
+    (record,) = [each for each in records if (each.op, each.sample) == (name, "float32")]
+    hardest = findings.hardest(record)
+    assert hardest
     operands = np.float32(hardest).T.copy()
     with arithmetic.wide():
         result = np.asarray(jax.jit(FUNCTIONS[name])(*operands))

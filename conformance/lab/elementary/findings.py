@@ -76,5 +76,5 @@ def record(name: str, kind: str, dtype: str, outcome: Outcome, seconds: float) -
 
 def hardest(record: Record) -> list[list[float]]:
     """Returns the hardest arguments that a record of ``record`` names, each as a list."""
-    _, _, words = record.detail.partition(_HARDEST_ARE)
+    _, _, words = (record.detail or "").partition(_HARDEST_ARE)
     return [[float.fromhex(word) for word in each.split()] for each in words.split(",") if words]

@@ -1,25 +1,17 @@
 """getitem: the meaning of expressions, bits of its gradient, and bad arguments."""
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import impl
 from impl.tests.ops._expressions import MASK, ONE, PARTS, A, B, C, as_torch, expressions, label
 from impl.tests.ops._indices import (
-    MANY,
-    MANY_WRAPPED,
     NO_INDEX,
     X,
-    along_the_second,
 )
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.sums import in_order
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -96,11 +88,6 @@ def test_an_eager_call(expression):
     got = impl.getitem(X, expression)
     assert isinstance(got, jax.Array)
     assert_same_bits(got, X[expression])
-
-
-def test_the_mode_off():
-    with impl.deterministic(False):
-        assert_same_bits(jax.jit(lambda x: impl.getitem(x, (A, ..., A)))(X), X[A, ..., A])
 
 
 @complete
@@ -200,69 +187,7 @@ def test_traced_arrays_read_the_same_and_gradients_add_up():
     assert traced > 5
 
 
-@complete
-def test_dtypes():
-    index = np.array([2, 0, -1])
-    dtypes = [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]
-    arrays = {d.__name__: (np.arange(6).reshape(3, 2) % 4).astype(d) for d in dtypes}
-    calls = {name: (lambda x: impl.getitem(x, (index, 1)), x) for name, x in arrays.items()}
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, arrays[name][index, 1], name)
-
-
-@complete
-def test_x64():
-    x, index = np.random.default_rng(0).standard_normal((4, 3)), np.array([3, -4, 3])
-    read = jax.jit(lambda x, i: (impl.getitem(x, i), impl.getitem(x, (i, i % 3))))
-    with jax.enable_x64(True):
-        rows, elements = read(x, index)
-        assert_same_bits(rows, x[index])
-        assert_same_bits(elements, x[index, index % 3])
-        assert impl.getitem(x, index).dtype == np.float64
-
-
 # Bits of the gradient, and facts.
-
-
-@complete
-@pytest.mark.usefixtures("lowering")
-def test_bits_of_the_gradient():
-    rng = np.random.default_rng(0)
-    columns = np.zeros((2, 3, 2), np.float32)
-    rows = spread(rng, (40, 3))
-    mask = rows[:, 0] > 0
-    weights = {
-        "second dimension": spread(rng, (2, len(MANY), 2)),
-        "mask": spread(rng, (mask.sum(), 3)),
-        "slice": spread(rng, (13, 1)),
-    }
-    expressions = {
-        "second dimension": (slice(None), MANY),
-        "mask": mask,
-        "slice": (slice(1, 39, 3), None, -1),
-    }
-
-    def gradient(expression, x, weight):
-        return jax.vjp(lambda x: impl.getitem(x, expression), x)[1](weight)[0]
-
-    calls = {
-        name: (
-            functools.partial(gradient, expression),
-            columns if name == "second dimension" else rows,
-            weights[name],
-        )
-        for name, expression in expressions.items()
-    }
-    wanted = {
-        "second dimension": along_the_second(
-            in_order, columns, MANY_WRAPPED, weights["second dimension"]
-        )
-    }
-    for name in ("mask", "slice"):
-        wanted[name] = np.zeros_like(rows)
-        wanted[name][expressions[name]] = weights[name]
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ import impl
 from impl._mode import emulation
 from impl.tests.ops._scatters import (
     FEW_SIZES,
-    SHAPES,
     SIZES,
     contributions,
-    drawn,
 )
 from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
@@ -22,7 +20,6 @@ from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import small, spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.sums import in_order
-from impl.tests.support.values import assert_reference_is_pytorch, assert_values
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -38,80 +35,10 @@ def reference(input, dim, index, source, alpha=1):
     return references.scattered(input, dim, index, alpha * source, "sum")
 
 
-def cases():
-    for shape, dim, count in SHAPES:
-        input, source, _, index = drawn(shape, dim, count)
-        options = {"alpha": -1.5} if len(shape) == 3 else {}
-        yield f"{shape}, dim {dim}", ((input, dim, index, source), options)
-
-
-@complete
-def test_values():
-    assert_values(impl.index_add, reference, dict(cases()))
-
-
-def test_the_mode_off():
-    few = {name: case for name, case in cases() if name.startswith("(2, 3, 4), dim 1")}
-    assert_values(impl.index_add, reference, few)
-
-
-def test_the_reference_is_pytorch(torch):
-    assert_reference_is_pytorch(torch, torch.index_add, reference, dict(cases()))
-
-
-EMPTY = np.zeros(0, np.int64)
-
-
-@complete
-def test_empty_arrays():
-    ones = np.ones
-    assert impl.index_add(ones(3), 0, EMPTY, ones(0)).tolist() == [1, 1, 1]
-    got = impl.index_add(ones((3, 2)), 1, EMPTY, ones((3, 0)))
-    np.testing.assert_array_equal(got, ones((3, 2)))
-    assert impl.index_add(ones((0, 2)), 1, EMPTY, ones((0, 0))).shape == (0, 2)
-    assert impl.index_add(ones((2, 0)), 0, np.array([1]), ones((1, 0))).shape == (2, 0)
-
-
-DTYPES = [np.float16, jnp.bfloat16, np.int8, np.int32, np.uint32, bool, np.complex64]
-
-
-@complete
-def test_dtypes():
-    calls, wanted = {}, {}
-    for dtype in DTYPES:
-        input, source = small((3, 2), dtype, 0, 4), small((4, 2), dtype, 1, 4)
-        wide = np.complex128 if dtype is np.complex64 else np.float64
-        want = reference(input.astype(wide), 0, np.array([2, 0, 2, 1]), source.astype(wide))
-        for integer in (np.int64, np.int32):
-            name = f"{dtype.__name__} by {integer.__name__}"
-            calls[name] = add, input, np.array([2, 0, 2, 1], integer), source
-            wanted[name] = want.astype(dtype)
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
 @complete
 def test_integers_wrap_around():
     got = impl.index_add(np.array([100], np.int8), 0, np.zeros(2, int), np.full(2, 100, np.int8))
     assert got.tolist() == [44]
-
-
-@complete
-def test_x64():
-    rng = np.random.default_rng(0)
-    index = rng.integers(0, 3, 2000)
-    input, source = rng.standard_normal((3, 2)), rng.standard_normal((2000, 2))
-    wide = np.array([2**62, -(2**62), 5])
-    with jax.enable_x64(True):
-        got, integers = jax.jit(
-            lambda x, s, w: (
-                impl.index_add(x, 0, index, s, alpha=0.1),
-                impl.index_add(w, 0, np.array([2, 2]), w[:2] + 1),
-            )
-        )(input, source, wide)
-    assert got.dtype == np.float64
-    np.testing.assert_allclose(got, reference(input, 0, index, source, 0.1), rtol=1e-13)
-    assert integers.tolist() == [*wide[:2], 7]
 
 
 @complete
@@ -217,20 +144,6 @@ def test_products_of_the_user_are_not_contracted_with_the_sums(name):
 
 
 @complete
-def test_vmap_of_many_contributions():
-    rng = np.random.default_rng(0)
-    x, index, source = spread(rng, (2, 3)), rng.integers(0, 3, (2, 2100)), spread(rng, (2, 2100))
-    calls = {
-        "shared index": (jax.vmap(add, (0, None, 0)), x, index[0], source),
-        "index alone": (jax.vmap(add, (None, 0, None)), x[0], index, source[0]),
-    }
-    results = run_together(calls)
-    for k in range(2):
-        assert_same_bits(results["shared index"][k], in_order(x[k], index[0], source[k]))
-        assert_same_bits(results["index alone"][k], in_order(x[0], index[k], source[0]))
-
-
-@complete
 def test_nested_and_empty_batches():
     rng = np.random.default_rng(0)
     x, index, source = spread(rng, (4, 3)), rng.integers(0, 3, (4, 40)), spread(rng, (4, 40))
@@ -275,16 +188,6 @@ def test_sums_of_any_numbers():
 
 
 # Derivatives.
-
-
-@complete
-def test_gradients_are_reads():
-    initial, index, source = contributions(5, 3072, 3)
-    weight = spread(np.random.default_rng(0), initial.shape)
-    pullback = jax.vjp(lambda x, s: add(x, index, s), initial, source)[1]
-    of_initial, of_source = jax.jit(pullback)(weight)
-    assert_same_bits(of_initial, weight)
-    assert_same_bits(of_source, weight[index])
 
 
 @complete
@@ -342,12 +245,3 @@ def test_one_program_serves_for_every_seed():
     # A number has the same meaning in both forms, and 0 keeps the order of the program ids.
     assert read(0) == outcome(impl.testing.emulate("cuda")) == outcome(impl.testing.schedule(0))
     assert read(3) == outcome(impl.testing.schedule(3)) != read(0)
-
-
-def test_the_atomic_path_is_right_for_exact_numbers_under_any_schedule():
-    rng = np.random.default_rng(0)
-    index, source = rng.integers(0, 4, 700), rng.integers(-9, 9, 700).astype(np.float32)
-    want = np.zeros(4, np.float32)
-    np.add.at(want, index, source)
-    with impl.deterministic(False), impl.testing.schedule(3):
-        assert_same_bits(add(np.zeros(4, np.float32), index, source), want)

@@ -11,18 +11,12 @@ import pytest
 import impl
 from impl.tests.ops._bad_values import at
 from impl.tests.ops._scatters import (
-    SHAPES,
-    assert_dtypes,
     assert_unique_indices_need_no_order,
-    drawn,
 )
-from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
-from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.sums import in_order
-from impl.tests.support.values import assert_reference_is_pytorch, assert_values
 
 complete = pytest.mark.usefixtures("complete")
 beta = pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
@@ -34,53 +28,9 @@ REDUCTIONS = [
 ]
 #: The forms of index_reduce.
 SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduce != "sum"]
-KEYWORDS = [{"reduce": reduce, "include_self": include_self} for reduce, include_self in SLICES]
 
 
 # Values of index_reduce; test_scatter_corner.py has the values of scatter_reduce.
-
-
-def cases():
-    for shape, dim, count in SHAPES:
-        input, source, _, index = drawn(shape, dim, count)
-        for options in KEYWORDS if len(shape) == 2 else [KEYWORDS[4]]:
-            yield f"{shape}, dim {dim}, {options}", ((input, dim, index, source), options)
-
-
-@complete
-def test_values():
-    assert_values(impl.index_reduce, references.scattered, dict(cases()))
-
-
-def test_the_mode_off():
-    few = {name: case for name, case in cases() if name.startswith("(3, 4), dim 0")}
-    assert_values(impl.index_reduce, references.scattered, few)
-
-
-@beta
-def test_the_reference_is_pytorch(torch):
-    assert_reference_is_pytorch(torch, torch.index_reduce, references.scattered, dict(cases()))
-
-
-@complete
-def test_a_number_stands_for_an_array_of_one_element():
-    for index in (np.zeros((), int), np.zeros(1, int)):
-        assert impl.index_reduce(np.ones(()), 0, index, np.full((), 2.0), "prod") == 2
-
-
-@complete
-def test_empty_arrays():
-    some, empty = np.ones((3, 2), np.float32), np.ones((3, 0), np.float32)
-    for include_self in (True, False):
-        reduce = functools.partial(impl.index_reduce, reduce="mean", include_self=include_self)
-        got = reduce(some, 1, np.zeros(0, np.int64), empty)
-        np.testing.assert_array_equal(got, some)
-        assert reduce(empty, 0, at(1), empty[:1]).shape == (3, 0)
-
-
-@complete
-def test_dtypes():
-    assert_dtypes("index_reduce", np.array([2, 0, 2, 1, 2]), KEYWORDS)
 
 
 @complete
@@ -98,14 +48,6 @@ def test_means_of_integers_are_rounded_down_and_do_not_wrap_around():
         assert mean(many, np.zeros(300, int), 1, include_self=True).tolist() == [number]
     large = np.full(1, 2**32 - 3, np.uint32)
     assert mean(large, np.zeros(1, int), 1, include_self=False).tolist() == large.tolist()
-
-
-@complete
-def test_x64():
-    wide = np.array([2**62, -(2**62), 5])
-    with jax.enable_x64(True):
-        got = impl.index_reduce(wide, 0, at(2), wide[1:2], "amax", include_self=False)
-    assert got.tolist() == [*wide[:2], -(2**62)]
 
 
 @complete
@@ -197,21 +139,6 @@ def test_unique_indices_need_no_order():
         np.ones((4, 1), np.float32),
         [2, 1, 1.5, 2.5],
     )
-
-
-@complete
-def test_vmap_of_kernels(rng):
-    x, source = spread(rng, (2, 4, 3)), 1 + spread(rng, (9, 3)) / 64
-    index = rng.integers(0, 3, (2, 9))
-
-    def lowest(x, i, s):
-        return impl.index_reduce(x, 0, i, s, "amin")
-
-    with LOWERINGS["seed 1"]():
-        batched = jax.jit(jax.vmap(lowest, (0, 0, None)))(x, index, source)
-    single = jax.jit(lowest)
-    for k in range(2):
-        assert_same_bits(batched[k], single(x[k], index[k], source))
 
 
 # Derivatives.

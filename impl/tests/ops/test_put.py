@@ -1,6 +1,5 @@
-"""put: values, bits, gradients, bad arguments, and indices that are out of range."""
+"""put: facts, bad arguments, and indices that are out of range."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -9,87 +8,14 @@ from impl.tests.ops._bad_values import V, at, ones
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
-    MANY,
-    NO_INDEX,
     SIZE,
     WRAPPED,
-    X,
 )
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.references import written
 from impl.tests.support.refusals import BadArguments, Call
-from impl.tests.support.sums import in_order
-from impl.tests.support.values import assert_reference_is_pytorch, compute
-from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
-both_kinds = pytest.mark.parametrize("accumulate", [False, True], ids=["write", "add"])
-
-
-def reference(x, index, source, accumulate):
-    return written(x.reshape(-1), index, source, accumulate=accumulate).reshape(x.shape)
-
-
-def cases():
-    rng = np.random.default_rng(0)
-    indices = [np.array(0), NO_INDEX, np.array([[0, -1], [-1, 0]], np.int32)]
-    for accumulate in (False, True):
-        for shape in [(), (5,), (2, 1, 2, 3, 2)]:
-            x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
-            for index in indices:
-                # A source of any shape.
-                source = np.arange(1, index.size + 1, dtype=np.float32)
-                name = f"{shape} at {index.shape}, accumulate={accumulate}"
-                yield name, ((x, index, source, accumulate), {})
-    flat, source = rng.integers(-120, 120, (3, 4)), rng.integers(-9, 9, (4, 3)).astype(np.float32)
-    yield "many", ((X, flat, source, True), {})
-
-
-@complete
-def test_values():
-    calls = dict(cases())
-    for name, got in compute(impl.put, calls).items():
-        assert_same_bits(got, reference(*calls[name][0]), name)
-
-
-def test_the_mode_off():
-    arguments = X, np.array([[0, -1], [-1, 0]]), np.arange(4, dtype=np.float32)
-    got = jax.jit(lambda *a: impl.put(*a, accumulate=True))(*arguments)
-    assert_same_bits(got, reference(*arguments, accumulate=True))
-
-
-def test_the_reference_is_pytorch(torch):
-    # PyTorch wants an index and a source of int64 and of one number of elements.
-    def put(x, index, source, accumulate):
-        return x.put(index.long(), source, accumulate)
-
-    assert_reference_is_pytorch(torch, put, reference, dict(cases()))
-
-
-@complete
-def test_empty_arrays():
-    assert impl.put(X[:0], NO_INDEX, X[:0].reshape(-1)).shape == (0, 3, 4, 5)
-
-
-def test_x64():
-    x = np.random.default_rng(0).standard_normal((4, 3))
-    with jax.enable_x64(True):
-        got = jax.jit(lambda x: impl.put(x, np.zeros(3, int), x[0], True))(x)
-        assert got.dtype == np.float64
-        np.testing.assert_allclose(got[0, 0], x[0, 0] + x[0].sum(), rtol=1e-13)
-
-
-@complete
-@both_kinds
-@pytest.mark.usefixtures("lowering")
-def test_bits(accumulate):
-    oracle, rng = in_order if accumulate else oracles.last_write, np.random.default_rng(0)
-    x, values = spread(rng, (2, 3, 2)), spread(rng, len(MANY))
-    want = oracle(x.reshape(-1), MANY % x.size, values).reshape(x.shape)
-    got = jax.jit(lambda x, v: impl.put(x, MANY, v, accumulate))(x, values)
-    assert_same_bits(got, want)
 
 
 def test_facts():

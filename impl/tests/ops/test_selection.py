@@ -9,7 +9,6 @@ import functools
 import zlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -17,7 +16,6 @@ from ml_dtypes import bfloat16
 import impl
 from impl.tests.ops._bad_values import BOOLS, COMPLEX, SCALAR, V, ones
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
-from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
@@ -116,42 +114,6 @@ def test_every_dtype_and_shape(name):
     assert_picks(name, inputs)
 
 
-@every_pick
-def test_the_mode_off(name):
-    assert_picks(name, {"float32": (drawn((9, 6), np.float32), 0)})
-
-
-@complete
-def test_argsort():
-    inputs = {}
-    for shape, dim in [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]:
-        inputs[f"{shape}, dim {dim}"] = drawn(shape, np.float32), dim
-    argsort = {name: functools.partial(impl.argsort, dim=dim) for name, (_, dim) in inputs.items()}
-    results = run_together({name: (argsort[name], x) for name, (x, _) in inputs.items()})
-    for name, got in results.items():
-        assert_same_bits(got, wanted("sort", *inputs[name])[1], name)
-
-
-@complete
-@pytest.mark.parametrize("op", ["kthvalue", "median", "nanmedian", "mode"])
-def test_keepdim(op):
-    arguments = (1,) if op == "kthvalue" else ()
-
-    def both(x, dim):
-        function = functools.partial(getattr(impl, op), x, *arguments, dim)
-        return function(keepdim=True), function()
-
-    shapes = [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]
-    results = jax.jit(lambda xs: [both(x, dim) for x, (_, dim) in zip(xs, shapes, strict=True)])(
-        [drawn(shape, np.float32) for shape, _ in shapes]
-    )
-    for (shape, dim), (with_dim, without) in zip(shapes, results, strict=True):
-        lengths = [1 if shape and i == dim % len(shape) else n for i, n in enumerate(shape)]
-        for part, other in zip(with_dim, without, strict=True):
-            assert part.shape == tuple(lengths)
-            assert_same_bits(part.reshape(other.shape), other)
-
-
 @complete
 def test_names_of_the_results():
     x = np.array([2.0, 1.0], np.float32)
@@ -187,29 +149,6 @@ def test_empty_arrays():
     assert jax.vmap(lambda x: impl.kthvalue(x, 2).indices)(np.zeros((0, 6, 4))).shape == (0, 6)
 
 
-def test_x64():
-    @jax.jit
-    def calls(x):
-        return (
-            impl.median(x),
-            impl.sort(x),
-            impl.topk(jnp.tile(x, 20), 1).indices,
-            impl.mode(x).indices,
-            impl.kthvalue(x, 3),
-        )
-
-    with jax.enable_x64(True):
-        for x in (np.array([2**62 + 1, -(2**62), 2**62, 2**62 + 1]), np.array([1e300, -1, 1, 1])):
-            median, in_order, top, mode, third = calls(x)
-            assert median == np.sort(x)[1]
-            assert in_order.indices.tolist() == np.argsort(x, kind="stable").tolist()
-            assert top.tolist() == [int(np.argmax(x))]
-            assert mode == oracles.most_frequent(x)
-            assert third.values == np.sort(x)[2]
-            assert in_order.indices.dtype == mode.dtype == third.indices.dtype == np.int64
-            assert in_order.values.dtype == third.values.dtype == x.dtype
-
-
 @pytest.mark.parametrize("name", ["nanmedian", "mode", "topk"])
 def test_a_cpu_selects_some_rows_at_a_time(name):
     # More rows than one step takes, and no multiple of that number.
@@ -218,22 +157,6 @@ def test_a_cpu_selects_some_rows_at_a_time(name):
 
 
 # Bits of the lowerings.
-
-
-@complete
-@pytest.mark.usefixtures("lowering")
-@pytest.mark.parametrize(
-    "names", [("median", "nanmedian"), ("mode", "topk", "sort", "sort-descending")], ids="+".join
-)
-def test_bits(names):
-    calls, wants = {}, {}
-    for dtype, shape in ((np.float32, (1100, 3)), (np.int8, (600, 2))):
-        x = drawn(shape, dtype)
-        for name in names:
-            label = f"{name} {dtype.__name__}"
-            calls[label], wants[label] = (pick(name, 0), x), wanted(name, x, 0)
-    for label, got in run_together(calls).items():
-        assert_all_same_bits(got, wants[label], label)
 
 
 # Derivatives.
@@ -258,21 +181,6 @@ def test_a_gradient_goes_to_the_element_that_was_picked(name):
     gradient, dot = derivatives(x, weight, APART)
     assert_same_bits(gradient, want)
     assert_same_bits(dot, np.take_along_axis(APART, rows, 0).reshape(values.shape))
-
-
-@complete  # With the mode off, a kernel may return any of equal elements.
-def test_vmap_of_kernels():
-    x = drawn((3, 6, 4), np.float32)
-    names = ("nanmedian", "mode", "topk", "sort-descending")
-
-    def calls(x):
-        return [pick(name, 0)(x) for name in names], impl.median(x)
-
-    with LOWERINGS["seed 1"]():
-        got = jax.jit(jax.vmap(calls, in_axes=-1, out_axes=-1))(np.moveaxis(x, 0, -1))
-        single = jax.jit(calls)
-        want = jax.tree.map(lambda *parts: np.stack(parts, -1), *map(single, x))
-    jax.tree.map(assert_same_bits, got, want)
 
 
 # PyTorch.

@@ -3,7 +3,6 @@
 Tests: impl._lowerings.sparse_matmul, impl._primitives.sparse_matmul, impl.sparse.mm.
 """
 
-import functools
 import re
 
 import jax
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.sparse import BCOO
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._mode.decide import Action, Alert, Decision
@@ -202,34 +200,6 @@ def test_vmap(axes, name, rng):
         np.testing.assert_array_equal(out[i], full @ dense)
         np.testing.assert_array_equal(of_data[i], (slope[row] * dense[column]).sum(1))
         np.testing.assert_array_equal(of_dense[i], full.T @ slope)
-
-
-def test_shard_map_in_another_lowering(rng):
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    data, dense = whole(rng, (1, 9)), whole(rng, (HEIGHT, 2))
-
-    @functools.partial(
-        jax.shard_map,
-        mesh=mesh,
-        in_specs=(PartitionSpec("x"), PartitionSpec()),
-        out_specs=PartitionSpec("x"),
-    )
-    def product(data, dense):
-        return impl.mm(matrix(data[0], POSITIONS[:9]), dense)
-
-    @jax.jit
-    def both(data, dense):
-        out, pullback = jax.vjp(product, data, dense)
-        return out, *pullback(jnp.ones_like(out))
-
-    full = np.zeros((ROWS, HEIGHT), np.float32)
-    np.add.at(full, (ROW[:9], COLUMN[:9]), data[0])
-    # Pallas' interpreter does not support values that vary over a mesh.
-    with LOWERINGS["xla"]():
-        out, of_data, of_dense = both(data, dense)
-    assert_same_bits(out, full @ dense)
-    assert_same_bits(of_data, dense.sum(1)[COLUMN[:9]][None])
-    assert_same_bits(of_dense, full.sum(0)[:, None] + np.zeros_like(dense))
 
 
 # Memory, schedules, and alerts.

@@ -1,16 +1,12 @@
 """adaptive_avg_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
 
-import itertools
-
 import jax
 import numpy as np
 import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import computed, normal, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
+from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
@@ -19,39 +15,6 @@ from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-OPS = {"adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 2, "adaptive_avg_pool3d": 3}
-#: The number of calls whose reference is compared with PyTorch.
-CALLS = 100
-COMPUTED = computed(CALLS, {1: 6, 2: 6, 3: 3})
-
-
-def drawn_calls(dims):
-    """Yields inputs and output sizes."""
-    for shape, output_size in window_sums.drawn_adaptive(dims, CALLS):
-        yield normal(shape), output_size
-
-
-def reference(dims, x, output_size):
-    sizes = x.shape[-dims:]
-    windows = window_sums.adaptive_windows(sizes, output_size)
-    return window_sums.mean(x, windows, window_sums.count_within(windows, [(0, n) for n in sizes]))
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_values_and_gradients(op):
-    drawn = list(itertools.islice(drawn_calls(OPS[op]), COMPUTED[OPS[op]]))
-    calls = [(x, (size,)) for x, size in drawn]
-    references = [reference(OPS[op], *call) for call in drawn]
-    assert_as_references(getattr(F, op), calls, references)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_has_the_values_of_the_reference(op):
-    torch = pytest.importorskip("torch")
-    function = getattr(torch.nn.functional, op)
-    for x, size in drawn_calls(OPS[op]):
-        assert_torch_has(torch, function, (size,), x, reference(OPS[op], x, size))
 
 
 @pytest.mark.parametrize("name", DISTINCT)
@@ -67,15 +30,6 @@ def test_bits_of_adaptive_avg_pool2d(name):
     with LOWERINGS[name]():
         got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
     assert_same_bits(got, total * (1 / count).astype(np.float32))
-
-
-def test_adaptive_avg_pool2d_of_float64():
-    x = np.exp(np.random.default_rng(0).standard_normal((2, 5, 6)))
-    with jax.enable_x64(True):
-        got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
-    assert got.dtype == np.float64
-    np.testing.assert_allclose(got, reference(2, x, (3, 4))[0], rtol=1e-14)
-    assert_derivatives(lambda x: F.adaptive_avg_pool2d(x, (3, 4)) ** 2, (x[:1, :4, :3],))
 
 
 def test_the_facts_state_one_element_per_channel_and_overlapping_windows():

@@ -9,51 +9,12 @@ import pytest
 import impl
 from impl._families.window_table import WindowTable
 from impl._lowerings.windows import picks
-from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import computed, ones
-from impl.tests.nn.support.maxima import (
-    assert_as_references,
-    assert_torch_has,
-    pooled,
-    with_ties,
-)
+from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-OPS = {"adaptive_max_pool1d": 1, "adaptive_max_pool2d": 2, "adaptive_max_pool3d": 3}
-#: The number of calls whose reference is compared with PyTorch.
-CALLS = 100
-COMPUTED = computed(CALLS, {1: 5, 2: 5, 3: 3})
-
-
-def drawn_calls(dims):
-    """Yields inputs and output sizes."""
-    for shape, output_size in window_sums.drawn_adaptive(dims, CALLS):
-        yield with_ties(shape), output_size
-
-
-def reference(dims, x, output_size):
-    return pooled(x, window_sums.adaptive_windows(x.shape[-dims:], output_size))
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_values_indices_and_gradients(op):
-    function, drawn = getattr(F, op), list(drawn_calls(OPS[op]))[: COMPUTED[OPS[op]]]
-    calls = [lambda x, size=size: function(x, size, return_indices=True) for _, size in drawn]
-    arrays = [x for x, _ in drawn]
-    assert_as_references(calls, arrays, [reference(OPS[op], x, size) for x, size in drawn])
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_has_the_values_of_the_reference(op):
-    torch = pytest.importorskip("torch")
-    for x, size in drawn_calls(OPS[op]):
-        want = reference(OPS[op], x, size)
-        assert_torch_has(torch, getattr(torch.nn.functional, op), (size,), x, want)
-
 
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, exception, fragment of the message

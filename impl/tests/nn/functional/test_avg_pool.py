@@ -6,9 +6,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import computed, normal, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
+from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
@@ -17,84 +15,6 @@ from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-OPS = {"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}
-#: The number of calls whose reference is compared with PyTorch.
-CALLS = 120
-COMPUTED = computed(CALLS, {1: 14, 2: 14, 3: 7})
-SIZES = {1: [(11,), (3,)], 2: [(7, 6), (1, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
-
-
-def drawn_calls(dims):
-    """Returns inputs and the arguments after them; the input is too small for some."""
-    rng = np.random.default_rng(dims)
-    calls = []
-    while len(calls) < CALLS:
-        sizes = SIZES[dims][rng.integers(2)]
-        kernel = tuple(int(k) for k in rng.integers(1, 6, dims))
-        stride = tuple(int(s) for s in rng.integers(1, 5, dims))
-        padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
-        arguments = [
-            kernel,
-            stride if rng.integers(4) else None,
-            padding,
-            *map(bool, rng.integers(2, size=2)),
-        ]
-        if rng.integers(3) == 0:
-            arguments[:3] = [kernel[0], stride[0], padding[0]]
-        if dims > 1:
-            arguments.append([None, None, 3, -2][rng.integers(4)])
-        calls.append((normal((2, 3, *sizes)[rng.integers(2) :]), tuple(arguments)))
-    return calls
-
-
-def reference(dims, x, kernel, stride=None, padding=0, ceil=False, include=True, divisor=None):
-    """Returns the result and a gradient function; None if the input is too small."""
-    sizes = x.shape[-dims:]
-    kernels, strides, pads = (
-        window_sums.of_each_dimension(value, dims)
-        for value in (kernel, kernel if stride is None else stride, padding)
-    )
-    windows = [
-        window_sums.fixed(*numbers, ceil)
-        for numbers in zip(sizes, kernels, strides, pads, strict=True)
-    ]
-    if not all(windows) or (dims == 3 and any(n < k for n, k in zip(sizes, kernels, strict=True))):
-        return None
-    if divisor is None:
-        limits = [(-p, n + p) if include else (0, n) for n, p in zip(sizes, pads, strict=True)]
-        divisor = window_sums.count_within(windows, limits)
-    return window_sums.mean(x, windows, divisor)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_values_and_gradients(op):
-    calls, references = [], []
-    for x, arguments in drawn_calls(OPS[op])[: COMPUTED[OPS[op]]]:
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            with pytest.raises(RuntimeError, match=r"too small|smaller than kernel_size"):
-                getattr(F, op)(x, *arguments)
-        else:
-            calls.append((x, arguments))
-            references.append(want)
-    assert_as_references(getattr(F, op), calls, references)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_has_the_values_of_the_reference(op):
-    torch = pytest.importorskip("torch")
-    function = getattr(torch.nn.functional, op)
-    refused = 0
-    for x, arguments in drawn_calls(OPS[op]):
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            refused += 1
-            with pytest.raises(RuntimeError, match=r"too small|smaller than kernel size"):
-                function(torch.tensor(x), *arguments)
-        else:
-            assert_torch_has(torch, function, arguments, x, want)
-    assert 0 < refused < CALLS / 2
 
 
 @pytest.mark.parametrize("name", DISTINCT)
@@ -107,23 +27,6 @@ def test_bits_of_avg_pool3d(name):
     with LOWERINGS[name]():
         got = jax.jit(lambda x: F.avg_pool3d(x, (4, 2, 5), 1))(x)
     assert_same_bits(got, total * np.float32(1 / 40))
-
-
-def test_avg_pool2d_of_float64():
-    x = np.random.default_rng(0).standard_normal((2, 5, 6))
-    want, want_pullback = reference(2, x, 3, 2, 1, True, False)
-    with jax.enable_x64(True):
-
-        @jax.jit
-        def run(x):
-            out, pullback = jax.vjp(lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), x)
-            return out, pullback(np.ones(want.shape))[0]
-
-        out, gradient = run(x)
-    assert out.dtype == np.float64
-    np.testing.assert_allclose(out, want, rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose(gradient, want_pullback(np.ones(want.shape)))
-    assert_derivatives(lambda x: F.avg_pool2d(x, 3, 2, 1, False) ** 2, (x,))
 
 
 def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_pool2d():

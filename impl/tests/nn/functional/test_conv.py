@@ -9,41 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
 from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions
-from impl.tests.nn.support.arrays import THOROUGH, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
-from impl.tests.support.numbers import normal, spread, whole
+from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import gpu_program
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
-CALLS = 60 if THOROUGH else 6
-
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def conv_id(number):
-    return f"conv{number % 3 + 1}d-{number}"
-
-
-@pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning")
-@pytest.mark.parametrize("number", range(CALLS), ids=conv_id)
-def test_values_and_gradients_are_as_in_pytorch(number):
-    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
-    convolutions.assert_as_in_torch(torch, 1, number, CALLS, transposed=False)
 
 
 DTYPES = ["float16", "bfloat16", "complex64", "int32", "uint8"]
@@ -183,59 +168,6 @@ def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeyp
     with LOWERINGS["kernel"]():
         jax.tree.map(assert_same_bits, run(x, w), want)
     assert len(launches) == 9
-
-
-def test_derivatives_of_conv1d(rng):
-    arrays = tuple(normal(rng, shape) for shape in ((1, 2, 5), (2, 1, 2), (2,)))
-    function = lambda *args: jnp.sin(F.conv1d(*args, 2, 1, groups=2))  # noqa: E731
-    assert_derivatives(jax.checkpoint(function), arrays)
-
-
-@pytest.mark.parametrize("axes", [(0, None), (None, 2), (1, 0)], ids=str)
-def test_vmap_of_conv1d_has_the_bits_of_single_calls(axes, rng):
-    shapes = [(2, 4, 7), (6, 2, 3)]
-    arrays = [
-        whole(rng, shape if axis is None else (*shape[:axis], 3, *shape[axis:]))
-        for shape, axis in zip(shapes, axes, strict=True)
-    ]
-    cotangents = whole(rng, (3, 2, 6, 4))
-
-    def call(x, w, cotangent):
-        out, pullback = jax.vjp(lambda x, w: F.conv1d(x, w, None, 2, 1, groups=2), x, w)
-        return out, *pullback(cotangent)
-
-    results = jax.jit(jax.vmap(call, (*axes, 0)))(*arrays, cotangents)
-    single = jax.jit(call)
-    for i in range(3):
-        of_example = [
-            array if axis is None else np.take(array, i, axis)
-            for array, axis in zip(arrays, axes, strict=True)
-        ]
-        for got, want in zip(results, single(*of_example, cotangents[i]), strict=True):
-            assert_same_bits(got[i], want)
-
-
-def test_conv1d_inside_shard_map(rng):
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    x, w = whole(rng, (2, 2, 5)), whole(rng, (3, 2, 3))
-    sharded = jax.shard_map(
-        F.conv1d,
-        mesh=mesh,
-        in_specs=(PartitionSpec("x"), PartitionSpec()),
-        out_specs=PartitionSpec("x"),
-    )
-
-    def with_gradients(function):
-        def run(x, w):
-            out, pullback = jax.vjp(function, x, w)
-            return out, pullback(out)
-
-        return jax.jit(run)
-
-    want = with_gradients(F.conv1d)(x, w)
-    for name in ("native", "xla"):  # Pallas' interpreter does not support varying axes.
-        with LOWERINGS[name]():
-            jax.tree.map(assert_same_bits, with_gradients(sharded)(x, w), want)
 
 
 @pytest.mark.triton

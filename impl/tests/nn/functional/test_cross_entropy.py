@@ -1,7 +1,5 @@
 """cross_entropy."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 
 import impl
 from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
@@ -21,56 +18,6 @@ X = normal((4, 3))
 T = np.array([0, 2, 1, 0])
 P = np.random.default_rng(0).random((4, 3)).astype(np.float32)
 W = np.array([0.5, 2, 1.5], np.float32)
-
-SHAPES = [(3,), (4, 3), (2, 3, 5), (2, 3, 2, 2), (2, 3, 1, 2, 1), (0, 3), (2, 3, 0), (4, 0)]
-
-
-def drawn_calls():
-    """Yields inputs, targets and options, in float64."""
-    rng = np.random.default_rng(1)
-    options = itertools.product(
-        ["none", "mean", "sum"], [False, True], [0.0, 0.2], [-100, 1, "probabilities"]
-    )
-    for number, (reduction, weighted, smoothing, ignored) in enumerate(options):
-        by_class = ignored != "probabilities"
-        for shape in SHAPES[number % 7 :: 7]:
-            if by_class and 0 in shape[1:2]:
-                continue
-            weight = np.array([0.5, 2, 1.5])[: shape[1] if len(shape) > 1 else 3]
-            of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
-            target = rng.integers(0, 3, of_targets) if by_class else rng.random(shape)
-            yield (
-                rng.standard_normal(shape) * 10,
-                target,
-                {
-                    "reduction": reduction,
-                    "weight": weight if weighted else None,
-                    "label_smoothing": smoothing,
-                    "ignore_index": ignored if by_class else -100,
-                },
-            )
-
-
-def test_values_and_gradients_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    drawn = list(drawn_calls())
-    calls, cotangents, wanted = [], [], []
-    for x, t, options in drawn:
-        calls.append(lambda x, t=t, options=options: F.cross_entropy(x, t, **options))
-        weight = None if options["weight"] is None else torch.tensor(options["weight"])
-        tensor, target = torch.tensor(x, requires_grad=True), torch.tensor(t)
-        want = torch.nn.functional.cross_entropy(tensor, target, **{**options, "weight": weight})
-        cotangent = normal(want.shape, dtype=np.float64)
-        wanted.append((want, torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]))
-        cotangents.append(cotangent)
-    with jax.enable_x64(True):
-        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
-    for (*_, options), of_call, want_of_call in zip(drawn, results, wanted, strict=True):
-        for got, want in zip(of_call, want_of_call, strict=True):
-            assert got.shape == want.shape
-            np.testing.assert_allclose(
-                got, want.detach(), rtol=1e-12, atol=1e-14, err_msg=str(options)
-            )
 
 
 def test_second_derivatives_and_gradients_of_probabilities_are_as_in_pytorch():
@@ -182,32 +129,3 @@ def test_targets_out_of_range_under_jit():
     losses = jax.jit(lambda t: F.cross_entropy(X, t, W, reduction="none"))(targets)
     assert np.isnan(losses).tolist() == [False, True, True, False]
     assert losses[3] == 0
-
-
-def test_transformations():
-    def loss(x, w):
-        return F.cross_entropy(x, T, w, label_smoothing=0.1)
-
-    close = {"rtol": 1e-5, "atol": 1e-7}
-    rng = np.random.default_rng(0)
-    tangents = spread(rng, X.shape), spread(rng, W.shape)
-    # A constant does not change a softmax.
-    batch = np.stack([X, X + 1])
-
-    @jax.jit
-    def run(batch, w, tangents):
-        x = batch[0]
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss), (0, 1))(x, w),
-            "jvp": jax.jvp(loss, (x, w), tangents)[1],
-            "vmap": jax.vmap(jax.value_and_grad(loss), (0, None))(batch, w),
-        }
-
-    results = run(batch, W, tangents)
-    out, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(X, W)
-    np.testing.assert_allclose(out, loss(X, W), **close)
-    for got, want in zip(results["checkpoint"], gradients, strict=True):
-        np.testing.assert_allclose(got, want, **close)
-    np.testing.assert_allclose(results["vmap"][0], [out, out], **close)
-    np.testing.assert_allclose(results["vmap"][1], [gradients[0]] * 2, **close)
-    np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-4)

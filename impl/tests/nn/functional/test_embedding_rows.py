@@ -3,12 +3,10 @@
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import FACTORS, INDEX, OFFSETS, WEIGHT
-from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
+from impl.tests.support.bits import assert_all_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -31,48 +29,6 @@ OPS = {
         (WEIGHT,),
     ),
 }
-
-
-def result_and_gradients(function, arguments):
-    """Returns a function to the result, and to the gradients of its sum of squares."""
-
-    def run(*arrays):
-        loss = lambda *arrays: (function(*arrays) ** 2).sum()  # noqa: E731
-        return function(*arrays), *jax.grad(loss, tuple(range(len(arguments))))(*arrays)
-
-    return run
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_transformations(op):
-    function, arguments = OPS[op]
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-    mapped = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
-    batches = tuple(np.stack([array, 2 * array, array[::-1]]) for array in arguments)
-    tangents = tuple(normal(array.shape, 1) for array in arguments)
-    run = result_and_gradients(function, arguments)
-
-    # One program takes less time to compile than one for each transformation.
-    @jax.jit
-    def transformed(batches, tangents):
-        arrays = tuple(batch[0] for batch in batches)
-        forms = mapped, jax.checkpoint(function)
-        return (
-            jax.vmap(run)(*batches),
-            [result_and_gradients(form, arguments)(*arrays) for form in forms],
-            jax.jvp(lambda *arrays: (function(*arrays) ** 2).sum(), arrays, tangents)[1],
-        )
-
-    batched, others, tangent = transformed(batches, tangents)
-    single = jax.jit(run)
-    wanted = [single(*(batch[k] for batch in batches)) for k in range(3)]
-    want, *gradients = wanted[0]
-    assert_same_bits(want, function(*arguments))
-    assert_all_same_bits(batched, [np.stack(parts) for parts in zip(*wanted, strict=True)])
-    for got in others:
-        assert_all_same_bits(got, wanted[0])
-    assert tangent
-    np.testing.assert_allclose(tangent, sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
 
 
 def test_second_derivatives_of_a_weighted_sum_of_embedding_bag():

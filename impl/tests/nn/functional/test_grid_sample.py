@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 from ml_dtypes import bfloat16
 
 import impl
-from impl.tests.nn.support.arrays import THOROUGH, normal
+from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
@@ -26,10 +26,6 @@ pytestmark = pytest.mark.usefixtures("complete")
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-#: Numbers of dimensions and modes.
-KINDS = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
-#: Calls that are compared with PyTorch, of each kind.
-CALLS = 60 if THOROUGH else 3
 
 
 def result_and_gradients(*options):
@@ -66,30 +62,6 @@ def assert_as_in_torch(torch, options, operands, results):
         np.testing.assert_allclose(
             got, want.detach().numpy(), rtol=1e-4, atol=2e-4, err_msg=str(options)
         )
-
-
-def drawn_calls(dims, mode):
-    """Yields the shapes of input and grid, and the other arguments."""
-    rng = np.random.default_rng((dims, MODES.index(mode)))
-    for number in range(CALLS):
-        batch, channels = (int(n) for n in rng.integers(1, 4, 2))
-        sizes, samples = (tuple(int(n) for n in rng.integers(1, 7, dims)) for _ in range(2))
-        align = number // 3 % 2 == 1 if number > 2 else number % 2 == 0
-        options = (mode, PADDINGS[number % 3], align)
-        yield (batch, channels, *sizes), (batch, *samples, dims), options
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_values_and_gradients_are_as_in_pytorch(kind):
-    torch = pytest.importorskip("torch")
-    calls, operands = [], []
-    for shape, grid, options in drawn_calls(*kind):
-        cotangent = normal((*shape[:2], *grid[1:-1]), 1)
-        operands.append((normal(shape), normal(grid) * np.float32(1.3), cotangent))
-        calls.append(options)
-    all_results = in_one_program(calls)(operands)
-    for options, arrays, results in zip(calls, operands, all_results, strict=True):
-        assert_as_in_torch(torch, options, arrays, results)
 
 
 @pytest.mark.parametrize("align", [True, False])

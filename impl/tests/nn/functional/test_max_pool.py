@@ -12,11 +12,9 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import computed, normal, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.maxima import (
     assert_as_references,
-    assert_torch_has,
     pooled,
     with_ties,
 )
@@ -27,29 +25,6 @@ from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-OPS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
-#: The number of calls whose reference is compared with PyTorch.
-CALLS = 120
-COMPUTED = computed(CALLS, {1: 8, 2: 8, 3: 4})
-SIZES = {1: [(11,), (3,)], 2: [(7, 6), (2, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
-
-
-def drawn_calls(dims):
-    """Returns shapes and the arguments after the input; the input is too small for some."""
-    rng = np.random.default_rng(dims)
-    calls = []
-    while len(calls) < CALLS:
-        sizes = SIZES[dims][rng.integers(2)]
-        kernel, stride, dilation = (
-            tuple(int(n) for n in rng.integers(1, most, dims)) for most in (5, 5, 4)
-        )
-        padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
-        arguments = [kernel, stride if rng.integers(4) else None, padding, dilation]
-        if rng.integers(3) == 0:
-            arguments = [kernel[0], stride[0], padding[0], dilation[0]]
-        calls.append(((2, 3, *sizes)[rng.integers(2) :], (*arguments, bool(rng.integers(2)))))
-    return calls
 
 
 def reference(dims, x, kernel, stride=None, padding=0, dilation=1, ceil=False):
@@ -63,42 +38,6 @@ def reference(dims, x, kernel, stride=None, padding=0, dilation=1, ceil=False):
         for n, k, s, p, d in zip(x.shape[-dims:], kernels, strides, pads, distances, strict=True)
     ]
     return pooled(x, windows) if all(windows) else None
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_values_indices_and_gradients(op):
-    function = getattr(F, op)
-    calls, arrays, references = [], [], []
-    for shape, arguments in drawn_calls(OPS[op])[: COMPUTED[OPS[op]]]:
-        x = with_ties(shape)
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            with pytest.raises(RuntimeError, match="too small"):
-                function(x, *arguments)
-        else:
-            calls.append(lambda x, rest=arguments: function(x, *rest, return_indices=True))
-            arrays.append(x)
-            references.append(want)
-    assert_as_references(calls, arrays, references)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_has_the_values_of_the_reference(op):
-    torch = pytest.importorskip("torch")
-    function = getattr(torch.nn.functional, op)
-    refused = compared = 0
-    for shape, arguments in drawn_calls(OPS[op]):
-        x = with_ties(shape)
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            refused += 1
-            with pytest.raises(RuntimeError, match="too small"):
-                function(torch.tensor(x), *arguments, return_indices=True)
-        elif want[1].min() >= 0:  # PyTorch's index of a window that reads nothing is invalid.
-            compared += 1
-            assert_torch_has(torch, function, arguments, x, want)
-    assert refused > 0
-    assert compared > CALLS / 2
 
 
 def test_every_algorithm_of_max_pool1d_finds_the_first_of_the_greatest():
@@ -205,27 +144,6 @@ def test_max_pool1d_of_integers(dtype):
     out, indices = F.max_pool1d(x, 2, return_indices=True)
     assert_same_bits(out, np.array([[limits.max, 7, limits.min]], dtype))
     assert indices.tolist() == [[1, 3, 4]]
-
-
-def test_max_pool2d_of_float64_and_max_pool1d_of_int64():
-    x = np.random.default_rng(0).standard_normal((2, 5, 6))
-    with jax.enable_x64(True):
-        want, want_indices, want_pullback = reference(2, x, 3, 2, 1)
-
-        @jax.jit
-        def run(x):
-            out, pullback, indices = jax.vjp(
-                lambda x: F.max_pool2d(x, 3, 2, 1, 1, False, True), x, has_aux=True
-            )
-            return out, indices, pullback(jnp.ones_like(out))[0]
-
-        out, indices, gradient = run(x)
-        assert_same_bits(out, want)
-        assert_same_bits(indices, want_indices)
-        assert_same_bits(gradient, want_pullback(np.ones(want.shape)))
-        wide = np.array([[2**40, 2**40 + 1, -(2**60)]])
-        assert_same_bits(F.max_pool1d(wide, 3), wide[:, 1:2])
-    assert_derivatives(lambda x: F.max_pool2d(x, 3, 2, 1) ** 2, (x,))
 
 
 def test_the_tangent_of_max_pool2d_is_that_of_the_maxima():

@@ -3,17 +3,13 @@
 Tests: impl.nn.functional._losses.
 """
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
@@ -26,47 +22,6 @@ pytestmark = pytest.mark.usefixtures("complete")
 X = normal((4, 3))
 T = np.array([0, 2, 1, 0])
 W = np.array([0.5, 2, 1.5], np.float32)
-
-SHAPES = [(3,), (4, 3), (2, 3, 5), (2, 3, 2, 2), (2, 3, 1, 2, 3), (0, 3), (2, 3, 0), (0, 0)]
-OPTIONS = [
-    {"reduction": reduction, "weight": weight, "ignore_index": ignored}
-    for reduction, weight, ignored in itertools.product(
-        ["none", "mean", "sum"], [None, W.astype(np.float64)], [-100, 1]
-    )
-]
-
-
-def drawn_calls():
-    """Yields inputs, targets and options."""
-    rng = np.random.default_rng(1)
-    for number, options in enumerate(OPTIONS):
-        for shape in SHAPES[number % 3 :: 3] if number else SHAPES:
-            of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
-            weight = None if shape == (0, 0) else options["weight"]
-            x, t = rng.standard_normal(shape), rng.integers(0, 3, of_targets)
-            yield x, t, {**options, "weight": weight}
-
-
-def test_values_and_gradients_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    drawn = list(drawn_calls())
-    calls, cotangents, wanted = [], [], []
-    for x, t, options in drawn:
-        calls.append(lambda x, t=t, options=options: F.nll_loss(x, t, **options))
-        weight = None if options["weight"] is None else torch.tensor(options["weight"])
-        tensor = torch.tensor(x, requires_grad=True)
-        want = torch.nn.functional.nll_loss(
-            tensor, torch.tensor(t), **{**options, "weight": weight}
-        )
-        cotangent = normal(want.shape, dtype=np.float64)
-        wanted.append((want, torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]))
-        cotangents.append(cotangent)
-    with jax.enable_x64(True):
-        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
-    for (out, gradient), (want, want_gradient) in zip(results, wanted, strict=True):
-        assert out.shape == want.shape
-        np.testing.assert_allclose(out, want.detach(), rtol=1e-12)
-        np.testing.assert_allclose(gradient, want_gradient, rtol=1e-12)
 
 
 def test_targets_of_uint8_or_without_a_batch_and_deprecated_arguments():
@@ -156,36 +111,6 @@ def test_targets_out_of_range_under_jit():
 
 def loss(x, w):
     return F.nll_loss(x, T, w, ignore_index=1)
-
-
-def test_transformations_give_the_bits_of_an_eager_call():
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-    rng = np.random.default_rng(0)
-    tangents = spread(rng, X.shape), spread(rng, W.shape)
-    batch = np.stack([X, 2 * X])
-
-    def losses(x, t):
-        return F.nll_loss(x, t, W, reduction="none")
-
-    @jax.jit
-    def run(batch, w, tangents):
-        x = batch[0]
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss), (0, 1))(x, w),
-            "jvp": jax.jvp(loss, (x, w), tangents)[1],
-            "shard_map": jax.shard_map(losses, mesh=mesh, in_specs=spec, out_specs=spec)(x, T),
-            "vmap": jax.vmap(jax.value_and_grad(loss), (0, None))(batch, w),
-        }
-
-    results = run(batch, W, tangents)
-    out, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(X, W)
-    assert_same_bits(out, loss(X, W))
-    assert_same_bits(results["shard_map"], losses(X, T))
-    for got, want in zip(results["checkpoint"], gradients, strict=True):
-        assert_same_bits(got, want)
-    assert_same_bits(results["vmap"][0], np.stack([loss(x, W) for x in batch]))
-    assert_same_bits(results["vmap"][1], np.stack([gradients[0], gradients[0]]))
-    np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-5)
 
 
 def test_second_derivatives_are_those_of_a_quotient_of_the_weights():

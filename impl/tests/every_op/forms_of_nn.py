@@ -243,6 +243,42 @@ def _losses():
 _NLL, _ENTROPY = _losses()
 
 
+def _by_probabilities():
+    """Returns a form of cross_entropy that is differentiated by all of its arrays."""
+    rng, weight = np.random.default_rng(0), np.array([0.5, 2, 1.5], np.float32)
+    target = rng.random((4, 3)).astype(np.float32)
+    return Forms([form(normal(4, 3), target, weight, label_smoothing=0.1)])
+
+
+def _ctc_loss():
+    """Returns targets that repeat labels, contain the blank, are empty or do not fit."""
+    targets = np.array(
+        [[1, 2, 3], [2, 2, 1], [3, 3, 3], [2, 0, 1], [1, 9, 5], [2, 1, 3], [1, 1, 2]]
+    )
+    lengths = np.array([6, 6, 4, 6, 5, 0, 2]), np.array([3, 2, 3, 3, 1, 0, 2])
+    flat = np.concatenate([row[:n] for row, n in zip(targets, lengths[1], strict=True)])
+    options = itertools.product(["none", "mean", "sum"], [False, True], [targets, flat])
+    calls = []
+    for number, (reduction, zero_infinity, chosen) in enumerate(options):
+        x = normal(6, len(targets), 4, seed=number) * np.float32([1, 5][number % 2])
+        # Some do not come from log_softmax.
+        x = x - np.log(np.exp(x).sum(-1, keepdims=True)) if number % 4 else x
+        rest = {"reduction": reduction, "zero_infinity": zero_infinity}
+        calls.append(form(x, chosen, *lengths, **rest))
+    return Forms(calls, wide=len(calls), tolerance=3)
+
+
+def _affine_grid():
+    sizes = [(2, 3, 4, 5), (1, 1, 1, 3), (2, 1, 2, 4, 3)]
+    return Forms(
+        [
+            form(normal(size[0], len(size) - 2, len(size) - 1), size, align)
+            for size in sizes
+            for align in (True, False)
+        ]
+    )
+
+
 def _attention():
     seen = np.array([[False] * 5, [True] * 3 + [False, True], [True] * 5])
     subtracted = np.where(seen, 0.5, -INF).astype(np.float32)
@@ -288,7 +324,10 @@ FORMS = {
     **{F + f"fractional_max_pool{dims}d": _fractional_max_pool(dims) for dims in (2, 3)},
     **{F + f"lp_pool{dims}d": _lp_pool(dims) for dims in (1, 2)},
     **{F + f"max_pool{dims}d": _max_pool(dims) for dims in EACH},
+    F + "affine_grid": _affine_grid(),
     F + "cross_entropy": _ENTROPY,
+    F + "cross_entropy-probabilities": _by_probabilities(),
+    F + "ctc_loss": _ctc_loss(),
     F + "embedding": _embedding(),
     F + "embedding_bag": _embedding_bag(),
     F + "grid_sample": _grid_sample(),

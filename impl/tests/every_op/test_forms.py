@@ -9,6 +9,7 @@ from impl.tests.every_op.forms import assert_like_torch
 FORMS = {**forms_of_ops.FORMS, **forms_of_nn.FORMS}
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:Since version 1.3.0, affine_grid:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning"),
     pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning"),

@@ -40,22 +40,6 @@ def test_empty_arrays():
 
 
 @complete
-def test_x64():
-    rng = np.random.default_rng(0)
-    numbers, weights = rng.integers(0, 3, 2000), rng.standard_normal(2000)
-    with jax.enable_x64(True):
-        got, counts, narrow = jax.jit(
-            lambda w: (
-                impl.bincount(numbers, w),
-                impl.bincount(numbers),
-                impl.bincount(numbers, w.astype(np.float16)),
-            )
-        )(weights)
-    assert (got.dtype, counts.dtype, narrow.dtype) == (np.float64, np.int64, np.float64)
-    np.testing.assert_allclose(got, np.bincount(numbers, weights), rtol=1e-13, atol=1e-13)
-
-
-@complete
 @pytest.mark.usefixtures("lowering")
 def test_bits():
     _, index, source = contributions(5, 3072, 3)

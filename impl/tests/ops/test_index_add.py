@@ -1,7 +1,5 @@
 """index_add, and the orders of sums with it: every scatter-accumulate of a sum is an index_add."""
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -151,40 +149,6 @@ def test_nested_and_empty_batches():
     for i, j in np.ndindex(4, 4):
         assert_same_bits(got[i, j], in_order(x[i], index[j], source[j]))
     assert jax.vmap(add)(x[:0], index[:0], source[:0]).shape == (0, 3)
-
-
-@complete
-def test_sums_of_any_numbers():
-    # Imported here, since the import takes a second.
-    from hypothesis import given, settings  # noqa: PLC0415
-    from hypothesis import strategies as st  # noqa: PLC0415
-
-    normal = st.floats(
-        min_value=-(2.0**60), max_value=2.0**60, width=32, allow_nan=False, allow_subnormal=False
-    ).filter(lambda x: x == 0 or abs(x) > 2.0**-60)
-    add_any = jax.jit(add)
-
-    @settings(max_examples=12, deadline=None, derandomize=True)
-    @given(
-        destinations=st.sampled_from([1, 2, 7]),
-        count=st.sampled_from([5, 1500, 2100]),
-        palette=st.lists(normal, min_size=1, max_size=20),
-        seed=st.integers(0, 2**32 - 1),
-        xla=st.booleans(),
-    )
-    def check(destinations, count, palette, seed, xla):
-        rng = np.random.default_rng(seed)
-        # Arrays of one shape, so that one program serves. One index in four is out of range.
-        index = np.full(2100, -1, np.int32)
-        drawn = rng.integers(0, destinations, count)
-        index[:count] = np.where(rng.random(count) < 0.25, rng.integers(7, 9, count), drawn)
-        source = rng.choice(np.array(palette, np.float32), len(index))
-        initial = rng.choice(np.array([*palette, -0.0], np.float32), 7)
-        with LOWERINGS["xla"]() if xla else contextlib.nullcontext():
-            got = add_any(initial, index, source)
-            assert_same_bits(got, in_order(initial, index, source))
-
-    check()
 
 
 # Derivatives.

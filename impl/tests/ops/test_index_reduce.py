@@ -229,29 +229,6 @@ def test_tangents_of_extremes_are_in_order_too():
 
 
 @complete
-def test_second_derivatives():
-    # Of the mean of squares of a linear function, and of extremes away from ties.
-    numbers = (1 + np.random.default_rng(0).permutation(27) / 16).astype(np.float32).reshape(9, 3)
-    x, source = numbers[:4], numbers[4:]
-
-    def loss(s):
-        mean = impl.index_reduce(x, 0, ROWS, s, "mean", include_self=False)
-        most = impl.index_reduce(x, 0, ROWS, s, "amax", include_self=False)
-        return ((mean**2).sum() + (most**2).sum()) / 2
-
-    got = np.asarray(jax.jit(jax.hessian(loss))(source)).reshape(15, 15)
-    want = np.zeros((5, 3, 5, 3))
-    for row in range(3):
-        for column in range(3):
-            terms = np.flatnonzero(row == ROWS)
-            best = terms[np.argmax(source[terms, column])]
-            want[best, column, best, column] += 1
-            for term in terms:
-                want[term, column, terms, column] += 1 / len(terms) ** 2
-    np.testing.assert_allclose(got, want.reshape(15, 15), atol=1e-6)
-
-
-@complete
 def test_integers_are_differentiated_through():
     def function(x, n):
         lowest = impl.scatter_reduce(n, 0, ROWS, n[:5], "amin", include_self=False)

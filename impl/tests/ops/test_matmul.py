@@ -97,27 +97,6 @@ def test_operands_too_large_for_offsets_are_halved(left, right, monkeypatch, rng
     assert len(products) > 1
 
 
-@every_lowering
-def test_vmap(name, rng):
-    cases = {}
-    for axes in [(0, None), (None, 1), (1, 0)]:
-        shapes = [
-            shape if axis is None else (*shape[:axis], 5, *shape[axis:])
-            for shape, axis in zip([(3, 2), (2, 4)], axes, strict=True)
-        ]
-        cases[str(axes)] = axes, [whole(rng, shape) for shape in shapes]
-    with LOWERINGS[name]():
-        results = run_together(
-            {label: (jax.vmap(impl.mm, axes), *arrays) for label, (axes, arrays) in cases.items()}
-        )
-    for label, (axes, arrays) in cases.items():
-        batches = [
-            np.stack([a] * 5) if axis is None else np.moveaxis(a, axis, 0)
-            for a, axis in zip(arrays, axes, strict=True)
-        ]
-        assert_same_bits(results[label], np.matmul(*batches), label)
-
-
 @pytest.mark.triton
 def test_a_gpu_gets_a_kernel_that_nothing_tunes_and_without_the_mode_a_product():
     x = jnp.ones((20, 20))

@@ -51,26 +51,6 @@ def mm(data, dense):
 # Bits.
 
 
-def test_bits(path, rng):
-    data, dense, ct = spread(rng, ELEMENTS), spread(rng, (HEIGHT, 3)), spread(rng, (ROWS, 3))
-
-    @jax.jit
-    def all_of(data, dense, ct):
-        out, pullback = jax.vjp(mm, data, dense)
-        return out, *pullback(ct)
-
-    results = all_of(data, dense, ct)
-    wanted = (
-        sum_of(data[:, None] * dense[COLUMN], ROW, ROWS),
-        dots(ct[ROW], dense[COLUMN]),
-        sum_of(data[:, None] * ct[ROW], COLUMN, HEIGHT),
-    )
-    if path != "off":
-        assert_all_same_bits(results, wanted)
-    for got, want in zip(results, wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-2)
-
-
 #: Elements of [4, 6], two of one position, and one past the edge, as BCOO pads.
 FEW = np.array([[3, 5], [0, 1], [3, 5], [0, 0], [4, 6], [1, 2]], np.int32)
 
@@ -168,38 +148,6 @@ def test_the_gradient_of_complex_numbers_is_that_of_a_product(rng):
 
 
 # Transformations in other lowerings.
-
-
-@pytest.mark.parametrize(
-    ("axes", "name"), [((0, 0, 0), "seed 1"), ((None, None, 0), "xla"), ((None, None, 1), "native")]
-)
-def test_vmap(axes, name, rng):
-    arrays = whole(rng, 7), POSITIONS[:7], whole(rng, (HEIGHT, 2))
-    examples = []
-    for i in range(3):
-        other = (arrays[0] * i, (arrays[1] + i) % ROWS, arrays[2] + i) if i else arrays
-        choices = zip(arrays, other, axes, strict=True)
-        examples.append([a if axis is None else o for a, o, axis in choices])
-    stacked = [
-        parts[0] if axis is None else np.stack(parts, axis)
-        for parts, axis in zip(zip(*examples, strict=True), axes, strict=True)
-    ]
-
-    def loss(data, positions, dense):
-        out = impl.sparse.mm(matrix(data, positions), dense)
-        return (out**2).sum(), out
-
-    with LOWERINGS[name]():
-        gradient = jax.grad(loss, (0, 2), has_aux=True)
-        (of_data, of_dense), out = jax.jit(jax.vmap(gradient, axes))(*stacked)
-    for i, (data, positions, dense) in enumerate(examples):
-        row, column = positions.T
-        full = np.zeros((ROWS, HEIGHT), np.float32)
-        np.add.at(full, (row, column), data)
-        slope = 2 * full @ dense
-        np.testing.assert_array_equal(out[i], full @ dense)
-        np.testing.assert_array_equal(of_data[i], (slope[row] * dense[column]).sum(1))
-        np.testing.assert_array_equal(of_dense[i], full.T @ slope)
 
 
 # Memory, schedules, and alerts.

@@ -1,7 +1,5 @@
 """affine_grid."""
 
-import warnings
-
 import jax
 import numpy as np
 import pytest
@@ -9,38 +7,11 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-SIZES = [(2, 3, 4, 5), (1, 1, 1, 3), (2, 1, 2, 4, 3)]
-
-
-def test_values_and_gradients_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    drawn = [(size, align) for size in SIZES for align in (True, False)]
-    calls, operands, cotangents = [], [], []
-    for size, align in drawn:
-        dims = len(size) - 2
-        calls.append(lambda t, size=size, align=align: F.affine_grid(t, size, align))
-        operands.append((normal((size[0], dims, dims + 1)),))
-        cotangents.append(normal((size[0], *size[2:], dims), 1))
-    results = results_and_gradients(calls, operands, cotangents)
-    for (out, gradient), call, (theta,), cotangent in zip(
-        results, drawn, operands, cotangents, strict=True
-    ):
-        tensor = torch.tensor(theta, requires_grad=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            want = torch.nn.functional.affine_grid(tensor, *call)
-        np.testing.assert_allclose(
-            out, want.detach().numpy(), rtol=1e-5, atol=1e-6, err_msg=str(call)
-        )
-        (want,) = torch.autograd.grad(want, tensor, torch.tensor(cotangent))
-        np.testing.assert_allclose(gradient, want.numpy(), rtol=1e-5, atol=1e-5, err_msg=str(call))
 
 
 def test_the_default_of_align_corners_is_false():

@@ -7,8 +7,6 @@ import pytest
 
 import impl
 from impl.tests.nn.support.arrays import normal
-from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
@@ -18,31 +16,6 @@ X = normal((4, 3))
 T = np.array([0, 2, 1, 0])
 P = np.random.default_rng(0).random((4, 3)).astype(np.float32)
 W = np.array([0.5, 2, 1.5], np.float32)
-
-
-def test_second_derivatives_and_gradients_of_probabilities_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    x, p, w = (a.astype(np.float64) for a in (X, P, W))
-
-    def loss(x, target, w):
-        return F.cross_entropy(x, target, w, label_smoothing=0.1)
-
-    def torch_loss(x, target, w):
-        return torch.nn.functional.cross_entropy(x, target, w, label_smoothing=0.1)
-
-    with jax.enable_x64(True):
-        results = jax.jit(
-            lambda x, p, w: (jax.hessian(loss)(x, T, w), *jax.grad(loss, (1, 2))(x, p, w))
-        )(x, p, w)
-    wanted = [
-        torch.autograd.functional.hessian(
-            lambda x: torch_loss(x, torch.tensor(T), torch.tensor(w)), torch.tensor(x)
-        )
-    ]
-    tensors = [torch.tensor(a, requires_grad=True) for a in (p, w)]
-    wanted += torch.autograd.grad(torch_loss(torch.tensor(x), *tensors), tensors)
-    for got, want in zip(results, wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
 
 
 def test_infinities_and_large_values():
@@ -65,19 +38,6 @@ def test_infinities_and_large_values():
     assert np.isnan(losses[2])
     np.testing.assert_allclose(losses[3], np.log1p(np.exp(-1)), rtol=1e-6)
     np.testing.assert_allclose(gradient, [[0, 0.26894143, -0.26894143]], rtol=1e-6)
-
-
-def test_narrow_floats_are_computed_in_float32_and_rounded_once():
-    rng = np.random.default_rng(0)
-    x, t, p = spread(rng, (64, 5)), rng.integers(0, 5, 64), rng.random((64, 5))
-    losses = jax.jit(
-        lambda x, p: [F.cross_entropy(x, target, label_smoothing=0.1) for target in (t, p)]
-    )
-    for dtype in (np.float16, jnp.bfloat16):
-        narrow = x.astype(dtype), p.astype(dtype)
-        wide = losses(*(array.astype(np.float32) for array in narrow))
-        for got, want in zip(losses(*narrow), wide, strict=True):
-            assert_same_bits(got, np.asarray(want).astype(dtype))
 
 
 def test_dtypes_are_promoted_and_deprecated_arguments_warn():

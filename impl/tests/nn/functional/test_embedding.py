@@ -1,4 +1,4 @@
-"""embedding; ``test_embedding_rows`` has its transformations."""
+"""embedding."""
 
 import jax
 import numpy as np

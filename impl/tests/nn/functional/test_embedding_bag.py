@@ -1,6 +1,6 @@
 """embedding_bag.
 
-``test_embedding_rows`` has its transformations, ``test_embedding_bag_arguments`` its errors.
+``test_embedding_bag_arguments`` has its errors.
 """
 
 import itertools

@@ -9,8 +9,6 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
-from ml_dtypes import bfloat16
 
 import impl
 from impl.tests.nn.support.arrays import normal
@@ -161,35 +159,6 @@ def native_results():
         return run, operands, run(operands)
 
 
-@pytest.mark.parametrize("number", [0, 2], ids=lambda number: str(LOWERED[number]))
-def test_transformations_keep_the_bits(number, native_results):
-    _, operands, wanted = native_results
-    options = (*LOWERED[number][1:], False)
-    run, arrays = result_and_gradients(*options), operands[number]
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("i",)), PartitionSpec("i")
-
-    @jax.jit
-    def transformed(x, grid, cotangent):
-        def function(x, grid):
-            return F.grid_sample(x, grid, *options)
-
-        with_axis = (array[:, None] for array in (x, grid, cotangent))
-        return {
-            "checkpoint": (
-                function(x, grid),
-                *jax.vjp(jax.checkpoint(function), x, grid)[1](cotangent),
-            ),
-            "shard_map": jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec)(
-                x, grid, cotangent
-            ),
-            "vmap": jax.tree.map(lambda array: array[:, 0], jax.vmap(run)(*with_axis)),
-        }
-
-    results = transformed(*arrays)
-    for result in (*results.values(), run(*arrays)):
-        jax.tree.map(assert_same_bits, tuple(result), tuple(wanted[number]))
-
-
 @pytest.mark.parametrize(
     ("dims", "mode", "padding", "order"),
     [(2, "bilinear", "zeros", 2), (2, "bicubic", "reflection", 1), (3, "bilinear", "zeros", 1)],
@@ -202,42 +171,6 @@ def test_derivatives(dims, mode, padding, order):
         atol=1e-4,
         rtol=1e-4,
     )
-
-
-def test_vmap_over_inputs_and_over_grids():
-    x, grid = inputs(2)
-    inputs_, grids = np.stack([x, 2 * x, -x]), np.stack([grid, grid / 2])
-
-    @jax.jit
-    def mapped(inputs_, grids):
-        return (
-            jax.vmap(F.grid_sample, (0, None))(inputs_, grids[0]),
-            jax.vmap(F.grid_sample, (None, 0))(inputs_[0], grids),
-        )
-
-    single = jax.jit(F.grid_sample)
-    over_inputs, over_grids = mapped(inputs_, grids)
-    assert_same_bits(over_inputs, np.stack([single(x, grid) for x in inputs_]))
-    assert_same_bits(over_grids, np.stack([single(x, grid) for grid in grids]))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64], ids=lambda d: d.__name__)
-def test_narrow_floats_are_computed_in_float32_and_float64_in_float64(dtype, narrow_runs):
-    x, grid, cotangent = (array.astype(dtype) for array in (*inputs(2), normal((2, 3, 4, 3), 1)))
-    with jax.enable_x64(dtype is np.float64):
-        results = narrow_runs(x, grid, cotangent)
-        if dtype is np.float64:
-            assert all(got.dtype == np.float64 for got in results)
-            return
-        wide = narrow_runs(*(array.astype(np.float32) for array in (x, grid, cotangent)))
-    for got, want in zip(results, wide, strict=True):
-        assert_same_bits(got, np.asarray(want).astype(dtype))
-
-
-@pytest.fixture(scope="module")
-def narrow_runs():
-    """One compiled function for all dtypes, so that float32 is compiled once."""
-    return jax.jit(result_and_gradients("bicubic", "border", False))
 
 
 @pytest.mark.parametrize(

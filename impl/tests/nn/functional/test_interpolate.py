@@ -118,21 +118,6 @@ def test_bits_of_results_and_gradients(name):
 
 
 @pytest.mark.parametrize(
-    ("mode", "caller"), [("bilinear", "upsample_bilinear2d_backward_out_cuda"), ("nearest", None)]
-)
-def test_the_gradient_raises_and_the_forward_pass_does_not(mode, caller):
-    x = jnp.ones((1, 2, 3, 3))
-    with impl.deterministic(True, profile="torch-2.12"), impl.testing.emulate("cuda"):
-        jax.jit(lambda x: interpolate(x, 5, mode=mode)).lower(x)
-        gradient = jax.jit(jax.grad(lambda x: interpolate(x, 5, mode=mode).sum()))
-        if caller is None:
-            gradient.lower(x)
-        else:
-            with pytest.raises(RuntimeError, match=caller):
-                gradient.lower(x)
-
-
-@pytest.mark.parametrize(
     ("sizes", "size", "options"),
     [
         ((28, 28), 56, {"mode": "bilinear"}),

@@ -146,24 +146,6 @@ def test_max_pool1d_of_integers(dtype):
     assert indices.tolist() == [[1, 3, 4]]
 
 
-def test_the_tangent_of_max_pool2d_is_that_of_the_maxima():
-    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
-
-    @jax.jit
-    def run(x, t):
-        def op(x):
-            return F.max_pool2d(x, (3, 2), (2, 1), 1, return_indices=True)
-
-        out, tangent, indices = jax.jvp(op, (x,), (t,), has_aux=True)
-        return out, tangent, indices, jax.vmap(op, 1, 1)(x)
-
-    out, tangent, indices, mapped = run(x, t)
-    picked = np.take_along_axis(t.reshape(3, 2, -1), np.reshape(indices, (3, 2, -1)), -1)
-    assert_same_bits(tangent, picked.reshape(tangent.shape))
-    assert_same_bits(mapped[0], out)
-    assert_same_bits(mapped[1], indices)
-
-
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, keywords, exception, fragment of the message
 BAD: list[Call] = [

@@ -11,10 +11,7 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
-from impl.tests.support.sums import in_order
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -107,61 +104,3 @@ def test_targets_out_of_range_under_jit():
         assert np.isnan(np.asarray(call(X, wide)[0])).tolist() == [True, False, False, False]
     with pytest.raises(IndexError, match="Target 4294967296"):
         F.nll_loss(X, wide)
-
-
-def loss(x, w):
-    return F.nll_loss(x, T, w, ignore_index=1)
-
-
-def test_second_derivatives_are_those_of_a_quotient_of_the_weights():
-    with jax.enable_x64(True):
-        w = W.astype(np.float64)
-        of_x, got = jax.jit(lambda x, w: (jax.hessian(loss)(x, w), jax.hessian(loss, 1)(x, w)))(
-            X.astype(np.float64), w
-        )
-    assert not np.any(of_x)
-    counts = T != 1
-    n, total = np.bincount(T[counts], minlength=3), w[T[counts]].sum()
-    sums = np.bincount(T[counts], -X[np.arange(4), T][counts].astype(np.float64), minlength=3)
-    value = (sums * w).sum() / total
-    want = (
-        -(np.outer(sums, n) + np.outer(n, sums)) / total**2 + 2 * value * np.outer(n, n) / total**2
-    )
-    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
-
-
-#: Targets of two panels and a part of a third.
-LONG = np.random.default_rng(1).integers(0, 3, 2100)
-
-
-@pytest.mark.usefixtures("lowering")
-def test_bits_of_a_mean_and_of_the_gradient_of_weights():
-    x, w = spread(np.random.default_rng(0), (2100, 3)), W
-    picked, destinations = -x[np.arange(2100), LONG], np.zeros(2100, int)
-    zero, weights = np.zeros(1, np.float32), w[LONG]
-    total = in_order(zero, destinations, weights)
-    want = (in_order(zero, destinations, picked * weights) / total)[0]
-    # The quotient rule, in the order in which its parts are rounded.
-    reciprocal = np.float32(1) / total
-    terms = reciprocal * picked - reciprocal * want
-    out, gradient = jax.jit(jax.value_and_grad(lambda w, x: F.nll_loss(x, LONG, w)))(w, x)
-    assert_same_bits(out, want)
-    assert_same_bits(gradient, in_order(np.zeros(3, np.float32), LONG, terms))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "name"),
-    [(np.float16, "native"), (jnp.bfloat16, "seed 1")],
-    ids=["float16", "bfloat16"],
-)
-def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, name):
-    x, w = spread(np.random.default_rng(0), (2100, 3)).astype(dtype), W.astype(dtype)
-    wide = x.astype(np.float32)[np.arange(2100), LONG] * -w.astype(np.float32)[LONG]
-    zero, destinations = np.zeros(1, np.float32), LONG * 0
-    with LOWERINGS[name]():
-        sums = [in_order(zero, destinations, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
-        mean, losses = jax.jit(
-            lambda x, w: (F.nll_loss(x, LONG, w), F.nll_loss(x, LONG, w, reduction="none"))
-        )(x, w)
-    assert_same_bits(mean, (sums[0] / sums[1]).astype(dtype))
-    assert_same_bits(losses, wide.astype(dtype))

@@ -33,8 +33,8 @@ class Forms:
             name or other arguments.
         tolerance: A factor of the allowed differences.
         has_gradient: Whether PyTorch has the same gradient.
-        wide: The number of calls that are tried in float64 too, from the first one on, besides
-            those of int32, which become int64.
+        wide: The number of calls that are tried in float64 too, from the first one on. Calls of
+            int32 are tried in int64.
         traced: The number of arrays of floats to trace and to differentiate by, from the first one
             on; further ones are constants. None for all.
     """

@@ -57,8 +57,9 @@ def by_slices(*keywords, dtypes=()):
     calls += [
         form(small((3, 2), dtype), 0, index, small((4, 2), dtype, 1), **options)
         for dtype in dtypes
-        for options in keywords[:4]
-        if not (dtype in (np.complex64, bool) and options.get("reduce", "sum") != "sum")
+        for options in (keywords[::3] if len(keywords) > 4 else keywords)
+        # PyTorch multiplies complex numbers in any order.
+        if dtype is not np.complex64 or options.get("reduce", "sum") in ("sum", "mean", "add")
     ]
     one, none = np.zeros(1, np.int64), np.zeros((3, 0), np.float32)
     for options in keywords[:2]:
@@ -80,8 +81,9 @@ def by_elements(*keywords, dtypes=()):
     calls += [
         form(small((3, 2), dtype), 0, index, small((4, 2), dtype, 1), **options)
         for dtype in dtypes
-        for options in keywords[:4]
-        if not (dtype in (np.complex64, bool) and options.get("reduce", "sum") != "sum")
+        for options in (keywords[::3] if len(keywords) > 4 else keywords)
+        # PyTorch multiplies complex numbers in any order.
+        if dtype is not np.complex64 or options.get("reduce", "sum") in ("sum", "mean", "add")
     ]
     none, no_rows = np.zeros((3, 0), np.float32), np.zeros((1, 0), int)
     for options in keywords[:2]:

@@ -20,7 +20,7 @@ OTHERS = (
     # Its random samples have the dtype of the input.
     "nn.functional.fractional_max_pool2d",
 )
-#: The samples whose results, and whose gradients, are those of float32, rounded once.
+#: The samples whose results and gradients equal the ones of float32, rounded once.
 SAMPLES = {
     name: sample
     for name, sample in named_samples().items()

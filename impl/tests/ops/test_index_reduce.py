@@ -39,6 +39,19 @@ SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduc
 
 
 @complete
+def test_bools_and_complex_numbers_of_which_pytorch_has_few():
+    index, some = np.array([0, 0, 1, 1]), np.array([True, False, True, True])
+    for reduce, want in (("amax", [True, True]), ("amin", [False, True])):
+        got = impl.index_reduce(some[:2], 0, index, some, reduce, include_self=False)
+        assert got.tolist() == want
+    numbers = np.array([1 + 2j, 3, 2j, 4], np.complex64)
+    got = impl.index_reduce(numbers[:2], 0, index, numbers, "mean", include_self=False)
+    assert got.tolist() == [2 + 1j, 2 + 1j]
+    with pytest.raises(NotImplementedError, match="complex64"):
+        impl.index_reduce(numbers[:2], 0, index, numbers, "amax")
+
+
+@complete
 def test_means_of_integers_are_rounded_down_and_do_not_wrap_around():
     def mean(values, index, size, include_self):
         return impl.index_reduce(

@@ -172,6 +172,22 @@ CALLS: list[Call] = [
     ("gather", (V, 0, at(0, 3)), {}, RuntimeError, "index 3 is out of bounds"),
     ("gather", (V, 0, at(-1)), {}, RuntimeError, "position [0]"),
     ("gather", (V[:0], 0, ONE), {}, RuntimeError, "none is allowed"),
+    ("index_select", (V, 1, ONE), {}, IndexError, "but got 1"),
+    ("index_select", (V, 1.0, ONE), {}, TypeError, "'dim' must be int"),
+    ("index_select", (V, 0, [0]), {}, TypeError, "'index' must be"),
+    ("index_select", (V, 0, SHORT), {}, RuntimeError, "for index but got: int16"),
+    ("index_select", (V, 0, SQUARE), {}, IndexError, "to be a vector"),
+    ("index_select", (V, 0, at(0, 3)), {}, IndexError, "index 3 is out of bounds"),
+    ("index_select", (V, 0, at(-1)), {}, IndexError, "index -1 is out of bounds"),
+    ("index_select", (SCALAR, 0, at(0, 0)), {}, RuntimeError, "only 1 value, got 2"),
+    ("index_select", (SCALAR, 0, at(1)), {}, IndexError, "out of bounds"),
+    ("take", (V, at(3)), {}, IndexError, "index 3 is out of bounds for an input of 3 elements"),
+    ("take", (V, at(0, -4)), {}, IndexError, "at position [1]"),
+    ("take", (V[:0], at(0)), {}, IndexError, "none is allowed"),
+    ("take", (V, at(0.0)), {}, RuntimeError, "for index but got: float64"),
+    ("take", (V, at(True)), {}, RuntimeError, "for index but got: bool"),
+    ("take", (V, [0]), {}, TypeError, "'index' must be"),
+    ("take", ([0.0], at(0)), {}, TypeError, "'input' must be"),
 ]
 
 
@@ -185,29 +201,6 @@ def test_a_known_index_is_checked_under_jit_too():
 
 
 # Bad arguments, and indices that are out of range.
-
-CALLS_OF_INDEX_SELECT: list[Call] = [
-    ("index_select", (V, 1, ONE), {}, IndexError, "but got 1"),
-    ("index_select", (V, 1.0, ONE), {}, TypeError, "'dim' must be int"),
-    ("index_select", (V, 0, [0]), {}, TypeError, "'index' must be"),
-    ("index_select", (V, 0, SHORT), {}, RuntimeError, "for index but got: int16"),
-    ("index_select", (V, 0, SQUARE), {}, IndexError, "to be a vector"),
-    ("index_select", (V, 0, at(0, 3)), {}, IndexError, "index 3 is out of bounds"),
-    ("index_select", (V, 0, at(-1)), {}, IndexError, "index -1 is out of bounds"),
-    ("index_select", (SCALAR, 0, at(0, 0)), {}, RuntimeError, "only 1 value, got 2"),
-    ("index_select", (SCALAR, 0, at(1)), {}, IndexError, "out of bounds"),
-]
-
-
-CALLS_OF_TAKE: list[Call] = [
-    ("take", (V, at(3)), {}, IndexError, "index 3 is out of bounds for an input of 3 elements"),
-    ("take", (V, at(0, -4)), {}, IndexError, "at position [1]"),
-    ("take", (V[:0], at(0)), {}, IndexError, "none is allowed"),
-    ("take", (V, at(0.0)), {}, RuntimeError, "for index but got: float64"),
-    ("take", (V, at(True)), {}, RuntimeError, "for index but got: bool"),
-    ("take", (V, [0]), {}, TypeError, "'index' must be"),
-    ("take", ([0.0], at(0)), {}, TypeError, "'input' must be"),
-]
 
 
 CALLS_OF_TAKE_ALONG_DIM: list[Call] = [

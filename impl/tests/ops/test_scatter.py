@@ -99,9 +99,6 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
 
 # Bits. The suite tests them with the index as an argument; here it is part of the program.
 
-RNG = np.random.default_rng(0)
-MANY = RNG.integers(0, 4, 2100)
-
 
 @complete
 @pytest.mark.parametrize("name", ["native", "seed 1"])

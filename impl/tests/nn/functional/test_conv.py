@@ -440,5 +440,14 @@ EMPTY_OF_CONV_TRANSPOSE = [
 ]
 
 
+class TestBadArgumentsOfTransposes(BadArgumentsOfFunctional):
+    calls = BAD_OF_CONV_TRANSPOSE
+
+
+@pytest.mark.parametrize(("op", "shapes", "options", "result"), EMPTY_OF_CONV_TRANSPOSE)
+def test_empty_and_unbatched_arrays_of_transposes(op, shapes, options, result):
+    test_empty_and_unbatched_arrays(op, shapes, options, result)
+
+
 def test_an_empty_batch_with_a_bias_of_conv_transpose():
     convolutions.assert_empty_batch(F.conv_transpose1d, ones(2, 3, 2), (0, 3, 6))

@@ -320,7 +320,7 @@ def test_the_nearest_element_of_interpolate_depends_on_the_precision():
         lambda x: interpolate_of_resampling(x, scale_factor=1.7, mode="bicubic"),
         lambda x: F.pad(x, (4, 3, 2, 4), "reflect"),
     ],
-    ids=["avg_pool2d", "interpolate_of_resampling", "pad"],
+    ids=["avg_pool2d", "interpolate", "pad"],
 )
 def test_the_tangent_of_a_linear_op_has_its_bits(op):
     x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)

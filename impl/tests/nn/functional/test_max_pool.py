@@ -182,27 +182,6 @@ BAD: list[Call] = [
     ("max_pool2d", (HW, 2), {"ceil_mode": 1}, TypeError, "'ceil_mode' must be bool, not int"),
     ("max_pool2d", (HW.astype(bool), 2), {}, NotImplementedError, "not implemented for bool"),
     ("max_pool3d", (DHW.astype(np.complex64), 2), {}, NotImplementedError, "for complex64"),
-]  # fmt: skip
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    calls = BAD
-
-
-def test_return_indices_must_be_a_bool():
-    with pytest.raises(TypeError, match=r"^max_pool1d\(\): argument 'return_indices' must be bool"):
-        F.max_pool1d(L, 2, return_indices=1)
-
-
-def test_forms_of_the_arguments_of_max_pool2d():
-    x = normal((3, 6, 6))
-    want = F.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1))
-    for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1]), (np.int64(2), None)]:
-        assert_same_bits(F.max_pool2d(x, *arguments), want)
-
-
-#: op, positional arguments, exception, fragment of the message
-BAD_OF_ADAPTIVE_MAX_POOL: list[Call] = [
     ("adaptive_max_pool1d", ([[1.0]], 1), TypeError, "'input' must be"),
     ("adaptive_max_pool1d", (ones(6), 2), RuntimeError, "2 or 3 (batch mode) dimensions"),
     ("adaptive_max_pool2d", (ones(1, 2, 3, 6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
@@ -220,7 +199,23 @@ BAD_OF_ADAPTIVE_MAX_POOL: list[Call] = [
     ("adaptive_max_pool3d", (HW, (1, 2, 3)), ValueError, "'output_size', but has 3"),
     ("adaptive_max_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int"),
     ("adaptive_max_pool2d", (HW.astype(bool), 2), NotImplementedError, "implemented for bool"),
-]
+]  # fmt: skip
+
+
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+
+
+def test_return_indices_must_be_a_bool():
+    with pytest.raises(TypeError, match=r"^max_pool1d\(\): argument 'return_indices' must be bool"):
+        F.max_pool1d(L, 2, return_indices=1)
+
+
+def test_forms_of_the_arguments_of_max_pool2d():
+    x = normal((3, 6, 6))
+    want = F.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1))
+    for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1]), (np.int64(2), None)]:
+        assert_same_bits(F.max_pool2d(x, *arguments), want)
 
 
 def test_return_indices_must_be_a_bool_of_adaptive_max_pool():

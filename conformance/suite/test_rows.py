@@ -142,7 +142,9 @@ def test_bits(
     if exact:
         of_oracle = digest_of_oracle(cell.sample, cell.direction, order)
     reference = f"the oracle of the order {order!r}" if of_oracle else "a run before"
-    for lowering in lowerings(implementation, cell):
+    names = lowerings(implementation, cell)
+    # Profiles differ in the calls that they list, and take one path for those that they order.
+    for lowering in names if cell.profile == spec.load().own_profile else names[:1]:
         evidence = "hardware" if lowering == "native" else None
         entry = record(
             cell, f"bits{round_context.check_suffix}", lowering=lowering, evidence=evidence

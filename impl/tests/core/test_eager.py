@@ -269,10 +269,12 @@ OF_INDICES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("dtype", "array", "wrong"),
+    [(np.int32, jnp.asarray, 5), (np.int64, np.asarray, -9)],
+)
 @pytest.mark.parametrize("call", OF_INDICES)
-@pytest.mark.parametrize("wrong", [5, -9])
 def test_an_index_out_of_range_gives_the_error_of_the_op_as_it_is_written(
     call, wrong, array, dtype
 ):

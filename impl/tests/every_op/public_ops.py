@@ -48,12 +48,6 @@ def named_samples() -> dict[str, Sample]:
     }
 
 
-def parametrize_samples(condition: Callable[[Sample], bool] = lambda _: True) -> Any:
-    """Parametrizes a test by the samples of all ops that meet a condition."""
-    samples = {name: sample for name, sample in named_samples().items() if condition(sample)}
-    return pytest.mark.parametrize("sample", samples.values(), ids=samples)
-
-
 def parametrize_by_primitives(condition: Callable[[Sample], bool]) -> Any:
     """Parametrizes a test by samples; those that add no core primitive have the marker ``once``.
 
@@ -117,9 +111,10 @@ def samples_of_no_op() -> list[str]:
     return sorted(set(_SAMPLES) - set(public_ops()))
 
 
-def first_samples() -> dict[str, Any]:
+def first_samples(condition: Callable[[Sample], bool] = lambda _: True) -> dict[str, Any]:
     """Returns arguments of ``parametrize``: one sample of each op, named by the op."""
     samples = {op: _SAMPLES[op][0] for op in public_ops() if op in _SAMPLES}
+    samples = {op: sample for op, sample in samples.items() if condition(sample)}
     return {"argvalues": list(samples.values()), "ids": list(samples)}
 
 

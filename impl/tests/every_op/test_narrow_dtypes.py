@@ -1,4 +1,4 @@
-"""The ops that compare elements, for dtypes of at most 8 bits, some of which have no infinity."""
+"""Floats of 16 bits, and the ops that compare elements for dtypes of at most 8 bits."""
 
 import functools
 
@@ -8,6 +8,41 @@ import numpy as np
 import pytest
 
 import impl
+from impl.tests.every_op.programs import smooth_outputs
+from impl.tests.every_op.public_ops import named_samples
+from impl.tests.support.bits import assert_all_same_bits
+
+#: Ops that round more than once: between the layers or the steps of a net, before the sum with a
+#: bias, or in a gradient, whose products are divided. A count has its own dtype.
+OTHERS = (
+    *("bincount", "index_put-masked", "index_reduce-prod", "scatter-multiply", "nn.gru", "nn.lstm"),
+    *("scatter_reduce-prod-without-self", "nn.functional.conv2d", "nn.functional.conv_transpose2d"),
+    # Its random samples have the dtype of the input.
+    "nn.functional.fractional_max_pool2d",
+)
+#: The samples whose results and gradients equal the ones of float32, rounded once.
+SAMPLES = {
+    name: sample
+    for name, sample in named_samples().items()
+    if sample.transformed and sample.floats and sample.uses_values and name not in OTHERS
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_bfloat16_is_computed_in_float32_and_rounded_once(sample, rng):
+    smooth = functools.partial(smooth_outputs, sample)
+
+    def results(floats, weights):
+        outputs, pullback = jax.vjp(smooth, *floats)
+        return [*outputs, *pullback(weights)]
+
+    floats = [array.astype(jnp.bfloat16) for array in sample.floats]
+    shapes = [out.shape for out in jax.eval_shape(smooth, *floats)]
+    narrow = floats, [rng.standard_normal(shape).astype(jnp.bfloat16) for shape in shapes]
+    wide = jax.tree.map(lambda array: array.astype(np.float32), narrow)
+    got, want = jax.jit(lambda *pairs: [results(*pair) for pair in pairs])(narrow, wide)
+    assert_all_same_bits(got, [np.asarray(array).astype(jnp.bfloat16) for array in want])
+
 
 #: The dtypes, each with its special property.
 DTYPES = {

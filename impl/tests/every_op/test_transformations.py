@@ -1,8 +1,4 @@
-"""Transformations of an op: derivatives, checkpoints, loops, and indices that are constants.
-
-One program per op computes them all. The tests are in one file, so that a worker that runs them in
-a row compiles it once.
-"""
+"""Transformations of an op: derivatives, checkpoints, loops, and indices that are constants."""
 
 import numpy as np
 
@@ -18,41 +14,32 @@ from impl.tests.every_op.public_ops import parametrize_by_primitives
 
 STEP = np.float32(1 / 128)
 
-differentiable = parametrize_by_primitives(
-    lambda sample: sample.transformed and bool(sample.floats)
-)
 
-
-@differentiable
-def test_constant_indices(sample):
-    outputs, gradient = plain(sample)(*sample.arrays)
+@parametrize_by_primitives(lambda sample: sample.transformed and bool(sample.floats))
+def test_transformations(sample):
+    # One test for all of them: a worker that runs one alone would compile the program again.
     results = transformed(sample)
+    outputs, gradient = plain(sample)(*sample.arrays)
     assert_agree(sample, results["outputs"], outputs, "outputs")
     assert_agree(sample, results["gradient"], gradient, "gradient")
+    assert_agree(sample, results["checkpoint"], gradient, "gradient of a checkpoint")
+    assert_loop(sample, results)
+    assert_jvp_and_vjp_are_transposes(results)
+    if sample.smooth:
+        assert_finite_differences(sample, results)
 
 
-@differentiable
-def test_checkpoint(sample):
-    results = transformed(sample)
-    assert_agree(sample, results["checkpoint"], plain(sample)(*sample.arrays)[1], "gradient")
-
-
-@differentiable
-def test_the_body_of_a_loop(sample):
-    results = transformed(sample)
+def assert_loop(sample, results):
     for step, scale in enumerate(SCALES):
         scaled = [array * np.float32(scale) for array in sample.floats]
         outputs, gradient = at_floats(sample, scaled)
-        assert_agree(sample, [out[step] for out in results["loop outputs"]], outputs, "outputs")
+        assert_agree(sample, [out[step] for out in results["loop outputs"]], outputs, "a loop")
         # The derivative with respect to the scale.
         want = sum(np.vdot(g, array) for g, array in zip(gradient, sample.floats, strict=True))
-        assert_close(results["loop gradient"][step], want, "gradient", 1e-4)
+        assert_close(results["loop gradient"][step], want, "gradient of a loop", 1e-4)
 
 
-@differentiable
-def test_jvp_and_vjp_are_transposes(sample):
-    results = transformed(sample)
-
+def assert_jvp_and_vjp_are_transposes(results):
     def dot(arrays, others):
         # Uninitialised memory is NaN.
         return sum(np.nansum(a * b) for a, b in zip(arrays, others, strict=True))
@@ -62,10 +49,7 @@ def test_jvp_and_vjp_are_transposes(sample):
     np.testing.assert_allclose(forward, backward, rtol=1e-4, atol=1e-4)
 
 
-@parametrize_by_primitives(lambda s: s.transformed and bool(s.floats) and s.smooth)
-def test_finite_differences(sample):
-    results = transformed(sample)
-
+def assert_finite_differences(sample, results):
     def at(step):
         moved = [
             array + step * tangent

@@ -15,7 +15,7 @@ import impl
 import spec
 from impl._reading.tracing import platform_at_hand
 from impl.diagnosis import _program
-from impl.tests.every_op.public_ops import first_samples
+from impl.tests.every_op.public_ops import first_samples, parametrize_pairs
 from impl.tests.support.programs import scatters_floats
 
 PLATFORMS = [name for device in spec.load().devices.values() for name in device.untried]
@@ -29,8 +29,7 @@ APPROXIMATE = re.compile(
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("sample", **first_samples())
+@parametrize_pairs("platform", PLATFORMS, lambda sample: sample.transformed)
 def test_every_op_is_exported_without_a_call_of_a_library(sample, platform):
     with impl.deterministic(profile="complete"):
         exported = export.export(jax.jit(sample.outputs), platforms=[platform])(*sample.arrays)
@@ -40,7 +39,7 @@ def test_every_op_is_exported_without_a_call_of_a_library(sample, platform):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("sample", **first_samples())
+@pytest.mark.parametrize("sample", **first_samples(lambda sample: sample.transformed))
 def test_every_op_under_portable_has_nothing_that_a_tpu_approximates(sample):
     with impl.deterministic(profile="complete", guarantee="portable"):
         traced = jax.jit(sample.outputs).trace(*sample.arrays)

@@ -5,7 +5,8 @@ import pytest
 from impl._native import library, scope
 
 
-@pytest.fixture(params=["float64", "native"])
+# impl/tests/native has the layer of Python that another release of JAX may break.
+@pytest.fixture(params=["float64", pytest.param("native", marks=pytest.mark.once)])
 def engine(request):
     """Traces the functions of impl._exact for an engine; the native one has no float64."""
     is_native = request.param == "native"

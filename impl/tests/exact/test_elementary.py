@@ -147,12 +147,14 @@ SPECIAL_PAIRS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_values(name):
     operand, expected = np.float32(SPECIAL[name]).T.copy()
     assert_same(call(name, operand), expected)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SPECIAL_PAIRS)
 def test_special_values_of_pairs(name):
     a, b, expected = np.float32(SPECIAL_PAIRS[name]).T.copy()
@@ -171,6 +173,7 @@ def test_bounds_of_exp():
     assert np.exp(exponentials._HIGH) > 2.0**128
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", _exceptions.EXCEPTIONS)
 def test_exceptions_are_right_and_needed(name):
     x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()

@@ -10,11 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import THOROUGH
-from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.recurrent_nets import Net, drawn_net
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import equations, gpu_program
@@ -120,12 +118,6 @@ def test_gru_of_complex_numbers_is_as_in_pytorch():
     np.testing.assert_allclose(jax.jit(net.call)(*arrays)[0], want.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_derivatives_of_gru():
-    net = Net("gru", steps=2, batch=1, features=1, hidden=2)
-    call = jax.checkpoint(lambda *arrays: net.call(*arrays)[0])
-    assert_derivatives(call, net.arrays(), order=1, rtol=1e-4)
-
-
 def test_vmap_of_lstm_over_lengths_that_are_unknown_under_jit():
     arrays = SMALL_LSTM.arrays()
     lengths = np.array([[4, 2, 3], [1, 4, 2]])
@@ -154,32 +146,6 @@ def test_under_jit_rnn_tanh_limits_lengths_out_of_range():
     assert not np.any(out[:, 0])
     assert_same_bits(h[:, 0], arrays[1][:, 0])
     np.testing.assert_allclose(out[:, 1:], whole[:, 1:], rtol=1e-5)
-
-
-def test_gru_inside_shard_map():
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    net = Net("gru", bidirectional=True, lengths=None)
-    arrays = net.arrays()
-
-    @functools.partial(
-        jax.shard_map,
-        mesh=mesh,
-        in_specs=(PartitionSpec(None, "x"), *[PartitionSpec()] * (len(arrays) - 1)),
-        out_specs=PartitionSpec(None, "x"),
-    )
-    def sharded(x, *others):
-        return net.call(x, *others)[0]
-
-    def sum_and_gradient(function):
-        return jax.value_and_grad(lambda *arrays: jnp.sum(function(*arrays)), 2)
-
-    @jax.jit
-    def run(*arrays):
-        plain = sum_and_gradient(lambda *arrays: net.call(*arrays)[0])
-        return sum_and_gradient(sharded)(*arrays), plain(*arrays)
-
-    for got, want in zip(*run(*arrays), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

@@ -22,13 +22,6 @@ WIDE = np.array([2**32 + 1, 1, -(2**32), -(2**32) - 1])
 
 #: Many indices from -3 to 2, and the same counted from the front.
 MANY = np.random.default_rng(0).integers(-3, 3, 1100)
-MANY_WRAPPED = MANY % 3
-
-
-def along_the_second(function, *arrays):
-    """Applies an oracle along the second of three dimensions."""
-    moved = [np.moveaxis(array, 1, 0) if array.ndim > 1 else array for array in arrays]
-    return np.moveaxis(function(*moved), 0, 1)
 
 
 def assert_reads_out_of_range_are_filled(calls, in_range=IN_RANGE):

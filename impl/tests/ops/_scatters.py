@@ -5,14 +5,13 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import impl
 from impl.testing import lower
 from impl.tests.support import references
 from impl.tests.support.bits import assert_all_same_bits
-from impl.tests.support.numbers import small, spread
-from impl.tests.support.programs import kernels, run_together
+from impl.tests.support.numbers import spread
+from impl.tests.support.programs import kernels
 
 #: A length, and indices from -2**31 to 2**31 - 1; those from 0 to the length are in range.
 SIZE = 5
@@ -20,23 +19,6 @@ INDEX = np.array([3, -1, 0, SIZE, 3, SIZE + 7, -SIZE, 2**31 - 1, -(2**31), 1], n
 IN_RANGE = (INDEX >= 0) & (INDEX < SIZE)
 #: Indices that int32 cannot hold, for an axis of length 3, and one that it can.
 WIDE = np.array([2**32 + 1, 1, -(2**32)])
-
-#: Shapes, a dimension of each, and a number of updates along it.
-SHAPES = [
-    ((), 0, 1),
-    ((), -1, 1),
-    ((5,), 0, 6),
-    ((5,), -1, 8),
-    ((3, 4), 0, 7),
-    ((3, 4), -1, 6),
-    ((3, 4), -2, 6),
-    ((2, 3, 4), 0, 6),
-    ((2, 3, 4), 1, 5),
-    ((2, 3, 4), -1, 6),
-    ((2, 3, 2, 4), -3, 6),
-    ((2, 3, 2, 4), 2, 6),
-    ((2, 1, 3, 2, 2), -3, 4),
-]
 
 
 @functools.cache
@@ -114,40 +96,6 @@ def reference(op):
 
 
 DTYPES = [np.float16, jnp.bfloat16, np.int8, np.uint8, np.int32, np.uint32, bool, np.complex64]
-#: The values of ``reduce`` that a dtype does not have.
-REFUSED = {"bool": {"mean"}, "complex64": {"multiply", "prod", "amax", "amin"}}
-
-
-def assert_dtypes(op, index, keywords):
-    """Requires the values of the reference for every dtype, or a refusal that names the dtype.
-
-    Args:
-        op: The name of the op.
-        index: Five rows of an input of four.
-        keywords: The keywords to try.
-    """
-    calls, wanted = {}, {}
-    for dtype in DTYPES:
-        input, source = small((4, 2), dtype, 0), small((5, 2), dtype, 1)
-        name = np.dtype(dtype).name
-        wide = np.complex128 if name == "complex64" else np.float64
-        for options in keywords:
-            function = functools.partial(getattr(impl, op), **options)
-            if options.get("reduce") in REFUSED.get(name, ()):
-                with pytest.raises(NotImplementedError, match=name):
-                    function(input, 0, index, source)
-                continue
-            call = lambda x, s, function=function: function(x, 0, index, s)  # noqa: E731
-            calls[f"{name} {options}"] = call, input, source
-            want = reference(op)(input.astype(wide), 0, index, source.astype(wide), **options)
-            integral = name.removeprefix("u").startswith("int")
-            wanted[f"{name} {options}"] = (np.floor(want) if integral else want).astype(dtype)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype, name
-        wide = np.complex128 if "complex" in name else np.float64
-        np.testing.assert_allclose(
-            np.asarray(got).astype(wide), wanted[name].astype(wide), rtol=1e-6, err_msg=name
-        )
 
 
 def assert_dropped_updates_have_no_gradient(calls):

@@ -1,6 +1,7 @@
-"""getitem: the meaning of expressions, bits of its gradient, and bad arguments."""
+"""getitem: the meaning of expressions, bits of its gradient, and bad arguments.
 
-import functools
+Tests: impl.ops._subscripts, impl.ops._index_arrays.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -8,18 +9,22 @@ import numpy as np
 import pytest
 
 import impl
+from impl.ops import _index_arrays, _subscripts
+from impl.tests.ops._bad_values import SCALAR, TALL, M, V, at, ones
 from impl.tests.ops._expressions import MASK, ONE, PARTS, A, B, C, as_torch, expressions, label
 from impl.tests.ops._indices import (
-    MANY,
-    MANY_WRAPPED,
+    IN_RANGE,
+    INDEX,
     NO_INDEX,
+    SIZE,
+    WIDE,
+    WRAPPED,
     X,
-    along_the_second,
+    assert_reads_out_of_range_are_filled,
 )
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.sums import in_order
+from impl.tests.support.refusals import BadArguments, Call
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -96,11 +101,6 @@ def test_an_eager_call(expression):
     got = impl.getitem(X, expression)
     assert isinstance(got, jax.Array)
     assert_same_bits(got, X[expression])
-
-
-def test_the_mode_off():
-    with impl.deterministic(False):
-        assert_same_bits(jax.jit(lambda x: impl.getitem(x, (A, ..., A)))(X), X[A, ..., A])
 
 
 @complete
@@ -200,69 +200,7 @@ def test_traced_arrays_read_the_same_and_gradients_add_up():
     assert traced > 5
 
 
-@complete
-def test_dtypes():
-    index = np.array([2, 0, -1])
-    dtypes = [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]
-    arrays = {d.__name__: (np.arange(6).reshape(3, 2) % 4).astype(d) for d in dtypes}
-    calls = {name: (lambda x: impl.getitem(x, (index, 1)), x) for name, x in arrays.items()}
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, arrays[name][index, 1], name)
-
-
-@complete
-def test_x64():
-    x, index = np.random.default_rng(0).standard_normal((4, 3)), np.array([3, -4, 3])
-    read = jax.jit(lambda x, i: (impl.getitem(x, i), impl.getitem(x, (i, i % 3))))
-    with jax.enable_x64(True):
-        rows, elements = read(x, index)
-        assert_same_bits(rows, x[index])
-        assert_same_bits(elements, x[index, index % 3])
-        assert impl.getitem(x, index).dtype == np.float64
-
-
 # Bits of the gradient, and facts.
-
-
-@complete
-@pytest.mark.usefixtures("lowering")
-def test_bits_of_the_gradient():
-    rng = np.random.default_rng(0)
-    columns = np.zeros((2, 3, 2), np.float32)
-    rows = spread(rng, (40, 3))
-    mask = rows[:, 0] > 0
-    weights = {
-        "second dimension": spread(rng, (2, len(MANY), 2)),
-        "mask": spread(rng, (mask.sum(), 3)),
-        "slice": spread(rng, (13, 1)),
-    }
-    expressions = {
-        "second dimension": (slice(None), MANY),
-        "mask": mask,
-        "slice": (slice(1, 39, 3), None, -1),
-    }
-
-    def gradient(expression, x, weight):
-        return jax.vjp(lambda x: impl.getitem(x, expression), x)[1](weight)[0]
-
-    calls = {
-        name: (
-            functools.partial(gradient, expression),
-            columns if name == "second dimension" else rows,
-            weights[name],
-        )
-        for name, expression in expressions.items()
-    }
-    wanted = {
-        "second dimension": along_the_second(
-            in_order, columns, MANY_WRAPPED, weights["second dimension"]
-        )
-    }
-    for name in ("mask", "slice"):
-        wanted[name] = np.zeros_like(rows)
-        wanted[name][expressions[name]] = weights[name]
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
 
 
 @pytest.mark.parametrize(
@@ -284,3 +222,246 @@ def test_facts(call, facts):
         call()
     assert len(asked) == 1
     assert {name: asked[0].facts[name] for name in facts} == facts
+
+
+CALLS: list[Call] = [
+    ("getitem", (M, 3), {}, IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
+    ("getitem", (M, -4), {}, IndexError, "index -4 is out of bounds"),
+    ("getitem", (M, (0, 2)), {}, IndexError, "for dimension 1 with size 2"),
+    ("getitem", (M, at(0, 3)), {}, IndexError, "at position [1] of argument 'indices'"),
+    ("getitem", (M, (at(0), at(-3))), {}, IndexError, "of argument 'indices[1]'; allowed are -2"),
+    ("getitem", (M, (0, 0, 0)), {}, IndexError, "array of dimension 2 (got 3)"),
+    ("getitem", (M, (0, M > 0)), {}, IndexError, "(got 3)"),
+    ("getitem", (SCALAR, slice(None)), {}, IndexError, "array of dimension 0"),
+    ("getitem", (SCALAR, 0), {}, IndexError, "0"),
+    ("getitem", (M, 1.0), {}, IndexError, "of type float; allowed are ints"),
+    ("getitem", (M, {0}), {}, IndexError, "of type set"),
+    ("getitem", (M, at(1.0)), {}, IndexError, "of float64; allowed are"),
+    ("getitem", (M, np.float32(1)), {}, IndexError, "float32"),
+    ("getitem", (M, np.zeros(1, np.int16)), {}, IndexError, "int16"),
+    ("getitem", (M, ones(1, dtype=np.complex64)), {}, IndexError, "complex64"),
+    ("getitem", (M, (at(0, 1), at(0, 1, 1))), {}, IndexError, "with shapes [2], [3]"),
+    ("getitem", (M, TALL), {}, IndexError, "mask [4] does not match"),
+    ("getitem", (M, (slice(None), M > 0)), {}, IndexError, "(got 3)"),
+    ("getitem", (M[:0], at(0)), {}, IndexError, "none is allowed"),
+    ("getitem", (M, slice(None, None, -1)), {}, ValueError, "greater than zero"),
+    ("getitem", (M, slice(None, None, 0)), {}, ValueError, "zero"),
+    ("getitem", (M, slice(0.5, 1)), {}, TypeError, "slice(0.5, 1, None)"),
+    ("getitem", (M, ([[0, 1], [1]], 0)), {}, ValueError, "indices[0]"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # PyTorch takes numbers of a list for ints.
+    ("getitem", (M, [0.5]), {}, IndexError, "float64"),
+    ("getitem", (M, "a"), {}, IndexError, "str"),
+    # No element is read, so PyTorch does not check the index.
+    ("getitem", (M[:0], (slice(None), at(2))), {}, IndexError, "dimension 1 with size 2"),
+]
+TORCH_FUNCTIONS = {"getitem": lambda x, indices: x[indices]}
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+    torch_functions = TORCH_FUNCTIONS
+
+
+def test_known_indices_are_checked_under_jit_too():
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        jax.jit(lambda x: impl.getitem(x, at(3)))(V)
+    with pytest.raises(IndexError, match="index -4 is out of bounds"):
+        jax.jit(lambda x: impl.getitem(x, -4))(V)
+
+
+def test_a_shape_that_depends_on_values_is_refused_under_jit():
+    masked = jax.jit(impl.getitem)
+    with pytest.raises(TypeError, match=r"mask whose values are not known under jit.*nonzero"):
+        masked(V, V > 0)
+    with pytest.raises(TypeError, match="not known under jit"):
+        masked(V, np.array(True))
+    with pytest.raises(TypeError, match="parts must be ints that are known"):
+        jax.jit(lambda x, i: impl.getitem(x, slice(i, None)))(V, 1)
+
+
+def test_more_elements_than_an_index_counts():
+    big = jax.ShapeDtypeStruct((2**16, 2**16), np.int8)
+    index = jax.ShapeDtypeStruct((2,), np.int32)
+    call = lambda x, i: impl.getitem(x, (i, i))  # noqa: E731
+    with pytest.raises(NotImplementedError, match="cannot count 4294967296 elements"):
+        jax.eval_shape(call, big, index)
+    with jax.enable_x64(True):
+        assert jax.eval_shape(call, big, index).shape == (2,)
+    # An index of rows counts rows, not elements.
+    assert jax.eval_shape(impl.getitem, big, index).shape == (2, 2**16)
+
+
+@pytest.mark.usefixtures("path")
+def test_reads_out_of_range_give_the_fill_value_and_no_gradient():
+    # The same rows by every kind of expression.
+    assert_reads_out_of_range_are_filled(
+        [
+            impl.getitem,
+            lambda x, index: impl.getitem(x.T, (slice(None), index)).T,
+            lambda x, index: impl.getitem(x, (index[:, None], jnp.arange(2))),
+            lambda x, index: impl.getitem(x, (index[:, None], slice(None), None))[:, 0, :, 0],
+        ]
+    )
+
+
+def test_a_traced_int_reads_as_an_array_does():
+    read = jax.jit(lambda x, i: impl.getitem(x, (slice(None), i)))
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(2, SIZE)
+    for index, in_range, wrapped in zip(INDEX, IN_RANGE, WRAPPED, strict=True):
+        want = x[:, wrapped] if in_range else np.full(2, np.nan)
+        np.testing.assert_array_equal(read(x, index), want)
+
+
+def test_traced_ints_of_other_dtypes_and_in_lists():
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(2, SIZE)
+    read = jax.jit(lambda x, i: impl.getitem(x, (slice(None), i)))
+    np.testing.assert_array_equal(read(x, np.int8(-2)), x[:, -2])
+    with pytest.raises(IndexError, match="of uint32"):
+        read(x, np.uint32(1))
+    listed = jax.jit(lambda x, i: impl.getitem(x, (slice(None), [i, 1, -i])))
+    np.testing.assert_array_equal(listed(x, 2), x[:, [2, 1, -2]])
+    np.testing.assert_array_equal(jax.jit(lambda x, i: impl.getitem(x, [i, i]))(x, 1), x[1, 1])
+
+
+def test_two_indices_out_of_range_do_not_make_one_in_range():
+    # Flattened without a check, (1, -4) of [3, 3] would be (0, 0), and (0, 3) would be (1, 0).
+    pairs = np.array([[1, -4], [0, 3], [3, 0], [-4, 1], [2, 2]])
+    got = jax.jit(lambda x, i, j: impl.getitem(x, (i, j)))(ones(3, 3), *pairs.T)
+    assert np.isnan(got).tolist() == [True, True, True, True, False]
+
+
+def test_a_wide_index_is_not_narrowed_first():
+    @jax.jit
+    def reads(x, i):
+        return impl.getitem(x, i), impl.getitem(x[:, None], (i, i * 0))
+
+    with jax.enable_x64(True):
+        for got in reads(np.zeros(3), WIDE):
+            assert np.isnan(got).tolist() == [True, False, True, True]
+    with pytest.raises(IndexError, match="index 4294967297 is out of bounds"):
+        impl.getitem(V, WIDE)
+
+
+def test_under_jit_an_axis_without_elements():
+    # No index can be in range, and still the program is traced: the value may never be read.
+    assert np.isnan(jax.jit(impl.getitem)(V[:0], at(0, -1))).tolist() == [True, True]
+
+
+X_OF_SUBSCRIPTS = np.arange(120).reshape(2, 3, 4, 5)
+ROW, COLUMN = np.array([0, 2, -1]), np.array([[1], [0]])
+MASK_OF_SUBSCRIPTS = np.array([True, False, True])
+
+
+def read(expression, input):
+    sliced = expression.sliced(jnp.asarray(input))
+    if expression.index is None:
+        return sliced
+    index = expression.index
+    assert sliced.shape == index.shape
+    rows = index.fold(sliced)[:, index.flat[0, :, 0]]
+    return rows.reshape(index.result_shape)
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        0,
+        -1,
+        (1, slice(None), 2),
+        (slice(0, 2), slice(None, None, 2)),
+        (slice(5, 1),),
+        (..., 0),
+        (0, ..., 1),
+        (None, 0, None),
+        (slice(None), ROW),
+        (slice(None), ROW, COLUMN),
+        (slice(None), ROW, slice(None), COLUMN),
+        (0, ROW, ..., COLUMN),
+        (slice(None), MASK_OF_SUBSCRIPTS),
+        (np.ones((2, 3), bool),),
+        (True, 0),
+        (False,),
+        (np.array(1), slice(None), np.array(2)),
+        (slice(None), [0, 1], [2, 3]),
+        ([0, 1], None, ..., [2, 2]),
+    ],
+    ids=repr,
+)
+def test_they_read_as_numpy_does(indices):
+    expression = _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, indices)
+    expected = X_OF_SUBSCRIPTS[indices]
+    assert read(expression, X_OF_SUBSCRIPTS).shape == expected.shape
+    np.testing.assert_array_equal(read(expression, X_OF_SUBSCRIPTS), expected)
+
+
+def test_a_list_is_read_as_pytorch_reads_it():
+    as_array = _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, [0, 1])
+    np.testing.assert_array_equal(
+        read(as_array, X_OF_SUBSCRIPTS), X_OF_SUBSCRIPTS[np.array([0, 1])]
+    )
+    as_tuple = _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, [ROW[:1], slice(None)])
+    np.testing.assert_array_equal(read(as_tuple, X_OF_SUBSCRIPTS), X_OF_SUBSCRIPTS[ROW[:1], :])
+
+
+@pytest.mark.parametrize(
+    ("indices", "has_arrays", "unique"),
+    [
+        (0, False, True),
+        (slice(1, 2), False, True),
+        ((0, ROW), True, False),
+        (MASK_OF_SUBSCRIPTS[:2], True, True),
+    ],
+    ids=repr,
+)
+def test_elements_that_may_be_read_twice(indices, has_arrays, unique):
+    expression = _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, indices)
+    assert (expression.has_arrays, expression.unique) == (has_arrays, unique)
+
+
+def test_a_traced_number_is_an_index_that_is_unique():
+    def function(i):
+        expression = _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, (slice(None), i))
+        assert (expression.has_arrays, expression.unique) == (False, True)
+        return read(expression, X_OF_SUBSCRIPTS)
+
+    np.testing.assert_array_equal(jax.jit(function)(-1), X_OF_SUBSCRIPTS[:, -1])
+
+
+def test_one_array_for_each_leading_dimension():
+    index, unique = _subscripts.arrays_alone("op", X_OF_SUBSCRIPTS.shape, [None, ROW])
+    assert (index.axes, index.result_shape, unique) == ((1,), (2, 3, 4, 5), False)
+    np.testing.assert_array_equal(
+        index.unfold(index.fold(jnp.asarray(X_OF_SUBSCRIPTS))), X_OF_SUBSCRIPTS
+    )
+    values = jnp.ones((1, 5))
+    assert index.spread(values).shape == (2, 3, 20)
+
+
+@pytest.mark.parametrize(
+    ("indices", "error", "message"),
+    [
+        (2, IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
+        ((0,) * 5, IndexError, r"too many indices for an array of dimension 4 \(got 5\)"),
+        ((ROW, COLUMN, np.arange(4)), IndexError, "out of bounds|could not be broadcast"),
+        (1.5, IndexError, "'indices' is of type float; allowed are ints"),
+        (MASK_OF_SUBSCRIPTS, IndexError, "shape of the mask"),
+        (slice(None, None, -1), ValueError, "a slice of step -1"),
+        (slice("a"), TypeError, "its parts must be ints"),
+        (([[0], [0, 1]],), ValueError, "'indices.*' is not an array"),
+    ],
+    ids=repr,
+)
+def test_errors(indices, error, message):
+    with pytest.raises(error, match=message):
+        _subscripts.subscript("op", X_OF_SUBSCRIPTS.shape, indices)
+
+
+def test_a_traced_index_out_of_range_points_past_the_end():
+    def flat(i):
+        entries = [_index_arrays.AxisIndex(0, i), _index_arrays.AxisIndex(1, jnp.array([1]))]
+        return _index_arrays.flat_index("op", (2, 3), entries).flat
+
+    assert jax.jit(flat)(np.array([0, -1, 5])).reshape(-1).tolist() == [1, 4, 6]

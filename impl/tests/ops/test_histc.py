@@ -151,17 +151,6 @@ def test_counts_are_those_of_panel_order(rng):
     assert_same_bits(jax.jit(lambda x: impl.histc(x, 5, 0, 1))(x), want)
 
 
-def test_transformations():
-    many = np.stack([NORMAL, 2 * NORMAL, QUARTERS])
-    lows, highs = floats(0, -1, 0), floats(0, 1, 2)
-    want = [histogram(x, 5, *ends) for x, *ends in zip(many, lows, highs, strict=True)]
-    got = jax.vmap(lambda x, low, high: compiled(x, 5, low, high))(many, lows, highs)
-    assert_same_bits(got, np.stack(want))
-    # The counts are constants of a derivative.
-    loss = jax.checkpoint(lambda x: (impl.histc(x, 5) * x[:5]).sum())
-    assert_same_bits(jax.jit(jax.grad(loss))(NORMAL), np.pad(want[0], (0, 595)))
-
-
 def test_an_invalid_range_counts_nothing_under_jit():
     count = jax.jit(lambda x, low, high: impl.histc(x, 3, low, high))
     assert count(floats(0, 1), 0.0, 0.0).tolist() == [1, 0, 1]

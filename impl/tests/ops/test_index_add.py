@@ -1,7 +1,5 @@
 """index_add, and the orders of sums with it: every scatter-accumulate of a sum is an index_add."""
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,20 +7,15 @@ import pytest
 
 import impl
 from impl._mode import emulation
-from impl.tests.ops._scatters import (
-    FEW_SIZES,
-    SHAPES,
-    SIZES,
-    contributions,
-    drawn,
-)
+from impl.tests.ops._bad_values import FLOATS, ONE, SHORT, SQUARE, M, V, at, ones
+from impl.tests.ops._scatters import FEW_SIZES, IN_RANGE, INDEX, SIZE, SIZES, WIDE, contributions
 from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import small, spread
 from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
 from impl.tests.support.sums import in_order
-from impl.tests.support.values import assert_reference_is_pytorch, assert_values
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -38,80 +31,10 @@ def reference(input, dim, index, source, alpha=1):
     return references.scattered(input, dim, index, alpha * source, "sum")
 
 
-def cases():
-    for shape, dim, count in SHAPES:
-        input, source, _, index = drawn(shape, dim, count)
-        options = {"alpha": -1.5} if len(shape) == 3 else {}
-        yield f"{shape}, dim {dim}", ((input, dim, index, source), options)
-
-
-@complete
-def test_values():
-    assert_values(impl.index_add, reference, dict(cases()))
-
-
-def test_the_mode_off():
-    few = {name: case for name, case in cases() if name.startswith("(2, 3, 4), dim 1")}
-    assert_values(impl.index_add, reference, few)
-
-
-def test_the_reference_is_pytorch(torch):
-    assert_reference_is_pytorch(torch, torch.index_add, reference, dict(cases()))
-
-
-EMPTY = np.zeros(0, np.int64)
-
-
-@complete
-def test_empty_arrays():
-    ones = np.ones
-    assert impl.index_add(ones(3), 0, EMPTY, ones(0)).tolist() == [1, 1, 1]
-    got = impl.index_add(ones((3, 2)), 1, EMPTY, ones((3, 0)))
-    np.testing.assert_array_equal(got, ones((3, 2)))
-    assert impl.index_add(ones((0, 2)), 1, EMPTY, ones((0, 0))).shape == (0, 2)
-    assert impl.index_add(ones((2, 0)), 0, np.array([1]), ones((1, 0))).shape == (2, 0)
-
-
-DTYPES = [np.float16, jnp.bfloat16, np.int8, np.int32, np.uint32, bool, np.complex64]
-
-
-@complete
-def test_dtypes():
-    calls, wanted = {}, {}
-    for dtype in DTYPES:
-        input, source = small((3, 2), dtype, 0, 4), small((4, 2), dtype, 1, 4)
-        wide = np.complex128 if dtype is np.complex64 else np.float64
-        want = reference(input.astype(wide), 0, np.array([2, 0, 2, 1]), source.astype(wide))
-        for integer in (np.int64, np.int32):
-            name = f"{dtype.__name__} by {integer.__name__}"
-            calls[name] = add, input, np.array([2, 0, 2, 1], integer), source
-            wanted[name] = want.astype(dtype)
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
 @complete
 def test_integers_wrap_around():
     got = impl.index_add(np.array([100], np.int8), 0, np.zeros(2, int), np.full(2, 100, np.int8))
     assert got.tolist() == [44]
-
-
-@complete
-def test_x64():
-    rng = np.random.default_rng(0)
-    index = rng.integers(0, 3, 2000)
-    input, source = rng.standard_normal((3, 2)), rng.standard_normal((2000, 2))
-    wide = np.array([2**62, -(2**62), 5])
-    with jax.enable_x64(True):
-        got, integers = jax.jit(
-            lambda x, s, w: (
-                impl.index_add(x, 0, index, s, alpha=0.1),
-                impl.index_add(w, 0, np.array([2, 2]), w[:2] + 1),
-            )
-        )(input, source, wide)
-    assert got.dtype == np.float64
-    np.testing.assert_allclose(got, reference(input, 0, index, source, 0.1), rtol=1e-13)
-    assert integers.tolist() == [*wide[:2], 7]
 
 
 @complete
@@ -217,20 +140,6 @@ def test_products_of_the_user_are_not_contracted_with_the_sums(name):
 
 
 @complete
-def test_vmap_of_many_contributions():
-    rng = np.random.default_rng(0)
-    x, index, source = spread(rng, (2, 3)), rng.integers(0, 3, (2, 2100)), spread(rng, (2, 2100))
-    calls = {
-        "shared index": (jax.vmap(add, (0, None, 0)), x, index[0], source),
-        "index alone": (jax.vmap(add, (None, 0, None)), x[0], index, source[0]),
-    }
-    results = run_together(calls)
-    for k in range(2):
-        assert_same_bits(results["shared index"][k], in_order(x[k], index[0], source[k]))
-        assert_same_bits(results["index alone"][k], in_order(x[0], index[k], source[0]))
-
-
-@complete
 def test_nested_and_empty_batches():
     rng = np.random.default_rng(0)
     x, index, source = spread(rng, (4, 3)), rng.integers(0, 3, (4, 40)), spread(rng, (4, 40))
@@ -240,51 +149,7 @@ def test_nested_and_empty_batches():
     assert jax.vmap(add)(x[:0], index[:0], source[:0]).shape == (0, 3)
 
 
-@complete
-def test_sums_of_any_numbers():
-    # Imported here, since the import takes a second.
-    from hypothesis import given, settings  # noqa: PLC0415
-    from hypothesis import strategies as st  # noqa: PLC0415
-
-    normal = st.floats(
-        min_value=-(2.0**60), max_value=2.0**60, width=32, allow_nan=False, allow_subnormal=False
-    ).filter(lambda x: x == 0 or abs(x) > 2.0**-60)
-    add_any = jax.jit(add)
-
-    @settings(max_examples=12, deadline=None, derandomize=True)
-    @given(
-        destinations=st.sampled_from([1, 2, 7]),
-        count=st.sampled_from([5, 1500, 2100]),
-        palette=st.lists(normal, min_size=1, max_size=20),
-        seed=st.integers(0, 2**32 - 1),
-        xla=st.booleans(),
-    )
-    def check(destinations, count, palette, seed, xla):
-        rng = np.random.default_rng(seed)
-        # Arrays of one shape, so that one program serves. One index in four is out of range.
-        index = np.full(2100, -1, np.int32)
-        drawn = rng.integers(0, destinations, count)
-        index[:count] = np.where(rng.random(count) < 0.25, rng.integers(7, 9, count), drawn)
-        source = rng.choice(np.array(palette, np.float32), len(index))
-        initial = rng.choice(np.array([*palette, -0.0], np.float32), 7)
-        with LOWERINGS["xla"]() if xla else contextlib.nullcontext():
-            got = add_any(initial, index, source)
-            assert_same_bits(got, in_order(initial, index, source))
-
-    check()
-
-
 # Derivatives.
-
-
-@complete
-def test_gradients_are_reads():
-    initial, index, source = contributions(5, 3072, 3)
-    weight = spread(np.random.default_rng(0), initial.shape)
-    pullback = jax.vjp(lambda x, s: add(x, index, s), initial, source)[1]
-    of_initial, of_source = jax.jit(pullback)(weight)
-    assert_same_bits(of_initial, weight)
-    assert_same_bits(of_source, weight[index])
 
 
 @complete
@@ -344,10 +209,80 @@ def test_one_program_serves_for_every_seed():
     assert read(3) == outcome(impl.testing.schedule(3)) != read(0)
 
 
-def test_the_atomic_path_is_right_for_exact_numbers_under_any_schedule():
-    rng = np.random.default_rng(0)
-    index, source = rng.integers(0, 4, 700), rng.integers(-9, 9, 700).astype(np.float32)
-    want = np.zeros(4, np.float32)
-    np.add.at(want, index, source)
-    with impl.deterministic(False), impl.testing.schedule(3):
-        assert_same_bits(add(np.zeros(4, np.float32), index, source), want)
+CALLS: list[Call] = [
+    ("index_add", (V, 1, ONE, ones(1)), {}, IndexError, "range of [-1, 0], but got 1"),
+    ("index_add", (V, -2, ONE, ones(1)), {}, IndexError, "but got -2"),
+    ("index_add", (V, 0.0, ONE, ones(1)), {}, TypeError, "'dim' must be int, not float"),
+    ("index_add", (V, True, ONE, ones(1)), {}, TypeError, "'dim' must be int, not bool"),
+    ("index_add", ([0.0], 0, ONE, ones(1)), {}, TypeError, "'input' must be"),
+    ("index_add", (V, 0, [0], ones(1)), {}, TypeError, "'index' must be"),
+    ("index_add", (V, 0, ONE, [1.0]), {}, TypeError, "'source' must be"),
+    ("index_add", (V, 0, SHORT, ones(1)), {}, RuntimeError, "int32/int64 for index but got: int16"),
+    ("index_add", (V, 0, FLOATS, ones(1)), {}, RuntimeError, "for index but got: float32"),
+    ("index_add", (V, 0, SQUARE, ones(1)), {}, IndexError, "to be a vector, but got dim: 2"),
+    ("index_add", (M, 0, at(0, 3), ones(2, 2)), {}, RuntimeError, "3 is out of bounds"),
+    ("index_add", (M, 0, at(-1), ones(1, 2)), {}, RuntimeError, "-1 is out of bounds"),
+    ("index_add", (M, 1, at(2), ones(3, 1)), {}, RuntimeError, "dimension 1 with size 2"),
+    ("index_add", (V, 0, ONE, ones(1, dtype=np.float16)), {}, RuntimeError, "float32) and source"),
+    ("index_add", (M, 0, ONE, ones(1, 3)), {}, RuntimeError, "source.shape = [1, 3]"),
+    ("index_add", (M, 0, ONE, ones(1)), {}, RuntimeError, "source.shape = [1]"),
+    ("index_add", (M, 0, at(0, 1), ones(1, 2)), {}, RuntimeError, "Number of indices (2)"),
+    ("index_add", (V, 0, ONE, ones(1)), {"alpha": "2"}, TypeError, "'alpha' must be Number"),
+    ("index_add", (V, 0, ONE, ones(1)), {"alpha": 2j}, RuntimeError, "alpha"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # An IndexError in PyTorch, which has a RuntimeError for arrays of more dimensions.
+    ("index_add", (V, 0, at(0, 3), ones(2)), {}, RuntimeError, "3 is out of bounds"),
+    ("index_add", (V, 0, ONE, ones(1)), {"unique_indices": 1}, TypeError, "unique_indices"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+
+
+@pytest.mark.usefixtures("path")
+def test_updates_out_of_range_are_dropped():
+    source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
+    initial = np.full((SIZE, 2), 100, np.float32)
+    want = initial.copy()
+    np.add.at(want, INDEX[IN_RANGE], source[IN_RANGE])
+    counts = np.array([1, 1, 0, 2, 0])
+    ones = np.ones(len(INDEX))
+    results = run_together(
+        {
+            "floats": (add, initial, INDEX, source),
+            "int32": (add, np.zeros(SIZE, np.int32), INDEX, ones.astype(np.int32)),
+            "bool": (add, np.zeros(SIZE, bool), INDEX, ones.astype(bool)),
+            "no elements": (add, initial[:0], np.array([0, 1]), source[:2]),
+        }
+    )
+    assert_same_bits(results["floats"], want)
+    assert_same_bits(results["int32"], counts.astype(np.int32))
+    assert_same_bits(results["bool"], counts.astype(bool))
+    assert results["no elements"].shape == (0, 2)
+
+
+def test_atomic_kernels_drop_what_is_out_of_range():
+    source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
+    want = np.zeros((SIZE, 2), np.float32)
+    np.add.at(want, INDEX[IN_RANGE], source[IN_RANGE])
+    with impl.testing.emulate("cuda"):
+        assert_same_bits(jax.jit(add)(np.zeros_like(want), INDEX, source), want)
+
+
+@complete
+def test_gradients_of_dropped_updates_are_zero():
+    def loss(s, i):
+        return (impl.index_add(jnp.zeros(SIZE), 0, i, s) * jnp.arange(1.0, 6.0)).sum()
+
+    got = np.asarray(jax.jit(jax.grad(loss))(np.ones(len(INDEX), np.float32), INDEX))
+    assert got[IN_RANGE].tolist() == [4, 1, 4, 2]
+    assert not got[~IN_RANGE].any()
+
+
+@pytest.mark.usefixtures("path")
+def test_a_wide_index_is_not_narrowed_first():
+    with jax.enable_x64(True):
+        assert jax.jit(add)(np.zeros(3), WIDE, np.ones(3)).tolist() == [0, 1, 0]

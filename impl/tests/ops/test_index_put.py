@@ -11,21 +11,15 @@ from impl.tests.ops._expressions import MASK, ONE, A, B, C, as_torch, expression
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
-    MANY,
-    MANY_WRAPPED,
     NO_INDEX,
     SIZE,
     WRAPPED,
     X,
-    along_the_second,
 )
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.references import written
 from impl.tests.support.refusals import BadArguments, Call
-from impl.tests.support.sums import in_order
-from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
 both_kinds = pytest.mark.parametrize("accumulate", [False, True], ids=["write", "add"])
@@ -69,10 +63,6 @@ def assert_writes(writes, accumulate):
 @both_kinds
 def test_values(accumulate):
     assert_writes(WRITES, accumulate)
-
-
-def test_the_mode_off():
-    assert_writes([WRITES[3]], accumulate=True)
 
 
 @complete
@@ -133,39 +123,7 @@ def test_one_value_by_a_traced_mask(dim):
     assert of_value == (want == -1).sum()
 
 
-def test_x64():
-    with jax.enable_x64(True):
-        x = np.random.default_rng(0).standard_normal((4, 3))
-        got = jax.jit(lambda x: impl.index_put(x, (at(3),), x[0]))(x)
-        assert_same_bits(got, x[[0, 1, 2, 0]])
-
-
 # Bits, gradients, and facts.
-
-
-@complete
-@both_kinds
-@pytest.mark.usefixtures("lowering")
-def test_bits(accumulate):
-    oracle, rng = in_order if accumulate else oracles.last_write, np.random.default_rng(0)
-    columns, updates = spread(rng, (2, 3, 2)), spread(rng, (2, len(MANY), 2))
-    mask = rng.random(40) < 0.5
-    rows = spread(rng, (mask.sum(), 3))
-    results = run_together(
-        {
-            "second dimension": (
-                lambda x, v: impl.index_put(x, (None, MANY), v, accumulate),
-                columns,
-                updates,
-            ),
-            "mask": (lambda v: impl.index_put(jnp.zeros((40, 3)), (mask,), v, accumulate), rows),
-        }
-    )
-    want = along_the_second(oracle, columns, MANY_WRAPPED, updates)
-    assert_same_bits(results["second dimension"], want)
-    want = np.zeros((40, 3), np.float32)
-    want[mask] = rows
-    assert_same_bits(results["mask"], want)
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import at
+from impl.tests.ops._bad_values import ONE, PAIR, M, S, V, at
 from impl.tests.ops._scatters import (
-    SHAPES,
-    assert_dtypes,
+    IN_RANGE,
+    INDEX,
+    SIZE,
+    assert_dropped_updates_have_no_gradient,
     assert_unique_indices_need_no_order,
-    drawn,
+    assert_wide_indices_are_dropped,
 )
 from impl.tests.support import references
-from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import spread
+from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
 from impl.tests.support.sums import in_order
-from impl.tests.support.values import assert_reference_is_pytorch, assert_values
 
 complete = pytest.mark.usefixtures("complete")
 beta = pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
@@ -34,53 +36,19 @@ REDUCTIONS = [
 ]
 #: The forms of index_reduce.
 SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduce != "sum"]
-KEYWORDS = [{"reduce": reduce, "include_self": include_self} for reduce, include_self in SLICES]
-
-
-# Values of index_reduce; test_scatter_corner.py has the values of scatter_reduce.
-
-
-def cases():
-    for shape, dim, count in SHAPES:
-        input, source, _, index = drawn(shape, dim, count)
-        for options in KEYWORDS if len(shape) == 2 else [KEYWORDS[4]]:
-            yield f"{shape}, dim {dim}, {options}", ((input, dim, index, source), options)
 
 
 @complete
-def test_values():
-    assert_values(impl.index_reduce, references.scattered, dict(cases()))
-
-
-def test_the_mode_off():
-    few = {name: case for name, case in cases() if name.startswith("(3, 4), dim 0")}
-    assert_values(impl.index_reduce, references.scattered, few)
-
-
-@beta
-def test_the_reference_is_pytorch(torch):
-    assert_reference_is_pytorch(torch, torch.index_reduce, references.scattered, dict(cases()))
-
-
-@complete
-def test_a_number_stands_for_an_array_of_one_element():
-    for index in (np.zeros((), int), np.zeros(1, int)):
-        assert impl.index_reduce(np.ones(()), 0, index, np.full((), 2.0), "prod") == 2
-
-
-@complete
-def test_empty_arrays():
-    some, empty = np.ones((3, 2), np.float32), np.ones((3, 0), np.float32)
-    for include_self in (True, False):
-        reduce = functools.partial(impl.index_reduce, reduce="mean", include_self=include_self)
-        got = reduce(some, 1, np.zeros(0, np.int64), empty)
-        np.testing.assert_array_equal(got, some)
-        assert reduce(empty, 0, at(1), empty[:1]).shape == (3, 0)
-
-
-@complete
-def test_dtypes():
-    assert_dtypes("index_reduce", np.array([2, 0, 2, 1, 2]), KEYWORDS)
+def test_bools_and_complex_numbers_of_which_pytorch_has_few():
+    index, some = np.array([0, 0, 1, 1]), np.array([True, False, True, True])
+    for reduce, want in (("amax", [True, True]), ("amin", [False, True])):
+        got = impl.index_reduce(some[:2], 0, index, some, reduce, include_self=False)
+        assert got.tolist() == want
+    numbers = np.array([1 + 2j, 3, 2j, 4], np.complex64)
+    got = impl.index_reduce(numbers[:2], 0, index, numbers, "mean", include_self=False)
+    assert got.tolist() == [2 + 1j, 2 + 1j]
+    with pytest.raises(NotImplementedError, match="complex64"):
+        impl.index_reduce(numbers[:2], 0, index, numbers, "amax")
 
 
 @complete
@@ -98,14 +66,6 @@ def test_means_of_integers_are_rounded_down_and_do_not_wrap_around():
         assert mean(many, np.zeros(300, int), 1, include_self=True).tolist() == [number]
     large = np.full(1, 2**32 - 3, np.uint32)
     assert mean(large, np.zeros(1, int), 1, include_self=False).tolist() == large.tolist()
-
-
-@complete
-def test_x64():
-    wide = np.array([2**62, -(2**62), 5])
-    with jax.enable_x64(True):
-        got = impl.index_reduce(wide, 0, at(2), wide[1:2], "amax", include_self=False)
-    assert got.tolist() == [*wide[:2], -(2**62)]
 
 
 @complete
@@ -199,21 +159,6 @@ def test_unique_indices_need_no_order():
     )
 
 
-@complete
-def test_vmap_of_kernels(rng):
-    x, source = spread(rng, (2, 4, 3)), 1 + spread(rng, (9, 3)) / 64
-    index = rng.integers(0, 3, (2, 9))
-
-    def lowest(x, i, s):
-        return impl.index_reduce(x, 0, i, s, "amin")
-
-    with LOWERINGS["seed 1"]():
-        batched = jax.jit(jax.vmap(lowest, (0, 0, None)))(x, index, source)
-    single = jax.jit(lowest)
-    for k in range(2):
-        assert_same_bits(batched[k], single(x[k], index[k], source))
-
-
 # Derivatives.
 
 ELEMENTS = np.array([[2, 0, 0], [0, 2, 0], [2, 2, 0], [1, 0, 0], [2, 2, 1]])
@@ -302,29 +247,6 @@ def test_tangents_of_extremes_are_in_order_too():
 
 
 @complete
-def test_second_derivatives():
-    # Of the mean of squares of a linear function, and of extremes away from ties.
-    numbers = (1 + np.random.default_rng(0).permutation(27) / 16).astype(np.float32).reshape(9, 3)
-    x, source = numbers[:4], numbers[4:]
-
-    def loss(s):
-        mean = impl.index_reduce(x, 0, ROWS, s, "mean", include_self=False)
-        most = impl.index_reduce(x, 0, ROWS, s, "amax", include_self=False)
-        return ((mean**2).sum() + (most**2).sum()) / 2
-
-    got = np.asarray(jax.jit(jax.hessian(loss))(source)).reshape(15, 15)
-    want = np.zeros((5, 3, 5, 3))
-    for row in range(3):
-        for column in range(3):
-            terms = np.flatnonzero(row == ROWS)
-            best = terms[np.argmax(source[terms, column])]
-            want[best, column, best, column] += 1
-            for term in terms:
-                want[term, column, terms, column] += 1 / len(terms) ** 2
-    np.testing.assert_allclose(got, want.reshape(15, 15), atol=1e-6)
-
-
-@complete
 def test_integers_are_differentiated_through():
     def function(x, n):
         lowest = impl.scatter_reduce(n, 0, ROWS, n[:5], "amin", include_self=False)
@@ -334,3 +256,67 @@ def test_integers_are_differentiated_through():
     gradient = jax.jit(jax.grad(function))(jnp.ones(6), jnp.arange(6))
     assert gradient.dtype == np.float32
     assert gradient[5] == 10
+
+
+I = ONE  # noqa: E741
+CALLS: list[Call] = [
+    ("index_reduce", (V, 0, I, S, "sum"), {}, RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
+    ("index_reduce", (V, 0, I, S, 1), {}, TypeError, "'reduce' must be str"),
+    ("index_reduce", (V, 0, I, S, "mean"), {"include_self": None}, TypeError, "must be bool"),
+    ("index_reduce", (V, 0, at(3), S, "mean"), {}, IndexError, "index 3 is out of bounds"),
+    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), {}, IndexError, "index -1 is out of"),
+    ("index_reduce", (V, 0, I[None], S, "prod"), {}, IndexError, "to be a vector, but got dim: 2"),
+    ("index_reduce", (V, 0, I, PAIR[0], "prod"), {}, RuntimeError, "Number of indices (1)"),
+    ("index_reduce", (M, 0, I, S, "prod"), {}, RuntimeError, "source.shape = [1]"),
+    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), {}, RuntimeError, "the same dtype"),
+]
+UNLIKE_TORCH: list[Call] = [
+    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+
+
+#: The keywords of some reductions.
+SOME = [
+    {"reduce": "mean", "include_self": False},
+    {"reduce": "amax", "include_self": False},
+    {"reduce": "prod", "include_self": True},
+]
+
+
+def results_and_references(x, index, source, in_range):
+    """Returns some reductions for traced arrays, and for the indices in range.
+
+    The arrays hold whole numbers, for which a reference has the bits of every order.
+    """
+    results = jax.jit(lambda x, i, s: [impl.index_reduce(x, 0, i, s, **o) for o in SOME])
+    wanted = [
+        references.scattered(x, 0, index[in_range], source[in_range], **options).astype(x.dtype)
+        for options in SOME
+    ]
+    return results(x, index, source), wanted
+
+
+@pytest.mark.usefixtures("path")
+def test_updates_out_of_range_are_dropped():
+    rng = np.random.default_rng(0)
+    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
+    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
+
+
+@complete
+@pytest.mark.parametrize("name", ["native", "seed 1"])
+def test_a_wide_index_is_not_narrowed_first(name):
+    with LOWERINGS[name]():
+        assert_wide_indices_are_dropped(results_and_references)
+
+
+@complete
+def test_gradients_of_dropped_updates_are_zero():
+    assert_dropped_updates_have_no_gradient(
+        lambda x, i, s: [impl.index_reduce(x, 0, i, s, **options) for options in SOME]
+    )

@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.sparse import BCOO
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._lowerings import matmul as lowerings
 from impl._primitives import matmul as primitives
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS, PRODUCTS
-from impl.tests.support.numbers import normal, spread, whole
-from impl.tests.support.products import assert_like_torch
+from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import gpu_program, run_together
 from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
@@ -36,15 +34,6 @@ SHAPES = [
     ("bmm", (2, 3, 5), (2, 5, 4)),
     ("bmm", (0, 3, 5), (0, 5, 4)),
 ]
-
-
-@pytest.mark.parametrize(("op", "left", "right"), SHAPES)
-def test_values_and_gradients(torch, op, left, right, rng):
-    with jax.enable_x64(True):
-        for dtype in (np.float64, np.complex128)[: 2 if left == (3, 5) else 1]:
-            arrays = normal(rng, left, dtype), normal(rng, right, dtype)
-            ours, theirs = jax.jit(getattr(impl, op)), getattr(torch, op)
-            assert_like_torch(torch, ours, theirs, arrays, rtol=1e-12, atol=1e-12)
 
 
 @every_lowering
@@ -106,52 +95,6 @@ def test_operands_too_large_for_offsets_are_halved(left, right, monkeypatch, rng
     kernel = functools.partial(lowerings.ordered_kernel, precision="highest", launch=launch)
     assert_same_bits(jax.jit(kernel)(a, b), a @ b)
     assert len(products) > 1
-
-
-@every_lowering
-def test_vmap(name, rng):
-    cases = {}
-    for axes in [(0, None), (None, 1), (1, 0)]:
-        shapes = [
-            shape if axis is None else (*shape[:axis], 5, *shape[axis:])
-            for shape, axis in zip([(3, 2), (2, 4)], axes, strict=True)
-        ]
-        cases[str(axes)] = axes, [whole(rng, shape) for shape in shapes]
-    with LOWERINGS[name]():
-        results = run_together(
-            {label: (jax.vmap(impl.mm, axes), *arrays) for label, (axes, arrays) in cases.items()}
-        )
-    for label, (axes, arrays) in cases.items():
-        batches = [
-            np.stack([a] * 5) if axis is None else np.moveaxis(a, axis, 0)
-            for a, axis in zip(arrays, axes, strict=True)
-        ]
-        assert_same_bits(results[label], np.matmul(*batches), label)
-
-
-def test_shard_map_in_another_lowering(rng):
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    a, b = whole(rng, (4, 3)), whole(rng, (3, 2))
-
-    @functools.partial(
-        jax.shard_map,
-        mesh=mesh,
-        in_specs=(PartitionSpec("x"), PartitionSpec()),
-        out_specs=PartitionSpec("x"),
-    )
-    def product(a, b):
-        return impl.mm(a, b)
-
-    @jax.jit
-    def both(a, b):
-        out, pullback = jax.vjp(product, a, b)
-        return out, pullback(jnp.ones_like(out))[1]
-
-    # Pallas' interpreter does not support values that vary over a mesh.
-    with LOWERINGS["xla"]():
-        out, gradient = both(a, b)
-    assert_same_bits(out, a @ b)
-    assert_same_bits(gradient, a.sum(0)[:, None] + np.zeros_like(b))
 
 
 @pytest.mark.triton

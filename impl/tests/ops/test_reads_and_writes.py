@@ -1,4 +1,8 @@
-"""Ops that read or write by an index: dtypes, and indices out of range."""
+"""Ops that read or write by an index: their arguments, and indices out of range.
+
+Tests: impl._primitives.gather, impl.ops.gather, impl.ops.index_select, impl.ops.put,
+impl.ops.take, impl.ops.take_along_dim.
+"""
 
 import functools
 
@@ -8,7 +12,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import V, at, ones
+from impl.tests.ops._bad_values import COLUMN, ONE, POINT, SCALAR, SHORT, SQUARE, M, V, at, ones
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
@@ -17,8 +21,11 @@ from impl.tests.ops._indices import (
     WRAPPED,
     assert_reads_out_of_range_are_filled,
 )
+from impl.tests.ops._scatters import contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from impl.tests.support.sums import in_order
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -122,3 +129,171 @@ def test_the_gradient_of_a_write_is_that_of_the_one_that_stays():
     for write in WRITES.values():
         gradients = jax.grad(functools.partial(loss, write), (0, 1))(V, ones(4))
         assert [gradient.tolist() for gradient in gradients] == [[10, 0, 0], [0, 30, 0, 20]]
+
+
+@complete
+def test_integers_are_differentiated_through():
+    index = np.array([[2, 2, 2], [0, 1, 0], [2, 0, 2], [1, 1, 1], [2, 2, 0]])
+
+    def function(x, i):
+        counts = impl.bincount(i, minlength=3)
+        best = impl.kthvalue(i, 1).indices
+        return (impl.gather(x, 0, index) * impl.cumsum(counts, 0)[2]).sum() + best
+
+    gradient = jax.grad(function)(np.ones((3, 3), np.float32), np.array([2, 0, 2, 1, 2]))
+    want = np.zeros((3, 3), np.float32)
+    for row in index:
+        want[row, [0, 1, 2]] += 5
+    assert_same_bits(gradient, want)
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_bits_of_the_gradient():
+    initial, index, weight = contributions(3, 1030, 2, np.float16)
+    x, weight = initial[:, :1], weight[:, :1]
+    pullback = jax.jit(lambda x, w: jax.vjp(lambda x: impl.gather(x, 1, index[None]), x)[1](w)[0])
+    want = in_order(np.zeros_like(x), index, weight)
+    assert_same_bits(pullback(x.T, weight.T), want.T)
+
+
+# Bad arguments, and indices that are out of range.
+
+CALLS: list[Call] = [
+    ("gather", (V, 2, ONE), {}, IndexError, "but got 2"),
+    ("gather", (V, None, ONE), {}, TypeError, "'dim' must be int, not NoneType"),
+    ("gather", ([1.0], 0, ONE), {}, TypeError, "'input' must be"),
+    ("gather", (V, 0, SHORT), {}, RuntimeError, "for index but got: int16"),
+    ("gather", (M, 0, ONE), {}, RuntimeError, "as many dimensions"),
+    ("gather", (M, 0, POINT), {}, RuntimeError, "as many dimensions"),
+    ("gather", (M, 1, POINT), {}, RuntimeError, "as many dimensions"),
+    ("gather", (SCALAR, 0, SQUARE), {}, RuntimeError, "as many dimensions"),
+    ("gather", (M, 0, np.zeros((1, 3), int)), {}, RuntimeError, "index [1, 3] to be no larger"),
+    ("gather", (V, 0, at(0, 3)), {}, RuntimeError, "index 3 is out of bounds"),
+    ("gather", (V, 0, at(-1)), {}, RuntimeError, "position [0]"),
+    ("gather", (V[:0], 0, ONE), {}, RuntimeError, "none is allowed"),
+    ("index_select", (V, 1, ONE), {}, IndexError, "but got 1"),
+    ("index_select", (V, 1.0, ONE), {}, TypeError, "'dim' must be int"),
+    ("index_select", (V, 0, [0]), {}, TypeError, "'index' must be"),
+    ("index_select", (V, 0, SHORT), {}, RuntimeError, "for index but got: int16"),
+    ("index_select", (V, 0, SQUARE), {}, IndexError, "to be a vector"),
+    ("index_select", (V, 0, at(0, 3)), {}, IndexError, "index 3 is out of bounds"),
+    ("index_select", (V, 0, at(-1)), {}, IndexError, "index -1 is out of bounds"),
+    ("index_select", (SCALAR, 0, at(0, 0)), {}, RuntimeError, "only 1 value, got 2"),
+    ("index_select", (SCALAR, 0, at(1)), {}, IndexError, "out of bounds"),
+    ("take", (V, at(3)), {}, IndexError, "index 3 is out of bounds for an input of 3 elements"),
+    ("take", (V, at(0, -4)), {}, IndexError, "at position [1]"),
+    ("take", (V[:0], at(0)), {}, IndexError, "none is allowed"),
+    ("take", (V, at(0.0)), {}, RuntimeError, "for index but got: float64"),
+    ("take", (V, at(True)), {}, RuntimeError, "for index but got: bool"),
+    ("take", (V, [0]), {}, TypeError, "'index' must be"),
+    ("take", ([0.0], at(0)), {}, TypeError, "'input' must be"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+
+
+def test_a_known_index_is_checked_under_jit_too():
+    with pytest.raises(RuntimeError, match="index 3 is out of bounds"):
+        jax.jit(lambda x: impl.gather(x, 0, at(3)))(V)
+
+
+# Bad arguments, and indices that are out of range.
+
+
+CALLS_OF_TAKE_ALONG_DIM: list[Call] = [
+    ("take_along_dim", (M, COLUMN, 2), {}, IndexError, "but got 2"),
+    ("take_along_dim", (M, COLUMN, 1.0), {}, TypeError, "'dim' must be int, not float"),
+    ("take_along_dim", (SCALAR, POINT, 0), {}, IndexError, "Dimension specified as 0"),
+    ("take_along_dim", (M, at(0), 0), {}, RuntimeError, "same number of dimensions, but got 2"),
+    ("take_along_dim", (M, COLUMN[:2], 1), {}, RuntimeError, "(2) at non-singleton dimension 0"),
+    ("take_along_dim", (V, at(3)), {}, RuntimeError, "index 3 is out of bounds for an input of 3"),
+    ("take_along_dim", (V, at(-1)), {}, RuntimeError, "allowed are 0 to 2"),
+    ("take_along_dim", (V, at(0.0)), {}, RuntimeError, "int32/int64 for indices but got: float64"),
+    ("take_along_dim", (V, [0]), {}, TypeError, "'indices' must be"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # On a CPU, PyTorch takes these indices modulo the size.
+    ("take_along_dim", (M, COLUMN + 2, 1), {}, RuntimeError, "index 2 is out of bounds"),
+    ("take_along_dim", (M, COLUMN - 3, 1), {}, RuntimeError, "allowed are -2 to 1"),
+]
+
+
+class TestBadArgumentsOfTakeAlongDim(BadArguments):
+    calls = CALLS_OF_TAKE_ALONG_DIM
+    unlike_torch = UNLIKE_TORCH
+
+
+@pytest.mark.usefixtures("path")
+def test_reads_out_of_range_give_the_fill_value_and_no_gradient():
+    assert_reads_out_of_range_are_filled(
+        [
+            lambda x, index: impl.take_along_dim(x, index[:, None], 0),
+            lambda x, index: impl.take_along_dim(x.T[None], index[None, None], -1)[0].T,
+        ]
+    )
+
+
+def test_a_wide_index_is_not_narrowed_first_of_take_along_dim():
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x, i: impl.take_along_dim(x, i, 0))(np.zeros(3), WIDE)
+        assert np.isnan(got).tolist() == [True, False, True, True]
+
+
+def test_under_jit_an_axis_without_elements():
+    # No index can be in range, and still the program is traced: the value may never be read.
+    got = jax.jit(lambda x, i: impl.take_along_dim(x, i, 0))(V[:0], at(0, -1))
+    assert np.isnan(got).tolist() == [True, True]
+
+
+def test_facts():
+    with impl.testing.questions() as asked:
+        impl.put(np.ones(3), np.arange(2), np.ones(2), unique_indices=True)
+    ((question),) = asked
+    facts = {"unique_indices": True, "accumulate": False}
+    assert {name: question.facts[name] for name in facts} == facts
+
+
+CALLS_OF_PUT: list[Call] = [
+    ("put", (V, at(3), ones(1)), {}, IndexError, "for an input of 3 elements"),
+    ("put", (V, at(-4), ones(1)), {}, IndexError, "allowed are -3 to 2"),
+    ("put", (V[:0], at(0), ones(1)), {}, IndexError, "none is allowed"),
+    ("put", (V, at(0, 1), ones(1)), {}, IndexError, "got 1 and 2"),
+    ("put", (V, at(0), ones(1, dtype=np.int32)), {}, RuntimeError, "and source (int32)"),
+    ("put", (V, at(0.0), ones(1)), {}, RuntimeError, "but got: float64"),
+    ("put", (V, at(0), 1.0), {}, TypeError, "'source' must be"),
+    ("put", (V, at(0), ones(1), None), {}, TypeError, "'accumulate' must be bool"),
+]
+UNLIKE_TORCH_OF_PUT: list[Call] = [
+    ("put", (V, at(0), ones(1)), {"unique_indices": None}, TypeError, "unique_indices"),
+]
+TORCH_FUNCTIONS = {"put": lambda x, *arguments: x.put(*arguments)}
+
+
+class TestBadArgumentsOfPut(BadArguments):
+    calls = CALLS_OF_PUT
+    unlike_torch = UNLIKE_TORCH_OF_PUT
+    torch_functions = TORCH_FUNCTIONS
+
+
+@pytest.mark.usefixtures("path")
+def test_writes_out_of_range_are_dropped():
+    source = np.arange(1, len(INDEX) + 1, dtype=np.float32)
+    x = np.full(SIZE, 100, np.float32)
+    # The path decides which of several writes stays, so all of them write one value.
+    results = run_together(
+        {
+            "add": (lambda x, i, s: impl.put(x, i, s, True), x, INDEX, source),
+            "write": (impl.put, x, INDEX, np.full_like(source, 7)),
+            "no elements": (impl.put, V[:0], at(0, -1), ones(2)),
+        }
+    )
+    want = x.copy()
+    np.add.at(want, WRAPPED[IN_RANGE], source[IN_RANGE])
+    assert_same_bits(results["add"], want)
+    want = x.copy()
+    want[WRAPPED[IN_RANGE]] = 7
+    assert_same_bits(results["write"], want)
+    assert results["no elements"].shape == (0,)

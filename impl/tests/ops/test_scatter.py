@@ -1,5 +1,9 @@
-"""scatter alone; test_scatter_corner.py tests it with scatter_add and scatter_reduce."""
+"""scatter, scatter_add and scatter_reduce, whose index has as many dimensions as the input.
 
+Tests: impl.ops._scatter_corner, impl.ops.scatter_add, impl.ops.scatter_reduce.
+"""
+
+import functools
 import math
 
 import jax
@@ -8,6 +12,22 @@ import numpy as np
 import pytest
 
 import impl
+from impl.tests.ops._bad_values import ONE, PAIR, POINT, SHORT, SQUARE, M, S, V, at, ones
+from impl.tests.ops._scatters import (
+    IN_RANGE,
+    INDEX,
+    REDUCTIONS,
+    SIZE,
+    assert_dropped_updates_have_no_gradient,
+    assert_unique_indices_need_no_order,
+    assert_wide_indices_are_dropped,
+    reference,
+)
+from impl.tests.support import references
+from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
+from impl.tests.support.lowerings import LOWERINGS
+from impl.tests.support.numbers import whole
+from impl.tests.support.refusals import BadArguments, Call
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -72,3 +92,208 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
     of_input, of_source = gradients(np.ones(4, np.float32), np.ones(5, np.float32))
     assert of_input.tolist() == [0, 10, 0, 0]
     assert of_source.tolist() == [0, 1, 0, 1000, 100]
+
+
+# Values.
+
+
+# Bits. The suite tests them with the index as an argument; here it is part of the program.
+
+
+@complete
+@pytest.mark.parametrize("name", ["native", "seed 1"])
+def test_elements_without_updates_keep_their_bits(name):
+    initial = np.array([-0.0, 0, np.nan, 7], np.float32)
+    initial[2:3] = np.array([0x7FC12345], np.uint32).view(np.float32)
+    index, source = np.array([3, 3, 3]), np.array([1, 2, 3], np.float32)
+
+    def calls(x, s):
+        return [
+            impl.scatter(x, 0, index, s),
+            *(impl.scatter_reduce(x, 0, index, s, **options) for options in others),
+        ]
+
+    # An exact sum turns -0 into 0, since the initial value is one of its terms.
+    others = [options for options in REDUCTIONS if options["reduce"] not in ("sum", "mean")]
+    with LOWERINGS[name]():
+        for got in jax.jit(calls)(initial, source):
+            assert_same_bits(got[:3], initial[:3])
+
+
+@pytest.mark.triton
+@complete
+@pytest.mark.parametrize(
+    ("op", "arguments", "want"),
+    [
+        ("scatter", (), [3, 1, 2, 4]),
+        ("scatter", ("multiply",), [3, 1, 2, 4]),
+        ("scatter_reduce", ("sum",), [4, 1, 3, 5]),
+    ],
+)
+def test_unique_indices_need_no_order(op, arguments, want):
+    index, source = np.array([[2], [0], [3]]), np.array([[2.0], [3], [4]], np.float32)
+    options = {"reduce": arguments[0]} if arguments else {}
+    function = functools.partial(
+        lambda x, **more: getattr(impl, op)(x, 0, index, source, **options, **more)
+    )
+    writes = op == "scatter" and not arguments
+    assert_unique_indices_need_no_order(function, np.ones((4, 1), np.float32), want, writes=writes)
+
+
+I = ONE  # noqa: E741
+CALLS: list[Call] = [
+    ("scatter_add", (V, 1, ONE, ones(1)), {}, IndexError, "range of [-1, 0], but got 1"),
+    ("scatter_add", (V, "0", ONE, ones(1)), {}, TypeError, "'dim' must be int, not str"),
+    ("scatter_add", (V, 0, 0, ones(1)), {}, TypeError, "'index' must be"),
+    ("scatter_add", (V, 0, SHORT, ones(1)), {}, RuntimeError, "for index but got: int16"),
+    ("scatter_add", (V, 0, ONE, ones(1, dtype=np.int32)), {}, RuntimeError, "float32 and int32"),
+    ("scatter_add", (M, 0, ONE, ones(1)), {}, RuntimeError, "as many dimensions"),
+    ("scatter_add", (M, 0, POINT, ones(1, 1)), {}, RuntimeError, "as many dimensions"),
+    (
+        "scatter_add",
+        (M, 0, np.zeros((2, 2), int), ones(1, 2)),
+        {},
+        RuntimeError,
+        "index [2, 2] to be no larger than src [1, 2]",
+    ),
+    (
+        "scatter_add",
+        (M, 0, np.zeros((2, 3), int), ones(2, 3)),
+        {},
+        RuntimeError,
+        "no larger than input [3, 2] apart from dimension 0",
+    ),
+    ("scatter_add", (V, 0, at(1, 3), ones(2)), {}, RuntimeError, "index 3 is out of bounds"),
+    ("scatter_add", (V, 0, at(-1), ones(1)), {}, RuntimeError, "index -1 is out of bounds"),
+    ("scatter", (V, 1, I, S), {}, IndexError, "range of [-1, 0], but got 1"),
+    ("scatter", (V, 0.0, I, S), {}, TypeError, "'dim' must be int, not float"),
+    ("scatter", (V, 0, [0], S), {}, TypeError, "'index' must be"),
+    ("scatter", (V, 0, [0], 2), {}, TypeError, "'index' must be"),
+    ("scatter", (V, 0, I, [1.0]), {}, TypeError, "'src' must be"),
+    ("scatter", (V, 0, I, "1"), {}, TypeError, "'src' must be"),
+    ("scatter", (V, 0, I), {}, TypeError, "but got neither"),
+    ("scatter", (V, 0, I, S), {"value": 1}, TypeError, "but got both"),
+    ("scatter", (V, 0, I), {"value": S}, TypeError, "'value' must be Number"),
+    ("scatter", (V, 0, I.astype(np.int16), S), {}, RuntimeError, "for index but got: int16"),
+    ("scatter", (V, 0, I.astype(np.int16), 2), {}, RuntimeError, "for index but got: int16"),
+    ("scatter", (V, 0, I, S.astype(np.float16)), {}, RuntimeError, "float32 and float16"),
+    ("scatter", (V, 0, I, S), {"reduce": "sum"}, RuntimeError, "'add', 'multiply', but got 'sum'"),
+    ("scatter", (V, 0, I, S), {"reduce": 3}, TypeError, "'reduce' must be str, not int"),
+    ("scatter", (V, 0, at(1, 3), PAIR[0]), {}, RuntimeError, "index 3 is out of bounds"),
+    ("scatter", (V, 0, at(-1), S), {}, RuntimeError, "index -1 is out of bounds"),
+    ("scatter", (V, 0, at(-1), 2), {}, RuntimeError, "position [0] of argument 'index'"),
+    ("scatter", (M, 0, I, S), {}, RuntimeError, "as many dimensions"),
+    ("scatter", (M, 0, I, 2), {}, RuntimeError, "as many dimensions"),
+    ("scatter", (V, 0, at(0, 1), S), {}, RuntimeError, "no larger than src [1]"),
+    ("scatter", (V, 0, I, 2j), {}, RuntimeError, "cannot be converted to float32"),
+    ("scatter", (V, 0, I, 1e39), {}, RuntimeError, "without overflow, got 1e+39"),
+    ("scatter", (V.astype(np.int8), 0, I, 128), {}, RuntimeError, "converted to int8"),
+    ("scatter", (V.astype(np.int8), 0, I, math.nan), {}, RuntimeError, "got nan"),
+    ("scatter", (V.astype(np.uint8), 0, I, -1.0), {}, RuntimeError, "converted to uint8"),
+    ("scatter", (V.astype(np.float16), 0, I, 7e4), {}, RuntimeError, "converted to float16"),
+    ("scatter_reduce", (V, 0, I, S, "add"), {}, RuntimeError, "'amin', but got 'add'"),
+    ("scatter_reduce", (V, 0, I, S, None), {}, TypeError, "'reduce' must be str, not NoneType"),
+    ("scatter_reduce", (V, 0, I, S, "sum"), {"include_self": 1}, TypeError, "must be bool"),
+    ("scatter_reduce", (V, 0, I, 2.0, "sum"), {}, TypeError, "'src' must be"),
+    ("scatter_reduce", ([0.0], 0, I, S, "sum"), {}, TypeError, "'input' must be"),
+    ("scatter_reduce", (V, 1, I, S, "sum"), {}, IndexError, "but got 1"),
+    ("scatter_reduce", (V, 0, at(3), S, "mean"), {}, RuntimeError, "index 3 is out of bounds"),
+    ("scatter_reduce", (V, 0, I, S.astype(int), "sum"), {}, RuntimeError, "float32 and int"),
+    ("scatter_reduce", (V > 0, 0, I, S > 0, "mean"), {}, NotImplementedError, "for bool"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # An IndexError about the dimension in PyTorch.
+    ("scatter_add", (M, 0, SQUARE, ones(1)), {}, RuntimeError, "as many dimensions as 'src'"),
+    ("scatter_add", (V, 0, ONE, ones(1)), {"unique_indices": None}, TypeError, "unique_indices"),
+    ("scatter", (V, 0, I, S), {"unique_indices": 1}, TypeError, "unique_indices"),
+    ("scatter_reduce", (V, 0, I, S, "sum"), {"unique_indices": 1}, TypeError, "unique_indices"),
+    # An OverflowError in PyTorch.
+    ("scatter", (V.astype(np.int32), 0, I, 2**70), {}, RuntimeError, "converted to int32"),
+    # PyTorch multiplies complex numbers, in whatever order.
+    (
+        "scatter_reduce",
+        (V.astype(np.complex64), 0, I, S.astype(np.complex64), "prod"),
+        {},
+        NotImplementedError,
+        "jax.numpy.ndarray.at[].multiply",
+    ),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+
+
+def test_bad_arguments_come_before_an_alert():
+    with (
+        impl.deterministic(profile="torch-2.12"),
+        impl.testing.emulate("cuda"),
+        pytest.raises(RuntimeError, match="index 3 is out of bounds"),
+    ):
+        impl.scatter_reduce(V, 0, at(3), S, "prod")
+
+
+#: Ops, dimensions and keywords. Along the last dimension, an overrun would be in the next row.
+FORMS = [
+    ("scatter", 0, {}),
+    ("scatter", 1, {}),
+    ("scatter", 0, {"reduce": "add"}),
+    ("scatter_add", 0, {}),
+    ("scatter_add", 1, {}),
+    ("scatter_reduce", 1, REDUCTIONS[5]),
+    ("scatter_reduce", 1, REDUCTIONS[7]),
+    ("scatter_reduce", 1, REDUCTIONS[2]),
+]
+
+
+def results_and_references(x, index, src, in_range):
+    """Returns the results of all forms for traced arrays, and for the indices in range.
+
+    The arrays hold whole numbers, for which a reference has the bits of every order.
+    """
+
+    @jax.jit
+    def program(x, i, s):
+        wide = jnp.stack([i, i], 1)
+        return [
+            getattr(impl, op)(*((x, 0, wide, s) if dim == 0 else (x.T, 1, wide.T, s.T)), **options)
+            for op, dim, options in FORMS
+        ]
+
+    wide = np.stack([index, index], 1)[in_range]
+    wanted = []
+    for op, dim, options in FORMS:
+        arguments = (x, 0, wide, src[in_range])
+        if dim:
+            arguments = (x.T, 1, wide.T, src[in_range].T)
+        wanted.append(reference(op)(*arguments, **options).astype(x.dtype))
+    return program(x, index, src), wanted
+
+
+@pytest.mark.usefixtures("path")
+def test_updates_out_of_range_are_dropped():
+    rng = np.random.default_rng(0)
+    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
+    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
+    wide = np.stack([INDEX, INDEX], 1)
+    got = jax.jit(lambda x, i: impl.scatter(x, 0, i, 2.0, reduce="add"))(input, wide)
+    twos = np.full((len(INDEX), 2), np.float32(2))
+    want = references.scattered(input, 0, wide[IN_RANGE], twos[IN_RANGE], "sum")
+    assert_same_bits(got, want.astype(np.float32))
+
+
+@complete
+@pytest.mark.parametrize("name", ["native", "seed 1"])
+def test_a_wide_index_is_not_narrowed_first(name):
+    with LOWERINGS[name]():
+        assert_wide_indices_are_dropped(results_and_references)
+
+
+@complete
+def test_gradients_of_dropped_updates_are_zero():
+    def calls(x, i, s):
+        wide = jnp.stack([i, i], 1)
+        return [getattr(impl, op)(x, 0, wide, s, **options) for op, _, options in FORMS]
+
+    assert_dropped_updates_have_no_gradient(calls)

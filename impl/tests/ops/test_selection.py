@@ -1,8 +1,7 @@
 """kthvalue, median, nanmedian, mode, topk, sort and argsort.
 
-The lowerings of sort have tests in ``test_sort.py``.
-
-Tests: impl._primitives.sort, impl.ops.mode.
+Tests: impl._lowerings._common, impl._lowerings.sort, impl._primitives.sort, impl.ops.kthvalue,
+impl.ops.median, impl.ops.mode, impl.ops.sort, impl.ops.topk.
 """
 
 import functools
@@ -15,10 +14,13 @@ import pytest
 from ml_dtypes import bfloat16
 
 import impl
+from impl._kernels.launch import Launch
+from impl._lowerings import sort as sort_lowerings
+from impl.testing import lower
 from impl.tests.ops._bad_values import BOOLS, COMPLEX, SCALAR, V, ones
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.programs import run_together
+from impl.tests.support.programs import kernels, run_together
 from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
@@ -116,42 +118,6 @@ def test_every_dtype_and_shape(name):
     assert_picks(name, inputs)
 
 
-@every_pick
-def test_the_mode_off(name):
-    assert_picks(name, {"float32": (drawn((9, 6), np.float32), 0)})
-
-
-@complete
-def test_argsort():
-    inputs = {}
-    for shape, dim in [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]:
-        inputs[f"{shape}, dim {dim}"] = drawn(shape, np.float32), dim
-    argsort = {name: functools.partial(impl.argsort, dim=dim) for name, (_, dim) in inputs.items()}
-    results = run_together({name: (argsort[name], x) for name, (x, _) in inputs.items()})
-    for name, got in results.items():
-        assert_same_bits(got, wanted("sort", *inputs[name])[1], name)
-
-
-@complete
-@pytest.mark.parametrize("op", ["kthvalue", "median", "nanmedian", "mode"])
-def test_keepdim(op):
-    arguments = (1,) if op == "kthvalue" else ()
-
-    def both(x, dim):
-        function = functools.partial(getattr(impl, op), x, *arguments, dim)
-        return function(keepdim=True), function()
-
-    shapes = [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]
-    results = jax.jit(lambda xs: [both(x, dim) for x, (_, dim) in zip(xs, shapes, strict=True)])(
-        [drawn(shape, np.float32) for shape, _ in shapes]
-    )
-    for (shape, dim), (with_dim, without) in zip(shapes, results, strict=True):
-        lengths = [1 if shape and i == dim % len(shape) else n for i, n in enumerate(shape)]
-        for part, other in zip(with_dim, without, strict=True):
-            assert part.shape == tuple(lengths)
-            assert_same_bits(part.reshape(other.shape), other)
-
-
 @complete
 def test_names_of_the_results():
     x = np.array([2.0, 1.0], np.float32)
@@ -187,29 +153,6 @@ def test_empty_arrays():
     assert jax.vmap(lambda x: impl.kthvalue(x, 2).indices)(np.zeros((0, 6, 4))).shape == (0, 6)
 
 
-def test_x64():
-    @jax.jit
-    def calls(x):
-        return (
-            impl.median(x),
-            impl.sort(x),
-            impl.topk(jnp.tile(x, 20), 1).indices,
-            impl.mode(x).indices,
-            impl.kthvalue(x, 3),
-        )
-
-    with jax.enable_x64(True):
-        for x in (np.array([2**62 + 1, -(2**62), 2**62, 2**62 + 1]), np.array([1e300, -1, 1, 1])):
-            median, in_order, top, mode, third = calls(x)
-            assert median == np.sort(x)[1]
-            assert in_order.indices.tolist() == np.argsort(x, kind="stable").tolist()
-            assert top.tolist() == [int(np.argmax(x))]
-            assert mode == oracles.most_frequent(x)
-            assert third.values == np.sort(x)[2]
-            assert in_order.indices.dtype == mode.dtype == third.indices.dtype == np.int64
-            assert in_order.values.dtype == third.values.dtype == x.dtype
-
-
 @pytest.mark.parametrize("name", ["nanmedian", "mode", "topk"])
 def test_a_cpu_selects_some_rows_at_a_time(name):
     # More rows than one step takes, and no multiple of that number.
@@ -218,22 +161,6 @@ def test_a_cpu_selects_some_rows_at_a_time(name):
 
 
 # Bits of the lowerings.
-
-
-@complete
-@pytest.mark.usefixtures("lowering")
-@pytest.mark.parametrize(
-    "names", [("median", "nanmedian"), ("mode", "topk", "sort", "sort-descending")], ids="+".join
-)
-def test_bits(names):
-    calls, wants = {}, {}
-    for dtype, shape in ((np.float32, (1100, 3)), (np.int8, (600, 2))):
-        x = drawn(shape, dtype)
-        for name in names:
-            label = f"{name} {dtype.__name__}"
-            calls[label], wants[label] = (pick(name, 0), x), wanted(name, x, 0)
-    for label, got in run_together(calls).items():
-        assert_all_same_bits(got, wants[label], label)
 
 
 # Derivatives.
@@ -258,21 +185,6 @@ def test_a_gradient_goes_to_the_element_that_was_picked(name):
     gradient, dot = derivatives(x, weight, APART)
     assert_same_bits(gradient, want)
     assert_same_bits(dot, np.take_along_axis(APART, rows, 0).reshape(values.shape))
-
-
-@complete  # With the mode off, a kernel may return any of equal elements.
-def test_vmap_of_kernels():
-    x = drawn((3, 6, 4), np.float32)
-    names = ("nanmedian", "mode", "topk", "sort-descending")
-
-    def calls(x):
-        return [pick(name, 0)(x) for name in names], impl.median(x)
-
-    with LOWERINGS["seed 1"]():
-        got = jax.jit(jax.vmap(calls, in_axes=-1, out_axes=-1))(np.moveaxis(x, 0, -1))
-        single = jax.jit(calls)
-        want = jax.tree.map(lambda *parts: np.stack(parts, -1), *map(single, x))
-    jax.tree.map(assert_same_bits, got, want)
 
 
 # PyTorch.
@@ -373,3 +285,187 @@ CALLS: list[Call] = [
 
 class TestBadArguments(BadArguments):
     calls = CALLS
+
+
+def test_the_median_of_all_is_the_first_of_its_equals_on_every_path():
+    x = np.array([1, -0.0, 0.0, -1, 0.0], np.float32)
+    both = jax.jit(lambda x: (impl.median(x), impl.nanmedian(x[::-1])))
+    # With the mode off and on, by XLA and by kernels.
+    for on, lowering in ((True, "native"), (False, "seed 1"), (False, "seed 2")):
+        with impl.deterministic(on, profile="complete"), LOWERINGS[lowering]():
+            assert_all_same_bits(both(x), (x[1], x[4]), lowering)
+
+
+@pytest.mark.triton
+def test_kernels_of_a_gpu():
+    x = jnp.ones((4, 3))
+    for mode in (False, True):
+        with impl.deterministic(mode, profile="complete"):
+            for op in (impl.median, impl.nanmedian):
+                for function in (op, lambda x, op=op: op(x, 0)):
+                    assert kernels(lower(function, x)) == {"select_ordered_first"}
+            text = lower(lambda x: (impl.sort(x), impl.topk(x, 2), impl.mode(x)), x).as_text()
+    assert "stablehlo.scatter" not in text
+    assert "is_stable = true" in text
+
+
+@pytest.mark.parametrize("profile", ["torch-1.10", "torch-2.12"])
+def test_only_the_median_with_indices_raises(profile):
+    x = jnp.ones((4, 3))
+    impl.use_deterministic_algorithms(True, profile=profile)
+    with pytest.raises(RuntimeError, match="median CUDA with indices output"):
+        lower(lambda x: impl.median(x, 0).values, x)
+    for call in (impl.median, impl.nanmedian, lambda x: impl.nanmedian(x, 0).values):
+        lower(jax.grad(lambda x, call=call: call(x).sum()), x)
+
+
+#: Numbers of which two or three are the median; and NaNs.
+SHARES = np.array(
+    [[0, 1, -0.0, 2, 0, -5], [5, 2, 5, 2, 1, 9], [np.nan, 1, np.nan, 1, 1, 2], [np.nan] * 6],
+    np.float32,
+)
+
+
+def shares(x, op):
+    """Returns each row's gradient, and its derivative in a direction along two elements."""
+    dots = jnp.resize(jnp.asarray([0, 0, 3, 3, 0, 0], x.dtype), x.shape)
+    return jax.vmap(jax.grad(op))(x), jax.vmap(lambda a, t: jax.jvp(op, (a,), (t,))[1])(x, dots)
+
+
+@pytest.mark.parametrize("op", ["median", "nanmedian"])
+def test_equals_share_the_gradient_of_a_number(op):
+    medians = {"median": [0, 2, np.nan, np.nan], "nanmedian": [0, 2, 1, np.nan]}[op]
+    inputs = {dtype.__name__: SHARES.astype(dtype) for dtype in (np.float32, np.float16)}
+    share = functools.partial(shares, op=getattr(impl, op))
+    results = run_together({name: (share, x) for name, x in inputs.items()})
+    for name, (gradient, dot) in results.items():
+        x, dtype = inputs[name], inputs[name].dtype
+        equal = (x == np.array(medians)[:, None]) | (np.isnan(x) & np.isnan(medians)[:, None])
+        count = equal.sum(1, keepdims=True).astype(dtype)
+        assert_same_bits(gradient, equal / count)
+        three = dtype.type(3)
+        assert_same_bits(dot, (equal[:, 2:4].sum(1) * three / count[:, 0]).astype(dtype))
+
+
+def test_the_second_derivative_of_a_median():
+    square = jax.jit(jax.hessian(lambda x: impl.median(x) ** 2))(SHARES[1, :4])
+    want = np.zeros((4, 4), np.float32)
+    want[1::2, 1::2] = 0.5
+    assert_same_bits(square, want)
+
+
+def test_torch_shares_gradients_of_equals(torch):
+    for op in ("median", "nanmedian"):
+        rows = torch.from_numpy(SHARES.copy()).requires_grad_()
+        sum(getattr(torch, op)(row) for row in rows).backward()
+        gradient = jax.jit(jax.vmap(jax.grad(getattr(impl, op))))(SHARES)
+        assert_same_bits(gradient, rows.grad.numpy())
+
+
+@complete
+def test_kthvalue_of_every_k():
+    values = np.array([np.nan, 1.0, -np.inf, 0.0, -0.0, np.inf, -np.nan, -1.0], np.float32)
+    picks = jax.jit(lambda x: [impl.kthvalue(x, k) for k in range(1, 9)])(values)
+    # NaNs come last, and zeros of both signs are equal.
+    assert [int(p.indices) for p in picks] == [2, 7, 3, 3, 1, 5, 0, 0]
+    assert np.isnan(picks[6].values)
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        numbers = np.array([high, 1, low, high - 1], dtype)
+        picks = jax.jit(lambda x: [impl.kthvalue(x, k) for k in (1, 2, 3, 4)])(numbers)
+        assert [int(p.values) for p in picks] == [low, 1, high - 1, high]
+        assert [int(p.indices) for p in picks] == [2, 1, 3, 0]
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_kthvalue_of_many():
+    rng = np.random.default_rng(0)
+    calls, inputs = {}, {}
+    for dtype in (np.float32, np.int8):
+        values = rng.integers(-3, 4, (2100, 2)).astype(dtype)
+        if dtype is np.float32:
+            values[::5] = -values[::5]  # -0 among the zeros
+            values[1::50] = np.nan
+            values[3::50] = -np.nan
+        for k in (1050, 2100):
+            name = f"{dtype.__name__}, k = {k}"
+            calls[name] = lambda x, k=k: tuple(impl.kthvalue(x, k, 0)), values
+            inputs[name] = values, k
+    for name, (values, indices) in run_together(calls).items():
+        x, k = inputs[name]
+        want = oracles.lowest_index(x, k)
+        assert_same_bits(indices, want.astype(np.int32), name)
+        assert_same_bits(values, np.take_along_axis(x, want[None], 0)[0], name)
+
+
+def test_the_mode_off_is_right_under_any_schedule():
+    values = np.random.default_rng(0).permutation(1500).astype(np.float32)
+    with impl.deterministic(False), impl.testing.schedule(3):
+        assert impl.kthvalue(values, 700).indices == np.argsort(values)[699]
+
+
+@complete
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32])
+def test_topk_at_the_limits(dtype):
+    # A CPU converts numbers of every dtype to floats of the same order, to find the first few.
+    info = jnp.finfo(dtype) if dtype is np.float32 else jnp.iinfo(dtype)
+    few = np.array([info.max, info.min, 0, 1, info.max, 2**31 - 1, 2**24 + 1, 2**24], np.float64)
+    if dtype is np.float32:
+        # Subnormals such as 1e-45 are less than any normal number, and not 0.
+        few = np.concatenate([few, [1e-45, -1e-45, 1e-40, -0.0, np.inf, -np.inf, np.nan]])
+    x = np.resize(few.astype(dtype), 64)
+    np.random.default_rng(0).shuffle(x)
+    cases = [(largest, k) for largest in (True, False) for k in (4, 30, 64)]
+    results = jax.jit(lambda x: [impl.topk(x, k, largest=largest) for largest, k in cases])(x)
+    for (largest, k), got in zip(cases, results, strict=True):
+        order = oracles.stable_sort(x.astype(np.float64), descending=largest)[:k]
+        assert_same_bits(got.indices, order.astype(np.int32))
+        assert_same_bits(got.values, x[order])
+
+
+@complete
+@pytest.mark.once
+@pytest.mark.parametrize(("rows", "length"), [(3, 101), (9, 9001)])
+def test_topk_among_groups_with_equals(rows, length):
+    # A CPU looks into the groups of neighbours with the greatest elements; the last is not full.
+    x = np.random.default_rng(length).geometric(0.5, (rows, length)).astype(np.float32)
+    # The last group has the greatest element, and an equal of one in the first group.
+    x[:, -1], x[:, [0, -2]] = 99, 98
+    for largest in (True, False):
+        order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :5]
+        assert_same_bits(impl.topk(x, 5, largest=largest).indices, order.astype(np.int32))
+
+
+def test_the_sort_of_a_cpu_is_the_one_of_other_devices():
+    for dtype in (np.float32, np.int16, np.uint8):
+        few = np.random.default_rng(0).integers(0, 7, (3, 200)).astype(dtype)
+        keys = jnp.asarray(few.view(f"u{np.dtype(dtype).itemsize}"))
+        want = np.argsort(np.asarray(keys), 1, kind="stable").astype(np.int32)
+        for function in (sort_lowerings.stable_argsort, sort_lowerings.packed_argsort):
+            assert_same_bits(jax.jit(function)(keys), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint32", "bool"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_sort_without_keys_has_the_bits_of_one_with_keys(dtype, descending):
+    rng = np.random.default_rng(3)
+    values = jnp.asarray(rng.integers(-4, 5, (2, 40, 3)), dtype)
+    if jnp.issubdtype(values.dtype, jnp.floating):
+        special = jnp.asarray([np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
+        values = values.at[:, ::2].set(special[rng.integers(0, 6, (2, 20, 3))])
+    want = sort_lowerings.sort_xla(values, descending=descending)
+    got = sort_lowerings.sort_without_keys(values, descending=descending, launch=Launch())
+    for one, other in zip(got, want, strict=True):
+        assert_same_bits(one, other)
+
+
+def test_a_sort_with_the_mode_off_is_one_operation_on_a_gpu():
+    def lowered(*, mode):
+        with impl.deterministic(mode, profile="complete" if mode else None):
+            traced = jax.jit(lambda x: impl.sort(x, -1)).trace(jnp.ones((40, 30)))
+            return traced.lower(lowering_platforms=("cuda",)).as_text()
+
+    assert lowered(mode=False).count("stablehlo.sort") == 1
+    assert "gather" not in lowered(mode=False)
+    assert "gather" in lowered(mode=True)

@@ -1,4 +1,4 @@
-"""mm, mv, bmm and sparse.mm with sparse left operands.
+"""mm, mv, bmm and sparse.mm with sparse left operands, and their layouts.
 
 Tests: impl._lowerings.sparse_matmul, impl._primitives.sparse_matmul, impl.sparse.mm.
 """
@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.sparse import BCOO
-from jax.sharding import Mesh, PartitionSpec
+from jax.experimental.sparse import BCOO, BCSR, bcoo_concatenate
 
 import impl
 from impl._mode.decide import Action, Alert, Decision
@@ -20,6 +19,7 @@ from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import XLA_ADDS, run_together
+from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 from impl.tests.support.sums import in_order
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -51,26 +51,6 @@ def mm(data, dense):
 
 
 # Bits.
-
-
-def test_bits(path, rng):
-    data, dense, ct = spread(rng, ELEMENTS), spread(rng, (HEIGHT, 3)), spread(rng, (ROWS, 3))
-
-    @jax.jit
-    def all_of(data, dense, ct):
-        out, pullback = jax.vjp(mm, data, dense)
-        return out, *pullback(ct)
-
-    results = all_of(data, dense, ct)
-    wanted = (
-        sum_of(data[:, None] * dense[COLUMN], ROW, ROWS),
-        dots(ct[ROW], dense[COLUMN]),
-        sum_of(data[:, None] * ct[ROW], COLUMN, HEIGHT),
-    )
-    if path != "off":
-        assert_all_same_bits(results, wanted)
-    for got, want in zip(results, wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-2)
 
 
 #: Elements of [4, 6], two of one position, and one past the edge, as BCOO pads.
@@ -172,66 +152,6 @@ def test_the_gradient_of_complex_numbers_is_that_of_a_product(rng):
 # Transformations in other lowerings.
 
 
-@pytest.mark.parametrize(
-    ("axes", "name"), [((0, 0, 0), "seed 1"), ((None, None, 0), "xla"), ((None, None, 1), "native")]
-)
-def test_vmap(axes, name, rng):
-    arrays = whole(rng, 7), POSITIONS[:7], whole(rng, (HEIGHT, 2))
-    examples = []
-    for i in range(3):
-        other = (arrays[0] * i, (arrays[1] + i) % ROWS, arrays[2] + i) if i else arrays
-        choices = zip(arrays, other, axes, strict=True)
-        examples.append([a if axis is None else o for a, o, axis in choices])
-    stacked = [
-        parts[0] if axis is None else np.stack(parts, axis)
-        for parts, axis in zip(zip(*examples, strict=True), axes, strict=True)
-    ]
-
-    def loss(data, positions, dense):
-        out = impl.sparse.mm(matrix(data, positions), dense)
-        return (out**2).sum(), out
-
-    with LOWERINGS[name]():
-        gradient = jax.grad(loss, (0, 2), has_aux=True)
-        (of_data, of_dense), out = jax.jit(jax.vmap(gradient, axes))(*stacked)
-    for i, (data, positions, dense) in enumerate(examples):
-        row, column = positions.T
-        full = np.zeros((ROWS, HEIGHT), np.float32)
-        np.add.at(full, (row, column), data)
-        slope = 2 * full @ dense
-        np.testing.assert_array_equal(out[i], full @ dense)
-        np.testing.assert_array_equal(of_data[i], (slope[row] * dense[column]).sum(1))
-        np.testing.assert_array_equal(of_dense[i], full.T @ slope)
-
-
-def test_shard_map_in_another_lowering(rng):
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    data, dense = whole(rng, (1, 9)), whole(rng, (HEIGHT, 2))
-
-    @functools.partial(
-        jax.shard_map,
-        mesh=mesh,
-        in_specs=(PartitionSpec("x"), PartitionSpec()),
-        out_specs=PartitionSpec("x"),
-    )
-    def product(data, dense):
-        return impl.mm(matrix(data[0], POSITIONS[:9]), dense)
-
-    @jax.jit
-    def both(data, dense):
-        out, pullback = jax.vjp(product, data, dense)
-        return out, *pullback(jnp.ones_like(out))
-
-    full = np.zeros((ROWS, HEIGHT), np.float32)
-    np.add.at(full, (ROW[:9], COLUMN[:9]), data[0])
-    # Pallas' interpreter does not support values that vary over a mesh.
-    with LOWERINGS["xla"]():
-        out, of_data, of_dense = both(data, dense)
-    assert_same_bits(out, full @ dense)
-    assert_same_bits(of_data, dense.sum(1)[COLUMN[:9]][None])
-    assert_same_bits(of_dense, full.sum(0)[:, None] + np.zeros_like(dense))
-
-
 # Memory, schedules, and alerts.
 
 
@@ -283,3 +203,272 @@ def test_a_gradient_gives_the_alert_of_its_decision():
     for argument in (0, 1):
         with pytest.raises(RuntimeError, match="somebody does not have"):
             impl.testing.lower(jax.grad(total, argument), *arrays)
+
+
+DENSE = np.where(RNG.random((2, 4, 3)) < 0.6, whole(RNG, (2, 4, 3)), np.float32(0))
+
+
+def _stored(x, n_batch):
+    """Returns the number of elements to store for each index of the batch dimensions."""
+    return int(np.count_nonzero(x, axis=tuple(range(n_batch, x.ndim))).max())
+
+
+def _coo(x, n_batch=0, nse=None):
+    return functools.partial(BCOO.fromdense, n_batch=n_batch, nse=nse or _stored(x, n_batch))
+
+
+def _csr(x, nse=None):
+    n_batch = x.ndim - 2
+    return functools.partial(BCSR.fromdense, n_batch=n_batch, nse=nse or _stored(x, n_batch))
+
+
+#: For each layout a function that makes it, for an array of its shape.
+LAYOUTS = {
+    "flat": _coo,
+    "batched": lambda x: _coo(x, 1),
+    "all but the columns": lambda x: _coo(x, x.ndim - 1),
+    "nothing but a batch": lambda x: _coo(x, x.ndim, 1),
+    "padded": lambda x: _coo(x, nse=30),
+    "by row": _csr,
+    "by row, padded": lambda x: _csr(x, 15),
+}
+
+
+def test_layouts(rng):
+    dense = whole(rng, (2, 3, 5))
+    # In two programs, so that the second one has constant indices, which the ops check.
+    makers = {name: (layout(DENSE), layout(DENSE[0])) for name, layout in LAYOUTS.items()}
+    layouts = jax.jit(
+        lambda x: {name: (many(x), one(x[0])) for name, (many, one) in makers.items()}
+    )(DENSE)
+
+    def calls(many, one, dense):
+        def stored(data):
+            return type(one)((data, *one._bufs[1:]), shape=one.shape)
+
+        def squared(data):
+            return (impl.mm(stored(data), dense[0]) ** 2).sum()
+
+        return (
+            impl.bmm(many, dense),
+            impl.mm(one, dense[0]),
+            stored(jax.grad(squared)(one.data)).todense(),
+            stored(jnp.ones_like(one.data)).todense(),
+        )
+
+    results = jax.jit(lambda dense: {name: calls(*pair, dense) for name, pair in layouts.items()})(
+        dense
+    )
+    out = DENSE @ dense
+    for name, (*got, is_stored) in results.items():
+        slope = 2 * out[0] @ dense[0].T * is_stored
+        for value, want in zip(got, (out, out[0], slope), strict=True):
+            np.testing.assert_array_equal(value, want, err_msg=name)
+
+
+def test_one_array_of_elements_may_serve_all_of_a_batch(rng):
+    shared = BCOO((np.array([[2, 3]], np.float32), np.array([[[0, 1], [2, 0]]])), shape=(4, 3, 2))
+    dense = whole(rng, (4, 2, 2))
+    assert_same_bits(impl.bmm(shared, dense), shared.todense() @ dense)
+
+
+def test_concatenated_padding_is_padding_still():
+    part = BCOO.fromdense(jnp.asarray(DENSE[0]), nse=15)
+    both = bcoo_concatenate([part, part], dimension=0)
+    product = impl.mm(both, np.eye(3, dtype=np.float32))
+    np.testing.assert_array_equal(product, np.concatenate([DENSE[0]] * 2))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64"])
+def test_indices_of_any_integer(dtype, rng):
+    # int8 counts the 100 rows of one matrix, and not the 300 rows of the batch.
+    shape, elements = (3, 100, 2), np.array([2, 3, 4], np.float32)
+    positions = np.array([[2, 99, 1], [0, 0, 0], [2, 99, 1]]).astype(dtype)
+    dense, full = whole(rng, (3, 2, 2)), np.zeros((3, 100, 2), np.float32)
+    np.add.at(full, tuple(positions.T.astype(int)), elements)
+    with jax.enable_x64(dtype == "int64"):
+        sparse = BCOO((elements, positions), shape=shape)
+        assert_same_bits(jax.jit(lambda x: impl.bmm(sparse, x))(dense), full @ dense)
+
+
+def test_a_batch_may_be_sparse_too(rng):
+    positions = np.array([[1, 2, 0], [0, 1, 1], [1, 2, 0]], np.int32)
+    sparse = BCOO((np.array([2, 3, 4], np.float32), positions), shape=(2, 3, 2))
+    dense = whole(rng, (2, 2, 4))
+    assert_same_bits(impl.bmm(sparse, dense), sparse.todense() @ dense)
+
+
+@pytest.mark.parametrize("layout", [BCOO, BCSR])
+def test_nothing_is_stored_or_nothing_asked(layout):
+    cases = [((0, 3), 0, 2), ((3, 0), 0, 2), ((3, 2), 0, 2), ((3, 2), 4, 0), ((2, 0, 3), 0, 2)]
+    calls = {}
+    for shape, elements, columns in cases:
+        batch = shape[:-2]
+        if layout is BCOO:
+            indices = (np.zeros((*batch, elements, 2), int),)
+        else:
+            starts = np.zeros((*batch, shape[-2] + 1), int)
+            indices = np.zeros((*batch, elements), int), starts
+        product = impl.bmm if batch else impl.sparse.mm
+
+        def both(data, dense, indices=indices, shape=shape, product=product):
+            out, pullback = jax.vjp(
+                lambda data, dense: product(layout((data, *indices), shape=shape), dense),
+                data,
+                dense,
+            )
+            return out, *pullback(out + 1)
+
+        arrays = np.ones((*batch, elements)), np.ones((*batch, shape[-1], columns))
+        name = f"{shape}, {elements} elements, {columns} columns"
+        calls[name] = both, *(array.astype(np.float32) for array in arrays)
+    for name, (out, *gradients) in run_together(calls).items():
+        _, data, dense = calls[name]
+        shape = (*dense.shape[:-2], out.shape[-2], dense.shape[-1])
+        assert_same_bits(out, np.zeros(shape, np.float32), name)
+        assert_all_same_bits(gradients, [np.zeros_like(data), np.zeros_like(dense)], name)
+
+
+def coo(positions, shape=(2, 3), dtype=np.float32):
+    elements = np.ones(np.shape(positions)[:-1], dtype)
+    return BCOO((elements, np.array(positions, np.int32)), shape=shape)
+
+
+def csr(columns, starts, shape=(2, 3)):
+    elements = np.ones(np.shape(columns), np.float32)
+    return BCSR((elements, np.array(columns, np.int32), np.array(starts, np.int32)), shape=shape)
+
+
+D = np.ones((3, 4), np.float32)
+
+
+COO = coo([[0, 2], [1, 0]])
+
+
+CSR = csr([2, 0], [0, 1, 2])
+
+
+HYBRID = BCOO((jnp.asarray(D[:1, :3]), jnp.asarray(np.zeros((1, 1), np.int32))), shape=(2, 3))
+MANY = coo([[[0, 2]], [[1, 0]]], (2, 2, 3))
+
+
+UNLIKE_TORCH: list[Call] = [
+    (
+        "sparse.mm",
+        (D.T, D),
+        {},
+        TypeError,
+        "'mat1' must be a jax.experimental.sparse.BCOO",
+    ),
+    ("sparse.mm", ([1.0], D), {}, TypeError, "or BCSR, not list; mm takes dense matrices"),
+    ("sparse.mm", (COO, [1.0]), {}, TypeError, "argument 'mat2' must be a jax.Array"),
+    ("sparse.mm", (COO, COO), {}, TypeError, "argument 'mat2' must be a jax.Array"),
+    ("sparse.mm", (COO, D[0]), {}, RuntimeError, "mat2 must be a matrix, but got shape [4]"),
+    ("sparse.mm", (MANY, D), {}, RuntimeError, "mat1 must be a matrix, but got shape [2, 2, 3]"),
+    (
+        "sparse.mm",
+        (COO, D.T),
+        {},
+        RuntimeError,
+        "mat1 and mat2 shapes cannot be multiplied (2x3",
+    ),
+    ("sparse.mm", (CSR, D.astype(np.float16)), {}, RuntimeError, "expected mat1 and mat2 to have"),
+    ("sparse.mm", (COO, D.astype(int)), {}, RuntimeError, "float32 != int"),
+    (
+        "sparse.mm",
+        (coo([[0, 0]], dtype=bool), D > 0),
+        {},
+        NotImplementedError,
+        "implemented for bool",
+    ),
+    ("sparse.mm", (HYBRID, D), {}, RuntimeError, "mat1 must have 0 dense dims, but has 1"),
+    ("mv", (HYBRID, D[:, 0]), {}, RuntimeError, "input must have 0 dense dims, but has 1"),
+    ("mv", (CSR, D[:2, 0]), {}, RuntimeError, "size mismatch, got input (2x3), vec (2)"),
+    (
+        "mm",
+        (CSR, D.T),
+        {},
+        RuntimeError,
+        "mat2 shapes cannot be multiplied (2x3 and 4x3)",
+    ),
+    (
+        "bmm",
+        (COO, D[None]),
+        {},
+        RuntimeError,
+        "must have three dimensions, but got shape [2, 3]",
+    ),
+    ("bmm", (MANY, D[None]), {}, RuntimeError, "of mat2 to be: [2, 3] but got: [1, 3]"),
+    (
+        "mm",
+        (coo([[0, 0], [1, -1]]), D),
+        {},
+        RuntimeError,
+        "with size 3, at position [1, 1] of the indices of 'input'; allowed are 0 to 2, and 3 for",
+    ),
+    ("sparse.mm", (coo([[3, 0]]), D), {}, RuntimeError, "3 is out of bounds for dimension 0"),
+    ("mv", (csr([4, 0], [0, 1, 2]), D[:, 0]), {}, RuntimeError, "index 4 is out of bounds for dim"),
+    (
+        "mm",
+        (csr([-1, 0], [0, 1, 2]), D),
+        {},
+        RuntimeError,
+        "-1 is out of bounds for dimension 1",
+    ),
+    (
+        "mm",
+        (csr([0, 0], [1, 1, 2]), D),
+        {},
+        RuntimeError,
+        "indptr of 'input' must start with 0",
+    ),
+    ("mm", (csr([0, 0], [0, 2, 1]), D), {}, RuntimeError, "never fall, and end with at most"),
+    ("mm", (csr([0, 0], [0, 1, 3]), D), {}, RuntimeError, "elements, 2, but got [0, 1, 3]"),
+    (
+        "bmm",
+        (coo([[[0, 2]], [[1, 5]]], (2, 2, 3)), np.ones((2, 3, 1), np.float32)),
+        {},
+        RuntimeError,
+        "index 5 is out of bounds for dimension 2 with size 3, at position [1, 0, 1]",
+    ),
+]
+
+
+class TestBadArguments(BadArgumentsUnlikeTorch):
+    unlike_torch = UNLIKE_TORCH
+
+
+@pytest.mark.usefixtures("lowering")
+def test_elements_out_of_range_are_dropped_under_jit():
+    bad = {
+        "too large": coo([[1, 0], [-1, 0], [0, -1], [5, 0], [0, 7], [1, 1]]),
+        "too small": coo([[1, 0], [-2, 2], [-2, -3], [2, 3], [2**31 - 1, 0], [1, 1]]),
+        "by row": csr([-1, 0, 1, -3, 3, 99], [0, 1, 3, 6], (3, 3)),
+    }
+    # No NaN enters a result, although one is in each row that a bad index could read.
+    dense = np.array([[1, 2], [3, 4], [np.nan, np.nan]], np.float32)
+
+    def both(sparse, dense):
+        def product(data, dense):
+            return impl.sparse.mm(
+                type(sparse)((data, *sparse._bufs[1:]), shape=sparse.shape), dense
+            )
+
+        out, pullback = jax.vjp(product, sparse.data, dense)
+        return out, *pullback(jnp.ones_like(out))
+
+    results = run_together({name: (both, sparse, dense) for name, sparse in bad.items()})
+    for name, (out, of_data, of_dense) in results.items():
+        want = np.zeros((bad[name].shape[0], 2), np.float32)
+        want[1] = 4, 6
+        assert_same_bits(out, want, name)
+        inside = np.isin(np.arange(6), [1, 2] if name == "by row" else [0, 5])
+        gradient = np.where(inside, [3] + [3, 7] * 2 + [7], 0).astype(np.float32)
+        assert_same_bits(of_data, gradient, name)
+        assert_same_bits(of_dense, np.array([[1, 1], [1, 1], [0, 0]], np.float32), name)
+
+
+def test_starts_out_of_range_under_jit_do_no_harm():
+    out = jax.jit(impl.mm)(csr([0, 1], [-5, 1, 9]), D)
+    assert out.shape == (2, 4)
+    assert float(out.max()) <= 2

@@ -3,6 +3,7 @@
 Tests: impl._soft_float64.engines, impl._soft_float64.interpreter.
 """
 
+import itertools
 from pathlib import Path
 
 import jax
@@ -85,17 +86,18 @@ def test_on_eight_devices(pytestconfig):
     eight_devices.run(file, marks=pytestconfig.option.markexpr)
 
 
-@pytest.mark.parametrize("engine", OTHERS)
+#: Another release lowers the same equations; rows and doubt have most kinds of them.
+FIRST, OTHER_PROGRAMS = (of_rows, of_doubt), (of_model, of_image, of_dilation, of_functions)
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("engine", "make"),
     [
-        # Another release lowers the same equations; rows and doubt have most kinds of them.
+        *itertools.product(OTHERS, FIRST),
         *(
-            pytest.param(each, marks=pytest.mark.once)
-            for each in (of_model, of_image, of_dilation, of_functions)
+            pytest.param(engine, make, marks=pytest.mark.once)
+            for make, engine in zip(OTHER_PROGRAMS, itertools.cycle(OTHERS), strict=False)
         ),
-        of_rows,
-        of_doubt,
     ],
 )
 def test_the_bits_do_not_depend_on_the_engine(rng, make, engine):

@@ -21,7 +21,6 @@ from impl.tests.programs.texts import races, text
 X = jnp.zeros(5)
 INDEX = jnp.array([1, 1, 3, 9])
 UPDATES = jnp.array([1.0, 2, 3, 4])
-POOLS = [(2, 1), (3, 2)]
 
 
 def add(x):

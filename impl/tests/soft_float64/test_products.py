@@ -48,7 +48,7 @@ def factors(rng, terms, kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "wide", "short"])
-@pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 100, 8193])
+@pytest.mark.parametrize("terms", [1, 8, 9, 8193])
 def test_the_error_is_within_the_bound_of_a_chain(rng, terms, kind):
     lhs, rhs = factors(rng, terms, kind)
     got = product(lhs, rhs)

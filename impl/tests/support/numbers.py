@@ -40,11 +40,3 @@ def small(shape, dtype, seed, most=3):
     if np.dtype(dtype).kind == "c":
         value = value + 1j * value[::-1]
     return value.astype(dtype)
-
-
-def with_length(shape, dim, length):
-    """Returns ``shape`` with another length along ``dim``; a number has no dimension."""
-    lengths = list(shape)
-    if shape:
-        lengths[dim] = length
-    return tuple(lengths)

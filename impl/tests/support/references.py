@@ -44,16 +44,6 @@ def scattered(input, dim, index, src, reduce=None, *, include_self=True):
     return out.reshape(np.shape(input))
 
 
-def gathered(input, dim, index):
-    """Reads elements along ``dim``, one by one."""
-    out = np.empty(index.shape, input.dtype)
-    for position in np.ndindex(index.shape):
-        source = list(position) or [0]
-        source[dim] = index[position]
-        out[position] = np.atleast_1d(input)[tuple(source)]
-    return out
-
-
 def written(array, index, values, *, accumulate):
     """Writes or adds ``values`` to elements of a flat array, one after the other."""
     out = array.copy()

@@ -1,6 +1,6 @@
-"""conv1d, conv2d and conv3d.
+"""Convolutions, and their transposes.
 
-Tests: impl.nn.functional._convolution.
+Tests: impl.nn.functional._convolution, impl.nn.functional.conv_transpose.
 """
 
 import functools
@@ -9,41 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
 from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions
-from impl.tests.nn.support.arrays import THOROUGH, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
-from impl.tests.support.numbers import normal, spread, whole
+from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import gpu_program
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
-CALLS = 60 if THOROUGH else 6
-
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def conv_id(number):
-    return f"conv{number % 3 + 1}d-{number}"
-
-
-@pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning")
-@pytest.mark.parametrize("number", range(CALLS), ids=conv_id)
-def test_values_and_gradients_are_as_in_pytorch(number):
-    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
-    convolutions.assert_as_in_torch(torch, 1, number, CALLS, transposed=False)
 
 
 DTYPES = ["float16", "bfloat16", "complex64", "int32", "uint8"]
@@ -185,59 +170,6 @@ def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeyp
     assert len(launches) == 9
 
 
-def test_derivatives_of_conv1d(rng):
-    arrays = tuple(normal(rng, shape) for shape in ((1, 2, 5), (2, 1, 2), (2,)))
-    function = lambda *args: jnp.sin(F.conv1d(*args, 2, 1, groups=2))  # noqa: E731
-    assert_derivatives(jax.checkpoint(function), arrays)
-
-
-@pytest.mark.parametrize("axes", [(0, None), (None, 2), (1, 0)], ids=str)
-def test_vmap_of_conv1d_has_the_bits_of_single_calls(axes, rng):
-    shapes = [(2, 4, 7), (6, 2, 3)]
-    arrays = [
-        whole(rng, shape if axis is None else (*shape[:axis], 3, *shape[axis:]))
-        for shape, axis in zip(shapes, axes, strict=True)
-    ]
-    cotangents = whole(rng, (3, 2, 6, 4))
-
-    def call(x, w, cotangent):
-        out, pullback = jax.vjp(lambda x, w: F.conv1d(x, w, None, 2, 1, groups=2), x, w)
-        return out, *pullback(cotangent)
-
-    results = jax.jit(jax.vmap(call, (*axes, 0)))(*arrays, cotangents)
-    single = jax.jit(call)
-    for i in range(3):
-        of_example = [
-            array if axis is None else np.take(array, i, axis)
-            for array, axis in zip(arrays, axes, strict=True)
-        ]
-        for got, want in zip(results, single(*of_example, cotangents[i]), strict=True):
-            assert_same_bits(got[i], want)
-
-
-def test_conv1d_inside_shard_map(rng):
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    x, w = whole(rng, (2, 2, 5)), whole(rng, (3, 2, 3))
-    sharded = jax.shard_map(
-        F.conv1d,
-        mesh=mesh,
-        in_specs=(PartitionSpec("x"), PartitionSpec()),
-        out_specs=PartitionSpec("x"),
-    )
-
-    def with_gradients(function):
-        def run(x, w):
-            out, pullback = jax.vjp(function, x, w)
-            return out, pullback(out)
-
-        return jax.jit(run)
-
-    want = with_gradients(F.conv1d)(x, w)
-    for name in ("native", "xla"):  # Pallas' interpreter does not support varying axes.
-        with LOWERINGS[name]():
-            jax.tree.map(assert_same_bits, with_gradients(sharded)(x, w), want)
-
-
 @pytest.mark.triton
 def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_library():
     x, w = jnp.ones((1, 2, 9)), jnp.ones((3, 2, 3))
@@ -339,3 +271,183 @@ def test_empty_and_unbatched_arrays(op, shapes, options, result):
 
 def test_an_empty_batch_with_a_bias():
     convolutions.assert_empty_batch(F.conv1d, ones(3, 2, 2), (0, 3, 4))
+
+
+DTYPES_OF_CONV_TRANSPOSE = ["bfloat16", "complex64", "int32"]
+
+
+@pytest.mark.parametrize("name", ["native", "xla", "kernel"])
+def test_conv_transpose1d_of_every_dtype_by_every_lowering(name, rng):
+    arrays = whole(rng, (2, 3, 5), 3), whole(rng, (3, 4, 2), 3), whole(rng, (4,))
+    x, w, b = arrays
+    want = convolutions.transposed_convolution(x, w, (6,), (1,), (1,), (0,)) + b[:, None]
+    operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES_OF_CONV_TRANSPOSE]
+    with LOWERINGS[name]():
+        results = jax.jit(lambda operands: [F.conv_transpose1d(*given) for given in operands])(
+            operands
+        )
+    for dtype, got in zip(DTYPES_OF_CONV_TRANSPOSE, results, strict=True):
+        assert_same_bits(got, want.astype(dtype))
+
+
+def test_taps_of_conv_transpose2d_are_added_in_their_order(rng):
+    stride, dilation, padding = (2, 1), (1, 2), (1, 0)
+    x = whole(rng, (2, 3, 4, 5))
+    w = convolutions.weights_in_runs(rng, (3, 2, 4, 3), 1)
+    op = jax.jit(lambda x, w: F.conv_transpose2d(x, w, None, stride, padding, (1, 0), 1, dilation))
+    image = jax.eval_shape(op, x, w).shape[2:]
+    reference = functools.partial(
+        convolutions.transposed_convolution, x, w, image, stride, dilation, padding
+    )
+    want = reference()
+    assert bits(reference(order=slice(None, None, -1))) != bits(want)
+    for name in DISTINCT:
+        with LOWERINGS[name]():
+            assert_same_bits(op(x, w), want)
+
+
+def test_conv_transpose2d_is_the_gradient_of_conv2d(rng):
+    x, w = whole(rng, (2, 4, 9, 8)), whole(rng, (6, 2, 3, 2))
+    options = {"stride": (2, 1), "padding": (1, 0), "groups": 2}
+
+    @jax.jit
+    def run(x, w):
+        out, pullback = jax.vjp(lambda x: F.conv2d(x, w, **options), x)
+        transposed = F.conv_transpose2d(out, w, **options)
+        longer = F.conv_transpose2d(out[0], w, **options, output_padding=(1, 0))
+        return pullback(out)[0], transposed, longer
+
+    gradient, transposed, longer = run(x, w)
+    assert_same_bits(transposed, gradient)
+    assert_same_bits(longer[:, :-1], gradient[0])
+
+
+def conv_transpose1d(x, w, b=None):
+    return F.conv_transpose1d(x, w, b, 2, 1, 1, 2, 2)
+
+
+X_OF_CONV_TRANSPOSE, T, SMALL_OF_CONV_TRANSPOSE = (
+    ones(2, 4, 8, 8),
+    ones(4, 6, 3, 3),
+    ones(1, 4, 1, 1),
+)
+#: op, input and weight and perhaps bias, options, exception, fragment of the message
+BAD_OF_CONV_TRANSPOSE: list[Call] = [
+    ("conv_transpose2d", (X_OF_CONV_TRANSPOSE, 1.0), {}, TypeError, "argument 'weight' must be"),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE[0, 0], T),
+        {},
+        RuntimeError,
+        "3D (unbatched) or 4D (batched)",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T[:3]),
+        {},
+        RuntimeError,
+        "to have 3 channels, but got 4",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"groups": 3},
+        RuntimeError,
+        "divisible by 3 at dimension 0",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE[:, :0], T[:0]),
+        {},
+        RuntimeError,
+        "weight to be at least 1",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"stride": 0},
+        RuntimeError,
+        "non-positive stride",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"padding": -1},
+        RuntimeError,
+        "negative padding",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"padding": "same"},
+        TypeError,
+        "'padding' must be int, not str",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"output_padding": -1},
+        RuntimeError,
+        "negative output_padding",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"output_padding": 0.5},
+        TypeError,
+        "must be int, not float",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T),
+        {"output_padding": 2, "stride": 2},
+        RuntimeError,
+        "output padding must be smaller than either stride or dilation, but got",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE, T, ones(5)),
+        {},
+        RuntimeError,
+        "with 6 elements, but got bias of",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE[:, :, :0], T),
+        {},
+        RuntimeError,
+        "Only zero batch or zero channel",
+    ),
+    (
+        "conv_transpose2d",
+        (SMALL_OF_CONV_TRANSPOSE, T),
+        {"padding": 2},
+        RuntimeError,
+        "Output size is too small",
+    ),
+    (
+        "conv_transpose2d",
+        (X_OF_CONV_TRANSPOSE > 0, T > 0),
+        {},
+        NotImplementedError,
+        "not implemented for bool",
+    ),
+]
+
+EMPTY_OF_CONV_TRANSPOSE = [
+    ("conv_transpose2d", [(0, 4, 8, 8), T.shape], {}, (0, 6, 10, 10)),
+    ("conv_transpose2d", [(4, 1, 1), T.shape], {"padding": (1, 0)}, (6, 1, 3)),
+]
+
+
+class TestBadArgumentsOfTransposes(BadArgumentsOfFunctional):
+    calls = BAD_OF_CONV_TRANSPOSE
+
+
+@pytest.mark.parametrize(("op", "shapes", "options", "result"), EMPTY_OF_CONV_TRANSPOSE)
+def test_empty_and_unbatched_arrays_of_transposes(op, shapes, options, result):
+    test_empty_and_unbatched_arrays(op, shapes, options, result)
+
+
+def test_an_empty_batch_with_a_bias_of_conv_transpose():
+    convolutions.assert_empty_batch(F.conv_transpose1d, ones(2, 3, 2), (0, 3, 6))

@@ -12,7 +12,6 @@ import pytest
 
 import impl
 from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
@@ -34,54 +33,6 @@ SUM_AND_GRADIENT = jax.jit(
         lambda x: F.ctc_loss(x, t, il, tl, zero_infinity=True, reduction="sum")
     )(x)
 )
-
-#: Targets that repeat labels, contain the blank, are empty or do not fit; inputs that end early.
-TARGETS = np.array([[1, 2, 3], [2, 2, 1], [3, 3, 3], [2, 0, 1], [1, 99, -5], [2, 1, 3], [1, 1, 2]])
-INPUT_LENGTHS = np.array([6, 6, 4, 6, 5, 0, 2])
-TARGET_LENGTHS = np.array([3, 2, 3, 3, 1, 0, 2])
-
-
-def drawn_calls():
-    """Yields log_probs in float64, targets in two dimensions or in one, and options."""
-    rng = np.random.default_rng(1)
-    in_one_dimension = np.concatenate(
-        [row[:length] for row, length in zip(TARGETS, TARGET_LENGTHS, strict=True)]
-    )
-    options = itertools.product(["none", "mean", "sum"], [False, True], [True, False])
-    for number, (reduction, zero_infinity, two_dimensions) in enumerate(options):
-        x = rng.standard_normal((6, len(TARGETS), 4)) * [1, 5, 30][number % 3]
-        # Some do not come from log_softmax, and some exceed the range of float32.
-        x = log_softmax(x) if number % 4 else x
-        targets = TARGETS if two_dimensions else in_one_dimension
-        yield x, targets, {"reduction": reduction, "zero_infinity": zero_infinity}
-
-
-def test_values_and_gradients_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    drawn = list(drawn_calls())
-    calls, cotangents, wanted = [], [], []
-    for number, (x, targets, options) in enumerate(drawn):
-        tensor = torch.tensor(x, requires_grad=True)
-        lengths = torch.tensor(INPUT_LENGTHS), torch.tensor(TARGET_LENGTHS)
-        want = torch.nn.functional.ctc_loss(tensor, torch.tensor(targets), *lengths, **options)
-        cotangent = normal(want.shape, dtype=np.float64)
-        gradient = torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]
-        wanted.append((want.detach().numpy(), gradient.numpy()))
-        cotangents.append(cotangent)
-        arguments = targets, INPUT_LENGTHS, TARGET_LENGTHS
-        if number % 2:
-            arguments = targets, tuple(INPUT_LENGTHS.tolist()), tuple(TARGET_LENGTHS.tolist())
-        calls.append(lambda x, rest=arguments, options=options: F.ctc_loss(x, *rest, **options))
-    with jax.enable_x64(True):
-        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
-    for (*_, options), (out, gradient), (want, want_gradient) in zip(
-        drawn, results, wanted, strict=True
-    ):
-        np.testing.assert_allclose(out, want, rtol=1e-12, err_msg=str(options))
-        # The gradient is a difference of exponentials, so the error is relative to these.
-        scale = np.max(np.abs(want_gradient), initial=1, where=np.isfinite(want_gradient))
-        assert np.isnan(gradient).tolist() == np.isnan(want_gradient).tolist()
-        np.testing.assert_allclose(gradient, want_gradient, rtol=1e-12, atol=1e-12 * scale)
 
 
 def enumerated(x, target, blank=0):
@@ -248,13 +199,6 @@ def test_labels_and_lengths_of_other_dtypes():
         np.testing.assert_allclose(unknown, want, rtol=1e-6)
 
 
-def test_bfloat16_is_computed_in_float32_and_rounded_once():
-    run = jax.jit(lambda x: F.ctc_loss(x, T, IL, TL))
-    narrow = X.astype(jnp.bfloat16)
-    want = np.asarray(run(narrow.astype(np.float32))).astype(jnp.bfloat16)
-    assert_same_bits(run(narrow), want)
-
-
 def test_empty_targets():
     empty = np.zeros((2, 0), int)
 
@@ -274,19 +218,6 @@ def test_empty_targets():
     np.testing.assert_allclose(in_two_dimensions, want, rtol=1e-6)
     assert_same_bits(in_one_dimension, in_two_dimensions)
     assert np.isnan(unknown).tolist() == [False, True]
-
-
-def test_vmap_over_lengths():
-    # The second call of the batch has the examples in reverse.
-    batches = [np.stack([a, a[..., ::-1, :] if a.ndim > 1 else a[::-1]]) for a in (X, T, IL, TL)]
-
-    @jax.jit
-    def gradients(*batches):
-        return jax.vmap(lambda x, *rest: jax.grad(F.ctc_loss)(x, *rest, reduction="sum"))(*batches)
-
-    first, second = gradients(*batches)
-    np.testing.assert_allclose(first, SUM_AND_GRADIENT(X, T, IL, TL)[1], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(second, first[:, ::-1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_second_derivative_is_refused():

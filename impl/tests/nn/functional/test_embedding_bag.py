@@ -1,6 +1,6 @@
-"""embedding_bag.
+"""embedding_bag, and the arguments of lookups of rows.
 
-``test_embedding_rows`` has its transformations, ``test_embedding_bag_arguments`` its errors.
+Tests: impl.nn.functional._embedding_rows.
 """
 
 import itertools
@@ -11,18 +11,13 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import THOROUGH, normal
-from impl.tests.nn.support.embeddings import (
-    FACTORS,
-    IN_RANGE,
-    INDEX,
-    OUT_OF_RANGE,
-    WEIGHT,
-    embedding_bag,
-)
-from impl.tests.nn.support.programs import results_and_gradients
+from impl._mode.decide import Action, Decision
+from impl.nn.functional import _embedding_rows
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from impl.tests.support.sums import in_order
 
 F = impl.nn.functional
@@ -33,104 +28,6 @@ MODES = ("sum", "mean", "max")
 PAIRS = INDEX.reshape(5, 2)
 EMPTY = np.zeros(0, np.int64)
 OFFSETS = np.array([0, 0, 3, 7, 10])
-#: With ``include_last``, the last bag ends before the input does.
-ENDS = np.array([0, 2, 2, 8])
-#: All combinations of these options are compared with PyTorch.
-CALLS = [
-    {
-        "offsets": offsets,
-        "mode": mode,
-        "factors": factors,
-        "include_last": last,
-        "padding": padding,
-        "max_norm": norm,
-    }
-    for (offsets, last), (mode, factors), padding, norm in itertools.product(
-        [(OFFSETS, False), (ENDS, True), (None, False)],
-        [("sum", None), ("sum", FACTORS), ("mean", None), ("max", None)],
-        [None, 1, -5],
-        [None, 1.0],
-    )
-]
-#: impl computes a third of them, in which each pair of options occurs.
-COMPUTED = (
-    CALLS
-    if THOROUGH
-    else [
-        CALLS[(of_offsets * 4 + of_mode) * 6 + of_padding * 2 + of_norm]
-        for of_offsets, of_mode, of_padding, of_norm in itertools.product(
-            range(3), range(4), range(3), range(2)
-        )
-        if (of_offsets + of_mode + of_padding) % 3 == 0
-    ]
-)
-
-
-def inputs_and_options(calls):
-    """Yields the input of each call, and its options with factors of the input's shape."""
-    for options in calls:
-        index, factors = PAIRS if options["offsets"] is None else INDEX, options["factors"]
-        factors = None if factors is None else factors.reshape(index.shape)
-        yield index, {**options, "factors": factors}
-
-
-def call(index, w, factors, options):
-    return F.embedding_bag(
-        index,
-        w,
-        options["offsets"],
-        options["max_norm"],
-        mode=options["mode"],
-        per_sample_weights=factors,
-        include_last_offset=options["include_last"],
-        padding_idx=options["padding"],
-    )
-
-
-def test_values_and_gradients():
-    drawn = list(inputs_and_options(COMPUTED))
-    calls, operands, references = [], [], []
-    for index, options in drawn:
-        calls.append(lambda w, p=None, i=index, o=options: call(i, w, p, o))
-        operands.append((WEIGHT, *[options["factors"]] * (options["factors"] is not None)))
-        references.append(embedding_bag(index, WEIGHT, **options))
-    cotangents = [normal(want.shape, 1) for want, _ in references]
-    results = results_and_gradients(calls, operands, cotangents)
-    for (out, *gradients), (want, pullback), cotangent, (_, options) in zip(
-        results, references, cotangents, drawn, strict=True
-    ):
-        assert out.dtype == np.float32
-        np.testing.assert_allclose(out, want, err_msg=str(options), **CLOSE)
-        for got, wanted in zip(gradients, pullback(cotangent), strict=False):
-            np.testing.assert_allclose(got, wanted, err_msg=str(options), **CLOSE)
-
-
-def test_pytorch_has_the_values_of_the_reference():
-    torch = pytest.importorskip("torch")
-    for index, options in inputs_and_options(CALLS):
-        want, pullback = embedding_bag(index, WEIGHT, **options)
-        w = torch.tensor(WEIGHT, requires_grad=True) * 1  # PyTorch writes scaled rows to it.
-        # PyTorch wrongly adds the elements after the last bag to it, so it does not get them.
-        end = ENDS[-1] if options["include_last"] else len(index)
-        factors, offsets = options["factors"], options["offsets"]
-        factors = None if factors is None else torch.tensor(factors[:end], requires_grad=True)
-        out = torch.nn.functional.embedding_bag(
-            torch.tensor(index[:end]),
-            w,
-            None if offsets is None else torch.tensor(offsets),
-            options["max_norm"],
-            mode=options["mode"],
-            per_sample_weights=factors,
-            include_last_offset=options["include_last"],
-            padding_idx=options["padding"],
-        )
-        cotangent = normal(want.shape, 1)
-        np.testing.assert_allclose(out.detach(), want, err_msg=str(options), **CLOSE)
-        tensors = [w] if factors is None else [w, factors]
-        gradients = torch.autograd.grad(out, tensors, torch.tensor(cotangent))
-        of_w, of_factors = pullback(cotangent)
-        for got, wanted in zip(gradients, (of_w, of_factors[:end]), strict=False):
-            np.testing.assert_allclose(got, wanted, err_msg=str(options), **CLOSE)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
@@ -138,29 +35,15 @@ def test_the_gradient_is_divided_by_the_frequency_of_a_row(mode):
     # PyTorch's CPU kernel divides by counts of other rows, so it is not a reference here.
     @jax.jit
     def run(w, cotangent):
-        function = lambda w: F.embedding_bag(INDEX, w, OFFSETS, None, 2, True, mode)  # noqa: E731
-        return jax.vjp(function, w)[1](cotangent)[0]
+        calls = [
+            lambda w, scaled=scaled: F.embedding_bag(INDEX, w, OFFSETS, None, 2, scaled, mode)
+            for scaled in (True, False)
+        ]
+        return [jax.vjp(call, w)[1](cotangent)[0] for call in calls]
 
-    cotangent = normal((5, 3), 1)
-    want = embedding_bag(INDEX, WEIGHT, OFFSETS, mode)[1](cotangent)[0]
-    want /= np.maximum(np.bincount(INDEX, minlength=5), 1)[:, None]
-    np.testing.assert_allclose(run(WEIGHT, cotangent), want, **CLOSE)
-
-
-def test_float64():
-    w, factors = WEIGHT.astype(np.float64), FACTORS.astype(np.float64)
-    calls = [("sum", factors), ("mean", None)]
-    with jax.enable_x64(True):
-        results = jax.jit(
-            lambda w: [
-                F.embedding_bag(INDEX, w, OFFSETS, mode=mode, per_sample_weights=given)
-                for mode, given in calls
-            ]
-        )(w)
-    for got, (mode, given) in zip(results, calls, strict=True):
-        assert got.dtype == np.float64
-        want = embedding_bag(INDEX, w, OFFSETS, mode, given)[0]
-        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)
+    got, gradient = run(WEIGHT, normal((5, 3), 1))
+    want = gradient / np.maximum(np.bincount(INDEX, minlength=5), 1)[:, None]
+    np.testing.assert_allclose(got, want, **CLOSE)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -309,3 +192,230 @@ def test_unknown_offsets_give_the_bits_of_known_offsets():
 def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
     with pytest.raises(RuntimeError, match="index 4294967297"):
         F.embedding_bag(np.array([[2**32 + 1, 1]]), WEIGHT)
+
+
+#: The exceptions of impl. Another exception, or another beginning of the message, is a fault.
+REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+def gradient(index, weight, offsets, factors, options):
+    """Returns the shapes of the result and of the gradients, without running the program."""
+
+    def loss(weight, factors):
+        out = F.embedding_bag(index, weight, offsets, per_sample_weights=factors, **options)
+        return out.astype(jnp.float32).sum(), out
+
+    arguments = (0,) if factors is None else (0, 1)
+    return jax.eval_shape(jax.grad(loss, arguments, has_aux=True), weight, factors)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_every_call_has_a_result_or_an_error_of_its_own(mode):
+    # Imported here, since the import takes a second.
+    from hypothesis import given, settings  # noqa: PLC0415
+    from hypothesis import strategies as st  # noqa: PLC0415
+
+    sizes = st.sampled_from([0, 1, 3])
+    numbers = st.sampled_from([0, 1, -1, 2.5, float("inf"), float("-inf"), float("nan")])
+
+    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
+    @given(data=st.data())
+    def check(data):
+        draw = data.draw
+        rows, width, n = draw(sizes), draw(sizes), draw(sizes)
+        bags = draw(st.none() | sizes)
+        shape = (n,) if bags is None else (bags, n)
+        dtypes = st.sampled_from([np.int32, np.int64, np.uint8])
+        low, high = draw(st.sampled_from([(0, max(rows, 1)), (-2, rows + 2)]))
+        seed = draw(st.integers(0, 9))
+        index = np.random.default_rng(seed).integers(low, high, shape).astype(draw(dtypes))
+        starts = draw(st.lists(st.integers(0, n), max_size=3))
+        has_offsets = (bags is None) is not draw(st.sampled_from([False] * 9 + [True]))
+        offsets = np.array(sorted([0, *starts])[draw(st.integers(0, 1)) :], draw(dtypes))
+        factors = np.ones(shape, np.float32) if draw(st.booleans()) and mode == "sum" else None
+        options = {
+            "mode": mode,
+            "max_norm": draw(st.none() | numbers),
+            "norm_type": draw(numbers),
+            "scale_grad_by_freq": draw(st.booleans()) and mode != "max",
+            "sparse": draw(st.booleans()) and mode != "max",
+            "include_last_offset": draw(st.booleans()),
+            "padding_idx": draw(st.none() | st.integers(-rows - 1, rows)),
+        }
+        weight = np.ones((rows, width), np.float32)
+        with impl.deterministic(draw(st.booleans()), profile="complete"):
+            try:
+                gradients, out = gradient(
+                    index, weight, offsets if has_offsets else None, factors, options
+                )
+            except REFUSALS as error:
+                assert str(error).startswith("embedding_bag(): ")  # noqa: PT017
+                return
+        count = len(offsets) - options["include_last_offset"] if bags is None else bags
+        assert out.shape == (count, width)
+        assert gradients[0].shape == weight.shape
+
+    check()
+
+
+ONE, PAIR = np.array([0]), np.array([[0, 1]])
+SHORT = np.zeros(1, np.int16)
+REALS = np.zeros(1, np.float32)
+
+#: op, positional arguments, options, exception, fragment of the message
+BAD: list[Call] = [
+    (
+        "embedding_bag",
+        (np.array([0, 5]), WEIGHT, ONE),
+        {},
+        RuntimeError,
+        "index 5 is out of bounds",
+    ),
+    ("embedding_bag", (np.array([[-1]]), WEIGHT), {}, RuntimeError, "5 rows, at position [0, 0]"),
+    ("embedding_bag", (REALS, WEIGHT, ONE), {}, RuntimeError, "for input but got: float32"),
+    ("embedding_bag", (ONE, WEIGHT, REALS), {}, RuntimeError, "for offsets but got: float32"),
+    ("embedding_bag", (SHORT, WEIGHT, SHORT), {}, RuntimeError, "for input but got: int16"),
+    ("embedding_bag", (SHORT[None], WEIGHT), {}, RuntimeError, "for input but got: int16"),
+    ("embedding_bag", (ONE, WEIGHT[0], ONE), {}, ValueError, "weight has to be 2-D"),
+    ("embedding_bag", (ONE, WEIGHT.astype(int), ONE), {}, RuntimeError, "floats, but got int32"),
+    ("embedding_bag", (PAIR, WEIGHT, ONE), {}, ValueError, "offsets has to be None"),
+    ("embedding_bag", (ONE, WEIGHT), {}, ValueError, "1D array but got None"),
+    ("embedding_bag", (ONE, WEIGHT, PAIR), {}, ValueError, "1D array, but got shape [1, 2]"),
+    ("embedding_bag", (np.array(0), WEIGHT), {}, ValueError, "1D or 2D, but got shape []"),
+    ("embedding_bag", (PAIR[None], WEIGHT), {}, ValueError, "got shape [1, 1, 2]"),
+    ("embedding_bag", (ONE, WEIGHT, np.array([1])), {}, RuntimeError, "offsets[0] has to be 0"),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, np.array([0, 2])),
+        {},
+        RuntimeError,
+        "input's length 1 but got",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, EMPTY),
+        {"include_last_offset": True},
+        RuntimeError,
+        "at least 1",
+    ),
+    ("embedding_bag", (PAIR, WEIGHT), {"mode": "min"}, ValueError, "but got 'min'"),
+    ("embedding_bag", (PAIR, WEIGHT), {"mode": 1}, ValueError, "one of sum, mean or max"),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "max", "sparse": True},
+        ValueError,
+        "sparse weights",
+    ),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "max", "scale_grad_by_freq": True},
+        ValueError,
+        "scaling the gradient",
+    ),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "sum", "per_sample_weights": REALS},
+        ValueError,
+        "per_sample_weights ([1]) must have the same shape as the input ([1, 2])",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, ONE),
+        {"mode": "sum", "per_sample_weights": np.ones(1, np.float16)},
+        RuntimeError,
+        "got float16 and float32",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, ONE),
+        {"mode": "mean", "per_sample_weights": REALS},
+        NotImplementedError,
+        "only supported for mode='sum', but got mode='mean'",
+    ),
+    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 5}, RuntimeError, "-5 through 4, but got 5"),
+    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 1.0}, TypeError, "'padding_idx' must be int"),
+    ("embedding_bag", (PAIR, WEIGHT), {"sparse": 0}, TypeError, "'sparse' must be bool, not int"),
+    ("embedding_bag", (ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
+]  # fmt: skip
+#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
+OWN: list[Call] = [
+    ("embedding_bag", (ONE, WEIGHT, SHORT.view(np.uint16)), {}, RuntimeError, "got: uint16"),
+    ("embedding_bag", (ONE, WEIGHT, [0]), {}, TypeError, "'offsets' must be"),
+    ("embedding_bag", ([0], WEIGHT, ONE), {}, TypeError, "'input' must be"),
+    ("embedding_bag", (INDEX, WEIGHT, np.array([0, 3, 2])), {}, RuntimeError, "got 2 after 3"),
+    ("embedding_bag", (INDEX, WEIGHT, np.array([0, -1])), {}, RuntimeError, "must ascend"),
+    ("embedding_bag", (PAIR, WEIGHT, None, 1.0, True), {}, TypeError, "'norm_type' must be float"),
+]  # fmt: skip
+
+
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN
+
+
+def test_a_narrow_dtype_beside_a_wide_one_is_taken_as_in_pytorch(torch):
+    for narrow in ("uint8", "int8", "int16", "bool"):
+        for dtypes in ((narrow, "int32"), ("int64", narrow)):
+            index = np.array([1, 0, 1]).astype(dtypes[0])
+            offsets = np.array([0, 1]).astype(dtypes[1])
+            got = F.embedding_bag(index, WEIGHT, offsets, mode="sum")
+            tensors = map(torch.from_numpy, (index, WEIGHT, offsets))
+            want = torch.nn.functional.embedding_bag(*tensors, mode="sum")
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-6)
+
+
+ORDERED = Decision(elsewhere=Action(path="ordered"))
+WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("padding_idx", "rows", "result"), [(None, 3, None), (-1, 3, 2), (1, 3, 1), (0, 0, None)]
+)
+def test_the_padding_row_counts_from_the_front(padding_idx, rows, result):
+    row = _embedding_rows.padding_row("op", padding_idx, rows, AssertionError, empty=True)
+    assert row == result
+
+
+def test_a_padding_row_that_does_not_exist():
+    with pytest.raises(AssertionError, match="-3 through 2, but got 3"):
+        _embedding_rows.padding_row("op", 3, 3, AssertionError)
+    with pytest.raises(RuntimeError, match="but got 0"):
+        _embedding_rows.padding_row("op", 0, 0, RuntimeError)
+
+
+@pytest.mark.parametrize("norm_type", [0, 1, 2, 3.5, np.inf, -np.inf])
+def test_rows_are_scaled_to_the_greatest_norm(norm_type):
+    rows = _embedding_rows.read(
+        jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS),
+        jnp.array([0, 1, 2, 0]),
+        1.0,
+        norm_type,
+        decision=ORDERED,
+    )
+    norms = np.linalg.norm(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS.astype(float), norm_type, axis=1)
+    expected = [
+        row / norm if norm > 1 else row
+        for row, norm in zip(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS, norms, strict=True)
+    ]
+    np.testing.assert_allclose(rows, np.array(expected)[[0, 1, 2, 0]], rtol=1e-6)
+
+
+def test_frequencies_are_at_least_one():
+    counts = _embedding_rows.frequencies(jnp.array([1, 1, 2, 1]), 4, decision=ORDERED)
+    assert counts.tolist() == [1, 3, 1, 1]
+
+
+def test_the_facts_of_a_lookup():
+    facts = _embedding_rows.facts(
+        "op", jnp.zeros((2, 2), int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), 1.0, 2.5
+    )
+    assert facts == {"dtype": "floating", "input_ndim": 2, "max_norm": True, "power_norm": True}
+    with pytest.raises(TypeError, match="'norm_type' must be float, not bool"):
+        _embedding_rows.facts(
+            "op", jnp.zeros(2, int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), None, True
+        )
+    with pytest.raises(RuntimeError, match="'max_norm' needs a weight of floats"):
+        _embedding_rows.facts("op", jnp.zeros(2, int), jnp.zeros((2, 2), int), 1.0, 2)

@@ -1,6 +1,6 @@
-"""grid_sample; ``primitives/test_blend.py`` tests the primitive that it alone uses.
+"""affine_grid and grid_sample; primitives/test_blend.py tests the primitive that it alone uses.
 
-Tests: impl.nn.functional._sampling.
+Tests: impl.nn.functional._sampling, impl.nn.functional.affine_grid.
 """
 
 import itertools
@@ -9,11 +9,9 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
-from ml_dtypes import bfloat16
 
 import impl
-from impl.tests.nn.support.arrays import THOROUGH, normal
+from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
@@ -26,10 +24,6 @@ pytestmark = pytest.mark.usefixtures("complete")
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-#: Numbers of dimensions and modes.
-KINDS = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
-#: Calls that are compared with PyTorch, of each kind.
-CALLS = 60 if THOROUGH else 3
 
 
 def result_and_gradients(*options):
@@ -66,30 +60,6 @@ def assert_as_in_torch(torch, options, operands, results):
         np.testing.assert_allclose(
             got, want.detach().numpy(), rtol=1e-4, atol=2e-4, err_msg=str(options)
         )
-
-
-def drawn_calls(dims, mode):
-    """Yields the shapes of input and grid, and the other arguments."""
-    rng = np.random.default_rng((dims, MODES.index(mode)))
-    for number in range(CALLS):
-        batch, channels = (int(n) for n in rng.integers(1, 4, 2))
-        sizes, samples = (tuple(int(n) for n in rng.integers(1, 7, dims)) for _ in range(2))
-        align = number // 3 % 2 == 1 if number > 2 else number % 2 == 0
-        options = (mode, PADDINGS[number % 3], align)
-        yield (batch, channels, *sizes), (batch, *samples, dims), options
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_values_and_gradients_are_as_in_pytorch(kind):
-    torch = pytest.importorskip("torch")
-    calls, operands = [], []
-    for shape, grid, options in drawn_calls(*kind):
-        cotangent = normal((*shape[:2], *grid[1:-1]), 1)
-        operands.append((normal(shape), normal(grid) * np.float32(1.3), cotangent))
-        calls.append(options)
-    all_results = in_one_program(calls)(operands)
-    for options, arrays, results in zip(calls, operands, all_results, strict=True):
-        assert_as_in_torch(torch, options, arrays, results)
 
 
 @pytest.mark.parametrize("align", [True, False])
@@ -189,35 +159,6 @@ def native_results():
         return run, operands, run(operands)
 
 
-@pytest.mark.parametrize("number", [0, 2], ids=lambda number: str(LOWERED[number]))
-def test_transformations_keep_the_bits(number, native_results):
-    _, operands, wanted = native_results
-    options = (*LOWERED[number][1:], False)
-    run, arrays = result_and_gradients(*options), operands[number]
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("i",)), PartitionSpec("i")
-
-    @jax.jit
-    def transformed(x, grid, cotangent):
-        def function(x, grid):
-            return F.grid_sample(x, grid, *options)
-
-        with_axis = (array[:, None] for array in (x, grid, cotangent))
-        return {
-            "checkpoint": (
-                function(x, grid),
-                *jax.vjp(jax.checkpoint(function), x, grid)[1](cotangent),
-            ),
-            "shard_map": jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec)(
-                x, grid, cotangent
-            ),
-            "vmap": jax.tree.map(lambda array: array[:, 0], jax.vmap(run)(*with_axis)),
-        }
-
-    results = transformed(*arrays)
-    for result in (*results.values(), run(*arrays)):
-        jax.tree.map(assert_same_bits, tuple(result), tuple(wanted[number]))
-
-
 @pytest.mark.parametrize(
     ("dims", "mode", "padding", "order"),
     [(2, "bilinear", "zeros", 2), (2, "bicubic", "reflection", 1), (3, "bilinear", "zeros", 1)],
@@ -230,42 +171,6 @@ def test_derivatives(dims, mode, padding, order):
         atol=1e-4,
         rtol=1e-4,
     )
-
-
-def test_vmap_over_inputs_and_over_grids():
-    x, grid = inputs(2)
-    inputs_, grids = np.stack([x, 2 * x, -x]), np.stack([grid, grid / 2])
-
-    @jax.jit
-    def mapped(inputs_, grids):
-        return (
-            jax.vmap(F.grid_sample, (0, None))(inputs_, grids[0]),
-            jax.vmap(F.grid_sample, (None, 0))(inputs_[0], grids),
-        )
-
-    single = jax.jit(F.grid_sample)
-    over_inputs, over_grids = mapped(inputs_, grids)
-    assert_same_bits(over_inputs, np.stack([single(x, grid) for x in inputs_]))
-    assert_same_bits(over_grids, np.stack([single(x, grid) for grid in grids]))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64], ids=lambda d: d.__name__)
-def test_narrow_floats_are_computed_in_float32_and_float64_in_float64(dtype, narrow_runs):
-    x, grid, cotangent = (array.astype(dtype) for array in (*inputs(2), normal((2, 3, 4, 3), 1)))
-    with jax.enable_x64(dtype is np.float64):
-        results = narrow_runs(x, grid, cotangent)
-        if dtype is np.float64:
-            assert all(got.dtype == np.float64 for got in results)
-            return
-        wide = narrow_runs(*(array.astype(np.float32) for array in (x, grid, cotangent)))
-    for got, want in zip(results, wide, strict=True):
-        assert_same_bits(got, np.asarray(want).astype(dtype))
-
-
-@pytest.fixture(scope="module")
-def narrow_runs():
-    """One compiled function for all dtypes, so that float32 is compiled once."""
-    return jax.jit(result_and_gradients("bicubic", "border", False))
 
 
 @pytest.mark.parametrize(
@@ -347,3 +252,51 @@ class TestBadArguments(BadArgumentsUnlikeTorch):
     namespace = "nn.functional."
     op = "grid_sample"
     unlike_torch = BAD
+
+
+def test_the_default_of_align_corners_is_false():
+    theta = normal((1, 2, 3))
+    assert_same_bits(F.affine_grid(theta, (1, 1, 2, 3)), F.affine_grid(theta, [1, 1, 2, 3], False))
+
+
+def test_with_grid_sample_the_identity_returns_the_input():
+    x, theta = normal((1, 2, 4, 3)), np.eye(2, 3, dtype=np.float32)[None]
+
+    @jax.jit
+    def run(x):
+        return [
+            F.grid_sample(x, F.affine_grid(theta, x.shape, align), align_corners=align)
+            for align in (True, False)
+        ]
+
+    for got in run(x):
+        np.testing.assert_allclose(got, x, atol=1e-6)
+
+
+def test_derivatives_of_grid_sample_by_the_matrices():
+    x, theta = normal((2, 1, 4, 5)).astype(np.float64), normal((2, 2, 3)) / 4
+    assert_derivatives(
+        lambda t: F.grid_sample(x, F.affine_grid(t, x.shape), "bicubic"), (theta,), order=1
+    )
+
+
+T = np.zeros((1, 2, 3), np.float32)
+#: Positional arguments, exception, fragment of the message
+BAD_OF_AFFINE_GRID: list[Call] = [
+    (([1.0], (1, 1, 2, 2)), TypeError, "'theta' must be"),
+    ((T, 4), TypeError, "'size' must be a tuple of ints, not int"),
+    ((T, (1, 1, 2.0, 2)), TypeError, "must be int, not float"),
+    ((T, (1, 1, 2)), NotImplementedError, "got size [1, 1, 2]"),
+    ((T, (1, 1, 2, 2, 2)), ValueError, "shape Nx3x4"),
+    ((T[0], (1, 1, 2, 2)), ValueError, "but got [2, 3]"),
+    ((T.astype(int), (1, 1, 2, 2)), ValueError, "floating point type"),
+    ((T, (1, 1, 0, 2)), ValueError, "positive output size"),
+    ((T, (2, 1, 2, 2)), RuntimeError, "(2), but got 1"),
+    ((T, (1, 1, 2, 2), 1), TypeError, "'align_corners' must be bool"),
+]
+
+
+class TestBadArgumentsOfAffineGrid(BadArgumentsUnlikeTorch):
+    namespace = "nn.functional."
+    op = "affine_grid"
+    unlike_torch = BAD_OF_AFFINE_GRID

@@ -1,5 +1,9 @@
-"""interpolate; ``test_resampling`` has its indices and weights."""
+"""interpolate, and its indices and weights.
 
+Tests: impl.nn.functional._resampling.
+"""
+
+import itertools
 import math
 
 import jax
@@ -10,17 +14,8 @@ import pytest
 import impl
 from impl._core import numerics
 from impl.nn.functional._resampling import Axis
-from impl.tests.nn.support.arrays import THOROUGH, normal, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.programs import results_and_gradients
-from impl.tests.nn.support.resampling import (
-    KINDS,
-    applied,
-    drawn_calls,
-    matrices,
-    matrix,
-    torch_is_ambiguous,
-)
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
@@ -29,57 +24,6 @@ from spec import oracles
 
 interpolate = impl.nn.functional.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
-
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-#: The number of calls of a kind whose reference is compared with PyTorch.
-CALLS = 45
-
-
-def computed_calls(kind):
-    """Returns the calls of a kind that impl computes.
-
-    The first three calls have a tuple of sizes, one size, and factors; a kind takes two of them.
-    """
-    calls = drawn_calls(kind, CALLS)
-    if THOROUGH:
-        return calls
-    return [calls[kind % 3], calls[(kind + 1) % 3]]
-
-
-@pytest.mark.parametrize("part", range(3))
-def test_values_and_gradients(part):
-    drawn = [call for kind in range(part, len(KINDS), 3) for call in computed_calls(kind)]
-    references = [matrices(shape[2:], options) for shape, options in drawn]
-    inputs = [normal(shape) for shape, _ in drawn]
-    wanted = [applied(x, of_dims) for x, of_dims in zip(inputs, references, strict=True)]
-    cotangents = [normal(want.shape, 1) for want in wanted]
-    calls = [lambda x, options=options: interpolate(x, **options) for _, options in drawn]
-    results = results_and_gradients(calls, [(x,) for x in inputs], cotangents)
-    for (out, gradient), want, cotangent, of_dims, call in zip(
-        results, wanted, cotangents, references, drawn, strict=True
-    ):
-        assert out.dtype == np.float32
-        np.testing.assert_allclose(out, want, err_msg=str(call), **CLOSE)
-        want_gradient = applied(cotangent, [of_dim.T for of_dim in of_dims])
-        np.testing.assert_allclose(gradient, want_gradient, err_msg=str(call), **CLOSE)
-
-
-@pytest.mark.parametrize("kind", range(len(KINDS)), ids=lambda kind: f"{kind}-{KINDS[kind][0]}")
-def test_pytorch_has_the_values_of_the_reference(kind):
-    torch = pytest.importorskip("torch")
-    for shape, options in drawn_calls(kind, CALLS):
-        if torch_is_ambiguous(shape[2:], options):
-            continue
-        x = torch.tensor(normal(shape), requires_grad=True)
-        of_dims = matrices(shape[2:], options)
-        out = torch.nn.functional.interpolate(x, **options)
-        message = str((shape, options))
-        want = applied(normal(shape), of_dims)
-        np.testing.assert_allclose(out.detach(), want, err_msg=message, **CLOSE)
-        cotangent = normal(out.shape, 1)
-        gradient = torch.autograd.grad(out, x, torch.tensor(cotangent))[0]
-        want = applied(cotangent, [of_dim.T for of_dim in of_dims])
-        np.testing.assert_allclose(gradient, want, err_msg=message, **CLOSE)
 
 
 def test_elements_of_weight_zero_are_not_read():
@@ -108,10 +52,11 @@ def test_the_modes_nearest_copy_bits(mode):
     dtypes = [np.float16, jnp.bfloat16, np.float32, np.uint8]
     patterns = np.random.default_rng(0).integers(0, 256, 2 * 3 * 5 * 4, np.uint8)
     arrays = [patterns[: 30 * np.dtype(d).itemsize].view(d).reshape(1, 2, 3, 5) for d in dtypes]
-    rows, columns = (matrix(n, m, mode).argmax(1) for n, m in ((3, 7), (5, 4)))
-    results = jax.jit(lambda arrays: [interpolate(x, (7, 4), mode=mode) for x in arrays])(arrays)
+    positions = np.arange(30, dtype=np.float32).reshape(1, 2, 3, 5)
+    program = jax.jit(lambda arrays: [interpolate(x, (7, 4), mode=mode) for x in arrays])
+    *results, copied = program([*arrays, positions])
     for x, out in zip(arrays, results, strict=True):
-        want = np.ascontiguousarray(x[:, :, rows][:, :, :, columns])
+        want = x.reshape(-1)[np.asarray(copied, int)]
         assert_same_bits(np.asarray(out).view(np.uint8), want.view(np.uint8))
 
 
@@ -122,42 +67,9 @@ def test_uint8(mode, antialias):
     options = {"mode": mode, "size": (5, 13), "antialias": antialias}
     got = np.asarray(jax.jit(lambda x: interpolate(x, **options))(x))
     assert got.dtype == np.uint8
-    rows, columns = matrices((9, 8), options)
-    want = np.clip(np.rint(applied(x, [np.eye(9), columns])), 0, 255)
-    want = np.clip(np.rint(applied(want, [rows, np.eye(13)])), 0, 255)
-    assert np.abs(got.astype(int) - want).max() <= 1  # The reference rounds ties otherwise.
-    assert np.mean(got != want) < 0.1
     torch = pytest.importorskip("torch")
     want = torch.nn.functional.interpolate(torch.tensor(x), **options).numpy().astype(int)
     assert np.abs(got - want).max() <= 1  # Its weights have 16 bits.
-
-
-def test_narrow_floats_are_computed_in_float32_and_rounded_once():
-    @jax.jit
-    def run(x, cotangent):
-        out, pullback = jax.vjp(lambda x: interpolate(x, (11, 12), mode="bicubic"), x)
-        return out, pullback(cotangent)[0]
-
-    for dtype in (np.float16, jnp.bfloat16):
-        narrow = normal((2, 1, 5, 9)).astype(dtype), normal((2, 1, 11, 12)).astype(dtype)
-        wide = run(*(array.astype(np.float32) for array in narrow))
-        for got, want in zip(run(*narrow), wide, strict=True):
-            assert_same_bits(got, np.asarray(want).astype(dtype))
-
-
-def test_float64():
-    x = normal((1, 2, 4, 5), dtype=np.float64)
-    calls = [
-        {"mode": mode, "size": (3, 8), "antialias": antialias}
-        for mode, antialias in (("bicubic", False), ("bilinear", True), ("area", False))
-    ]
-    with jax.enable_x64(True):
-        results = jax.jit(lambda x: [interpolate(x, **options) for options in calls])(x)
-    for got, options in zip(results, calls, strict=True):
-        assert got.dtype == np.float64
-        want = applied(x, matrices((4, 5), options))
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
-    assert_derivatives(lambda x: interpolate(x, **calls[-1]) ** 3, (x,))
 
 
 def test_empty_inputs_and_results():
@@ -208,21 +120,6 @@ def test_bits_of_results_and_gradients(name):
         got = run(x, cotangent)
     assert_same_bits(got[0], out)
     assert_same_bits(got[1], gradient)
-
-
-@pytest.mark.parametrize(
-    ("mode", "caller"), [("bilinear", "upsample_bilinear2d_backward_out_cuda"), ("nearest", None)]
-)
-def test_the_gradient_raises_and_the_forward_pass_does_not(mode, caller):
-    x = jnp.ones((1, 2, 3, 3))
-    with impl.deterministic(True, profile="torch-2.12"), impl.testing.emulate("cuda"):
-        jax.jit(lambda x: interpolate(x, 5, mode=mode)).lower(x)
-        gradient = jax.jit(jax.grad(lambda x: interpolate(x, 5, mode=mode).sum()))
-        if caller is None:
-            gradient.lower(x)
-        else:
-            with pytest.raises(RuntimeError, match=caller):
-                gradient.lower(x)
 
 
 @pytest.mark.parametrize(
@@ -336,3 +233,96 @@ class TestBadArguments(BadArgumentsOfFunctional):
     op = "interpolate"
     calls = tuple(((x,), *rest) for x, *rest in BAD)
     unlike_torch = tuple(((x,), *rest) for x, *rest in STRICTER)
+
+
+F = impl.nn.functional
+interpolate_of_resampling = F.interpolate
+
+#: Length of the input, length of the result, the caller's factor or None.
+AXES = [
+    (n, int(n * factor), factor if by_factor else None)
+    for n, factor, by_factor in itertools.product((1, 3, 10, 56, 199), FACTORS, (False, True))
+    if int(n * factor)
+]
+
+
+def dense(table):
+    """Returns a window table as a matrix of weights."""
+    out = np.zeros((table.outputs, table.inputs))
+    rows = np.arange(table.outputs)
+    for column in range(table.shape[1]):
+        weight = 1 if table.weight is None else table.weight[:, column]
+        index = table.index[:, column]
+        out[rows, index] += np.where(index >= 0, weight, 0)
+    return out
+
+
+def tables_of(axis):
+    """Yields a mode, its options and its window table."""
+    n, m, factor = axis.inputs, axis.outputs, axis.factor
+    yield "linear", {}, axis.linear()
+    yield "bicubic", {}, axis.cubic()
+    yield "bilinear", {"antialias": True}, axis.antialiased(cubic=False)
+    yield "bicubic", {"antialias": True}, axis.antialiased(cubic=True)
+    for mode in ("nearest", "nearest-exact"):
+        options = {"mode": mode, "scale_factor": factor or m / n}
+        if not axis.aligned and not torch_is_ambiguous((n,), options):
+            yield mode, None, axis.nearest(exact="exact" in mode)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64], ids=lambda p: p.__name__)
+def test_indices_and_weights_of_interpolate_are_those_of_pytorch(precision):
+    torch = pytest.importorskip("torch")
+    close = {"rtol": 0, "atol": 4e-6 if precision is np.float32 else 1e-13}
+    dtype = torch.float32 if precision is np.float32 else torch.float64
+    for (n, m, factor), aligned in itertools.product(AXES, (False, True)):
+        for mode, options, table in tables_of(Axis(n, m, factor, aligned, precision)):
+            # PyTorch's result for a unit matrix is the matrix of its weights.
+            x = torch.eye(n, dtype=dtype)
+            size = {"size": m} if factor is None else {"scale_factor": factor}
+            if mode.startswith("bi"):
+                x = x[:, None, None]
+                size = {name: (1, value) for name, value in size.items()}
+            else:
+                x = x[:, None]
+            keywords = {} if options is None else {"align_corners": aligned, **options}
+            want = torch.nn.functional.interpolate(x, mode=mode, **size, **keywords)
+            want = want.reshape(n, m).T.numpy()
+            message = str((mode, n, m, factor, aligned))
+            if "nearest" in mode:
+                np.testing.assert_array_equal(dense(table), want, err_msg=message)
+            else:
+                np.testing.assert_allclose(dense(table), want, err_msg=message, **close)
+
+
+def test_the_nearest_element_of_interpolate_depends_on_the_precision():
+    wanted = {
+        dtype: Axis(98, 166, None, False, dtype).nearest(exact=False).index[:, 0].tolist()
+        for dtype in (np.float32, np.float64)
+    }
+    assert wanted[np.float32] != wanted[np.float64]
+    with jax.enable_x64(True):
+        for dtype, index in wanted.items():
+            assert (
+                interpolate_of_resampling(np.arange(98, dtype=dtype)[None, None], 166)[
+                    0, 0
+                ].tolist()
+                == index
+            )
+    narrow = interpolate_of_resampling(np.arange(98, dtype=np.float16)[None, None], 166)[0, 0]
+    assert narrow.tolist() == wanted[np.float32]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1),
+        lambda x: interpolate_of_resampling(x, scale_factor=1.7, mode="bicubic"),
+        lambda x: F.pad(x, (4, 3, 2, 4), "reflect"),
+    ],
+    ids=["avg_pool2d", "interpolate", "pad"],
+)
+def test_the_tangent_of_a_linear_op_has_its_bits(op):
+    x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
+    want, tangent = jax.jit(lambda x, t: (op(t), jax.jvp(op, (x,), (t,))[1]))(x, t)
+    assert_same_bits(tangent, want)

@@ -1,9 +1,12 @@
-"""max_pool1d, max_pool2d and max_pool3d; ``test_pooling`` has the properties of all pools.
+"""Pools of maxima; test_pooling has the properties of all pools.
 
-Tests: impl._lowerings.windows.stores, impl._lowerings.windows.argmax,
-impl._lowerings.windows.cpu_even, impl._lowerings.windows.cpu_phases,
-impl._lowerings.windows.maxima, impl._lowerings.windows.picks.
+Tests: impl._lowerings.windows.argmax, impl._lowerings.windows.cpu_even,
+impl._lowerings.windows.cpu_phases, impl._lowerings.windows.maxima, impl._lowerings.windows.picks,
+impl._lowerings.windows.stores, impl.nn.functional.adaptive_max_pool,
+impl.nn.functional.fractional_max_pool.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +14,11 @@ import numpy as np
 import pytest
 
 import impl
+from impl._families.window_table import WindowTable
+from impl._lowerings.windows import picks
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import computed, normal, ones
-from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.maxima import (
-    assert_as_references,
-    assert_torch_has,
-    pooled,
-    with_ties,
-)
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.maxima import assert_as_references, pooled, with_ties
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
@@ -27,29 +26,6 @@ from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-OPS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
-#: The number of calls whose reference is compared with PyTorch.
-CALLS = 120
-COMPUTED = computed(CALLS, {1: 8, 2: 8, 3: 4})
-SIZES = {1: [(11,), (3,)], 2: [(7, 6), (2, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
-
-
-def drawn_calls(dims):
-    """Returns shapes and the arguments after the input; the input is too small for some."""
-    rng = np.random.default_rng(dims)
-    calls = []
-    while len(calls) < CALLS:
-        sizes = SIZES[dims][rng.integers(2)]
-        kernel, stride, dilation = (
-            tuple(int(n) for n in rng.integers(1, most, dims)) for most in (5, 5, 4)
-        )
-        padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
-        arguments = [kernel, stride if rng.integers(4) else None, padding, dilation]
-        if rng.integers(3) == 0:
-            arguments = [kernel[0], stride[0], padding[0], dilation[0]]
-        calls.append(((2, 3, *sizes)[rng.integers(2) :], (*arguments, bool(rng.integers(2)))))
-    return calls
 
 
 def reference(dims, x, kernel, stride=None, padding=0, dilation=1, ceil=False):
@@ -63,42 +39,6 @@ def reference(dims, x, kernel, stride=None, padding=0, dilation=1, ceil=False):
         for n, k, s, p, d in zip(x.shape[-dims:], kernels, strides, pads, distances, strict=True)
     ]
     return pooled(x, windows) if all(windows) else None
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_values_indices_and_gradients(op):
-    function = getattr(F, op)
-    calls, arrays, references = [], [], []
-    for shape, arguments in drawn_calls(OPS[op])[: COMPUTED[OPS[op]]]:
-        x = with_ties(shape)
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            with pytest.raises(RuntimeError, match="too small"):
-                function(x, *arguments)
-        else:
-            calls.append(lambda x, rest=arguments: function(x, *rest, return_indices=True))
-            arrays.append(x)
-            references.append(want)
-    assert_as_references(calls, arrays, references)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_has_the_values_of_the_reference(op):
-    torch = pytest.importorskip("torch")
-    function = getattr(torch.nn.functional, op)
-    refused = compared = 0
-    for shape, arguments in drawn_calls(OPS[op]):
-        x = with_ties(shape)
-        want = reference(OPS[op], x, *arguments)
-        if want is None:
-            refused += 1
-            with pytest.raises(RuntimeError, match="too small"):
-                function(torch.tensor(x), *arguments, return_indices=True)
-        elif want[1].min() >= 0:  # PyTorch's index of a window that reads nothing is invalid.
-            compared += 1
-            assert_torch_has(torch, function, arguments, x, want)
-    assert refused > 0
-    assert compared > CALLS / 2
 
 
 def test_every_algorithm_of_max_pool1d_finds_the_first_of_the_greatest():
@@ -207,45 +147,6 @@ def test_max_pool1d_of_integers(dtype):
     assert indices.tolist() == [[1, 3, 4]]
 
 
-def test_max_pool2d_of_float64_and_max_pool1d_of_int64():
-    x = np.random.default_rng(0).standard_normal((2, 5, 6))
-    with jax.enable_x64(True):
-        want, want_indices, want_pullback = reference(2, x, 3, 2, 1)
-
-        @jax.jit
-        def run(x):
-            out, pullback, indices = jax.vjp(
-                lambda x: F.max_pool2d(x, 3, 2, 1, 1, False, True), x, has_aux=True
-            )
-            return out, indices, pullback(jnp.ones_like(out))[0]
-
-        out, indices, gradient = run(x)
-        assert_same_bits(out, want)
-        assert_same_bits(indices, want_indices)
-        assert_same_bits(gradient, want_pullback(np.ones(want.shape)))
-        wide = np.array([[2**40, 2**40 + 1, -(2**60)]])
-        assert_same_bits(F.max_pool1d(wide, 3), wide[:, 1:2])
-    assert_derivatives(lambda x: F.max_pool2d(x, 3, 2, 1) ** 2, (x,))
-
-
-def test_the_tangent_of_max_pool2d_is_that_of_the_maxima():
-    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
-
-    @jax.jit
-    def run(x, t):
-        def op(x):
-            return F.max_pool2d(x, (3, 2), (2, 1), 1, return_indices=True)
-
-        out, tangent, indices = jax.jvp(op, (x,), (t,), has_aux=True)
-        return out, tangent, indices, jax.vmap(op, 1, 1)(x)
-
-    out, tangent, indices, mapped = run(x, t)
-    picked = np.take_along_axis(t.reshape(3, 2, -1), np.reshape(indices, (3, 2, -1)), -1)
-    assert_same_bits(tangent, picked.reshape(tangent.shape))
-    assert_same_bits(mapped[0], out)
-    assert_same_bits(mapped[1], indices)
-
-
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, keywords, exception, fragment of the message
 BAD: list[Call] = [
@@ -281,6 +182,23 @@ BAD: list[Call] = [
     ("max_pool2d", (HW, 2), {"ceil_mode": 1}, TypeError, "'ceil_mode' must be bool, not int"),
     ("max_pool2d", (HW.astype(bool), 2), {}, NotImplementedError, "not implemented for bool"),
     ("max_pool3d", (DHW.astype(np.complex64), 2), {}, NotImplementedError, "for complex64"),
+    ("adaptive_max_pool1d", ([[1.0]], 1), TypeError, "'input' must be"),
+    ("adaptive_max_pool1d", (ones(6), 2), RuntimeError, "2 or 3 (batch mode) dimensions"),
+    ("adaptive_max_pool2d", (ones(1, 2, 3, 6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
+    ("adaptive_max_pool3d", (HW, 2), RuntimeError, "got shape [3, 6, 6]"),
+    ("adaptive_max_pool1d", (ones(2, 0, 6), 2), RuntimeError, "got shape [2, 0, 6]"),
+    ("adaptive_max_pool2d", (ones(2, 3, 6, 0), 2), RuntimeError, "non-zero size"),
+    ("adaptive_max_pool2d", (HW, -1), RuntimeError, "than or equal to 0, but got [-1, -1]"),
+    ("adaptive_max_pool1d", (L, (2, 2)), RuntimeError, "'output_size' must be an int or 1"),
+    ("adaptive_max_pool2d", (HW, (2,)), RuntimeError, "'output_size' must be an int or 2"),
+    ("adaptive_max_pool1d", (L, (None,)), TypeError, "'output_size[0]' must be int"),
+    ("adaptive_max_pool2d", (HW, None), TypeError, "'output_size' must be int, not NoneType"),
+    ("adaptive_max_pool3d", (DHW, 2.0), TypeError, "'output_size' must be int, not float"),
+    ("adaptive_max_pool3d", (DHW, True), TypeError, "'output_size' must be int, not bool"),
+    ("adaptive_max_pool2d", (HW, (1, 2, 3)), ValueError, "at least 4 dimensions for 3 sizes"),
+    ("adaptive_max_pool3d", (HW, (1, 2, 3)), ValueError, "'output_size', but has 3"),
+    ("adaptive_max_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int"),
+    ("adaptive_max_pool2d", (HW.astype(bool), 2), NotImplementedError, "implemented for bool"),
 ]  # fmt: skip
 
 
@@ -298,3 +216,209 @@ def test_forms_of_the_arguments_of_max_pool2d():
     want = F.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1))
     for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1]), (np.int64(2), None)]:
         assert_same_bits(F.max_pool2d(x, *arguments), want)
+
+
+def test_return_indices_must_be_a_bool_of_adaptive_max_pool():
+    with pytest.raises(TypeError, match=r"^adaptive_max_pool1d\(\): .*'return_indices' must be bo"):
+        F.adaptive_max_pool1d(L, 2, 1)
+
+
+@pytest.mark.once
+def test_the_first_of_equals_in_a_long_window():
+    # A CPU reads long windows as a whole.
+    x = np.random.default_rng(0).integers(-1, 2, (2, 23, 30)).astype(np.float32)
+    x[0, :, 5], x[1, ::4], x[x == 0] = np.nan, -0.0, 0.0
+    values, indices = F.adaptive_max_pool2d(x, (2, 3), return_indices=True)
+    for lane, row, column in np.ndindex(values.shape):
+        rows, columns = (
+            slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in ((row, 23, 2), (column, 30, 3))
+        )
+        window = x[lane, rows, columns]
+        first = np.isnan(window).argmax() if np.isnan(window).any() else window.argmax()
+        at = np.unravel_index(first, window.shape)
+        assert indices[lane, row, column] == (at[0] + rows.start) * 30 + at[1] + columns.start
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("size", "windows", "kernel"),
+    [(40, 3, 30), (32, 1, 20), (24, 3, 8), (5, 3, 3), (8, 3, 4)],
+)
+def test_the_gradient_of_many_windows(size, windows, kernel):
+    # Evenly spaced windows are read in whole slices; in the last two cases, a phase at a time. An
+    # element of three windows shows the order of its three terms.
+    start = np.arange(windows) * (size - kernel) // max(windows - 1, 1)
+    table = WindowTable.intervals(size, start, start + kernel)
+    rng = np.random.default_rng(size)
+    picked = rng.uniform(1, 1.25, (2, windows, 3)) * [[[1], [1e8], [-1e8]][:windows]]
+    picked, index = picked.astype(np.float32), np.zeros((2, windows, 3), np.int32)
+    index[0] = np.clip(size // 2, start, start + kernel - 1)[:, None]
+    index[1], picked[1] = start[:, None], -0.0
+    assert_the_transpose_adds_in_order(picked, index, table)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation"),
+    [
+        (9, 3, 2, 1, 1),  # Two windows over an element, in a short row.
+        (120, 3, 2, 1, 1),  # In a long row.
+        (24, 3, 2, 1, 1),  # In short rows that are joined.
+        (28, 4, 2, 1, 1),
+        (60, 2, 1, 1, 1),  # Two windows over each element, and one window more.
+        (11, 3, 1, 1, 1),
+        (13, 5, 2, 2, 1),
+        (14, 7, 4, 3, 1),
+        (12, 3, 2, -1, 1),  # The first input is in no window.
+        (13, 2, 1, 0, 3),
+        (7, 2, 3, 1, 2),
+    ],
+)
+def test_the_gradient_of_evenly_spaced_windows(size, kernel, stride, padding, dilation, inner):
+    windows = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    start = stride * np.arange(windows) - padding
+    table = WindowTable.of(size, start[:, None] + dilation * np.arange(kernel))
+    even = table.even
+    assert even is not None
+    assert (even.start, even.step, even.taps) == (-padding, stride, kernel)
+    rng = np.random.default_rng(size)
+    shape = 5, windows, inner
+    tap = rng.integers(0, table.counts[:, None], shape)
+    index = np.take_along_axis(table.index[None, :, :, None], tap[:, :, None], 2)[:, :, 0]
+    magnitude = 10.0 ** rng.integers(-6, 7, shape)
+    picked = (rng.uniform(-1, 1, shape) * magnitude).astype(np.float32)
+    picked[rng.random(shape) < 0.3] = -0.0
+    assert_the_transpose_adds_in_order(picked, index, table)
+
+
+def assert_the_transpose_adds_in_order(picked, index, table):
+    on_cpu = functools.partial(picks.pick_transpose_cpu, before=picked.shape[0])
+    for transpose in (on_cpu, picks.pick_transpose_xla):
+        got = jax.jit(functools.partial(transpose, table=table))(picked, index)
+        assert_same_bits(got, by_the_table(picked, index, table=table))
+
+
+def by_the_table(picked, index, *, table):
+    """Adds the terms of each element one after another."""
+    out = np.zeros((picked.shape[0], table.inputs, picked.shape[2]), np.float32)
+    met = np.zeros(out.shape, bool)
+    for outer, window, inner in np.ndindex(picked.shape):
+        cell = outer, int(index[outer, window, inner]), inner
+        value = np.asarray(picked)[outer, window, inner]
+        out[cell], met[cell] = out[cell] + value if met[cell] else value, True
+    return out
+
+
+OPS = {"fractional_max_pool2d": 2, "fractional_max_pool3d": 3}
+
+
+def test_fractional_max_pool2d_draws_samples_from_a_key():
+    x, key = normal((2, 3, 9, 8)), jax.random.key(7)
+    samples = jax.random.uniform(key, (6, 2)).reshape(2, 3, 2)
+    given = jax.jit(lambda x, samples: F.fractional_max_pool2d(x, 3, 4, _random_samples=samples))
+    drawn = jax.jit(lambda x, key: F.fractional_max_pool2d(x, 3, 4, key=key))
+    want = given(x, samples)
+    assert_same_bits(drawn(x, key), want)
+    assert (drawn(x, jax.random.key(8)) != want).any()
+    with pytest.raises(ValueError, match=r"shape \[1, 3, 2\]; got neither"):
+        F.fractional_max_pool2d(x[0], 3, 4)
+
+
+def test_invalid_samples_of_fractional_max_pool2d_read_nothing_outside_the_input():
+    x = with_ties((2, 1, 9, 8))
+    op = jax.jit(lambda x, samples: F.fractional_max_pool2d(x, 3, 4, None, True, samples))
+    for sample in (np.nan, -3.5, 7.0, np.inf, 1e30):
+        out, indices = op(x, np.full((2, 1, 2), sample, np.float32))
+        indices = np.asarray(indices).reshape(2, -1)
+        assert indices.min() >= 0
+        assert indices.max() < 72
+        assert_same_bits(np.take_along_axis(x.reshape(2, -1), indices, 1), out.reshape(2, -1))
+
+
+def test_vmap_over_the_samples_of_fractional_max_pool2d_keeps_the_bits():
+    x, samples = normal((1, 2, 7, 6)), np.random.default_rng(0).random((3, 1, 2, 2), np.float32)
+
+    def op(samples):
+        return F.fractional_max_pool2d(x, 3, (4, 3), _random_samples=samples)
+
+    assert_same_bits(jax.jit(jax.vmap(op))(samples), np.stack(list(map(op, samples))))
+
+
+U = ones(1, 3, 2) / 2
+#: op, positional arguments, keywords, exception, fragment of the message
+BAD_OF_FRACTIONAL_MAX_POOL: list[Call] = [
+    ("fractional_max_pool2d", (ones(1, 2, 3, 6, 6), 2, 3), {}, RuntimeError, "3 or 4 (batch mode)"),
+    ("fractional_max_pool2d", (ones(2, 0, 6, 6), 2, 3), {}, RuntimeError, "non-zero size"),
+    ("fractional_max_pool3d", (ones(0, 6, 0, 6), 2, 3), {}, RuntimeError, "non-zero size"),
+    ("fractional_max_pool2d", (HW, 2), {}, ValueError, "output_ratio, but got neither"),
+    ("fractional_max_pool3d", (DHW, 2, -1), {}, RuntimeError, "equal to 0, but got [-1, -1, -1]"),
+    ("fractional_max_pool2d", (HW, 2, 6), {}, RuntimeError, "be at most the input's size and 1"),
+    ("fractional_max_pool3d", (DHW, 2, 5), {}, RuntimeError, "at most the input's size"),
+    ("fractional_max_pool2d", (HW, (2, 7), 1), {}, RuntimeError, "kernel_size [2, 7] is too large"),
+    ("fractional_max_pool2d", (HW, (2,), 3), {}, RuntimeError, "'kernel_size' must be an int or 2"),
+    ("fractional_max_pool3d", (DHW, (2, 2), 3), {}, RuntimeError, "an int or 3 of them"),
+    ("fractional_max_pool2d", (HW, 2, (3, 3, 3)), {}, RuntimeError, "'output_size' must be an int"),
+    ("fractional_max_pool2d", (HW, 2.0, 3), {}, TypeError, "'kernel_size' must be int, not float"),
+    ("fractional_max_pool2d", (HW, 2, "3"), {}, TypeError, "'output_size' must be int, not str"),
+    (
+        "fractional_max_pool2d",
+        (HW, 2),
+        {"output_ratio": (0.5, 0.5, 0.5)},
+        ValueError,
+        "a number or 2 of them",
+    ),
+    ("fractional_max_pool2d", (HW.astype(int), 2, 3), {}, NotImplementedError, "for int"),
+    *(
+        ("fractional_max_pool2d", (HW, 2, 3, None, False, samples), {}, RuntimeError, fragment)
+        for samples, fragment in [
+            (ones(1, 3, 3), "of shape [1 or more, 3, 2], but got [1, 3, 3]"),
+            (ones(1, 2, 2), "but got [1, 2, 2]"),
+            (ones(3, 2), "but got [3, 2]"),
+            (ones(0, 3, 2), "but got [0, 3, 2]"),
+            (ones(1, 3, 2, dtype=np.float16), "the dtype of input, float32, but got float16"),
+        ]
+    ),
+    ("fractional_max_pool2d", (HW, 2, 3, None, False, [0.5]), {}, TypeError, "'_random_samples'"),
+]  # fmt: skip
+#: Arguments that PyTorch accepts, or that only impl has.
+BAD_HERE: list[Call] = [
+    ("fractional_max_pool2d", (HW[0], 2, 3), {}, RuntimeError, "got shape [6, 6]"),
+    ("fractional_max_pool2d", (HW, 0, 3), {}, RuntimeError, "kernel_size should be greater than"),
+    ("fractional_max_pool2d", (HW, 2, 3, 0.5), {}, ValueError, "output_ratio, but got both"),
+    ("fractional_max_pool2d", (HW, 2, 3, None, 1), {}, TypeError, "'return_indices' must be bool"),
+    ("fractional_max_pool3d", (DHW, 2, 3), {"key": None}, ValueError, "no hidden random state"),
+    (
+        "fractional_max_pool2d",
+        (HW, 2, 3),
+        {"key": np.zeros(2, np.uint32), "_random_samples": U},
+        ValueError,
+        "got both",
+    ),
+    *(
+        ("fractional_max_pool2d", (HW, 2), {"output_ratio": ratio}, ValueError, "between 0 and 1")
+        for ratio in (0, 1, 1.5, -0.5, (0.5, 0.0), float("nan"))
+    ),
+    ("fractional_max_pool3d", (DHW, 2), {"output_ratio": "1"}, TypeError, "number or 3 of them"),
+    ("fractional_max_pool2d", (HW, 2), {"output_ratio": True}, TypeError, "not bool"),
+]  # fmt: skip
+
+
+def with_a_key(function):
+    """Returns the op with a key for samples, if a call states neither."""
+
+    def call(*arguments, **options):
+        if len(arguments) < 6:
+            options.setdefault("key", jax.random.key(0))
+        return function(*arguments, **options)
+
+    return call
+
+
+WITH_A_KEY = {op: with_a_key(getattr(F, op)) for op in OPS}
+
+
+class TestBadArgumentsOfFractionalMaxPool(BadArgumentsOfFunctional):
+    calls = BAD_OF_FRACTIONAL_MAX_POOL
+    unlike_torch = BAD_HERE
+    functions = WITH_A_KEY

@@ -1,4 +1,8 @@
-"""Properties that the pooling ops share, tested for each op; ``every_op`` transforms them."""
+"""Pools of means and of norms; and properties of all pools.
+
+Tests: impl.nn.functional.adaptive_avg_pool, impl.nn.functional.avg_pool,
+impl.nn.functional.lp_pool.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,69 +10,230 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support import window_sums
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.nn.support.window_sums import CLOSE
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from spec import oracles
 
 F = impl.nn.functional
-INF = float("inf")
 pytestmark = pytest.mark.usefixtures("complete")
 
-#: Random samples that float16 and bfloat16 hold exactly.
-SAMPLES = (np.random.default_rng(0).integers(0, 64, (1, 2, 2)) / 64).astype(np.float32)
-#: Calls for an input of shape [2, 6, 6], whose windows overlap.
-NARROW = {
-    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, (4, 7)),
-    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (4, 5)),
-    "avg_pool2d": lambda x: F.avg_pool2d(x, (3, 4), 2, 1, False, False),
-    "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(
-        x, 3, (4, 3), _random_samples=SAMPLES.astype(x.dtype)
-    ),
-    "lp_pool2d": lambda x: F.lp_pool2d(x, 2, (3, 2), 1),
-    "lp_pool2d-infinite": lambda x: F.lp_pool2d(x, INF, 2, 1),
-    "max_pool2d": lambda x: F.max_pool2d(x, (3, 2), 1, 1),
-}
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_avg_pool3d(name):
+    x = spread(np.random.default_rng(0), (2, 9, 3, 11))
+    total = x
+    for axis, k in ((3, 5), (2, 2), (1, 4)):
+        indices = np.array(window_sums.fixed(x.shape[axis], k, 1))
+        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
+    with LOWERINGS[name]():
+        got = jax.jit(lambda x: F.avg_pool3d(x, (4, 2, 5), 1))(x)
+    assert_same_bits(got, total * np.float32(1 / 40))
 
 
-@pytest.mark.parametrize("op", NARROW)
-def test_narrow_floats_are_computed_in_float32_and_rounded_once(op):
-    @jax.jit
-    def run(x, cotangent):
-        out, pullback = jax.vjp(NARROW[op], x)
-        return out, pullback(cotangent)[0]
-
-    # Squares of the elements exceed the largest float16.
-    x = normal((2, 6, 6)) * 300
-    cotangent = normal(jax.eval_shape(NARROW[op], x).shape, 1)
-    for dtype in (np.float16, jnp.bfloat16):
-        narrow = x.astype(dtype), cotangent.astype(dtype)
-        wide = run(*(array.astype(np.float32) for array in narrow))
-        for got, want in zip(run(*narrow), wide, strict=True):
-            assert_same_bits(got, np.asarray(want).astype(dtype))
+def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_pool2d():
+    x = np.array([[-3, 0, 5, 2, -7, 4]], np.int32)
+    assert F.avg_pool1d(x, 2).tolist() == [[-1, 3, -1]]
+    assert F.avg_pool1d(x, 2, 2, 1, count_include_pad=False).tolist() == [[-3, 2, -2, 4]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=-2).tolist() == [[[1, -3, 1]]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=2**40).tolist() == [[[0, 0, 0]]]
+    with jax.enable_x64(True):
+        got = F.avg_pool1d(x.astype(np.int64) * 2**40, 2)
+        assert got.dtype == np.int64
+        assert got.tolist() == [[-3 * 2**39, 7 * 2**39, -3 * 2**39]]
 
 
-#: For each op, a call and the name in the message of its gradient.
-REFUSED = {
-    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), "adaptive_max_pool2d_"),
-    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2), "avg_pool3d_"),
-    "fractional_max_pool3d": (
-        lambda x: F.fractional_max_pool3d(x, 2, 2, key=jax.random.key(0)),
-        "fractional_max_pool3d_",
-    ),
-    "max_pool3d": (
-        lambda x: F.max_pool3d(x, 2, return_indices=True)[0],
-        "max_pool3d_with_indices_",
-    ),
-}
+L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
+#: op, positional arguments, keywords, exception, fragment of the message
+BAD: list[Call] = [
+    ("avg_pool1d", ([[1.0]], 1), {}, TypeError, "'input' must be"),
+    ("avg_pool1d", (ones(6), 2), {}, RuntimeError, "2 or 3 (batch mode) dimensions, but got"),
+    ("avg_pool1d", (ones(1, 1, 1, 6), 2), {}, RuntimeError, "but got shape [1, 1, 1, 6]"),
+    ("avg_pool2d", (ones(1, 1, 1, 6, 6), 2), {}, RuntimeError, "3 or 4 (batch mode)"),
+    ("avg_pool3d", (ones(6, 6, 6), 2), {}, RuntimeError, "4 or 5 (batch mode)"),
+    ("avg_pool1d", (ones(2, 0, 6), 2), {}, RuntimeError, "but got shape [2, 0, 6]"),
+    ("avg_pool2d", (ones(2, 0, 6), 2), {}, RuntimeError, "non-zero size"),
+    ("avg_pool3d", (ones(2, 3, 6, 0, 6), 2), {}, RuntimeError, "non-zero size"),
+    ("avg_pool1d", (L, 0), {}, RuntimeError, "kernel_size should be greater than zero"),
+    ("avg_pool2d", (HW, (2, -1)), {}, RuntimeError, "kernel_size should be greater than zero"),
+    ("avg_pool1d", (L, 2, 0), {}, RuntimeError, "stride should be greater than zero, but got [0]"),
+    ("avg_pool3d", (DHW, 2, (1, -1, 1)), {}, RuntimeError, "stride should be greater than zero"),
+    ("avg_pool1d", (L, 2, 1, -1), {}, RuntimeError, "padding must be non-negative, but got [-1]"),
+    ("avg_pool2d", (HW, 3, 1, (1, 2)), {}, RuntimeError, "at most half of kernel_size"),
+    ("avg_pool1d", (L, 8), {}, RuntimeError, "size 6 gives an output of size 0"),
+    ("avg_pool2d", (HW, (2, 7)), {}, RuntimeError, "gives an output of size 3x0"),
+    ("avg_pool3d", (DHW, 7, 1, 1), {}, RuntimeError, "smaller than kernel_size [7, 7, 7]"),
+    ("avg_pool1d", (L, (2, 2)), {}, RuntimeError, "'kernel_size' must be an int or 1 of them"),
+    ("avg_pool2d", (HW, (2, 2, 2)), {}, RuntimeError, "'kernel_size' must be an int or 2 of them"),
+    ("avg_pool3d", (DHW, 2, (2, 2)), {}, RuntimeError, "'stride' must be an int or 3 of them"),
+    ("avg_pool2d", (HW, 2, 2, (0, 0, 0)), {}, RuntimeError, "'padding' must be an int or 2"),
+    ("avg_pool1d", (L, 2.0), {}, TypeError, "'kernel_size' must be int, not float"),
+    ("avg_pool1d", (L, True), {}, TypeError, "'kernel_size' must be int, not bool"),
+    ("avg_pool2d", (HW, None), {}, TypeError, "'kernel_size' must be int, not NoneType"),
+    ("avg_pool2d", (HW, 2, "2"), {}, TypeError, "'stride' must be int, not str"),
+    ("avg_pool2d", (HW, 2, 2, (0, 0.5)), {}, TypeError, "'padding[1]' must be int, not float"),
+    ("avg_pool2d", (HW, 2), {"ceil_mode": 1}, TypeError, "'ceil_mode' must be bool, not int"),
+    ("avg_pool1d", (L, 2), {"count_include_pad": 0}, TypeError, "'count_include_pad' must be bool"),
+    ("avg_pool2d", (HW, 2), {"divisor_override": 0}, RuntimeError, "must be not zero"),
+    ("avg_pool3d", (DHW, 2), {"divisor_override": 2.0}, TypeError, "must be int, not float"),
+    ("avg_pool2d", (HW, 2), {"divisor_override": True}, TypeError, "must be int, not bool"),
+    ("avg_pool1d", (L.astype(np.uint8), 2), {}, NotImplementedError, "not implemented for uint8"),
+    ("avg_pool2d", (HW.astype(bool), 2), {}, NotImplementedError, "not implemented for bool"),
+    ("avg_pool3d", (DHW.astype(np.complex64), 2), {}, NotImplementedError, "for complex64"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("op", REFUSED)
-def test_the_gradient_raises_and_the_forward_pass_does_not(op):
-    call, caller = REFUSED[op]
-    x = jnp.ones((1, 4, 4, 4))
-    with impl.deterministic(True, profile="torch-2.12"), impl.testing.emulate("cuda"):
-        jax.jit(call).lower(x)
-        with pytest.raises(RuntimeError, match=f"^{caller}backward_cuda does not"):
-            jax.jit(jax.grad(lambda x: call(x).sum())).lower(x)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+
+
+def test_forms_of_the_arguments_of_avg_pool2d():
+    x = normal((3, 6, 6))
+    want = F.avg_pool2d(x, (2, 2), (2, 2), (0, 0))
+    for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0]), (np.int64(2), None)]:
+        assert_same_bits(F.avg_pool2d(x, *arguments), want)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_adaptive_avg_pool2d(name):
+    x = total = spread(np.random.default_rng(0), (3, 7, 11))
+    windows = [window_sums.adaptive(7, 3), window_sums.adaptive(11, 4)]
+    for axis in (2, 1):
+        of_dim = windows[axis - 1]
+        most = max(map(len, of_dim))
+        indices = np.array([window + [-1] * (most - len(window)) for window in of_dim])
+        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
+    count = window_sums.count_within(windows, [(0, 7), (0, 11)])
+    with LOWERINGS[name]():
+        got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
+    assert_same_bits(got, total * (1 / count).astype(np.float32))
+
+
+def test_the_facts_state_one_element_per_channel_and_overlapping_windows():
+    def facts(op, output_size):
+        with impl.testing.questions() as questions:
+            jax.eval_shape(lambda x: op(x, output_size), ones(3, 6, 5))
+        (question,) = questions
+        assert question.direction == "backward"
+        return tuple(question.facts[name] for name in ("output_size_is_one", "overlapping"))
+
+    assert facts(F.adaptive_avg_pool2d, 1) == (True, False)
+    assert facts(F.adaptive_avg_pool2d, (1, 5)) == (False, False)
+    assert facts(F.adaptive_avg_pool2d, (1, 3)) == (False, True)
+    assert facts(F.adaptive_avg_pool1d, 1) == (True, False)
+    assert facts(F.adaptive_avg_pool1d, 10) == (False, True)
+
+
+#: op, positional arguments, exception, fragment of the message
+BAD_OF_ADAPTIVE_AVG_POOL: list[Call] = [
+    ("adaptive_avg_pool1d", (ones(6), 1), RuntimeError, "2 or 3 (batch mode)"),
+    ("adaptive_avg_pool2d", (ones(6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
+    ("adaptive_avg_pool3d", (ones(1, 1, 1, 6, 6, 6), 2), RuntimeError, "4 or 5 (batch mode)"),
+    ("adaptive_avg_pool1d", (ones(2, 3, 0), 2), RuntimeError, "non-zero size"),
+    ("adaptive_avg_pool2d", (ones(2, 3, 6, 0), 0), RuntimeError, "non-zero size"),
+    ("adaptive_avg_pool1d", (L, -1), RuntimeError, "greater than or equal to 0, but got [-1]"),
+    ("adaptive_avg_pool2d", (HW, (1, -2)), RuntimeError, "but got [1, -2]"),
+    ("adaptive_avg_pool1d", (L, None), TypeError, "'output_size' must be int, not NoneType"),
+    ("adaptive_avg_pool1d", (L, (None,)), TypeError, "must be int, not NoneType"),
+    ("adaptive_avg_pool2d", (HW, None), TypeError, "must be int, not NoneType"),
+    ("adaptive_avg_pool1d", (L, (2, 2)), RuntimeError, "must be an int or 1 of them"),
+    ("adaptive_avg_pool2d", (HW, (2,)), RuntimeError, "must be an int or 2 of them"),
+    ("adaptive_avg_pool3d", (DHW, (2, 2)), RuntimeError, "must be an int or 3 of them"),
+    ("adaptive_avg_pool2d", (HW, (1, 2, 3)), ValueError, "at least 4 dimensions for 3 sizes"),
+    ("adaptive_avg_pool2d", (ones(2, 3, 6, 6), (1, 2, 3)), RuntimeError, "an int or 2 of them"),
+    ("adaptive_avg_pool2d", (ones(6, 6), (1, 2)), ValueError, "'output_size', but has 2"),
+    ("adaptive_avg_pool3d", (DHW, (1, 2, 3, 4)), ValueError, "at least 5 dimensions"),
+    ("adaptive_avg_pool1d", (L, 2.0), TypeError, "'output_size' must be int, not float"),
+    ("adaptive_avg_pool2d", (HW, True), TypeError, "'output_size' must be int, not bool"),
+    ("adaptive_avg_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int32"),
+    ("adaptive_avg_pool3d", (DHW.astype(bool), 2), NotImplementedError, "takes floats"),
+    ("adaptive_avg_pool2d", (HW.astype(np.complex64), 2), NotImplementedError, "for complex64"),
+]  # fmt: skip
+#: PyTorch takes anything for an array here, and fails in the functions that it calls.
+OWN: list[Call] = [
+    ("adaptive_avg_pool1d", ([1.0], 1), TypeError, "'input' must be"),
+]
+
+
+class TestBadArgumentsOfAdaptiveAvgPool(BadArgumentsOfFunctional):
+    calls = BAD_OF_ADAPTIVE_AVG_POOL
+    unlike_torch = OWN
+
+
+INF = float("inf")
+
+#: Windows of two elements: zeros, negative numbers, infinities, NaNs and mixtures.
+SIGNED = np.array(
+    [[0, 0, 1, 2], [0, 0, -1, 2], [0, 3, -1, -2], [-3, 3, -0.0, 0], [1, INF, np.nan, np.nan]],
+    np.float32,
+)
+POWERS = [1, 1.5, 2, 2.0, 3, 4, 0.5, -1, -2, INF, -INF]
+
+
+def test_lp_pool1d_of_zeros_and_negative_numbers_is_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    calls = [lambda x, power=power: F.lp_pool1d(x, power, 2) for power in POWERS]
+    operands = [(SIGNED,)] * len(calls)
+    results = results_and_gradients(calls, operands, [ones(5, 2)] * len(calls))
+    finite = np.isfinite(SIGNED)
+    for power, (out, gradient) in zip(POWERS, results, strict=True):
+        tensor = torch.tensor(SIGNED, requires_grad=True)
+        want = torch.nn.functional.lp_pool1d(tensor, power, 2)
+        want_gradient = torch.autograd.grad(want.sum(), tensor)[0]
+        np.testing.assert_allclose(out, want.detach(), err_msg=str(power), **CLOSE)
+        np.testing.assert_allclose(
+            gradient[finite], want_gradient[finite], err_msg=str(power), **CLOSE
+        )
+
+
+def test_the_gradient_of_lp_pool1d_is_zero_if_the_sum_is_zero():
+    x = np.array([[0, 0, 0, 2], [1, -1, 3, 0]], np.float32)
+    calls = [lambda x, power=power: F.lp_pool1d(x, power, 2) for power in (1, 3)]
+    results = results_and_gradients(calls, [(x,)] * 2, [ones(2, 2)] * 2)
+    for (_, gradient), want in zip(
+        results, [[[0, 0, 1, 1], [0, 0, 1, 1]], [[0, 0, 0, 1], [0, 0, 1, 0]]], strict=True
+    ):
+        np.testing.assert_allclose(gradient, want, rtol=1e-6)
+
+
+def test_lp_pool2d_gives_the_gradient_to_the_first_of_equal_elements():
+    x = np.array([[[-2, 2, 2], [2, -2, 2]]], np.float32)
+    calls = [lambda x, power=power: F.lp_pool2d(x, power, (2, 3)) for power in (INF, -INF)]
+    for out, gradient in results_and_gradients(calls, [(x,)] * 2, [ones(1, 1, 1)] * 2):
+        assert out.tolist() == [[[2]]]
+        assert gradient.tolist() == [[[-1, 0, 0], [0, 0, 0]]]
+
+
+#: op, positional arguments, exception, fragment of the message
+BAD_OF_LP_POOL: list[Call] = [
+    ("lp_pool1d", (ones(6), 2, 2), RuntimeError, "2 or 3 (batch mode)"),
+    ("lp_pool2d", (ones(1, 1, 1, 6, 6), 2, 2), RuntimeError, "3 or 4 (batch mode)"),
+    ("lp_pool2d", (ones(2, 0, 6), 2, 2), RuntimeError, "non-zero size"),
+    ("lp_pool1d", (L, 0, 2), ZeroDivisionError, "norm_type must not be zero"),
+    ("lp_pool2d", (HW, "2", 2), TypeError, "'norm_type' must be a number, not str"),
+    ("lp_pool1d", (L, None, 2), TypeError, "must be a number, not NoneType"),
+    ("lp_pool1d", (L, 2, 0), RuntimeError, "kernel_size should be greater than zero"),
+    ("lp_pool2d", (HW, 2, 2, 0), RuntimeError, "stride should be greater than zero"),
+    ("lp_pool1d", (L, 2, 9), RuntimeError, "too small"),
+    ("lp_pool2d", (HW, 2, 2.0), TypeError, "'kernel_size' must be int, not float"),
+    ("lp_pool1d", (L, 2, 2, 2, 1), TypeError, "'ceil_mode' must be bool, not int"),
+    ("lp_pool1d", (L.astype(np.int32), 2, 2), NotImplementedError, "not implemented for int32"),
+    ("lp_pool2d", (HW.astype(np.complex64), 2, 2), NotImplementedError, "for complex64"),
+]  # fmt: skip
+#: PyTorch takes anything for an array here, and fails in the functions that it calls.
+OWN_OF_LP_POOL: list[Call] = [
+    ("lp_pool1d", ([1.0], 2, 1), TypeError, "'input' must be"),
+]
+
+
+class TestBadArgumentsOfLpPool(BadArgumentsOfFunctional):
+    calls = BAD_OF_LP_POOL
+    unlike_torch = OWN_OF_LP_POOL
 
 
 #: Op, call, shape of the input, shape of the result; one of both is empty.

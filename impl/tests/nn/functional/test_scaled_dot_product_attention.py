@@ -3,7 +3,6 @@
 Tests: impl.nn.functional._attention.
 """
 
-import functools
 import inspect
 
 import jax
@@ -14,8 +13,6 @@ import pytest
 import impl
 from impl._primitives.total import total_p
 from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.derivatives import assert_derivatives
-from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
@@ -27,61 +24,6 @@ Q, K, V = normal((2, 3, 4)), normal((2, 5, 4), 1), normal((2, 5, 6), 2)
 SEEN = np.array([[False] * 5, [True] * 3 + [False, True], [True] * 5])
 SUBTRACTED = np.where(SEEN, 0.5, -np.inf)
 BIAS = normal((3, 5), 3)
-
-#: The shapes of query, key and value, the mask, and options.
-CALLS = [
-    ((3, 4), (5, 4), (5, 6), None, {"scale": -0.3}),
-    ((2, 1, 2, 3, 4), (1, 3, 2, 5, 4), (5, 4), BIAS, {}),
-    ((3, 4), (2, 5, 4), (2, 5, 4), SEEN, {}),
-    ((3, 4), (5, 4), (7, 5, 2), SUBTRACTED, {"scale": 2}),
-    ((2, 3, 4), (2, 5, 4), (2, 5, 6), None, {"is_causal": True}),
-    ((1, 12, 3, 4), (2, 2, 5, 4), (1, 6, 5, 2), normal((2, 12, 1, 5)), {"enable_gqa": True}),
-    ((4, 5, 4), (4, 3, 4), (1, 3, 4), None, {"enable_gqa": True, "is_causal": True}),
-    ((2, 0, 3, 4), (2, 0, 5, 4), (2, 0, 5, 4), None, {"enable_gqa": True}),
-    ((2, 3, 4), (2, 0, 4), (2, 0, 6), None, {}),
-    ((2, 3, 0), (2, 5, 0), (2, 5, 6), np.array([0.5, -np.inf, 2, 0, 1]), {}),
-    ((0, 3, 4), (0, 5, 4), (0, 5, 6), np.array(False), {}),
-]
-
-
-def arrays_of(dtype=np.float64):
-    """Yields query, key, value and mask of each call, where a mask of floats has ``dtype``."""
-    for *shapes, mask, _ in CALLS:
-        arrays = [normal(shape, seed, dtype=dtype) for seed, shape in enumerate(shapes)]
-        floats = mask is not None and mask.dtype != bool
-        yield *arrays, mask.astype(dtype) if floats else mask
-
-
-def calls(**others):
-    return [functools.partial(attention, **options, **others) for *_, options in CALLS]
-
-
-def test_values_and_gradients_are_as_in_pytorch():
-    torch = pytest.importorskip("torch")
-    of_torch = torch.nn.functional.scaled_dot_product_attention
-    wanted, cotangents = [], []
-    for (*qkv, mask), (*_, options) in zip(arrays_of(), CALLS, strict=True):
-        operands = [torch.tensor(array, requires_grad=True) for array in qkv]
-        bias = None if mask is None else torch.tensor(mask, requires_grad=mask.dtype != bool)
-        want = of_torch(*operands, bias, **options)
-        operands += [bias] if bias is not None and bias.requires_grad else []
-        cotangent = normal(tuple(want.shape), 9, dtype=np.float64)
-        gradients = torch.autograd.grad(want, operands, torch.tensor(cotangent))
-        wanted.append([want.detach().numpy(), *(part.numpy() for part in gradients)])
-        cotangents.append(cotangent)
-
-    def split(call, mask):
-        """Gives the call a mask of bools as a constant; a mask of floats is differentiated."""
-        return call if mask is None or mask.dtype != bool else lambda *qkv: call(*qkv, mask)
-
-    arrays = list(arrays_of())
-    floats = [tuple(a for a in of_call if a is not None and a.dtype != bool) for of_call in arrays]
-    functions = [split(call, mask) for call, (*_, mask) in zip(calls(), arrays, strict=True)]
-    with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
-        results = results_and_gradients(functions, floats, cotangents)
-    for result, want, call in zip(results, wanted, CALLS, strict=True):
-        for got, expected in zip(result, want, strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=str(call))
 
 
 def test_each_query_sees_the_keys_up_to_its_position():
@@ -113,12 +55,6 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype):
     assert_same_bits(run(*narrow), np.asarray(want).astype(dtype))
     # PyTorch takes masks of float32 as well.
     assert_same_bits(run(*narrow[:3], narrow[3].astype(np.float32)), np.asarray(want).astype(dtype))
-
-
-def test_derivatives():
-    call = functools.partial(attention, scale=0.7, enable_gqa=True)
-    shapes = (2, 3, 2), (1, 4, 2), (1, 4, 2), (3, 4)
-    assert_derivatives(call, [normal(shape, i) for i, shape in enumerate(shapes)])
 
 
 def sums(function, *arrays):

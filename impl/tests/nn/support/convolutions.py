@@ -3,17 +3,13 @@
 Arrays of contributions have one axis for the taps of a kernel: its positions in row-major order.
 """
 
-import functools
 import itertools
 
 import jax
 import numpy as np
 
-import impl
 from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import normal
-from impl.tests.support.products import assert_like_torch
 from spec import oracles
 
 
@@ -106,23 +102,6 @@ def transposed_convolution(y, w, image, stride, dilation, padding, *, order=slic
         terms[t, o][..., elements[t]] = np.multiply.outer(flat[o, :, t], columns[:, o])
     total = oracles.taps(terms[order][..., 1:], image=True)
     return np.moveaxis(total, 0, 1).reshape(y.shape[0], -1, *image)
-
-
-def assert_as_in_torch(torch, seed, number, count, *, transposed):
-    """Compares the result and all gradients of one drawn call with PyTorch's."""
-    dims, shapes, options = list(drawn_calls(seed, count, transposed=transposed))[number]
-    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
-    dtype = np.complex128 if number % 6 == 4 else np.float64
-    arrays = tuple(normal(np.random.default_rng(i), shape, dtype) for i, shape in enumerate(shapes))
-    with jax.enable_x64(True):
-        assert_like_torch(
-            torch,
-            jax.jit(functools.partial(getattr(impl.nn.functional, name), **options)),
-            functools.partial(getattr(torch.nn.functional, name), **options),
-            arrays,
-            rtol=1e-11,
-            atol=1e-11,
-        )
 
 
 def assert_empty_batch(function, weight, shape):

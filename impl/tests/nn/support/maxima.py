@@ -82,14 +82,3 @@ def assert_as_references(calls, arrays, references):
         np.testing.assert_array_equal(out, reference[0])
         np.testing.assert_array_equal(indices, reference[1])
         np.testing.assert_allclose(gradient, reference[2](cotangent), **CLOSE)
-
-
-def assert_torch_has(torch, op, arguments, x, reference):
-    """Checks that PyTorch's op returns what the reference returns."""
-    tensor = torch.tensor(x, requires_grad=True)
-    out, indices = op(tensor, *arguments, return_indices=True)
-    np.testing.assert_array_equal(out.detach(), reference[0])
-    np.testing.assert_array_equal(indices, reference[1])
-    cotangent = normal(out.shape, 1)
-    gradient = torch.autograd.grad(out, tensor, torch.tensor(cotangent))[0]
-    np.testing.assert_allclose(gradient, reference[2](cotangent), **CLOSE)

@@ -1,0 +1,182 @@
+"""nll_loss and cross_entropy.
+
+Tests: impl.nn.functional._losses, impl.nn.functional.cross_entropy, impl.nn.functional.nll_loss.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.nn.support.arrays import normal
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+X = normal((4, 3))
+T = np.array([0, 2, 1, 0])
+W = np.array([0.5, 2, 1.5], np.float32)
+
+
+def test_targets_of_uint8_or_without_a_batch_and_deprecated_arguments():
+    want = -X[np.arange(4), T]
+    assert_same_bits(F.nll_loss(X, T.astype(np.uint8), reduction="none"), want)
+    assert_same_bits(F.nll_loss(X[0], np.array([1]), reduction="none"), -X[0, 1])
+    assert_same_bits(F.nll_loss(X, T.astype(np.uint8), reduction="none", ignore_index=300), want)
+    with pytest.warns(UserWarning, match="use reduction='none' instead"):
+        assert_same_bits(F.nll_loss(X, T, reduce=False), want)
+    with pytest.warns(UserWarning, match="use reduction='sum' instead"):
+        got = F.nll_loss(X, T, size_average=False)
+    assert_same_bits(got, F.nll_loss(X, T, reduction="sum"))
+
+
+def test_all_elements_are_ignored():
+    ignored = np.full(4, -100)
+    x = np.full((4, 3), np.nan, np.float32)
+
+    def call(x, reduction):
+        return F.nll_loss(x, ignored, W, reduction=reduction)
+
+    @jax.jit
+    def run(x):
+        gradients = [jax.grad(call)(x, reduction) for reduction in ("mean", "sum")]
+        return F.nll_loss(x, ignored), call(x, "none"), gradients
+
+    mean, _, gradients = run(X)
+    assert np.isnan(mean)
+    for gradient in gradients:
+        assert_same_bits(gradient, np.zeros((4, 3), np.float32))
+    assert_same_bits(run(x)[1], np.zeros(4, np.float32))
+
+
+#: Arguments, keywords, exception, fragment of the message
+BAD: list[Call] = [
+    ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
+    ((X[0], T), {}, ValueError, "1D target must have size 1, but got target size: 4"),
+    ((X[0], T[:1][None]), {}, RuntimeError, "Expected target size [] for"),
+    ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
+    ((X, T[0]), {}, ValueError, "to match target batch_size (0)"),
+    ((X, T[:, None]), {}, RuntimeError, "size [4] for an input of shape [4, 3], got [4, 1]"),
+    ((X[..., None], T), {}, RuntimeError, "Expected target size [4, 1]"),
+    ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
+    ((X, np.array([0, -1, 3, 0])), {}, IndexError, "allowed are 0 to 2 and ignore_index, -100"),
+    ((X[:, :0], T), {}, IndexError, "Target 0 is out of bounds"),
+    ((X, T.astype(np.int16)), {}, RuntimeError, "int32, int64 or uint8, but got int16"),
+    ((X, T.astype(np.float32)), {}, RuntimeError, "but got float32"),
+    ((X.astype(int), T), {}, NotImplementedError, "in argument 'input'; it takes floats"),
+    ((X.astype(np.complex64), T), {}, NotImplementedError, "not implemented for complex64"),
+    ((X, T, W[:2]), {}, RuntimeError, "all 3 classes or no classes but got"),
+    ((X, T, W[None]), {}, RuntimeError, "weight tensor of shape: [1, 3]"),
+    ((X, T, W.astype(np.float16)), {}, RuntimeError, "weight (float16) must have the same dtype"),
+    ((X, T, [1.0] * 3), {}, TypeError, "'weight' must be"),
+    (([1.0], T), {}, TypeError, "'input' must be"),
+    ((X, 0), {}, TypeError, "'target' must be"),
+    ((X, T), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
+    ((X, T), {"reduction": None}, ValueError, "allowed are 'none', 'mean', 'sum'"),
+    ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
+    ((X, T), {"ignore_index": True}, TypeError, "'ignore_index' must be int, not bool"),
+]
+
+
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "nll_loss"
+    calls = BAD
+
+
+def test_targets_out_of_range_under_jit():
+    targets = np.array([0, 3, -1, -100], np.int32)
+
+    @jax.jit
+    def call(x, t):
+        out, pullback = jax.vjp(lambda x: F.nll_loss(x, t, W, reduction="none"), x)
+        return out, pullback(jnp.ones_like(out))[0]
+
+    out, gradient = call(X, targets)
+    assert np.isnan(out).tolist() == [False, True, True, False]
+    want = np.zeros((4, 3), np.float32)
+    want[0, 0] = -W[0]
+    assert_same_bits(gradient, want)
+    with jax.enable_x64(True):
+        wide = np.array([2**32, 0, 0, 0])
+        assert np.isnan(np.asarray(call(X, wide)[0])).tolist() == [True, False, False, False]
+    with pytest.raises(IndexError, match="Target 4294967296"):
+        F.nll_loss(X, wide)
+
+
+P = np.random.default_rng(0).random((4, 3)).astype(np.float32)
+
+
+def test_infinities_and_large_values():
+    big = np.float32(1e4)
+    x = np.array([[big, big - 1, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [-np.inf, 0, 1]], np.float32)
+    certain = np.array([[1, 0, 0]], np.float32)
+
+    @jax.jit
+    def run(x):
+        return (
+            F.cross_entropy(x, np.array([0, 0, 1, 2]), reduction="none"),
+            F.cross_entropy(x[:1], certain),
+            jax.grad(lambda x: F.cross_entropy(x, np.array([2])))(x[3:]),
+        )
+
+    losses, of_probabilities, gradient = run(x)
+    np.testing.assert_allclose(losses[0], np.log1p(np.exp(-1)), rtol=1e-6)
+    np.testing.assert_allclose(of_probabilities, losses[0], rtol=1e-6)
+    assert losses[1] == np.inf
+    assert np.isnan(losses[2])
+    np.testing.assert_allclose(losses[3], np.log1p(np.exp(-1)), rtol=1e-6)
+    np.testing.assert_allclose(gradient, [[0, 0.26894143, -0.26894143]], rtol=1e-6)
+
+
+def test_dtypes_are_promoted_and_deprecated_arguments_warn():
+    x, p = np.ones((64, 5), np.float32), np.ones((64, 5), np.float32)
+    for dtype in (np.float16, jnp.bfloat16):
+        for arrays in ((x, p.astype(dtype)), (x.astype(dtype), p)):
+            assert jax.eval_shape(F.cross_entropy, *arrays).dtype == np.float32
+    assert jax.eval_shape(F.cross_entropy, X, T.astype(np.uint8)).dtype == np.float32
+    with pytest.warns(UserWarning, match="use reduction='none' instead"):
+        assert jax.eval_shape(lambda x: F.cross_entropy(x, T, reduce=False), X).shape == (4,)
+
+
+#: Arguments, keywords, exception, fragment of the message
+BAD_OF_CROSS_ENTROPY: list[Call] = [
+    ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
+    ((X, T[:, None]), {}, RuntimeError, "Expected target size [4]"),
+    ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
+    ((X, T.astype(np.int16)), {}, RuntimeError, "int32, int64 or uint8, but got int16"),
+    ((X, P.astype(int)), {}, RuntimeError, "Expected floating point type for target with class"),
+    ((X, P), {"ignore_index": 1}, RuntimeError, "ignore_index is not supported for floating"),
+    ((X, P[:, 0]), {}, RuntimeError, "int32, int64 or uint8, but got float32"),
+    ((X.astype(int), T), {}, NotImplementedError, "in argument 'input'; it takes floats"),
+    ((X, T, W[:2]), {}, RuntimeError, "all 3 classes or no classes but got"),
+    ((X, P, W[None]), {}, RuntimeError, "weight tensor of shape: [1, 3]"),
+    ((X, T, W.astype(np.float16)), {}, RuntimeError, "weight (float16) must have the same dtype"),
+    (([1.0], T), {}, TypeError, "'input' must be"),
+    ((X, T), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
+    ((X, T), {"label_smoothing": 1.5}, RuntimeError, "between 0.0 and 1.0. Got: 1.5"),
+    ((X, T), {"label_smoothing": "0"}, TypeError, "'label_smoothing' must be float, not str"),
+    ((X, T), {"label_smoothing": None}, TypeError, "must be float, not NoneType"),
+    ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
+]
+#: Arguments that PyTorch accepts, or for which it has another exception.
+OWN: list[Call] = [
+    ((X, T), {"label_smoothing": -0.1}, RuntimeError, "between 0.0 and 1.0. Got: -0.1"),
+    ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
+    ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
+]
+
+
+class TestBadArgumentsOfCrossEntropy(BadArgumentsOfFunctional):
+    op = "cross_entropy"
+    calls = BAD_OF_CROSS_ENTROPY
+    unlike_torch = OWN
+
+
+def test_targets_out_of_range_under_jit_of_cross_entropy():
+    targets = np.array([0, 3, -1, -100], np.int32)
+    losses = jax.jit(lambda t: F.cross_entropy(X, t, W, reduction="none"))(targets)
+    assert np.isnan(losses).tolist() == [False, True, True, False]
+    assert losses[3] == 0

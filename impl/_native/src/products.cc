@@ -26,8 +26,7 @@ using Longs = ffi::Span<const int64_t>;
 
 void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
              const Output& output) {
-  const Division division(products, static_cast<int64_t>(pool.num_threads()),
-                          output.words != nullptr);
+  const Division division(products, threads_of(pool), output.words != nullptr);
   parallel(pool, division.tasks(), [&](int64_t task) { division.run(task, output); });
 }
 

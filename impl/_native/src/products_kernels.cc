@@ -4,6 +4,7 @@
 // multiplication before an addition round alike.
 #include <cstring>
 
+#include "devices.h"
 #include "products.h"
 #include "products_vectors.h"
 
@@ -469,6 +470,25 @@ int64_t round_row(int64_t count, const double* sums, const double* norms, double
   return number;
 }
 
+void bound(int64_t count, const double* sums, const double* norms, double scale, double* to_sums,
+           float* to_errors) {
+  int64_t j = 0;
+  const Vector factor = all(scale * Bounds::kFactor);
+  for (; j + kLanes <= count; j += kLanes) {
+    const Vector value = at(sums + j), error = at(norms + j) * factor;
+    // The difference of an infinity or a NaN from itself is a NaN.
+    const Longs has_error = (Longs)(error > 0) & (Longs)(value - value == 0);
+    const Floats sent = as_floats(error > Bounds::kLeast ? error : all(Bounds::kLeast));
+    const Words words = (Words)sent & __builtin_convertvector(has_error, Words);
+    put(to_sums + j, value);
+    std::memcpy(to_errors + j, &words, sizeof words);
+  }
+  for (; j < count; ++j) {
+    to_sums[j] = sums[j];
+    to_errors[j] = is_finite(sums[j]) ? Bounds::sent(norms[j] * scale) : 0;
+  }
+}
+
 template <typename T>
 bool are_finite(const void* data, int64_t count) {
   const T* from = static_cast<const T*>(data);
@@ -559,6 +579,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>},
     multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
+    bound,
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_bits,
     add_lane_bits,

@@ -1,6 +1,6 @@
 // The calls by which devices that share sums add them exactly (devices.py).
 //
-//     samebits_decide       sums and bounds of their errors     results, and a list of those in doubt
+//     samebits_decide       sums and bounds of their errors     results, and a list of doubts
 //     samebits_positions    the lists of all devices            positions in the whole result
 //     samebits_finish       digits of the sums on a list        their results, and the next list
 //     samebits_round        digits of all sums                  results

@@ -47,6 +47,20 @@ class Devices:
         """Returns the sum over the devices that share it, of an array or of each of a tuple."""
         return self._reduced(lax.psum, value)
 
+    def scattered(self, value: jax.Array) -> jax.Array:
+        """Returns this device's part of the first axis of the sum over devices that share it."""
+        part: jax.Array = lax.psum_scatter(
+            value, self.names, axis_index_groups=self.groups, tiled=True
+        )
+        return part
+
+    def gathered(self, value: jax.Array) -> jax.Array:
+        """Returns the arrays of the devices that share a sum, along their first axis."""
+        whole: jax.Array = lax.all_gather(
+            value, self.names, axis_index_groups=self.groups, tiled=True
+        )
+        return whole
+
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share a sum."""
         return self._reduced(lax.pmax, value)

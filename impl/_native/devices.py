@@ -1,37 +1,46 @@
 """Exact sums whose terms several devices hold, rounded once.
 
 Each device adds its own terms, and the devices add their sums exactly. Nearly all results are
-decided by approximations, as on one device; the digits of exact sums decide the rest::
+decided by approximations, as on one device; the digits of exact sums decide the rest. Each device
+decides its share of the results::
 
-    bounds      each device: approximate sums, and bounds of their errors, float64
-    psum        of both
-    decide      rounds the results that the bounds decide, and lists positions of all other ones
-    digits      each device: its exact sums at these positions, as integers
-    psum        of the integers, which makes no error
-    finish      rounds these results
+    bounds         each device: approximate sums, float64, and bounds of their errors, float32
+    psum_scatter   of both
+    decide         rounds the results that the bounds decide, and lists some of all other ones
+    all_gather     of the lists
+    digits         each device: its exact sums of the results on all lists, as integers
+    psum_scatter   of the integers, which makes no error
+    finish         rounds these results, and lists the next ones
+    all_gather     of the results
 
-The last three repeat if more results are in doubt than one list holds. All devices that share a
-sum have equal bounds after the first ``psum``, so they agree on each list and on their number.
+The four lines from the lists on repeat until all lists are empty. Where a few results are sums of
+an array, the digits of all of them are added, and nothing is in doubt::
+
+    digits         each device: its exact sums
+    psum           of the integers
+    round
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from impl._core.devices import Devices
 from impl._native.operation import Summing
 
-#: Results, the positions of some that are in doubt, and the first position of the next list.
-_State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+#: A device's share of the results, its list, the lists of all devices, and whether they have any.
+_State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
-#: One list holds one result in this many, and this many more.
-_ONE_IN, _FEWEST = 64, 64
+#: One list holds one result in this many of a share, and this many more.
+_ONE_IN, _FEWEST = 256, 16
+#: The most results whose digits are added at once: 48 KiB.
+_FEW = 256
 
 
 def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
@@ -42,33 +51,35 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Device
         operands: The operands of this device.
         group: The devices.
     """
-    total, error = group.sum(operation.bounds(*operands, parts=group.number))
-    capacity = total.size // _ONE_IN + _FEWEST
+    shape, _ = operation.layout(*(operand.shape for operand in operands))
+    size = math.prod(shape)
+    if operation.has_cheap_digits and size <= _FEW:
+        digits = group.sum(operation.digits(np.arange(size), *operands))
+        result: jax.Array = _call("samebits_round", (shape, operation.dtype))(digits)
+        return result
+    parts = group.number
+    total, error = map(group.scattered, operation.bounds(*operands, parts=parts))
+    (share,) = total.shape
+    a_share = (share,), operation.dtype
+    a_list = (share // _ONE_IN + _FEWEST,), np.int64
 
-    def decide(first: jax.Array) -> _State:
-        call = jax.ffi.ffi_call(
-            "samebits_decide",
-            (
-                jax.ShapeDtypeStruct(total.shape, operation.dtype),
-                jax.ShapeDtypeStruct((capacity,), np.int64),
-                jax.ShapeDtypeStruct((), np.int64),
-            ),
-        )
-        result, positions, after = call(total, error, first)
-        return result, positions, after
+    def state(result: jax.Array, own: jax.Array) -> _State:
+        lists = group.gathered(own)
+        call = _call("samebits_positions", (lists.shape, np.int64), ((), np.bool_))
+        return result, own, *call(lists, parts=np.int64(parts), share=np.int64(share))
 
-    def is_open(state: _State) -> jax.Array:
-        positions = state[1]
-        return lax.ge(lax.index_in_dim(positions, 0, keepdims=False), np.int64(0))
+    def finish(of: _State) -> _State:
+        result, own, positions, _ = of
+        digits = group.scattered(operation.digits(positions, *operands))
+        call = _call("samebits_finish", a_share, a_list, input_output_aliases={0: 0, 1: 1})
+        return state(*call(result, own, digits, total, error))
 
-    def finish(state: _State) -> _State:
-        result, positions, first = state
-        digits = group.sum(operation.digits(positions, *operands))
-        shape = jax.ShapeDtypeStruct(result.shape, result.dtype)
-        call = jax.ffi.ffi_call("samebits_finish", shape, input_output_aliases={0: 0})
-        _, more, after = decide(first)
-        return call(result, positions, digits), more, after
+    first = state(*_call("samebits_decide", a_share, a_list)(total, error))
+    own = lax.while_loop(lambda of: of[3], finish, first)[0]
+    return lax.slice_in_dim(group.gathered(own), 0, size).reshape(shape)
 
-    state = decide(jnp.zeros((), np.int64))
-    result: jax.Array = lax.while_loop(is_open, finish, state)[0]
-    return result
+
+def _call(name: str, *results: tuple[tuple[int, ...], Any], **keywords: Any) -> Any:
+    """Returns a call of the library, whose results have these shapes and dtypes."""
+    types = [jax.ShapeDtypeStruct(*each) for each in results]
+    return jax.ffi.ffi_call(name, types[0] if len(types) == 1 else types, **keywords)

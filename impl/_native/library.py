@@ -32,7 +32,8 @@ CALLS = (
     *("samebits_reduce", "samebits_reduce_bounds", "samebits_reduce_digits"),
     *("samebits_running", "samebits_window", "samebits_pool_gradient", "samebits_parts"),
     *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits"),
-    *("samebits_function", "samebits_decide", "samebits_finish"),
+    *("samebits_function", "samebits_decide", "samebits_positions", "samebits_finish"),
+    "samebits_round",
 )
 
 

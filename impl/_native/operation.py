@@ -13,6 +13,7 @@ that holds a part of the terms of a sum adds them exactly to the terms of the ot
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,25 +84,53 @@ class Summing(Operation):
         dtype: The dtype of the results.
         once: The numbers of the operands that are terms themselves. Where XLA partitions the
             operation, devices that share a sum have the same such operand, and one of them adds it.
+        has_cheap_digits: Whether the digits of all sums take about as long as bounds, and tell
+            infinities and NaNs.
     """
 
     dtype: Any
     once: tuple[int, ...] = ()
+    has_cheap_digits = False
+    #: The name of the call; the ones for bounds and digits add their own names to it.
+    _name: str
 
     @abc.abstractmethod
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        """Returns the shape of the result and the attributes of the calls.
+
+        Args:
+            *operands: The shapes of the operands.
+        """
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        """Returns the results, rounded once."""
+        shape, attributes = self._layout(operands)
+        call = jax.ffi.ffi_call(self._name, jax.ShapeDtypeStruct(shape, self.dtype))
+        result: jax.Array = call(*operands, **attributes)
+        return result
+
     def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
-        """Returns approximate sums and bounds of their errors, float64.
+        """Returns approximate sums and bounds of their errors, as flat arrays.
 
         An infinity or a NaN of a sum is the one of the exact sum.
 
         Args:
             *operands: The operands.
             parts: The number of devices whose sums and bounds are added, in any order. The sum of
-                the bounds then bounds the error of this addition too.
-        """
+                the bounds then bounds the error of this addition too. Both arrays have an equal
+                share for each device, so up to ``parts - 1`` zeros follow the results.
 
-    @abc.abstractmethod
-    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
+        Returns:
+            The sums, float64, and the bounds, float32, in units of 2**-40.
+        """
+        shape, attributes = self._layout(operands)
+        size = -(-math.prod(shape) // parts) * parts
+        types = [jax.ShapeDtypeStruct((size,), dtype) for dtype in (np.float64, np.float32)]
+        call = jax.ffi.ffi_call(f"{self._name}_bounds", types)
+        sums, errors = call(*operands, **attributes, parts=np.int64(parts))
+        return sums, errors
+
+    def digits(self, positions: Any, *operands: jax.Array) -> jax.Array:
         """Returns the exact sums at positions, as digits.
 
         Args:
@@ -111,6 +140,13 @@ class Summing(Operation):
         Returns:
             int64, shape [n, DIGITS]; zeros for the position -1.
         """
+        digits = jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64)
+        call = jax.ffi.ffi_call(f"{self._name}_digits", digits)
+        result: jax.Array = call(positions, *operands, **self._layout(operands)[1])
+        return result
+
+    def _layout(self, operands: Sequence[jax.Array]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        return self.layout(*(operand.shape for operand in operands))
 
     @property
     def summed(self) -> frozenset[str]:

@@ -25,15 +25,13 @@ from jax import lax
 
 from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import DIGITS, DTYPES, Summing, longs, strides, takes
+from impl._native.operation import DTYPES, Summing, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 #: The most spatial dimensions of a convolution: ``kEdges`` of ``src/products.h``.
 _MOST_SPATIAL = 4
-
-_Attributes = dict[str, Any]
 
 
 def dot_general(
@@ -124,49 +122,8 @@ def _factor(value: jax.Array, common: Any) -> jax.Array:
     return lax.convert_element_type(value, np.float32) if is_short else value
 
 
-class _Factors(Summing):
-    """Sums of products, whose calls take the attributes of ``_attributes``."""
-
-    dtype: np.dtype[Any]
-
-    def _attributes(
-        self, lhs: Sequence[int], rhs: Sequence[int]
-    ) -> tuple[tuple[int, ...], _Attributes]:
-        """Returns the shape of the result and the attributes of a call."""
-        raise NotImplementedError
-
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        """Returns the results, rounded once."""
-        shape, attributes = self._attributes(*(value.shape for value in operands))
-        call = jax.ffi.ffi_call("samebits_product", jax.ShapeDtypeStruct(shape, self.dtype))
-        result: jax.Array = call(*operands, **attributes)
-        return result
-
-    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
-        """Returns approximate results and bounds of their errors, float64.
-
-        Args:
-            *operands: The operands.
-            parts: The number of devices whose results are added afterwards, in any order. The sum
-                of all bounds bounds the error of that sum.
-        """
-        shape, attributes = self._attributes(*(value.shape for value in operands))
-        wide = jax.ShapeDtypeStruct(shape, np.float64)
-        call = jax.ffi.ffi_call("samebits_product_bounds", (wide, wide))
-        sums, errors = call(*operands, **attributes, parts=np.int64(parts))
-        return sums, errors
-
-    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
-        """Returns the exact results at positions, as digits."""
-        _, attributes = self._attributes(*(value.shape for value in operands))
-        wide = jax.ShapeDtypeStruct((positions.shape[0], DIGITS), np.int64)
-        call = jax.ffi.ffi_call("samebits_product_digits", wide)
-        result: jax.Array = call(positions, *operands, **attributes)
-        return result
-
-
 @dataclasses.dataclass(frozen=True)
-class Product(_Factors):
+class Product(Summing):
     """A product of arrays.
 
     Attributes:
@@ -180,6 +137,7 @@ class Product(_Factors):
     operands: tuple[Names, ...]
     result: Names
     dtype: np.dtype[Any]
+    _name = "samebits_product"
 
     @classmethod
     def of(
@@ -206,9 +164,8 @@ class Product(_Factors):
             dtype,
         )
 
-    def _attributes(
-        self, lhs: Sequence[int], rhs: Sequence[int]
-    ) -> tuple[tuple[int, ...], _Attributes]:
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        lhs, rhs = operands
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = self.numbers
         lines = [d for d in range(len(lhs)) if d not in {*lhs_sum, *lhs_batch}]
         columns = [d for d in range(len(rhs)) if d not in {*rhs_sum, *rhs_batch}]
@@ -241,7 +198,7 @@ class Product(_Factors):
 
 
 @dataclasses.dataclass(frozen=True)
-class Convolution(_Factors):
+class Convolution(Summing):
     """A convolution.
 
     Attributes:
@@ -261,6 +218,7 @@ class Convolution(_Factors):
     rhs_dilation: tuple[int, ...]
     groups: tuple[int, int]
     dtype: np.dtype[Any]
+    _name = "samebits_product"
 
     @property
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
@@ -284,9 +242,8 @@ class Convolution(_Factors):
             names[axis] = name if has[name] else None
         return tuple(names)
 
-    def _attributes(
-        self, lhs: Sequence[int], rhs: Sequence[int]
-    ) -> tuple[tuple[int, ...], _Attributes]:
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        lhs, rhs = operands
         (image, channel, *spatial), (feature, of_kernel, *taps), out = self.specs
         number, batches = max(self.groups), self.groups[1]
         images, features, channels = lhs[image] // batches, rhs[feature] // number, rhs[of_kernel]

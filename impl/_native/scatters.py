@@ -22,7 +22,7 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import DIGITS, Summing, longs, strides, takes
+from impl._native.operation import Summing, longs, strides, takes
 
 #: The dtypes of indices that the calls take.
 _INTEGERS = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
@@ -79,32 +79,18 @@ class Scatter(Summing):
             of_updates[of_update] = result[axis]
         return result, (*of_indices, None), tuple(of_updates)
 
+    _name = "samebits_scatter"
+
     def nearest(self, *operands: jax.Array) -> jax.Array:
-        array = operands[0]
+        shape, attributes = self._layout(operands)
         result: jax.Array = jax.ffi.ffi_call(
-            "samebits_scatter",
-            jax.ShapeDtypeStruct(array.shape, array.dtype),
-            input_output_aliases={0: 0},
-        )(*operands, **self._attributes(operands[0].shape, operands[2].shape), unique=self.unique)
+            self._name, jax.ShapeDtypeStruct(shape, self.dtype), input_output_aliases={0: 0}
+        )(*operands, **attributes, unique=self.unique)
         return result
 
-    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
-        wide = jax.ShapeDtypeStruct(operands[0].shape, np.float64)
-        total, bound = jax.ffi.ffi_call("samebits_scatter_bounds", (wide, wide))(
-            *operands,
-            **self._attributes(operands[0].shape, operands[2].shape),
-            parts=np.int64(parts),
-        )
-        return total, bound
-
-    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
-        digits: jax.Array = jax.ffi.ffi_call(
-            "samebits_scatter_digits", jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64)
-        )(positions, *operands, **self._attributes(operands[0].shape, operands[2].shape))
-        return digits
-
-    def _attributes(self, array: Sequence[int], updates: Sequence[int]) -> dict[str, Any]:
-        """Returns the attributes of the calls, as the top of this file describes them."""
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        """Returns the shape and the attributes, as the top of this file describes them."""
+        array, _, updates = operands
         numbers = self.numbers
         of_array, of_updates = strides(array), strides(updates)
         windows = dict(_windows(numbers, len(array)))
@@ -131,7 +117,7 @@ class Scatter(Summing):
         for axis in numbers.scatter_dims_to_operand_dims:
             size = updates[windows[axis]] if axis in windows else 1
             coordinates += [of_array[axis], array[axis] - size]
-        return {
+        return tuple(array), {
             "windows": longs(_merged(outer[::-1])),
             "batches": longs(_merged(batches)),
             "coordinates": longs(coordinates),

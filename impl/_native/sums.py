@@ -24,7 +24,7 @@ from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
 from impl._native.call import computed
-from impl._native.operation import DIGITS, Operation, Summing, longs, names, takes
+from impl._native.operation import Operation, Summing, longs, names, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -70,34 +70,12 @@ class Reduction(Summing):
     def result(self) -> Names:  # type: ignore[override]
         return tuple(self._without_axes(names(self.rank)))
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        (x,) = operands
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_reduce", jax.ShapeDtypeStruct(self._shape(x), self.dtype)
-        )(x, sizes=self._sizes(x))
-        return result
+    has_cheap_digits = True
+    _name = "samebits_reduce"
 
-    def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
-        (x,) = operands
-        wide = jax.ShapeDtypeStruct(self._shape(x), np.float64)
-        total, bound = jax.ffi.ffi_call("samebits_reduce_bounds", (wide, wide))(
-            x, sizes=self._sizes(x), parts=np.int64(parts)
-        )
-        return total, bound
-
-    def digits(self, positions: jax.Array, *operands: jax.Array) -> jax.Array:
-        (x,) = operands
-        digits: jax.Array = jax.ffi.ffi_call(
-            "samebits_reduce_digits",
-            jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64),
-        )(positions, x, sizes=self._sizes(x))
-        return digits
-
-    def _sizes(self, x: jax.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return longs(by_turns(x.shape, self.axes))
-
-    def _shape(self, x: jax.Array) -> tuple[int, ...]:
-        return tuple(self._without_axes(x.shape))
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        (shape,) = operands
+        return tuple(self._without_axes(shape)), {"sizes": longs(by_turns(shape, self.axes))}
 
     def _without_axes(self, values: Sequence[Any]) -> list[Any]:
         return [value for axis, value in enumerate(values) if axis not in self.axes]

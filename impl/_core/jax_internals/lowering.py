@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 from jax._src import config, xla_bridge
-from jax._src.core import Primitive, jaxpr_as_fun
+from jax._src.core import Primitive
 from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
@@ -121,8 +121,7 @@ _native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 
 
 def _lower_natively(context: Any, *operands: Any, jaxpr: Any) -> Any:
-    rule = mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)
-    return rule(natively(context), *operands)
+    return lower_equations(natively(context), jaxpr, *operands)
 
 
 mlir.register_lowering(_native_p, _lower_natively)

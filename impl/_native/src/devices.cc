@@ -1,83 +1,112 @@
 // The calls by which devices that share sums add them exactly (devices.py).
 //
-//     samebits_decide    sums and bounds of their errors   results, and positions of those in doubt
-//     samebits_finish    digits of exact sums              results at these positions
+//     samebits_decide       sums and bounds of their errors     results, and a list of doubts
+//     samebits_positions    the lists of all devices            positions in the whole result
+//     samebits_finish       digits of the sums on a list        their results, and the next list
+//     samebits_round        digits of all sums                  results
+//
+// A list has the positions of results in doubt, and -1 after the last one.
+#include "devices.h"
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-#include "calls.h"
 #include "numbers.h"
+#include "products.h"
 #include "threads.h"
-#include "xla/ffi/api/ffi.h"
 
 namespace samebits {
 namespace {
 
 namespace ffi = xla::ffi;
-using Wide = ffi::Buffer<ffi::F64>;
+using Sums = ffi::Buffer<ffi::F64>;
+using Errors = ffi::Buffer<ffi::F32>;
 using Longs = ffi::Buffer<ffi::S64>;
+using List = ffi::ResultBuffer<ffi::S64>;
 
-// Calls work with the format of an array; returns an error for an array that the engine lacks.
-template <typename Work>
-ffi::Error rounding_to(const ffi::AnyBuffer& results, const Work& work) {
+// Rounds sums from `first` on to `results`, and lists those in doubt until the list is full.
+// `until_full` says that the results after the last one on the list are rounded already.
+ffi::Error decide(const Sums& sums, const Errors& errors, int64_t first, bool until_full,
+                  ffi::AnyBuffer results, List& list) {
   const Format format = format_of(results);
-  if (format == kFormats)
-    return ffi::Error::InvalidArgument("samebits: results are float16, bfloat16 or float32");
-  with_format(format, work);
+  const int64_t count = static_cast<int64_t>(sums.element_count());
+  if (format == kFormats || static_cast<int64_t>(errors.element_count()) != count ||
+      static_cast<int64_t>(results.element_count()) != count)
+    return ffi::Error::InvalidArgument("samebits: the sums do not fit the results");
+  Ieee scope;
+  int64_t* position = list->typed_data();
+  int64_t* const end = position + list->element_count();
+  char* words = static_cast<char*>(results.untyped_data());
+  constexpr int64_t kBlock = 512;
+  double bounds[kBlock];
+  int32_t doubts[kBlock];
+  for (int64_t at = first; at < count && !(until_full && position == end); at += kBlock) {
+    const int64_t n = std::min(kBlock, count - at);
+    for (int64_t i = 0; i < n; ++i)
+      bounds[i] = static_cast<double>(errors.typed_data()[at + i]) * Bounds::kErrorUnit;
+    const int64_t number = product_kernels().round[format](
+        n, sums.typed_data() + at, bounds, 1, words + at * bytes_of(format), doubts);
+    for (int64_t i = 0; i < number && position < end; ++i) *position++ = at + doubts[i];
+  }
+  std::fill(position, end, -1);
   return ffi::Error::Success();
 }
 
-// Rounds sums, and lists the positions of those in doubt from *first on. After the last one, the
-// list has -1. *after becomes the position of the next one in doubt, or -1.
-template <typename R>
-void decide(const Wide& sums, const Wide& errors, int64_t first, typename R::Word* results,
-            ffi::ResultBuffer<ffi::S64>& positions, int64_t* after) {
-  Ieee scope;
-  const double* sum = sums.typed_data();
-  const double* error = errors.typed_data();
-  const int64_t count = static_cast<int64_t>(sums.element_count());
-  const int64_t capacity = static_cast<int64_t>(positions->element_count());
-  int64_t* position = positions->typed_data();
-  int64_t listed = 0;
-  *after = -1;
+ffi::Error run_decide(Sums sums, Errors errors, ffi::Result<ffi::AnyBuffer> results, List list) {
+  return decide(sums, errors, 0, false, *results, list);
+}
+
+// Makes the positions of the lists of `parts` devices, each in the device's `share` of the whole
+// result, positions in the whole. Writes whether there is any.
+ffi::Error run_positions(Longs lists, List positions, ffi::ResultBuffer<ffi::PRED> is_any,
+                         int64_t parts, int64_t share) {
+  const int64_t count = static_cast<int64_t>(lists.element_count());
+  if (parts < 1 || count % parts != 0)
+    return ffi::Error::InvalidArgument("samebits: the lists are not equally long");
+  const int64_t* from = lists.typed_data();
+  int64_t* to = positions->typed_data();
+  bool& any = is_any->typed_data()[0];
+  any = false;
   for (int64_t i = 0; i < count; ++i) {
-    if (is_decided<R>(sum[i], error[i], &results[i]) || first < 0 || i < first) continue;
-    if (listed < capacity) {
-      position[listed++] = i;
-    } else if (*after < 0) {
-      *after = i;
-    }
+    any |= from[i] >= 0;
+    to[i] = from[i] < 0 ? -1 : i / (count / parts) * share + from[i];
   }
-  for (; listed < capacity; ++listed) position[listed] = -1;
+  return ffi::Error::Success();
 }
 
-ffi::Error run_decide(Wide sums, Wide errors, Longs first, ffi::Result<ffi::AnyBuffer> results,
-                      ffi::ResultBuffer<ffi::S64> positions, ffi::ResultBuffer<ffi::S64> after) {
-  return rounding_to(*results, [&](auto format) {
-    using R = decltype(format);
-    decide<R>(sums, errors, first.typed_data()[0],
-              static_cast<typename R::Word*>(results->untyped_data()), positions,
-              after->typed_data());
-  });
-}
-
-// Rounds the exact sums of digits to the results at positions.
-ffi::Error run_finish(ffi::AnyBuffer results, Longs positions, Longs digits,
-                      ffi::Result<ffi::AnyBuffer> out) {
-  if (out->untyped_data() != results.untyped_data())
-    std::memcpy(out->untyped_data(), results.untyped_data(), results.size_bytes());
-  return rounding_to(results, [&](auto format) {
-    using R = decltype(format);
+// Rounds exact sums to the results at positions; `position` is null for all of them.
+ffi::Error round(const Longs& digits, const int64_t* position, ffi::AnyBuffer results) {
+  const Format format = format_of(results);
+  if (format == kFormats) return ffi::Error::InvalidArgument("samebits: no such results");
+  with_format(format, [&](auto to) {
+    using R = decltype(to);
     Ieee scope;
-    auto* word = static_cast<typename R::Word*>(out->untyped_data());
-    const int64_t* position = positions.typed_data();
-    const int64_t count = static_cast<int64_t>(positions.element_count());
-    for (int64_t i = 0; i < count && position[i] >= 0; ++i) {
+    auto* word = static_cast<typename R::Word*>(results.untyped_data());
+    const int64_t count = static_cast<int64_t>(digits.element_count()) / Accumulator::kDigits;
+    for (int64_t i = 0; i < count && (position == nullptr || position[i] >= 0); ++i) {
       Accumulator sum;
       std::memcpy(sum.digit, digits.typed_data() + i * Accumulator::kDigits, sizeof sum.digit);
-      word[position[i]] = R::narrow(sum.to_odd());
+      word[position == nullptr ? i : position[i]] = R::narrow(sum.to_odd());
     }
   });
+  return ffi::Error::Success();
+}
+
+ffi::Error run_finish(ffi::AnyBuffer results, Longs list, Longs digits, Sums sums, Errors errors,
+                      ffi::Result<ffi::AnyBuffer> out, List next) {
+  if (out->untyped_data() != results.untyped_data())
+    std::memcpy(out->untyped_data(), results.untyped_data(), results.size_bytes());
+  const int64_t length = static_cast<int64_t>(list.element_count());
+  ffi::Error error = round(digits, list.typed_data(), *out);
+  if (error.failure()) return error;
+  const int64_t last = length > 0 ? list.typed_data()[length - 1] : -1;
+  const int64_t count = static_cast<int64_t>(sums.element_count());
+  return decide(sums, errors, last < 0 ? count : last + 1, true, *out, next);
+}
+
+ffi::Error run_round(Longs digits, ffi::Result<ffi::AnyBuffer> results) {
+  return round(digits, nullptr, *results);
 }
 
 }  // namespace
@@ -86,14 +115,26 @@ ffi::Error run_finish(ffi::AnyBuffer results, Longs positions, Longs digits,
 SAMEBITS_CALL(samebits_decide, samebits::run_decide,
               xla::ffi::Ffi::Bind()
                   .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
-                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
-                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
                   .Ret<xla::ffi::AnyBuffer>()
-                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
                   .Ret<xla::ffi::Buffer<xla::ffi::S64>>());
+SAMEBITS_CALL(samebits_positions, samebits::run_positions,
+              xla::ffi::Ffi::Bind()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::PRED>>()
+                  .Attr<int64_t>("parts")
+                  .Attr<int64_t>("share"));
 SAMEBITS_CALL(samebits_finish, samebits::run_finish,
               xla::ffi::Ffi::Bind()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::S64>>());
+SAMEBITS_CALL(samebits_round, samebits::run_round,
+              xla::ffi::Ffi::Bind()
                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
                   .Ret<xla::ffi::AnyBuffer>());

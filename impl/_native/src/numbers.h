@@ -167,10 +167,12 @@ SAMEBITS_INLINE int last_bit(double value) {
 
 // An exact sum of floats of up to 32 bits, and of their products (Kulisch 2013, chapter 8): 24
 // digits of 32 bits, in units of 2**-352, each in an int64. The digits of two accumulators add up
-// digit by digit. `add` may be called 2**30 times before `carry`.
+// digit by digit. `add` may be called 2**30 times before `carry`. The last digit counts infinities
+// too, each above the values that it has otherwise: up to 2**13 of either sign.
 struct Accumulator {
   static constexpr int kDigits = 24;
   static constexpr int kBias = 352;
+  static constexpr int kPlus = 36, kMinus = 50;
   int64_t digit[kDigits] = {};
 
   // A normal float64 of at least 2**-299 and below 2**260, or 0.
@@ -188,6 +190,12 @@ struct Accumulator {
     at[2] += (static_cast<int64_t>(static_cast<uint32_t>(word >> 64)) ^ sign) - sign;
   }
 
+  // An infinity or a NaN, which is the sum of both infinities.
+  void add_special(double value) {
+    if (!(value < 0)) digit[kDigits - 1] += 1ll << kPlus;
+    if (!(value > 0)) digit[kDigits - 1] += 1ll << kMinus;
+  }
+
   // Makes all digits but the last ones of 32 bits, without a change of the sum.
   void carry() {
     for (int i = 0; i + 1 < kDigits; ++i) {
@@ -200,6 +208,13 @@ struct Accumulator {
   // The sum, rounded to odd.
   double to_odd() const {
     Accumulator sum = *this;
+    auto count = [top = &sum.digit[kDigits - 1]](int shift) {
+      const int64_t infinities = (*top + (1ll << (shift - 1))) >> shift;
+      *top -= infinities * (1ll << shift);
+      return infinities != 0;
+    };
+    const bool has_minus = count(kMinus), has_plus = count(kPlus);
+    if (has_minus || has_plus) return (has_plus ? HUGE_VAL : 0) - (has_minus ? HUGE_VAL : 0);
     sum.carry();
     bool is_negative = sum.digit[kDigits - 1] < 0;
     if (is_negative) {

@@ -26,8 +26,7 @@ using Longs = ffi::Span<const int64_t>;
 
 void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
              const Output& output) {
-  const Division division(products, static_cast<int64_t>(pool.num_threads()),
-                          output.words != nullptr);
+  const Division division(products, threads_of(pool), output.words != nullptr);
   parallel(pool, division.tasks(), [&](int64_t task) { division.run(task, output); });
 }
 
@@ -44,8 +43,7 @@ void fill_special(const Attributes& attributes, Operand kernel, const Output& ou
       for (int64_t i = 0; i < lines.results; ++i) {
         const int64_t at = first + lines.result.line(i).result;
         if (output.words == nullptr) {
-          output.sums[at] = std::numeric_limits<double>::quiet_NaN();
-          output.bounds[at] = 0;
+          output.bounds.put(at, std::numeric_limits<double>::quiet_NaN(), 0);
         } else if (output.format == kFloat32) {
           static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
         } else {
@@ -94,16 +92,11 @@ ffi::Error product(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
              attributes_of(batch, lines, columns, terms, window, is_convolution), output);
 }
 
-ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
-                  ffi::Result<ffi::AnyBuffer> sums, ffi::Result<ffi::AnyBuffer> errors,
-                  Longs batch, Longs lines, Longs columns, Longs terms, Longs window,
-                  bool is_convolution, int64_t parts) {
-  if (sums->element_type() != ffi::DataType::F64 || errors->element_type() != ffi::DataType::F64)
-    return ffi::Error::InvalidArgument("bounds are float64");
+ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, Bounds::Sums sums,
+                  Bounds::Errors errors, Longs batch, Longs lines, Longs columns, Longs terms,
+                  Longs window, bool is_convolution, int64_t parts) {
   Output output;
-  output.sums = static_cast<double*>(sums->untyped_data());
-  output.bounds = static_cast<double*>(errors->untyped_data());
-  output.parts = parts;
+  output.bounds = Bounds(sums, errors, parts);
   return run(pool, lhs, rhs,
              attributes_of(batch, lines, columns, terms, window, is_convolution), output);
 }
@@ -161,8 +154,8 @@ SAMEBITS_CALL(samebits_product_bounds, samebits::bounds,
                   .Ctx<xla::ffi::ThreadPool>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::AnyBuffer>()
-                  .Ret<xla::ffi::AnyBuffer>()
-                  .Ret<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
                   .SAMEBITS_PRODUCT_ATTRIBUTES.Attr<int64_t>("parts"));
 SAMEBITS_CALL(samebits_product_digits, samebits::digits,
               xla::ffi::Ffi::Bind()

@@ -142,6 +142,10 @@ struct ProductKernels {
   int64_t (*round[kFormats])(int64_t count, const double* sums, const double* norms, double scale,
                            void* to, int32_t* doubts);
 
+  // Writes `count` sums and such bounds of their errors, as `Bounds` has them.
+  void (*bound)(int64_t count, const double* sums, const double* norms, double scale,
+                double* to_sums, float* to_errors);
+
   bool (*are_finite[kFormats])(const void* data, int64_t count);
 
   // Adds the bits of values.

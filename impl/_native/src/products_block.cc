@@ -138,6 +138,7 @@ class Block {
   bool add_partial_sums();
   double roundings() const;
   void multiply_few(int64_t count);
+  bool are_neighbours() const;
   void finish_rounded();
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
@@ -350,8 +351,7 @@ void Block::compute() {
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
   // most (1 + scale) times the product of its device's norms.
-  if (output_.words == nullptr && output_.parts > 1)
-    chain += static_cast<double>(output_.parts + 1);
+  if (output_.bounds.parts > 1) chain += static_cast<double>(output_.bounds.parts + 1);
   scale_ = of_chain(chain);
   if (output_.words != nullptr) {
     finish_rounded();
@@ -360,11 +360,18 @@ void Block::compute() {
   }
 }
 
-void Block::finish_rounded() {
+// Returns whether the results of a row are neighbours.
+bool Block::are_neighbours() const {
   const std::vector<Place>& columns = memory_.columns;
   bool is_dense = true;
   for (int64_t j = 1; j < columns_; ++j)
     is_dense &= columns[j].result == columns[0].result + j;
+  return is_dense;
+}
+
+void Block::finish_rounded() {
+  const std::vector<Place>& columns = memory_.columns;
+  const bool is_dense = are_neighbours();
   memory_.doubts.resize(columns_);
   memory_.words.resize(columns_);
   const int64_t size = bytes_of(output_.format);
@@ -387,15 +394,20 @@ void Block::finish_rounded() {
 }
 
 void Block::finish_bounds() {
-  for (int64_t i = 0; i < rows_; ++i)
-    for (int64_t j = 0; j < columns_; ++j) {
-      const int64_t at = result_ + memory_.rows[i].result + memory_.columns[j].result;
-      const double sum = sums_[i * stride_ + j];
-      // The bounds are off by less than 2**-11, and so is their sum.
-      const double bound = row_norms_[i] * scale_ * column_norms_[j] * (1 + 0x1p-10);
-      output_.sums[at] = sum;
-      output_.bounds[at] = is_finite(sum) ? bound : 0;
+  const std::vector<Place>& columns = memory_.columns;
+  const bool is_dense = are_neighbours();
+  for (int64_t i = 0; i < rows_; ++i) {
+    const int64_t start = result_ + memory_.rows[i].result;
+    const double* sums = sums_ + i * stride_;
+    // The norms are off by less than 2**-11, and so is their product.
+    const double scale = row_norms_[i] * scale_ * (1 + 0x1p-10);
+    const int64_t step = is_dense ? columns_ : 1;
+    for (int64_t j = 0; j < columns_; j += step) {
+      const int64_t to = start + columns[j].result;
+      kernels_.bound(step, sums + j, column_norms_ + j, scale, output_.bounds.sums + to,
+                     output_.bounds.errors + to);
     }
+  }
 }
 
 int64_t Block::bits_of_row(int64_t i) {

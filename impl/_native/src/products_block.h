@@ -4,17 +4,16 @@
 #include <atomic>
 #include <cstdint>
 
+#include "devices.h"
 #include "products_plan.h"
 
 namespace samebits {
 
-// Where results go: rounded words, or float64 sums and bounds of their errors.
+// Where results go: rounded words, or sums and bounds of their errors.
 struct Output {
   void* words = nullptr;
   Format format = kFloat32;
-  double* sums = nullptr;
-  double* bounds = nullptr;
-  int64_t parts = 1;  // the devices whose sums are added afterwards
+  Bounds bounds;
 };
 
 // The part of a product that one task computes at once.

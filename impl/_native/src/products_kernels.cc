@@ -4,6 +4,7 @@
 // multiplication before an addition round alike.
 #include <cstring>
 
+#include "devices.h"
 #include "products.h"
 #include "products_vectors.h"
 
@@ -111,19 +112,21 @@ void pack_rows(const Part& part, double* to, int64_t stride, double* squares) {
   }
 }
 
-// Packs `kPanels` panels of lines that are neighbours in a factor without edges.
+// Packs `kPanels` panels of lines that are neighbours in a factor without edges. A panel has up to
+// kColumns lines, and what is written beyond them is never read.
 template <typename T, int kPanels>
-void pack_neighbours(const Part& part, const T* from, double* to, int64_t panel, double* squares) {
+void pack_neighbours(const Part& part, const T* from, int64_t height, double* to, int64_t panel,
+                     double* squares) {
   Vector sums[2 * kPanels] = {};
   for (int64_t k = 0; k < part.single_count; ++k, to += kColumns)
 #pragma GCC unroll 8
     for (int j = 0; j < 2 * kPanels; ++j) {
-      const Vector value = load(from + part.singles[k].offset + j * kLanes);
+      const Vector value = load(from + part.singles[k].offset + j / 2 * height + j % 2 * kLanes);
       put(to + j / 2 * panel + j % 2 * kLanes, value);
       sums[j] = fused(value, value, sums[j]);
     }
-  for (int j = 0; j < 2 * kPanels; ++j)
-    put(squares + j * kLanes, at(squares + j * kLanes) + sums[j]);
+  for (int p = 0; p < kPanels; ++p, squares += height)
+    for (int64_t i = 0; i < height; ++i) squares[i] += sums[2 * p + i / kLanes][i % kLanes];
 }
 
 template <typename T>
@@ -132,13 +135,13 @@ void pack_panels(const Part& part, int64_t height, int64_t width, int64_t panel,
   const int64_t lines = part.run_length;
   int64_t first = 0;
   if (part.run_count == 1 && part.inner.stride == 1 && part.edges->count == 0 &&
-      height == kColumns && width == kColumns) {
+      height <= kColumns && width == kColumns) {
     const T* from = static_cast<const T*>(part.data) + part.runs[0].place.offset;
-    for (; first + 4 * kColumns <= lines; first += 4 * kColumns)
-      pack_neighbours<T, 4>(part, from + first, to + first / kColumns * panel, panel,
+    for (; first + 3 * height + kColumns <= lines; first += 4 * height)
+      pack_neighbours<T, 4>(part, from + first, height, to + first / height * panel, panel,
                             squares + first);
-    for (; first + kColumns <= lines; first += kColumns)
-      pack_neighbours<T, 1>(part, from + first, to + first / kColumns * panel, panel,
+    for (; first + kColumns <= lines; first += height)
+      pack_neighbours<T, 1>(part, from + first, height, to + first / height * panel, panel,
                             squares + first);
     if (first == lines) return;
   }
@@ -158,8 +161,40 @@ void pack_panels(const Part& part, int64_t height, int64_t width, int64_t panel,
   }
 }
 
+#if defined(__AVX512F__)
+// Transposes eight lines of eight terms.
+SAMEBITS_INLINE void transpose_eight(const double* rows, double* to, int64_t width) {
+  __m512d row[8], pair[8], four[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) row[i] = _mm512_loadu_pd(rows + i * kRow);
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = _mm512_unpacklo_pd(row[i], row[i + 1]);
+    pair[i + 1] = _mm512_unpackhi_pd(row[i], row[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      four[i + j] = _mm512_shuffle_f64x2(pair[i + j], pair[i + j + 2], 0x88);
+      four[i + j + 2] = _mm512_shuffle_f64x2(pair[i + j], pair[i + j + 2], 0xdd);
+    }
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    _mm512_storeu_pd(to + k * width, _mm512_shuffle_f64x2(four[k], four[k + 4], 0x88));
+    _mm512_storeu_pd(to + (k + 4) * width, _mm512_shuffle_f64x2(four[k], four[k + 4], 0xdd));
+  }
+}
+#endif
+
 void transpose(const double* rows, int64_t lines, int64_t terms, int64_t width, double* to) {
-  for (int64_t k = 0; k < terms; ++k, to += width) {
+  int64_t k = 0;
+#if defined(__AVX512F__)
+  if (lines % 8 == 0 && lines == width)
+    for (; k + 8 <= terms; k += 8, to += 8 * width)
+      for (int64_t i = 0; i < lines; i += 8) transpose_eight(rows + i * kRow + k, to + i, width);
+#endif
+  for (; k < terms; ++k, to += width) {
     int64_t i = 0;
     for (; i < lines; ++i) to[i] = rows[i * kRow + k];
     for (; i < width; ++i) to[i] = 0;
@@ -435,6 +470,25 @@ int64_t round_row(int64_t count, const double* sums, const double* norms, double
   return number;
 }
 
+void bound(int64_t count, const double* sums, const double* norms, double scale, double* to_sums,
+           float* to_errors) {
+  int64_t j = 0;
+  const Vector factor = all(scale * Bounds::kFactor);
+  for (; j + kLanes <= count; j += kLanes) {
+    const Vector value = at(sums + j), error = at(norms + j) * factor;
+    // The difference of an infinity or a NaN from itself is a NaN.
+    const Longs has_error = (Longs)(error > 0) & (Longs)(value - value == 0);
+    const Floats sent = as_floats(error > Bounds::kLeast ? error : all(Bounds::kLeast));
+    const Words words = (Words)sent & __builtin_convertvector(has_error, Words);
+    put(to_sums + j, value);
+    std::memcpy(to_errors + j, &words, sizeof words);
+  }
+  for (; j < count; ++j) {
+    to_sums[j] = sums[j];
+    to_errors[j] = is_finite(sums[j]) ? Bounds::sent(norms[j] * scale) : 0;
+  }
+}
+
 template <typename T>
 bool are_finite(const void* data, int64_t count) {
   const T* from = static_cast<const T*>(data);
@@ -525,6 +579,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>},
     multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
+    bound,
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_bits,
     add_lane_bits,

@@ -19,6 +19,7 @@
 
 #include <atomic>
 
+#include "devices.h"
 #include "scatters_sums.h"
 
 namespace samebits {
@@ -307,31 +308,31 @@ ffi::Error nearest(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer 
 // devices, in any order, err by of_chain(parts) of the sum of their magnitudes (Higham 2002,
 // section 4.2), of which each device has its own share in its bound. No bound is less than the
 // error by more than `is_decided` allows, since the bounds are added in float64 too.
-void bound_block(Block block, int64_t parts, Workspace* workspace, double* sums, double* errors) {
+void bound_block(Block block, Workspace* workspace, const Bounds& bounds) {
   const Table table = workspace->table(true);
-  const double of_parts = parts > 1 ? of_chain(static_cast<double>(parts)) : 0;
+  const double of_parts = bounds.parts > 1 ? of_chain(static_cast<double>(bounds.parts)) : 0;
   for (int64_t i = 0; i < block.size(); ++i) {
     double near = table.near[i];
     const double rest = two_sum(&near, table.rest[i]);
     const bool is_sum = is_finite(table.near[i]);
-    sums[block.low + i] = is_sum ? near : table.near[i];
     const double error = __builtin_fabs(rest) + table.error[i] + of_parts * __builtin_fabs(near);
-    errors[block.low + i] = is_sum ? error : 0;
+    bounds.put(block.low + i, is_sum ? near : table.near[i], is_sum ? error : 0);
   }
 }
 
 ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
-                  ffi::AnyBuffer updates, ffi::ResultBuffer<ffi::F64> sums,
-                  ffi::ResultBuffer<ffi::F64> errors, Numbers windows, Numbers batches,
-                  Numbers coordinates, int64_t run, bool clip, bool subtract, int64_t parts) {
+                  ffi::AnyBuffer updates, Bounds::Sums sums, Bounds::Errors errors, Numbers windows,
+                  Numbers batches, Numbers coordinates, int64_t run, bool clip, bool subtract,
+                  int64_t parts) {
   return with_scatter(
       operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
       [&](const Scatter& scatter) {
         const Rounding rounding(scatter, nullptr);
+        const Bounds bounds(sums, errors, parts);
         each_block(pool, scatter, [&](Block block, Workspace* workspace) {
           add_block(scatter, block, 0, scatter.windows.count(), true, workspace);
           rounding.load_rest(block, workspace);
-          bound_block(block, parts, workspace, sums->typed_data(), errors->typed_data());
+          bound_block(block, workspace, bounds);
         });
       });
 }
@@ -392,7 +393,7 @@ SAMEBITS_CALL(samebits_scatter_bounds, samebits::bounds,
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
-                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
                   .SAMEBITS_SCATTER_ATTRIBUTES.Attr<int64_t>("parts"));
 SAMEBITS_CALL(samebits_scatter_digits, samebits::digits,
               xla::ffi::Ffi::Bind()

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "devices.h"
 #include "reduction.h"
 #include "threads.h"
 
@@ -94,6 +95,15 @@ struct Sums {
       case kBFloat16: return add_all<bfloat16>(at, sum);
       default: return add_all<float16>(at, sum);
     }
+  }
+
+  // Adds all terms of the sum `at` to an accumulator, of which a tile of the exact way has sum `i`.
+  void accumulate(int64_t at, const Tile& tile, int64_t i, Accumulator* sum) const {
+    if (!is_finite(tile.near[i])) return sum->add_special(tile.near[i]);
+    if (tile.error[i] != 0) return add_all(at, sum);
+    sum->add(tile.near[i]);
+    sum->add(tile.rest[i]);
+    sum->carry();
   }
 };
 
@@ -204,12 +214,13 @@ void each_tile(ffi::ThreadPool& pool, const Sums& sums, const Done& done) {
   });
 }
 
+// `results` is the size of the arrays of results, which may be longer.
 ffi::Error check(const ffi::AnyBuffer& x, ffi::Span<const int64_t> sizes, int64_t results) {
   if (format_of(x) == kFormats || !Reduction::has(sizes))
     return ffi::Error::InvalidArgument("samebits: a reduction of such an array is not compiled");
   const Reduction reduction(sizes);
   if (static_cast<int64_t>(x.element_count()) != reduction.results() * reduction.terms_of_each() ||
-      results != reduction.results())
+      results < reduction.results())
     return ffi::Error::InvalidArgument("samebits: the sizes do not fit the arrays");
   return ffi::Error::Success();
 }
@@ -231,12 +242,12 @@ ffi::Error reduce(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
 // most. With s a sum here, the error is at most of_chain(parts - 1) times the sum of all abs(s)
 // (Higham 2002, section 4.2), so each device adds its share to its bound. The bounds are added with
 // a relative error that `is_decided` allows.
-ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                         ffi::Result<ffi::Buffer<ffi::F64>> sum,
-                         ffi::Result<ffi::Buffer<ffi::F64>> bound, ffi::Span<const int64_t> sizes,
+ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x, Bounds::Sums to_sums,
+                         Bounds::Errors to_errors, ffi::Span<const int64_t> sizes,
                          int64_t parts) {
-  if (ffi::Error error = check(x, sizes, sum->element_count()); error.failure()) return error;
+  if (ffi::Error error = check(x, sizes, to_sums->element_count()); error.failure()) return error;
   const Sums sums(sizes, x);
+  const Bounds bounds(to_sums, to_errors, parts);
   const double factor = sums.factor(sums.is_exact);
   const double slack = of_chain(static_cast<double>(parts - 1));
   each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
@@ -245,9 +256,8 @@ ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x,
       const double rest = two_sum(&near, tile->rest[i]);
       const bool has_sum = is_finite(tile->near[i]);
       const double value = has_sum ? near : tile->near[i];
-      sum->typed_data()[first + i] = value;
-      bound->typed_data()[first + i] =
-          has_sum ? tile->error[i] * factor + std::fabs(rest) + std::fabs(value) * slack : 0;
+      const double error = tile->error[i] * factor + std::fabs(rest) + std::fabs(value) * slack;
+      bounds.put(first + i, value, has_sum ? error : 0);
     }
   });
   return ffi::Error::Success();
@@ -262,15 +272,29 @@ ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, 
   const int64_t count = static_cast<int64_t>(positions.element_count());
   if (static_cast<int64_t>(digits->element_count()) != count * Accumulator::kDigits)
     return ffi::Error::InvalidArgument("samebits: the digits do not fit the positions");
-  const Sums sums(sizes, x);
+  Sums sums(sizes, x);
+  const int64_t* position = positions.typed_data();
+  bool are_all = count == reduction.results();
+  for (int64_t i = 0; are_all && i < count; ++i) are_all = position[i] == i;
+  if (are_all) {
+    sums.is_exact = true;
+    each_tile(pool, sums, [&](int64_t first, int64_t n, Tile* tile) {
+      for (int64_t i = 0; i < n; ++i) {
+        Accumulator sum;
+        sums.accumulate(first + i, *tile, i, &sum);
+        std::memcpy(digits->typed_data() + (first + i) * Accumulator::kDigits, sum.digit,
+                    sizeof sum.digit);
+      }
+    });
+    return ffi::Error::Success();
+  }
   // A task has positions of at least kTaskTerms terms.
   const int64_t together =
       std::max<int64_t>(1, kTaskTerms / std::max<int64_t>(1, reduction.terms_of_each()));
   parallel(pool, parts_of(count, together), [&](int64_t task) {
     for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
-      const int64_t position = positions.typed_data()[i];
       Accumulator sum;
-      if (position >= 0 && position < reduction.results()) sums.add_all(position, &sum);
+      if (position[i] >= 0 && position[i] < reduction.results()) sums.add_all(position[i], &sum);
       std::memcpy(digits->typed_data() + i * Accumulator::kDigits, sum.digit, sizeof sum.digit);
     }
   });
@@ -291,7 +315,7 @@ SAMEBITS_CALL(samebits_reduce_bounds, samebits::reduce_bounds,
                   .Ctx<xla::ffi::ThreadPool>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
-                  .Ret<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Ret<xla::ffi::Buffer<xla::ffi::F32>>()
                   .Attr<xla::ffi::Span<const int64_t>>("sizes")
                   .Attr<int64_t>("parts"));
 SAMEBITS_CALL(samebits_reduce_digits, samebits::reduce_digits,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -64,9 +65,18 @@ class Ordered {
   Ordered& operator=(const Ordered&) = delete;
 };
 
-// The number of threads of a call.
-inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small) {
-  return is_small ? 1 : std::max<int64_t>(1, static_cast<int64_t>(pool.num_threads()));
+// The calls that run now: those of several devices of a process, or of independent operations.
+inline std::atomic<int64_t>& calls() {
+  static std::atomic<int64_t> number{0};
+  return number;
+}
+
+// The number of threads of a call, which leaves one processor to each other call. The pool has a
+// thread for each device of a process, even where there are fewer processors.
+inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small = false) {
+  static const int64_t processors = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t threads = std::min<int64_t>(static_cast<int64_t>(pool.num_threads()), processors);
+  return is_small ? 1 : std::max<int64_t>(1, threads - calls());
 }
 
 // Calls work(i) for each i below count, each in an `Ieee` scope, on this thread and on threads of
@@ -74,8 +84,11 @@ inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small) {
 // a thread of the pool ends even if no other thread is free.
 template <typename Work>
 void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
-  const int64_t helpers =
-      count <= 1 ? 0 : std::min<int64_t>(static_cast<int64_t>(pool.num_threads()), count) - 1;
+  const int64_t helpers = count <= 1 ? 0 : std::min(threads_of(pool), count) - 1;
+  struct Call {
+    Call() { ++calls(); }
+    ~Call() { --calls(); }
+  } call;
   { Ordered after_earlier_calls; }
   if (helpers <= 0) {
     Ieee scope;

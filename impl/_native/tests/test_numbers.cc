@@ -270,6 +270,17 @@ void test_accumulator() {
   for (int64_t& digit : many.digit) digit *= 1 << 30;
   const double of_many = many.to_odd();
   expect(of_many == -0x1.fffffffffffffp50, "Accumulator, of 2**30 terms", of_many, 0, 0);
+  // Infinities among terms whose digits are negative.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (double term : {kInfinity, -kInfinity, kInfinity - kInfinity}) {
+    Accumulator special;
+    special.add(-0x1p259);
+    special.carry();
+    special.add_special(term);
+    for (int64_t& digit : special.digit) digit *= 1 << 12;
+    const double sum = special.to_odd();
+    expect(sum == term || (sum != sum && term != term), "Accumulator, not finite", sum, 0, 0);
+  }
 }
 
 template <typename R>

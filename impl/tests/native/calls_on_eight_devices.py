@@ -69,10 +69,10 @@ def test_products(m, k, n):
 
 
 def test_products_in_doubt_beyond_one_list():
-    # Each sum is 2**-40 above a tie, which no approximation decides.
+    # Each sum is 2**-60 above a tie, which no approximation decides.
     rng = np.random.default_rng(1)
     a = np.zeros((64, 16), np.float32)
-    a[:, 0], a[:, 5], a[:, 11] = 1 + rng.integers(0, 2**10, 64) * 2.0**-20, 2.0**-24, 2.0**-40
+    a[:, 0], a[:, 5], a[:, 11] = 1 + rng.integers(0, 2**10, 64) * 2.0**-20, 2.0**-24, 2.0**-60
     b = np.ones((16, 32), np.float32)
     whole, _ = compiled(jnp.matmul, a, b)
     cut, _ = compiled(jnp.matmul, a, b, specs=((None, ("x", "y")), (("x", "y"), None)))

@@ -365,7 +365,9 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, form, dtype):
     want = oracles.nearest_scatter(
         operand.astype(np.float64).reshape(-1, 1), places, terms[:, None]
     ).reshape(shape)
+    total, bound = (each[: want.size].reshape(shape) for each in (total, bound * 2.0**-40))
     assert (np.abs(total - want) <= bound).all()
+    assert (bound >= 7 * 2.0**-53 * np.abs(want)).all()
     assert (bound <= 1e-14 * (np.abs(want) + 1e-30)).all()
     # The digits are units of 2**-352, 32 bits each.
     exact = [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in digits]

@@ -66,7 +66,9 @@ def text():
     # Without emitters, which newer releases of XLA always have, a scatter is a loop on a CPU.
     old = releases.CPU_EMITTERS_ARE_OPTIONAL
     emitters = {"xla_cpu_use_fusion_emitters": True} if old else None
-    compiled_text = jax.jit(program).lower(*ARGS).compile(emitters).as_text()
+    # JAX keeps what it has lowered of a function.
+    fresh = jax.jit(lambda *args: program(*args))
+    compiled_text = fresh.lower(*ARGS).compile(emitters).as_text()
     jax.config.update("jax_traceback_in_locations_limit", limit)
     return compiled_text
 

@@ -187,7 +187,7 @@ def test_infinities_and_nans_of_bounds():
 @pytest.mark.parametrize("shape", [(7, 300), (1, 70_000), (3, 5)], ids=str)
 def test_digits_of_all_sums(rng, shape, dtype):
     x = rough(rng, shape, dtype, 5)
-    # The pairs of float64 of the last sum lose nothing, and those of the first one do.
+    # The first sum loses bits in its pairs of float64, and the last sum loses none.
     x[-1, :2] = 1, jnp.finfo(dtype).tiny
     x[0, :2] = jnp.finfo(dtype).max, jnp.finfo(dtype).tiny
     operation = sums.Reduction((1,), 2, np.dtype(np.float32))

@@ -286,7 +286,7 @@ def test_a_scan_without_sums_is_lowered_as_it_is():
 
     x = jnp.ones((3, 3))
     text = str(jax.jit(loop).lower(x).as_text())
-    assert set(re.findall(r"samebits_\w+", text)) == {"samebits_mode", "samebits_function"}
+    assert set(re.findall(r"samebits_\w+", text)) <= {"samebits_mode", "samebits_function"}
 
 
 def test_without_the_guarantee_nothing_changes(rng):

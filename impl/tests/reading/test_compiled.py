@@ -3,6 +3,7 @@
 Tests: impl._reading.tracing.
 """
 
+import functools
 from pathlib import Path
 
 import jax
@@ -67,7 +68,7 @@ def text():
     old = releases.CPU_EMITTERS_ARE_OPTIONAL
     emitters = {"xla_cpu_use_fusion_emitters": True} if old else None
     # JAX keeps what it has lowered of a function.
-    fresh = jax.jit(lambda *args: program(*args))
+    fresh = jax.jit(functools.partial(program))
     compiled_text = fresh.lower(*ARGS).compile(emitters).as_text()
     jax.config.update("jax_traceback_in_locations_limit", limit)
     return compiled_text

@@ -19,9 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import Operation, longs, names, takes
+from impl._native.operation import Elementwise, longs, takes
 
 #: The programs; ``python -m conformance.lab.elementary.programs`` writes them.
 PROGRAMS = pathlib.Path(__file__).with_name("programs.json")
@@ -60,26 +59,14 @@ def key(name: str, dtypes: Iterable[Any]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Function(Operation):
-    """A function of arrays of one shape.
+class Function(Elementwise):
+    """A function of arrays.
 
     Attributes:
         key: The key of its program.
-        arity: The number of arrays.
-        rank: The number of axes of each array.
     """
 
     key: str
-    arity: int
-    rank: int
-
-    @property
-    def result(self) -> Names:  # type: ignore[override]
-        return names(self.rank)
-
-    @property
-    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
-        return (self.result,) * self.arity
 
     def nearest(self, *operands: jax.Array) -> jax.Array:
         program = programs()[self.key]
@@ -114,4 +101,4 @@ def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:
     program = programs().get(own)
     if program is None or x.size * len(program.steps) > _MOST_WORK:
         return None
-    return computed(Function(own, len(operands), x.ndim), operands)
+    return computed(Function(len(operands), x.ndim, own), operands)

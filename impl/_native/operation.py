@@ -13,6 +13,7 @@ that holds a part of the terms of a sum adds them exactly to the terms of the ot
 from __future__ import annotations
 
 import abc
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -73,6 +74,27 @@ class Operation(abc.ABC):
     @abc.abstractmethod
     def nearest(self, *operands: jax.Array) -> jax.Array:
         """Returns the results, rounded once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Elementwise(Operation):
+    """An operation on the elements of arrays of one shape.
+
+    Attributes:
+        arity: The number of arrays.
+        rank: The number of axes of each array.
+    """
+
+    arity: int
+    rank: int
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return names(self.rank)
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (self.result,) * self.arity
 
 
 class Summing(Operation):

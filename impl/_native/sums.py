@@ -24,7 +24,7 @@ from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
 from impl._native.call import computed
-from impl._native.operation import Operation, Summing, longs, names, takes
+from impl._native.operation import Elementwise, Operation, Summing, longs, names, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -225,24 +225,8 @@ def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.A
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts(Operation):
-    """The sum of arrays of one shape and dtype, element by element.
-
-    Attributes:
-        count: The number of arrays.
-        rank: The number of axes of each.
-    """
-
-    count: int
-    rank: int
-
-    @property
-    def result(self) -> Names:  # type: ignore[override]
-        return names(self.rank)
-
-    @property
-    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
-        return (self.result,) * self.count
+class Parts(Elementwise):
+    """The sum of arrays of one dtype, element by element."""
 
     def nearest(self, *operands: jax.Array) -> jax.Array:
         first = operands[0]

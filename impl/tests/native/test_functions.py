@@ -33,9 +33,9 @@ def of_xla(name, *operands):
 
 
 def of_call(name, *operands):
-    """Returns the results of the call, whatever the number of elements."""
+    """Returns the results of the call, also of arrays that XLA computes."""
     own = functions.key(name, [operand.dtype for operand in operands])
-    return run(functions.Function(own, len(operands), operands[0].ndim).nearest, *operands)
+    return run(functions.Function(len(operands), operands[0].ndim, own).nearest, *operands)
 
 
 def assert_bits(got, want):

@@ -14,14 +14,10 @@ namespace {
 namespace ffi = xla::ffi;
 
 Type type_of(const ffi::AnyBuffer& buffer) {
-  switch (buffer.element_type()) {
-    case ffi::DataType::F32: return kOfFloat32;
-    case ffi::DataType::BF16: return kOfBFloat16;
-    case ffi::DataType::F16: return kOfFloat16;
-    case ffi::DataType::S32: return kOfInt32;
-    case ffi::DataType::S64: return kOfInt64;
-    default: return kTypes;
-  }
+  if (buffer.element_type() == ffi::DataType::S32) return kOfInt32;
+  if (buffer.element_type() == ffi::DataType::S64) return kOfInt64;
+  const Format format = format_of(buffer);
+  return format == kFormats ? kTypes : static_cast<Type>(format);
 }
 
 // Returns whether each step has a name and stays within the registers and the constants.

@@ -51,7 +51,7 @@ struct Step {
   int64_t operand(int number) const { return (word >> (20 + 12 * number)) & 0xfff; }
 };
 
-// The types of operands. Results are floats.
+// The types of operands: the formats, in their order, and integers. Results are floats.
 enum Type : int { kOfFloat32, kOfBFloat16, kOfFloat16, kOfInt32, kOfInt64, kTypes };
 
 struct Operand {

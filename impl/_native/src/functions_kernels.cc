@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "calls.h"
 #include "lanes.h"
 
 namespace samebits {

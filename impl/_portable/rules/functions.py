@@ -13,7 +13,7 @@ from impl._exact import elementary
 from impl._exact.elementary import complex_numbers
 from impl._native import functions as native
 from impl._native import scope
-from impl._portable.rule import Rule, rule
+from impl._portable.rule import Compute, Rule, rule
 from impl._portable.rules import rounding
 
 _TAKES_FLUSHES = frozenset({"flushes"})
@@ -36,9 +36,9 @@ def _log2(value: jax.Array, **_: Any) -> jax.Array:
     return elementary.FUNCTIONS["div"](log(value), log(lax.full_like(value, 2)))
 
 
-def _elementary(name: str, **fields: Any) -> None:
+def _elementary(name: str, compute: Compute | None = None, **fields: Any) -> None:
     called = scope.or_native(functools.partial(native.call, name))
-    rule(name, compute=called(elementary.FUNCTIONS[name]), **fields)
+    rule(name, compute=called(compute or elementary.FUNCTIONS[name]), **fields)
 
 
 _elementary("acos")
@@ -70,4 +70,4 @@ _elementary("sinh")
 _elementary("tan")
 _elementary("tanh")
 rule("abs", of_complex=complex_numbers.absolute)
-rule("log2", compute=_log2)
+_elementary("log2", _log2)

@@ -194,9 +194,12 @@ def tests(session: nox.Session) -> None:
     # The suite compiles as users do. At a higher level, XLA of the newest JAX takes ten minutes for
     # an exponential of the engine of integers.
     cheapest = CHEAPEST if session.python == OLDEST else f"{_LEAST} {ONE_PIECE}"
-    environment = {"XLA_FLAGS": os.environ.get("XLA_FLAGS", cheapest), "OMP_NUM_THREADS": "1"}
-    # No program has the lines of its source, which cost a tenth of the time.
-    environment["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+    environment = {
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", cheapest),
+        "OMP_NUM_THREADS": "1",
+        # No program has the lines of its source, which cost a tenth of the time.
+        "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
+    }
     # PyTorch's threads wait in a loop, which takes longer than work on the small arrays of tests.
     session.run("pytest", *speed, *chosen, env=environment)
 

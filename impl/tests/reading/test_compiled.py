@@ -61,17 +61,17 @@ def judged(text, device="cuda", timed_kernels=True):
 
 @pytest.fixture(scope="module")
 def text():
-    # Tests keep no lines of source in programs, which saves a tenth of the time of all of them.
-    limit = jax.config.jax_traceback_in_locations_limit
-    jax.config.update("jax_traceback_in_locations_limit", 10)
     # Without emitters, which newer releases of XLA always have, a scatter is a loop on a CPU.
     old = releases.CPU_EMITTERS_ARE_OPTIONAL
     emitters = {"xla_cpu_use_fusion_emitters": True} if old else None
-    # JAX keeps what it has lowered of a function.
+    # Programs of other tests have no lines of source, and JAX keeps what it has lowered.
     fresh = jax.jit(functools.partial(program))
-    compiled_text = fresh.lower(*ARGS).compile(emitters).as_text()
-    jax.config.update("jax_traceback_in_locations_limit", limit)
-    return compiled_text
+    limit = jax.config.jax_traceback_in_locations_limit
+    jax.config.update("jax_traceback_in_locations_limit", 10)
+    try:
+        return fresh.lower(*ARGS).compile(emitters).as_text()
+    finally:
+        jax.config.update("jax_traceback_in_locations_limit", limit)
 
 
 @pytest.mark.parametrize("verdict", ["varies", "unknown"])

@@ -33,8 +33,8 @@ from conformance.reporting.report import Record, from_property
 LOST_DEVICE = 70
 #: The seconds after which a test that has not ended is stopped, with its process.
 TEST_TIMEOUT = 150.0
-#: The exit statuses of pytest after it ran the tests: all passed, some failed, there are none.
-_RAN = (0, 1, 5)
+#: The exit statuses of pytest after it ran the tests: all passed, some failed, no test was chosen.
+RAN = (0, 1, 5)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,7 +103,7 @@ class Journal:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Adds the last line of a session that was not stopped."""
-        if exitstatus in _RAN and not session.shouldfail and not session.shouldstop:
+        if exitstatus in RAN and not session.shouldfail and not session.shouldstop:
             self._add(complete=session.config.option.markexpr)
 
     def _add(self, **fields: Any) -> None:

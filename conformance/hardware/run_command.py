@@ -121,7 +121,7 @@ def _run_rounds(
         command += [f"--repeats={repeats}"] if repeats else []
         print(f"\nround {number} of {options.rounds}, tests {mark!r}", flush=True)
         status = _run(command, options.processes, deadline)
-        if status not in (0, 1, 5):  # It was stopped, or an option is wrong.
+        if status not in plugin.RAN:  # It was stopped, or an option is wrong.
             break
     return status
 

@@ -52,7 +52,7 @@ def check_program(name: str, target: str) -> CheckedCall:
     start = time.perf_counter()
     try:
         faults, sides = _read(name, target)
-    except Exception as error:  # noqa: BLE001  # a compiler's error, whatever it is, is reported
+    except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
         faults, sides = [f"it does not compile: {type(error).__name__}: {error}"], {}
     if sides:
         faults += _over_budget(name, target, sides[""])

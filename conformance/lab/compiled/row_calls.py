@@ -190,7 +190,7 @@ def compile_program(
     start = time.perf_counter()
     try:
         code = compiler.compile_call(function, inputs, target, options)
-    except Exception as error:  # noqa: BLE001  # a compiler's error, whatever it is, is reported
+    except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
         return CompiledProgram(error=f"{type(error).__name__}: {error}")
     seconds = time.perf_counter() - start
     return CompiledProgram(

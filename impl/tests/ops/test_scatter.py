@@ -209,7 +209,7 @@ UNLIKE_TORCH: list[Call] = [
     ("scatter_reduce", (V, 0, I, S, "sum"), {"unique_indices": 1}, TypeError, "unique_indices"),
     # An OverflowError in PyTorch.
     ("scatter", (V.astype(np.int32), 0, I, 2**70), {}, RuntimeError, "converted to int32"),
-    # PyTorch multiplies complex numbers, in whatever order.
+    # PyTorch multiplies complex numbers in an order that it does not state.
     (
         "scatter_reduce",
         (V.astype(np.complex64), 0, I, S.astype(np.complex64), "prod"),

@@ -142,7 +142,7 @@ class Accumulator:
         if is_traced and again is not None:
             raise TypeError("Accumulator.value: `again` cannot be called inside jax.jit")
         if not is_traced and again is not None and self._doubts(words):
-            words = self._counted_again(words, again)
+            words = self._counted_again(again)
         doubts = [] if is_traced else self._doubts(words)
         if doubts:
             raise ArithmeticError(
@@ -162,35 +162,27 @@ class Accumulator:
         pairs = zip(paths, counts, strict=True)
         return [f"{count} elements of {path or 'the sum'}" for path, count in pairs if count]
 
-    def _counted_again(
-        self, words: Sequence[jax.Array], again: Callable[[Accumulator], Accumulator]
-    ) -> list[jax.Array]:
-        """Returns the words, with exact ones for those in doubt."""
+    def _counted_again(self, again: Callable[[Accumulator], Accumulator]) -> list[jax.Array]:
+        """Returns the words of the sums, whose terms are counted again, level by level."""
         last = terms.MOST_LEVELS - 1
-        tree = jax.tree.unflatten(
-            jax.tree.structure(self._sums),
-            [
-                jax.ShapeDtypeStruct(each.shape, dtype)
-                for each, dtype in zip(words, self._dtypes, strict=True)
-            ],
-        )
-        totals = [states.zeros(each.shape, states.TOTAL_WORDS) for each in words]
-        counted = [*words]
-        for level in range(last + 1):
-            found = again(Accumulator._empty(tree, level))
+        leaves, treedef = jax.tree.flatten(self._sums)
+        pairs = [*zip(leaves, self._dtypes, strict=True)]
+        shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], dtype) for leaf, dtype in pairs]
+        tree = jax.tree.unflatten(treedef, shapes)
+        counts = [states.no_counts(each.shape) for each in shapes]
+        found = self
+        for level in range(steps.PLAIN, last + 1):
+            if level >= 0:
+                found = again(Accumulator._empty(tree, level))
             if _kind(found) != (self._described(), level):
                 raise TypeError("Accumulator.value: `again` returned another accumulator")
             for i, leaf in enumerate(jax.tree.leaves(found)[:-1]):
-                counted[i], totals[i] = steps.bind(
-                    "counted",
-                    jnp.int32(level),
-                    counted[i],
-                    totals[i],
-                    leaf,
-                    dtype=self._dtypes[i],
-                    last=last,
-                )
-        return counted
+                options = {"dtype": self._dtypes[i], "last": last}
+                (counts[i],) = steps.bind("counted", jnp.int32(level), counts[i], leaf, **options)
+        return [
+            steps.bind("words", each, dtype=dtype)[0]
+            for each, dtype in zip(counts, self._dtypes, strict=True)
+        ]
 
     def _described(self) -> str:
         leaves, treedef = jax.tree.flatten(self._sums)

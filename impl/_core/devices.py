@@ -61,6 +61,11 @@ class Devices:
         )
         return whole
 
+    def exchanged(self, value: jax.Array) -> jax.Array:
+        """Returns this device's element of the first axis of each array of devices."""
+        elements: jax.Array = lax.all_to_all(value, self.names, 0, 0, axis_index_groups=self.groups)
+        return elements
+
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share a sum."""
         return self._reduced(lax.pmax, value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax
 from jax import lax
@@ -12,6 +13,25 @@ from impl._core.devices import Devices
 from impl._core.jax_internals import lowering
 from impl._native import devices, partitioned, scope
 from impl._native.operation import Operation, Summing
+
+#: An operation and its operands.
+Call: TypeAlias = tuple[Summing, Sequence[jax.Array]]
+
+
+def computes(operation: Callable[..., Call | None]) -> Callable[..., jax.Array | None]:
+    """Returns the function that computes an operation; it returns None if there is none.
+
+    Args:
+        operation: Takes the operands, and parameters by their names. The function takes
+            ``axis_names`` too (``computed``).
+    """
+
+    @functools.wraps(operation)
+    def compute(*operands: Any, axis_names: Sequence[Any] = (), **params: Any) -> jax.Array | None:
+        call = operation(*operands, **params)
+        return None if call is None else computed(*call, axis_names)
+
+    return compute
 
 
 def computed(

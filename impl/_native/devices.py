@@ -51,6 +51,9 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Device
         operands: The operands of this device.
         group: The devices.
     """
+    shared = operation.shared(operands, group)
+    if shared is not None:
+        return shared
     shape, _ = operation.layout(*(operand.shape for operand in operands))
     size = math.prod(shape)
     if operation.has_cheap_digits and size <= _FEW:

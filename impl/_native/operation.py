@@ -22,10 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.devices import Devices
 from impl._core.jax_internals.shardings import Names
 
-#: The dtypes that the engine adds and multiplies, and rounds to.
-DTYPES = frozenset(map(jnp.dtype, (jnp.float16, jnp.bfloat16, jnp.float32)))
+#: The dtypes that the engine adds and multiplies, and rounds to: ``Format`` of ``src/calls.h``.
+FORMATS = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16)))
+DTYPES = frozenset(FORMATS)
 #: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``.
 DIGITS = 24
 
@@ -166,6 +168,10 @@ class Summing(Operation):
         call = jax.ffi.ffi_call(f"{self._name}_digits", digits)
         result: jax.Array = call(positions, *operands, **self._layout(operands)[1])
         return result
+
+    def shared(self, operands: Sequence[jax.Array], group: Devices) -> jax.Array | None:  # noqa: ARG002  # of a subclass
+        """Returns the sums over devices; None if ``devices.add_exactly`` adds them."""
+        return None
 
     def _layout(self, operands: Sequence[jax.Array]) -> tuple[tuple[int, ...], dict[str, Any]]:
         return self.layout(*(operand.shape for operand in operands))

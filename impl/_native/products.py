@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import Names
-from impl._native.call import computed
+from impl._native.call import Call, computes
 from impl._native.operation import DTYPES, Summing, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
@@ -34,16 +34,15 @@ DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int
 _MOST_SPATIAL = 4
 
 
-def dot_general(
+def product(
     lhs: jax.Array,
     rhs: jax.Array,
     *,
     dimension_numbers: DimensionNumbers,
     preferred_element_type: jax.typing.DTypeLike | None = None,
-    axis_names: Sequence[Any] = (),
     **_: Any,
-) -> jax.Array | None:
-    """Returns a product as ``impl._exact.products.dot_general.dot_general`` does.
+) -> Call | None:
+    """Returns the operation of ``lax.dot_general``.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
@@ -52,11 +51,10 @@ def dot_general(
     if factors is None:
         return None
     lhs, rhs, dtype = factors
-    product = Product.of(lhs.ndim, rhs.ndim, dimension_numbers, dtype)
-    return computed(product, (lhs, rhs), axis_names)
+    return Product.of(lhs.ndim, rhs.ndim, dimension_numbers, dtype), (lhs, rhs)
 
 
-def conv_general_dilated(
+def convolution(
     lhs: jax.Array,
     rhs: jax.Array,
     *,
@@ -68,10 +66,9 @@ def conv_general_dilated(
     feature_group_count: int = 1,
     batch_group_count: int = 1,
     preferred_element_type: jax.typing.DTypeLike | None = None,
-    axis_names: Sequence[Any] = (),
     **_: Any,
-) -> jax.Array | None:
-    """Returns a convolution as ``impl._exact.products.convolution.conv_general_dilated`` does.
+) -> Call | None:
+    """Returns the operation of ``lax.conv_general_dilated``.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
@@ -91,7 +88,13 @@ def conv_general_dilated(
         (feature_group_count, batch_group_count),
         dtype,
     )
-    return computed(operation, (lhs, rhs), axis_names)
+    return operation, (lhs, rhs)
+
+
+#: Returns what ``impl._exact.products.dot_general.dot_general`` does; None without a call.
+dot_general = computes(product)
+#: Returns what ``impl._exact.products.convolution.conv_general_dilated`` does; None without a call.
+conv_general_dilated = computes(convolution)
 
 
 def _factors(

@@ -21,7 +21,7 @@ import numpy as np
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.jax_internals.shardings import Names
-from impl._native.call import computed
+from impl._native.call import Call, computes
 from impl._native.operation import Summing, longs, strides, takes
 
 #: The dtypes of indices that the calls take.
@@ -127,7 +127,7 @@ class Scatter(Summing):
         }
 
 
-def scatter_add(
+def scatter(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -136,10 +136,9 @@ def scatter_add(
     mode: Any = None,
     unique_indices: bool = False,
     subtract: bool = False,
-    axis_names: Sequence[Any] = (),
     **_: Any,
-) -> jax.Array | None:
-    """Returns a scatter as ``impl._exact.sums.scatter.scatter_add`` does.
+) -> Call | None:
+    """Returns the operation of ``lax.scatter_add``.
 
     Returns:
         None if the engine has no call for the dtypes or the sizes.
@@ -168,7 +167,11 @@ def scatter_add(
         subtract,
         unique_indices and are_points,
     )
-    return computed(operation, (operand, indices, updates), axis_names)
+    return operation, (operand, indices, updates)
+
+
+#: Returns what ``impl._exact.sums.scatter.scatter_add`` does; None without a call.
+scatter_add = computes(scatter)
 
 
 def _windows(numbers: ScatterDimensionNumbers, rank: int) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ from jax import lax
 from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
-from impl._native.call import computed
+from impl._native.call import Call, computed
 from impl._native.operation import Elementwise, Operation, Summing, longs, names, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
@@ -111,14 +111,19 @@ def reduce_sum(
         return _psum(x, dtype, Devices(tuple(axis_names), axis_index_groups))
     if axis_index_groups is not None:
         return None
-    axes = sorted(axis % x.ndim for axis in axes)
-    operation = Reduction(tuple(axes), x.ndim, dtype)
-    if x.size == 0:
-        shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
-        return lax.full(shape, 0, dtype)
-    if len(by_turns(x.shape, axes)) > _MOST_SIZES:
+    call = reduction(x, axes, dtype)
+    return None if call is None else computed(*call, axis_names)
+
+
+def reduction(
+    x: jax.Array, axes: Sequence[int], dtype: jax.typing.DTypeLike | None = None, **_: Any
+) -> Call | None:
+    """Returns the operation of ``lax.reduce_sum``; None if the engine has no call."""
+    dtype = jnp.dtype(x.dtype if dtype is None else dtype)
+    axes = tuple(sorted(axis % x.ndim for axis in axes))
+    if not takes([x], dtype) or len(by_turns(x.shape, axes)) > _MOST_SIZES:
         return None
-    return computed(operation, [x], axis_names)
+    return Reduction(axes, x.ndim, dtype), (x,)
 
 
 def _psum(x: jax.Array, dtype: np.dtype[Any], devices: Devices) -> jax.Array:

@@ -24,6 +24,8 @@ from impl._core.native_scatter import natively
 from impl._exact import arithmetic
 from impl._exact.products import convolution_by_dots, dot_general
 from impl._exact.unrounded import states, terms
+from impl._native import states as native
+from impl._native.scope import or_native
 
 #: The dtypes of results, by their names.
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
@@ -86,24 +88,33 @@ def operation(
     return _OPERATIONS[name](operands, params, Devices(tuple(axis_names)))
 
 
+@or_native(native.added)
 def added(
-    found: Operation, level: jax.Array, state: jax.Array | None, *operands: jax.Array
+    name: str,
+    params: Mapping[str, Any],
+    axis_names: Sequence[Any],
+    level: jax.Array,
+    state: jax.Array,
+    *operands: jax.Array,
 ) -> jax.Array:
-    """Returns the state of what an operation adds. Call this inside ``arithmetic.wide()``.
+    """Returns a state with what an operation adds. Call this inside ``arithmetic.wide()``.
 
     Args:
-        found: The operation.
+        name: The name of the primitive.
+        params: The parameters of its equation.
+        axis_names: The mesh axes of a ``shard_map`` over which the terms are sharded.
         level: ``terms.PLAIN``, or the level to count, int32, shape [].
-        state: The state of the terms before; None for none.
+        state: The state of the terms before.
         *operands: The operands of the operation.
     """
+    found = operation(name, operands, params, axis_names)
     wide = [arithmetic.widen(dot_general.factor(operands[i])) for i in found.taken]
     others = [each for i, each in enumerate(operands) if i not in found.taken]
     how = found.how
     if others:
         how = dataclasses.replace(how, add=lambda *taken: found.how.add(*others, *taken))
     parts = how.parts(level, *wide)
-    return states.of_parts(*parts) if state is None else states.with_parts(state, *parts)
+    return states.with_parts(state, *parts)
 
 
 def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:

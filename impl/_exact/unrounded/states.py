@@ -20,7 +20,7 @@ halves, then an array of the lower ones. So a loop of a program without 64 bits 
 
     shape of the sums    [5, 7]
     shape of a state     [6, 5, 7], which has 24 bytes for each sum
-    shape of a total     [8, 5, 7]
+    shape of counts      [9, 5, 7]: the words of rounded sums, and their totals
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
+from impl._native import states as native
+from impl._native.scope import or_native
 
 #: The float64 of a state and of a total, and the words of 32 bits of each.
 WORDS, TOTAL_WORDS = 3, 4
@@ -72,18 +74,9 @@ def sums_of(state: jax.core.ShapedArray) -> int:
     return int(state.size) // (HALVES * WORDS)
 
 
-def zeros(shape: Sequence[int], words: int = WORDS) -> jax.Array:
-    """Returns the state of empty sums, or the total of none."""
-    return lax.full((HALVES * words, *shape), 0, np.uint32)
-
-
-def of_parts(high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
-    """Returns the state of sums ``high + low``, within ``slack``.
-
-    An infinity or a NaN in ``high`` is the sum.
-    """
-    high, low = arithmetic.two_sum(high, low)
-    return _guarded(high, low, slack)
+def zeros(shape: Sequence[int]) -> jax.Array:
+    """Returns the state of empty sums."""
+    return lax.full((HALVES * WORDS, *shape), 0, np.uint32)
 
 
 def _guarded(high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
@@ -92,6 +85,7 @@ def _guarded(high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
     return packed([high, *(lax.select(is_finite, each, zero) for each in (low, slack))])
 
 
+@or_native(native.merged)
 def merged(state: jax.Array, other: jax.Array) -> jax.Array:
     """Returns the state of all terms of two states."""
     return with_parts(state, *unpacked(other))
@@ -155,41 +149,61 @@ def folded(total: jax.Array, state: jax.Array) -> jax.Array:
     return packed([*parts, lax.add(lost, more_slack)])
 
 
+@or_native(native.counted)
 def counted(
     level: jax.Array,
-    words: jax.Array,
-    total: jax.Array,
+    counts: jax.Array,
     state: jax.Array,
     *,
     dtype: jax.typing.DTypeLike,
     last: int,
-) -> tuple[jax.Array, jax.Array]:
+) -> jax.Array:
     """Returns words of rounded sums, and totals, after one more count of all terms.
 
     Args:
         level: The level that was counted, int32, shape []. The first count is of plain states, at a
             level below 0: it decides the words of most elements.
-        words: The words so far. The count of the last level decides those in doubt.
-        total: The totals so far.
+        counts: The counts so far (``no_counts``). The count of the last level decides the words in
+            doubt.
         state: The states of the count.
         dtype: float16, bfloat16 or float32.
         last: The last level.
     """
+    words = words_of(counts, dtype)
     is_first, is_last = (
         jnp.broadcast_to(each, words.shape)
         for each in (lax.lt(level, np.int32(0)), lax.ge(level, np.int32(last)))
     )
-    more = folded(total, state)
+    more = folded(lax.slice_in_dim(counts, 1, counts.shape[0]), state)
     high, middle, low, lost = unpacked(more)
     of_total = high, arithmetic.to_odd(*arithmetic.two_sum(middle, low)), lost
     pairs = zip(unpacked(state), of_total, strict=True)
     high, low, slack = (lax.select(is_first, *pair) for pair in pairs)
     asked = lax.bitwise_or(is_first, lax.bitwise_and(is_last, interval.is_doubt(words)))
+    words = lax.select(asked, _coded(high, low, slack, dtype), words)
+    bits = lax.bitcast_convert_type(words, f"uint{8 * words.dtype.itemsize}")
     empty = jnp.broadcast_to(is_first[None], more.shape)
-    return (
-        lax.select(asked, _coded(high, low, slack, dtype), words),
-        lax.select(empty, lax.full_like(more, 0), more),
-    )
+    totals = lax.select(empty, lax.full_like(more, 0), more)
+    return lax.concatenate([bits.astype(np.uint32)[None], totals], 0)
+
+
+def no_counts(shape: Sequence[int]) -> jax.Array:
+    """Returns the counts of no terms: for each sum a word, and a total of four float64.
+
+    Args:
+        shape: The shape of the sums.
+
+    Returns:
+        uint32, shape ``[9, *shape]``.
+    """
+    return lax.full((1 + HALVES * TOTAL_WORDS, *shape), 0, np.uint32)
+
+
+def words_of(counts: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the words of counts of sums of a dtype."""
+    word = interval.word_type(dtype)
+    bits = lax.index_in_dim(counts, 0, keepdims=False).astype(f"uint{8 * word.itemsize}")
+    return lax.bitcast_convert_type(bits, word)
 
 
 def values(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -26,7 +26,7 @@ using Longs = ffi::Span<const int64_t>;
 
 void compute(ffi::ThreadPool& pool, const std::vector<LineProduct>& products,
              const Output& output) {
-  const Division division(products, threads_of(pool), output.words != nullptr);
+  const Division division(products, threads_of(pool), output);
   parallel(pool, division.tasks(), [&](int64_t task) { division.run(task, output); });
 }
 
@@ -42,7 +42,9 @@ void fill_special(const Attributes& attributes, Operand kernel, const Output& ou
       const int64_t first = start.result + lines.kernel.line(line).result;
       for (int64_t i = 0; i < lines.results; ++i) {
         const int64_t at = first + lines.result.line(i).result;
-        if (output.words == nullptr) {
+        if (output.states) {
+          output.states.add(at, std::numeric_limits<double>::quiet_NaN(), 0, 0);
+        } else if (output.words == nullptr) {
           output.bounds.put(at, std::numeric_limits<double>::quiet_NaN(), 0);
         } else if (output.format == kFloat32) {
           static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
@@ -101,6 +103,22 @@ ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, 
              attributes_of(batch, lines, columns, terms, window, is_convolution), output);
 }
 
+// Calls use(digits) of the exact sum at a position of the result: zeros at -1.
+template <typename Use>
+void with_digits(const std::vector<LineProduct>& products, int64_t position, const Use& use) {
+  int64_t digits[Accumulator::kDigits] = {};
+  ResultIndex index;
+  for (const LineProduct& each : products)
+    if (position >= 0 && find(each, position, &index)) {
+      exact_digits(each, index.batch, index.row, index.column, digits);
+      break;
+    }
+  use(digits);
+}
+
+// The results of which a task computes the digits.
+constexpr int64_t kEach = 16;
+
 ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer lhs,
                   ffi::AnyBuffer rhs, ffi::Result<ffi::AnyBuffer> result, Longs batch, Longs lines,
                   Longs columns, Longs terms, Longs window, bool is_convolution) {
@@ -109,24 +127,47 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
   if (positions.element_type() != ffi::DataType::S64 ||
       result->element_type() != ffi::DataType::S64)
     return ffi::Error::InvalidArgument("positions and digits are int64");
-  const Attributes attributes =
-      attributes_of(batch, lines, columns, terms, window, is_convolution);
-  const std::vector<LineProduct> products = plan(attributes, left, right);
+  const std::vector<LineProduct> products =
+      plan(attributes_of(batch, lines, columns, terms, window, is_convolution), left, right);
   const int64_t* at = static_cast<const int64_t*>(positions.untyped_data());
   int64_t* to = static_cast<int64_t*>(result->untyped_data());
   const int64_t count = static_cast<int64_t>(positions.element_count());
-  constexpr int64_t kEach = 16;
   parallel(pool, parts_of(count, kEach), [&](int64_t task) {
-    for (int64_t i = task * kEach; i < std::min(count, (task + 1) * kEach); ++i) {
-      int64_t* digit = to + i * Accumulator::kDigits;
-      std::fill(digit, digit + Accumulator::kDigits, 0);
-      ResultIndex index;
-      for (const LineProduct& each : products)
-        if (at[i] >= 0 && find(each, at[i], &index)) {
-          exact_digits(each, index.batch, index.row, index.column, digit);
-          break;
-        }
-    }
+    for (int64_t i = task * kEach; i < std::min(count, (task + 1) * kEach); ++i)
+      with_digits(products, at[i], [&](const int64_t* digit) {
+        std::copy(digit, digit + Accumulator::kDigits, to + i * Accumulator::kDigits);
+      });
+  });
+  return ffi::Error::Success();
+}
+
+ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before,
+                 ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, States::Result after, Longs batch,
+                 Longs lines, Longs columns, Longs terms, Longs window, bool is_convolution) {
+  Operand left, right;
+  if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
+  const Attributes attributes =
+      attributes_of(batch, lines, columns, terms, window, is_convolution);
+  Output output;
+  output.states = States(before, after);
+  const int64_t of = *level.typed_data();
+  if (of < 0) {
+    auto are_finite = [](Operand each) {
+      return product_kernels().are_finite[each.format](each.data, each.elements);
+    };
+    output.are_finite = are_finite(left) && are_finite(right);
+    std::vector<LineProduct> products = plan(attributes, left, right);
+    for (LineProduct& each : products) each.has_few_rows = false;
+    compute(pool, products, output);
+    if (is_convolution) fill_special(attributes, right, output);
+    return ffi::Error::Success();
+  }
+  const std::vector<LineProduct> products = plan(attributes, left, right);
+  const int64_t count = output.states.count();
+  parallel(pool, parts_of(count, kEach), [&](int64_t task) {
+    for (int64_t at = task * kEach; at < std::min(count, (task + 1) * kEach); ++at)
+      with_digits(products, at,
+                  [&](const int64_t* digit) { output.states.add_level(at, of, digit); });
   });
   return ffi::Error::Success();
 }
@@ -164,4 +205,13 @@ SAMEBITS_CALL(samebits_product_digits, samebits::digits,
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::AnyBuffer>()
+                  .SAMEBITS_PRODUCT_ATTRIBUTES);
+SAMEBITS_CALL(samebits_product_state, samebits::state,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<samebits::States::Level>()
+                  .Arg<samebits::States::Words>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<samebits::States::Words>()
                   .SAMEBITS_PRODUCT_ATTRIBUTES);

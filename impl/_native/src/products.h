@@ -154,6 +154,17 @@ struct ProductKernels {
   void (*add_lane_bits)(const double* panel, int64_t terms, int64_t lines, int64_t width,
                         Bits* bits);
 
+  // Splits the first `lines` lines of a panel, rows that are kRow apart or [terms][width], into
+  // multiples of a unit of each line and rests (products_states.cc). Adds the sums of squares of
+  // the rests to `squares`, and returns whether there is a rest.
+  bool (*split_rows)(const double* from, int64_t lines, int64_t terms, double* first, double* rest,
+                     double* squares);
+  bool (*split_panel)(const double* from, int64_t lines, int64_t terms, int64_t width,
+                      double* first, double* rest, double* squares);
+  // Adds the sums of a tile, kColumns apart, to high + middle; `lost` adds up what these lose.
+  void (*add_tile)(int64_t rows, int64_t vectors, const double* tile, double* high, double* middle,
+                   double* lost, int64_t stride);
+
   // Adds the products of `count` pairs.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
 };

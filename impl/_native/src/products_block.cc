@@ -3,65 +3,30 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "numbers.h"
+#include "products_panels.h"
 
 namespace samebits {
 namespace {
 
 constexpr int64_t kNoBit = INT64_MAX;
-// The terms between panels, so that caches do not alias them.
-constexpr int64_t kPanel = kTerms + 1;
-
-
-// Memory that a thread uses again for each block.
-class Memory {
- public:
-  double* doubles(int64_t count) {
-    if (count > size_) {
-      doubles_.reset(static_cast<double*>(std::aligned_alloc(64, up(count * 8, 64))));
-      size_ = count;
-    }
-    return doubles_.get();
-  }
-  std::vector<Place> rows, columns, row_terms, column_terms;
-  std::vector<Run> row_runs, column_runs, line_runs;
-  std::vector<int64_t> row_bits, column_bits;
-  std::vector<int32_t> doubts;
-  std::vector<uint32_t> words;
-  std::vector<double> unused;
-  std::vector<Bits> bits;
-
- private:
-  struct Free {
-    void operator()(double* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<double[], Free> doubles_;
-  int64_t size_ = 0;
-};
-
-Memory& memory() {
-  static thread_local Memory memory;
-  return memory;
-}
 
 // The terms of one line of a factor, block by block, as float64.
 class Line {
  public:
   Line(const Factor& factor, Place place, int64_t terms)
       : factor_(factor), place_(place), terms_(terms) {
-    memory().line_runs.resize(kTerms);
+    block_memory().line_runs.resize(kTerms);
   }
 
   // Returns the number of terms of the block at `from`.
   int64_t load(int64_t from, double* to) {
     const int64_t count = std::min(kTerms, terms_ - from);
     double unused = 0;
-    Run* runs = memory().line_runs.data();
+    Run* runs = block_memory().line_runs.data();
     const int64_t number = factor_.runs(true, from, count, runs);
     const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
                     count};
@@ -123,22 +88,24 @@ bool has_bits(const std::vector<int64_t>& bits, int64_t line) {
   return !bits.empty() && bits[line] != INT64_MIN;
 }
 
-class Block {
+class Block : Panels {
  public:
-  Block(const LineProduct& product, const BlockRange& range, const Output& output);
+  Block(const LineProduct& product, const BlockRange& range, const Output& output)
+      : Panels(product, range, product.has_few_rows,
+               range.rows * up(range.columns, product_kernels().columns)),
+        output_(output),
+        sums_(numbers_) {
+    memory_.row_bits.clear();
+    memory_.column_bits.clear();
+  }
   void compute();
 
  private:
-  void read_terms(int64_t from, int64_t count);
-  void pack_rows(int64_t first, int64_t lines, int64_t count);
-  void pack_interleaved(int64_t count);
-  void pack_right(int64_t count);
   void multiply(bool adds, int64_t count);
   void add_terms(int64_t begin, int64_t end);
   bool add_partial_sums();
   double roundings() const;
   void multiply_few(int64_t count);
-  bool are_neighbours() const;
   void finish_rounded();
   void finish_bounds();
   void settle(int64_t i, int64_t j, void* word);
@@ -148,115 +115,11 @@ class Block {
   int64_t bits_of_row(int64_t i);
   int64_t bits_of_column(int64_t j);
 
-  const LineProduct& product_;
-  const BlockRange& range_;
   const Output& output_;
-  const ProductKernels& kernels_ = product_kernels();
-  Memory& memory_ = memory();
-  const int64_t rows_ = range_.rows, columns_ = range_.columns;
-  int64_t height_;   // of the panels of rows
-  int64_t stride_;   // of the sums
-  bool interleaved_;
-  int64_t row_runs_ = 0, column_runs_ = 0;
   int64_t exact_sums_ = 0;  // elements in doubt that were not rounded
-  int64_t block_terms_;
-  // What the batch adds to the offsets.
-  int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
   double scale_;  // of the errors, relative to the product of the norms
-  // A panel of rows, which holds lines that are transposed too; all panels of columns; the sums.
-  double *left_, *right_, *sums_, *row_norms_, *column_norms_;
+  double* sums_;
 };
-
-Block::Block(const LineProduct& product, const BlockRange& range, const Output& output)
-    : product_(product), range_(range), output_(output) {
-  const int64_t panels = parts_of(rows_, kernels_.rows);
-  height_ = parts_of(rows_, panels);
-  stride_ = up(columns_, kernels_.columns);
-  interleaved_ = !product.rows.runs_along_terms;
-  block_terms_ = product.has_few_rows ? kLongTerms : kTerms;
-  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
-  const int64_t left =
-      product.has_few_rows ? kFewRows * kLong : std::max(16 * kRow, interleaved);
-  const int64_t right = product.has_few_rows ? 0 : stride_ * kPanel;
-  double* at = memory_.doubles(left + right + rows_ * stride_ + up(rows_ + 16, 16) + stride_ + 32);
-  left_ = at;
-  right_ = left_ + up(left, 16) + 16;
-  sums_ = right_ + up(right, 16);
-  column_norms_ = sums_ + rows_ * stride_;
-  row_norms_ = column_norms_ + stride_;
-  std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
-
-  const BatchPlace place = batch_place(product, range.batch);
-  row_start_ = place.rows;
-  column_start_ = place.columns;
-  result_ = place.result;
-  product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
-  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
-  memory_.row_runs.resize(std::max(rows_, block_terms_));
-  memory_.column_runs.resize(std::max(columns_, block_terms_));
-  memory_.row_bits.clear();
-  memory_.column_bits.clear();
-}
-
-// Reads the runs and places of a block of terms.
-void Block::read_terms(int64_t from, int64_t count) {
-  const Factor& rows = product_.rows;
-  if (interleaved_) {
-    rows.places(true, from, count, 0, &memory_.row_terms);
-  } else {
-    row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
-  }
-  const Factor& columns = product_.columns;
-  if (columns.runs_along_terms) {
-    column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
-  } else {
-    columns.places(true, from, count, 0, &memory_.column_terms);
-  }
-}
-
-// Packs a panel of rows.
-void Block::pack_rows(int64_t first, int64_t lines, int64_t count) {
-  const Factor& factor = product_.rows;
-  const int64_t next = std::min(height_, rows_ - first - lines);
-  const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
-                  lines, memory_.row_runs.data(), row_runs_, count, next};
-  kernels_.pack_rows[factor.format](part, left_, kRow, row_norms_ + first);
-}
-
-// Packs all panels of interleaved rows.
-void Block::pack_interleaved(int64_t count) {
-  const Factor& factor = product_.rows;
-  Run* runs = memory_.row_runs.data();
-  const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
-  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
-  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
-                  runs, number, rows_};
-  kernels_.pack_panels[factor.format](part, height_, kernels_.step, kPanel * kernels_.step, left_,
-                                    row_norms_);
-}
-
-// Packs all panels of columns.
-void Block::pack_right(int64_t count) {
-  const Factor& factor = product_.columns;
-  const int64_t width = kernels_.columns;
-  Run* runs = memory_.column_runs.data();
-  if (factor.runs_along_terms) {
-    double* to = right_;
-    for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
-      const int64_t lines = std::min(width, columns_ - j);
-      const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
-                      lines, runs, column_runs_, count};
-      kernels_.pack_rows[factor.format](part, left_, kRow, column_norms_ + j);
-      kernels_.transpose(left_, lines, count, width, to);
-    }
-    return;
-  }
-  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
-  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
-  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
-                  runs, number, columns_};
-  kernels_.pack_panels[factor.format](part, width, width, kPanel * width, right_, column_norms_);
-}
 
 void Block::multiply(bool adds, int64_t count) {
   const int64_t width = kernels_.columns;
@@ -264,9 +127,8 @@ void Block::multiply(bool adds, int64_t count) {
   for (int64_t i = 0; i < rows_; i += height_) {
     const int64_t lines = std::min(height_, rows_ - i);
     if (!interleaved_) pack_rows(i, lines, count);
-    const double* panel = interleaved_ ? left_ + i / height_ * kPanel * kernels_.step : left_;
     for (int64_t j = 0; j < columns_; j += width)
-      kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel,
+      kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel(i),
                         right_ + j * kPanel, sums_ + i * stride_ + j, stride_, adds);
   }
 }
@@ -358,15 +220,6 @@ void Block::compute() {
   } else {
     finish_bounds();
   }
-}
-
-// Returns whether the results of a row are neighbours.
-bool Block::are_neighbours() const {
-  const std::vector<Place>& columns = memory_.columns;
-  bool is_dense = true;
-  for (int64_t j = 1; j < columns_; ++j)
-    is_dense &= columns[j].result == columns[0].result + j;
-  return is_dense;
 }
 
 void Block::finish_rounded() {
@@ -468,8 +321,7 @@ void Block::find_all_bits() {
       for (int64_t line = 0; line < (interleaved_ ? 0 : lines); ++line)
         kernels_.add_bits(left_ + line * kRow, count, of_rows + i + line);
       if (interleaved_)
-        kernels_.add_lane_bits(left_ + i / height_ * kPanel * step, count, lines, step,
-                               of_rows + i);
+        kernels_.add_lane_bits(panel(i), count, lines, step, of_rows + i);
     }
   }
   column_norms_ = column_norms;
@@ -543,6 +395,7 @@ int64_t partial_size(int64_t rows, int64_t columns) {
 }
 
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output) {
+  if (output.states) return add_block(product, range, output);
   Block(product, range, output).compute();
 }
 

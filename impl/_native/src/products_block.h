@@ -6,14 +6,17 @@
 
 #include "devices.h"
 #include "products_plan.h"
+#include "states.h"
 
 namespace samebits {
 
-// Where results go: rounded words, or sums and bounds of their errors.
+// Where results go: rounded words, sums and bounds of their errors, or states of sums.
 struct Output {
   void* words = nullptr;
   Format format = kFloat32;
   Bounds bounds;
+  States states;
+  bool are_finite = true;  // both factors; for states alone
 };
 
 // The part of a product that one task computes at once.
@@ -36,6 +39,9 @@ int64_t partial_size(int64_t rows, int64_t columns);
 constexpr int64_t kMostRows = 504;
 
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output);
+
+// The same for states, to which it adds the block (products_states.cc).
+void add_block(const LineProduct& product, const BlockRange& range, const Output& output);
 
 // Writes the digits of the exact sum of a row and a column.
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,

@@ -30,7 +30,7 @@ int64_t equal(int64_t count, int64_t most, int64_t tile) {
 
 }  // namespace
 
-Division::Blocks Division::divided(const LineProduct& product, int64_t wanted) {
+Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, bool may_split) {
   const ProductKernels& kernels = product_kernels();
   Blocks blocks{};
   blocks.product = &product;
@@ -47,7 +47,7 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted) {
   blocks.splits = 1;
   const int64_t results = product.batches * product.row_count * product.column_count;
   const int64_t most_parts = (product.elements / 40 + (1 << 16)) / (2 * results + 1024);
-  if (number() < wanted && product.terms >= 2 * kPart)
+  if (may_split && number() < wanted && product.terms >= 2 * kPart)
     blocks.splits = std::max<int64_t>(
         1, std::min({parts_of(wanted, number()), product.terms / kPart, most_parts}));
   while (blocks.splits * number() < wanted) {
@@ -75,15 +75,16 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted) {
   return blocks;
 }
 
-Division::Division(const std::vector<LineProduct>& products, int64_t threads, bool rounds) {
+Division::Division(const std::vector<LineProduct>& products, int64_t threads,
+                   const Output& output) {
   const int64_t tasks = threads <= 1 ? 1 : 4 * threads;
   const int64_t wanted = parts_of(tasks, std::max<int64_t>(1, products.size()));
   double most = 0;
   for (const LineProduct& product : products) {
     const int64_t results = product.batches * product.row_count * product.column_count;
     if (results == 0) continue;
-    const bool are_small = rounds && samebits::are_small(product);
-    blocks_.push_back(divided(product, are_small ? 1 : wanted));
+    const bool are_small = output.words != nullptr && samebits::are_small(product);
+    blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states));
     Blocks& blocks = blocks_.back();
     blocks.first = pieces_;
     blocks.are_small = are_small;

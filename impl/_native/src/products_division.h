@@ -14,8 +14,7 @@ namespace samebits {
 // A piece is a block of results, or a part of the terms of a block.
 class Division {
  public:
-  // `rounds` says whether results are rounded words.
-  Division(const std::vector<LineProduct>& products, int64_t threads, bool rounds);
+  Division(const std::vector<LineProduct>& products, int64_t threads, const Output& output);
 
   int64_t tasks() const { return parts_of(pieces_, pieces_of_task_); }
   // Computes the pieces of a task.
@@ -33,7 +32,7 @@ class Division {
     std::unique_ptr<std::atomic<int64_t>[]> done;
   };
 
-  static Blocks divided(const LineProduct& product, int64_t wanted);
+  static Blocks divided(const LineProduct& product, int64_t wanted, bool may_split);
   BlockRange range(const Blocks& blocks, int64_t piece) const;
 
   std::vector<Blocks> blocks_;

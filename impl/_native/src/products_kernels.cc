@@ -563,6 +563,89 @@ void add_pairs(const double* left, const double* right, int64_t count, PairSum* 
     sum->low[i] += two_sum(&sum->high[i], left[k] * right[k]);
 }
 
+// ---------------------------------------------------------------- States of sums
+
+// The bits of a multiple of a unit: a sum of kTerms products of two multiples is exact.
+constexpr int kSplit = 23;
+static_assert(2 * kSplit + 7 == 53 && kTerms == 1 << 7, "a sum has 53 bits");
+
+// Returns numbers that are added to values and subtracted again to round the values to units.
+SAMEBITS_INLINE Vector rounding_to_unit(Vector greatest) {
+  const Longs exponent = (Longs)greatest & (0x7ffll << 52);
+  return (Vector)((exponent + (int64_t{53 - kSplit} << 52)) | (1ll << 51));
+}
+
+bool split_rows(const double* from, int64_t lines, int64_t terms, double* first, double* rest,
+                double* squares) {
+  const int64_t padded = up(terms, 8);
+  Vector any{};
+  for (int64_t i = 0; i < lines; ++i, from += kRow, first += kRow, rest += kRow) {
+    Vector most{};
+    for (int64_t k = 0; k < padded; k += kLanes) {
+      const Vector size = magnitude(at(from + k));
+      most = size > most ? size : most;
+    }
+    double greatest = most[0];
+    for (int lane = 1; lane < kLanes; ++lane)
+      greatest = most[lane] > greatest ? most[lane] : greatest;
+    const Vector rounding = rounding_to_unit(all(greatest));
+    Vector square{};
+    for (int64_t k = 0; k < padded; k += kLanes) {
+      const Vector value = at(from + k), multiple = (value + rounding) - rounding;
+      put(first + k, multiple);
+      put(rest + k, value - multiple);
+      square = fused(value - multiple, value - multiple, square);
+    }
+    squares[i] += sum_of(square);
+    any += square;
+  }
+  return sum_of(any) != 0;
+}
+
+bool split_panel(const double* from, int64_t lines, int64_t terms, int64_t width, double* first,
+                 double* rest, double* squares) {
+  bool has_rest = false;
+  for (int64_t i = 0; i < lines; i += kLanes) {
+    Vector most{}, square{};
+    for (int64_t k = 0; k < terms; ++k) {
+      const Vector size = magnitude(at(from + k * width + i));
+      most = size > most ? size : most;
+    }
+    const Vector rounding = rounding_to_unit(most);
+    for (int64_t k = 0; k < terms; ++k) {
+      const Vector value = at(from + k * width + i), multiple = (value + rounding) - rounding;
+      put(first + k * width + i, multiple);
+      put(rest + k * width + i, value - multiple);
+      square = fused(value - multiple, value - multiple, square);
+    }
+    for (int lane = 0; lane < kLanes && i + lane < lines; ++lane) {
+      squares[i + lane] += square[lane];
+      has_rest |= square[lane] != 0;
+    }
+  }
+  return has_rest;
+}
+
+void add_tile(int64_t rows, int64_t vectors, const double* tile, double* high, double* middle,
+              double* lost, int64_t stride) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < vectors * kLanes; j += kLanes) {
+      const int64_t to = i * stride + j;
+      const Vector term = at(tile + i * kColumns + j);
+      auto two_sum = [](Vector* a, Vector b) {
+        const Vector sum = *a + b, of_b = sum - *a;
+        const Vector error = (*a - (sum - of_b)) + (b - of_b);
+        *a = sum;
+        return error;
+      };
+      Vector sum = at(high + to), rest = at(middle + to);
+      const Vector error = two_sum(&rest, two_sum(&sum, term));
+      put(high + to, sum);
+      put(middle + to, rest);
+      put(lost + to, at(lost + to) + magnitude(error));
+    }
+}
+
 }  // namespace
 
 #define SAMEBITS_JOINED(a, b) a##b
@@ -583,6 +666,9 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
     add_bits,
     add_lane_bits,
+    split_rows,
+    split_panel,
+    add_tile,
     add_pairs,
 };
 

@@ -18,9 +18,11 @@
 #include "scatters.h"
 
 #include <atomic>
+#include <numeric>
 
 #include "devices.h"
 #include "scatters_sums.h"
+#include "states.h"
 
 namespace samebits {
 namespace {
@@ -367,6 +369,41 @@ ffi::Error digits(ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer operand, ffi::
       });
 }
 
+// Adds a level of the exact sums of a block to states.
+void add_level(const Scatter& scatter, Block block, int64_t level, WindowList* list,
+               const States& states) {
+  std::vector<int64_t> positions, digits;
+  for (int64_t first = block.low; first < block.high; first += kAccumulators) {
+    const int64_t count = std::min(kAccumulators, block.high - first);
+    positions.resize(static_cast<size_t>(count));
+    std::iota(positions.begin(), positions.end(), first);
+    digits.assign(static_cast<size_t>(count * Accumulator::kDigits), 0);
+    add_exactly(scatter, block, positions.data(), count, digits.data(), list);
+    for (int64_t i = 0; i < count; ++i)
+      states.add_level(first + i, level, digits.data() + i * Accumulator::kDigits);
+  }
+}
+
+ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before,
+                 ffi::AnyBuffer operand, ffi::AnyBuffer indices, ffi::AnyBuffer updates,
+                 States::Result after, Numbers windows, Numbers batches, Numbers coordinates,
+                 int64_t run, bool clip, bool subtract) {
+  return with_scatter(
+      operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
+      [&](const Scatter& scatter) {
+        const States states(before, after);
+        const Rounding rounding(scatter, nullptr);
+        const int64_t of = *level.typed_data();
+        each_block(pool, scatter, [&](Block block, Workspace* workspace) {
+          if (of >= 0) return add_level(scatter, block, of, workspace->list.get(), states);
+          add_block(scatter, block, 0, scatter.windows.count(), true, workspace);
+          rounding.load_rest(block, workspace);
+          const Table table = workspace->table(true);
+          states.add(block.low, block.size(), table.near, table.rest, table.error);
+        });
+      });
+}
+
 }  // namespace
 }  // namespace samebits
 
@@ -402,4 +439,14 @@ SAMEBITS_CALL(samebits_scatter_digits, samebits::digits,
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .SAMEBITS_SCATTER_ATTRIBUTES);
+SAMEBITS_CALL(samebits_scatter_state, samebits::state,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<samebits::States::Level>()
+                  .Arg<samebits::States::Words>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<samebits::States::Words>()
                   .SAMEBITS_SCATTER_ATTRIBUTES);

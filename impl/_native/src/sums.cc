@@ -11,6 +11,7 @@
 
 #include "devices.h"
 #include "reduction.h"
+#include "states.h"
 #include "threads.h"
 
 namespace samebits {
@@ -263,6 +264,24 @@ ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x, Bounds::Sums to
   return ffi::Error::Success();
 }
 
+ffi::Error reduce_state(ffi::ThreadPool pool, States::Level level, States::Words before,
+                        ffi::AnyBuffer x, States::Result after, ffi::Span<const int64_t> sizes) {
+  const States states(before, after);
+  if (ffi::Error error = check(x, sizes, states.count()); error.failure()) return error;
+  Sums sums(sizes, x);
+  sums.is_exact = true;
+  const int64_t of = *level.typed_data();
+  each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
+    if (of < 0) return states.add(first, count, tile->near, tile->rest, tile->error);
+    for (int64_t i = 0; i < count; ++i) {
+      Accumulator sum;
+      sums.accumulate(first + i, *tile, i, &sum);
+      states.add_level(first + i, of, sum.digit);
+    }
+  });
+  return ffi::Error::Success();
+}
+
 ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer x,
                          ffi::Result<ffi::Buffer<ffi::S64>> digits,
                          ffi::Span<const int64_t> sizes) {
@@ -324,4 +343,12 @@ SAMEBITS_CALL(samebits_reduce_digits, samebits::reduce_digits,
                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::S64>>()
+                  .Attr<xla::ffi::Span<const int64_t>>("sizes"));
+SAMEBITS_CALL(samebits_reduce_state, samebits::reduce_state,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<samebits::States::Level>()
+                  .Arg<samebits::States::Words>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<samebits::States::Words>()
                   .Attr<xla::ffi::Span<const int64_t>>("sizes"));

@@ -18,6 +18,7 @@ NaN. No such sum of float32 is known.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -219,24 +220,24 @@ class _Loop:
         shapes = [variable.aval.shape for _, variable in self.carried]
         dtypes = [str(total.aval.dtype) for total, _ in self.carried]
         last = max(steps.levels_of(each.operands, each.options) for each, _ in self.carried) - 1
-        counts = [
-            (lax.full(_words(shape)[1:], 0, _word(dtype)), lax.full(_words(shape), 0, np.uint32))
-            for shape, dtype in zip(shapes, dtypes, strict=True)
-        ]
+        counts = [states.no_counts(shape[1:]) for shape in shapes]
         axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
+
+        def words(counts: Sequence[jax.Array]) -> list[jax.Array]:
+            pairs = zip(counts, dtypes, strict=True)
+            return [steps.bind("words", each, dtype=dtype)[0] for each, dtype in pairs]
 
         def step(state: Any) -> Any:
             level, _, _, counts, _ = state
             kept, sums, ys = count(level)
             counts = _after(level, counts, sums, dtypes, last)
-            words = [pair[0] for pair in counts]
-            (is_open,) = steps.bind("in_doubt", *words, axis_names=axes)
+            (is_open,) = steps.bind("in_doubt", *words(counts), axis_names=axes)
             goes_on = lax.bitwise_and(is_open, lax.lt(level, np.int32(last)))
             return lax.add(level, np.int32(1)), goes_on, kept, counts, ys
 
         start = (jnp.asarray(steps.PLAIN), jnp.asarray(True), carries, counts, ys)
         _, _, kept, counts, ys = lax.while_loop(lambda state: state[1], step, start)
-        return kept, [words for words, _ in counts], ys
+        return kept, words(counts), ys
 
     def _others(self) -> tuple[list[jax.Array], list[jax.Array]]:
         """Returns zeros in place of the other carries, and of the stacked results."""
@@ -247,32 +248,26 @@ class _Loop:
 
 
 def _after(
-    level: jax.Array, counts: Sequence[Any], sums: Sequence[Any], dtypes: Sequence[str], last: int
-) -> list[tuple[jax.Array, jax.Array]]:
-    """Returns the words and totals after one more count; small arrays are counted together."""
+    level: jax.Array,
+    counts: Sequence[jax.Array],
+    sums: Sequence[jax.Array],
+    dtypes: Sequence[str],
+    last: int,
+) -> list[jax.Array]:
+    """Returns the counts after one more count; small arrays are counted together."""
     groups: dict[Any, list[int]] = {}
-    for i, (dtype, (words, _)) in enumerate(zip(dtypes, counts, strict=True)):
-        groups.setdefault(dtype if words.size <= _SMALL else i, []).append(i)
-    after: dict[int, tuple[jax.Array, jax.Array]] = {}
+    for i, (dtype, each) in enumerate(zip(dtypes, counts, strict=True)):
+        groups.setdefault(dtype if math.prod(each.shape[1:]) <= _SMALL else i, []).append(i)
+    after: dict[int, jax.Array] = {}
     for own in groups.values():
-        words, totals = ([counts[i][k] for i in own] for k in range(2))
-        operands = [*words, *totals, *(sums[i] for i in own)]
+        operands = [*(counts[i] for i in own), *(sums[i] for i in own)]
         new = steps.bind("counted", level, *operands, dtype=dtypes[own[0]], last=last)
-        after.update(zip(own, zip(new[: len(own)], new[len(own) :], strict=True), strict=True))
+        after.update(zip(own, new, strict=True))
     return [after[i] for i in range(len(counts))]
 
 
 def _zeros(aval: Any, *lengths: int) -> jax.Array:
     return vary(lax.full((*lengths, *aval.shape), 0, aval.dtype), jaxprs.varying(aval))
-
-
-def _words(shape: Sequence[int]) -> tuple[int, ...]:
-    """Returns the shape of a total for the shape of a state."""
-    return (states.HALVES * states.TOTAL_WORDS, *shape[1:])
-
-
-def _word(dtype: str) -> np.dtype[Any]:
-    return np.dtype(f"int{8 * jnp.dtype(dtype).itemsize}")
 
 
 def _with_start(start: jax.Array, total: jax.Array) -> jax.Array:

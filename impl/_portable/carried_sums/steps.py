@@ -26,6 +26,7 @@ from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states, terms
+from impl._native import states as native
 from impl._soft_float64 import engines
 
 #: Options of a step, as pairs, so that an equation with them can be hashed.
@@ -139,14 +140,15 @@ def words_first(like: Any, stacked: Any, state: Any) -> Any:
 
 
 def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """Returns the number of levels of an operation.
+    """Returns the number of levels of an operation, by any engine.
 
     Args:
         operands: The types of its operands.
         options: The options of its step.
     """
     names = options["axis_names"]
-    return operations.operation(options["name"], operands, dict(options["params"]), names).levels
+    own = operations.operation(options["name"], operands, dict(options["params"]), names).levels
+    return max(own, native.LEVELS)
 
 
 def _added(
@@ -158,10 +160,8 @@ def _added(
     shape: Any,
     is_onto: bool,
 ) -> list[jax.Array]:
-    del shape
-    state, taken = (operands[0], operands[1:]) if is_onto else (None, operands)
-    found = operations.operation(name, taken, dict(params), axis_names)
-    return [operations.added(found, level, state, *taken)]
+    state, taken = (operands[0], operands[1:]) if is_onto else (states.zeros(shape), operands)
+    return [operations.added(name, dict(params), axis_names, level, state, *taken)]
 
 
 def _merged(state: jax.Array, other: jax.Array) -> list[jax.Array]:
@@ -182,38 +182,35 @@ def _negated(state: jax.Array) -> list[jax.Array]:
 
 
 def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
-    """Returns the words of all sums, and then their totals, after one more count.
+    """Returns the counts of all sums after one more count.
 
     Small arrays are counted together: XLA takes long to compile the equations of one.
 
     Args:
         level: The level that was counted.
-        *several: Words, then totals, then states, of as many arrays of sums.
+        *several: Counts, then states, of as many arrays of sums.
         dtype: The dtype of the sums.
         last: The last level.
     """
-    number = len(several) // 3
-    kinds = [several[i * number : (i + 1) * number] for i in range(3)]
+    number = len(several) // 2
+    kinds = [several[:number], several[number:]]
     if number == 1:
-        return [*states.counted(level, *several, dtype=dtype, last=last)]
-    shapes = [each.shape for each in kinds[0]]
+        return [states.counted(level, *several, dtype=dtype, last=last)]
+    shapes = [each.shape[1:] for each in several[:number]]
     flat = [
-        lax.concatenate(
-            [
-                lax.reshape(x, (*x.shape[:lead], math.prod(s)))
-                for x, s in zip(kind, shapes, strict=True)
-            ],
-            lead,
-        )
-        for lead, kind in zip((0, 1, 1), kinds, strict=True)
+        lax.concatenate([lax.reshape(x, (x.shape[0], math.prod(x.shape[1:]))) for x in kind], 1)
+        for kind in kinds
     ]
-    results = states.counted(level, *flat, dtype=dtype, last=last)
-    sizes = [*map(math.prod, shapes)]
+    result = states.counted(level, *flat, dtype=dtype, last=last)
+    parts = lax.split(result, [*map(math.prod, shapes)], 1)
     return [
-        lax.reshape(part, (*part.shape[:lead], *shape))
-        for lead, result in enumerate(results)
-        for part, shape in zip(lax.split(result, sizes, lead), shapes, strict=True)
+        lax.reshape(part, (part.shape[0], *shape))
+        for part, shape in zip(parts, shapes, strict=True)
     ]
+
+
+def _words(counts: jax.Array, *, dtype: Any) -> list[jax.Array]:
+    return [states.words_of(counts, dtype)]
 
 
 def _rounded(state: jax.Array, *, dtype: Any) -> list[jax.Array]:
@@ -249,6 +246,7 @@ _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
     "negated": _negated,
     "rounded": _rounded,
     "values": _values,
+    "words": _words,
     "words_first": _words_first,
     "zeros": _zeros,
 }
@@ -271,8 +269,8 @@ def _types(*avals: Any, step: str, options: Options, batched: Any) -> list[Any]:
     if not batched and step == "merged":
         return [jax.core.ShapedArray(avals[0].shape, avals[0].dtype)]
     if not batched and step == "counted":
-        number = (len(avals) - 1) // 3
-        return [jax.core.ShapedArray(a.shape, a.dtype) for a in avals[1 : 1 + 2 * number]]
+        number = (len(avals) - 1) // 2
+        return [jax.core.ShapedArray(a.shape, a.dtype) for a in avals[1 : 1 + number]]
     kinds = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
     if known.get("axis_names"):  # A sum over devices has the type of the sum of one device.
         options = tuple((k, () if k == "axis_names" else v) for k, v in options)

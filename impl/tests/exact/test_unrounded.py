@@ -15,6 +15,7 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states, terms
+from impl._portable.carried_sums import steps
 from impl.tests.exact._sums import assert_same, rough
 from spec.oracles.nearest import nearest, nearest_product, nearest_scatter
 
@@ -25,6 +26,11 @@ ROWS = {
     "unique_indices": False,
     "mode": lax.GatherScatterMode.FILL_OR_DROP,
 }
+FUNCTIONS = {
+    "dot_general": lax.dot_general,
+    "reduce_sum": lambda x, axes: x.sum(axes),
+    "scatter-add": lax.scatter_add,
+}
 
 
 @pytest.fixture
@@ -33,7 +39,8 @@ def rng():
 
 
 @pytest.fixture(autouse=True)
-def wide():
+def wide(engine):
+    del engine
     with arithmetic.wide():
         yield
 
@@ -41,12 +48,13 @@ def wide():
 def counter(name, params, parts):
     """Returns a function from a level to the state of the terms of several calls."""
 
+    shape = jax.eval_shape(functools.partial(FUNCTIONS[name], **params), *parts[0]).shape
+
     @jax.jit
     def count(level):
-        state = None
+        state = states.zeros(shape)
         for operands in parts:
-            found = operations.operation(name, operands, params)
-            state = operations.added(found, level, state, *operands)
+            state = operations.added(name, params, (), level, state, *operands)
         return state
 
     return count
@@ -60,14 +68,16 @@ def plain(name, params, parts, dtype=np.float32):
 
 def by_levels(name, params, parts, dtype=np.float32):
     """Returns the sums whose terms were counted level by level."""
-    number = operations.operation(name, parts[0], params).levels
+    number = steps.levels_of(parts[0], {"name": name, "params": params, "axis_names": ()})
     count = counter(name, params, parts)
-    shape = jax.eval_shape(count, np.int32(0)).shape[1:]
-    words = jnp.full(shape, interval.IN_DOUBT, np.dtype(f"i{np.dtype(dtype).itemsize}"))
-    total = states.zeros(shape, states.TOTAL_WORDS)
+    counts = states.no_counts(jax.eval_shape(count, np.int32(0)).shape[1:])
+    in_doubt = np.full(counts.shape[1:], interval.IN_DOUBT, interval.word_type(dtype))
+    bits = in_doubt.view(f"u{in_doubt.itemsize}").astype(np.uint32)
+    counts = counts.at[0].set(bits)
     fold = jax.jit(functools.partial(states.counted, dtype=dtype, last=number - 1))
     for level in map(np.int32, range(number)):
-        words, total = fold(level, words, total, count(level))
+        counts = fold(level, counts, count(level))
+    words = states.words_of(counts, dtype)
     assert not interval.is_doubt(words).any()
     return np.asarray(states.values(words, dtype))
 
@@ -173,7 +183,7 @@ def test_the_slack_bounds_the_error(rng):
 
 def test_merging_keeps_what_two_words_do_not_hold():
     def state(value):
-        return states.of_parts(*(jnp.full((1,), x, np.float64) for x in (value, 0, 0)))
+        return states.packed([jnp.full((1,), x, np.float64) for x in (value, 0, 0)])
 
     total = state(1.0)
     for value in (2.0**-60, 2.0**-120, 2.0**-170, 0.0):

@@ -1,0 +1,106 @@
+#include "products_panels.h"
+
+#include <algorithm>
+
+#include "numbers.h"
+
+namespace samebits {
+
+BlockMemory& block_memory() {
+  static thread_local BlockMemory memory;
+  return memory;
+}
+
+Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers)
+    : product_(product), range_(range) {
+  const int64_t panels = parts_of(rows_, kernels_.rows);
+  height_ = parts_of(rows_, panels);
+  stride_ = up(columns_, kernels_.columns);
+  interleaved_ = !product.rows.runs_along_terms;
+  block_terms_ = are_few ? kLongTerms : kTerms;
+  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
+  const int64_t left = are_few ? kFewRows * kLong : std::max(16 * kRow, interleaved);
+  const int64_t right = are_few ? 0 : stride_ * kPanel;
+  double* at = memory_.doubles(left + right + numbers + up(rows_ + 16, 16) + stride_ + 32);
+  left_ = at;
+  right_ = left_ + up(left, 16) + 16;
+  numbers_ = right_ + up(right, 16);
+  column_norms_ = numbers_ + numbers;
+  row_norms_ = column_norms_ + stride_;
+  std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
+
+  const BatchPlace place = batch_place(product, range.batch);
+  row_start_ = place.rows;
+  column_start_ = place.columns;
+  result_ = place.result;
+  product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
+  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
+  memory_.row_runs.resize(std::max(rows_, block_terms_));
+  memory_.column_runs.resize(std::max(columns_, block_terms_));
+}
+
+void Panels::read_terms(int64_t from, int64_t count) {
+  const Factor& rows = product_.rows;
+  if (interleaved_) {
+    rows.places(true, from, count, 0, &memory_.row_terms);
+  } else {
+    row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
+  }
+  const Factor& columns = product_.columns;
+  if (columns.runs_along_terms) {
+    column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
+  } else {
+    columns.places(true, from, count, 0, &memory_.column_terms);
+  }
+}
+
+void Panels::pack_rows(int64_t first, int64_t lines, int64_t count) {
+  const Factor& factor = product_.rows;
+  const int64_t next = std::min(height_, rows_ - first - lines);
+  const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
+                  lines, memory_.row_runs.data(), row_runs_, count, next};
+  kernels_.pack_rows[factor.format](part, left_, kRow, row_norms_ + first);
+}
+
+void Panels::pack_interleaved(int64_t count) {
+  const Factor& factor = product_.rows;
+  Run* runs = memory_.row_runs.data();
+  const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
+                  runs, number, rows_};
+  kernels_.pack_panels[factor.format](part, height_, kernels_.step, kPanel * kernels_.step, left_,
+                                    row_norms_);
+}
+
+void Panels::pack_right(int64_t count) {
+  const Factor& factor = product_.columns;
+  const int64_t width = kernels_.columns;
+  Run* runs = memory_.column_runs.data();
+  if (factor.runs_along_terms) {
+    double* to = right_;
+    for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
+      const int64_t lines = std::min(width, columns_ - j);
+      const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
+                      lines, runs, column_runs_, count};
+      kernels_.pack_rows[factor.format](part, left_, kRow, column_norms_ + j);
+      kernels_.transpose(left_, lines, count, width, to);
+    }
+    return;
+  }
+  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
+                  runs, number, columns_};
+  kernels_.pack_panels[factor.format](part, width, width, kPanel * width, right_, column_norms_);
+}
+
+bool Panels::are_neighbours() const {
+  const std::vector<Place>& columns = memory_.columns;
+  bool is_dense = true;
+  for (int64_t j = 1; j < columns_; ++j)
+    is_dense &= columns[j].result == columns[0].result + j;
+  return is_dense;
+}
+
+}  // namespace samebits

@@ -1,0 +1,84 @@
+// The factors of a block of results, as panels of float64: what all ways to compute a block share.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "products_block.h"
+#include "products_plan.h"
+
+namespace samebits {
+
+// The terms between panels, so that caches do not alias them.
+constexpr int64_t kPanel = kTerms + 1;
+
+// Memory that a thread uses again for each block.
+class BlockMemory {
+ public:
+  double* doubles(int64_t count) {
+    if (count > size_) {
+      doubles_.reset(static_cast<double*>(std::aligned_alloc(64, up(count * 8, 64))));
+      size_ = count;
+    }
+    return doubles_.get();
+  }
+  std::vector<Place> rows, columns, row_terms, column_terms;
+  std::vector<Run> row_runs, column_runs, line_runs;
+  std::vector<int64_t> row_bits, column_bits;
+  std::vector<int32_t> doubts;
+  std::vector<uint32_t> words;
+  std::vector<double> unused;
+  std::vector<Bits> bits;
+
+ private:
+  struct Free {
+    void operator()(double* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<double[], Free> doubles_;
+  int64_t size_ = 0;
+};
+
+BlockMemory& block_memory();
+
+// A panel has the lines of a tile. One panel of rows and all panels of columns have the terms of a
+// part of each line; all panels of rows have them if the rows are interleaved.
+class Panels {
+ protected:
+  // Takes memory for `numbers` float64 besides the panels.
+  Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers);
+
+  // Reads the runs and places of a part of the terms.
+  void read_terms(int64_t from, int64_t count);
+  // Packs a panel of rows.
+  void pack_rows(int64_t first, int64_t lines, int64_t count);
+  // Packs all panels of interleaved rows.
+  void pack_interleaved(int64_t count);
+  // Packs all panels of columns.
+  void pack_right(int64_t count);
+  // Returns the panel that has the row `first`.
+  double* panel(int64_t first) const {
+    return interleaved_ ? left_ + first / height_ * kPanel * kernels_.step : left_;
+  }
+  // Returns whether the results of a row are neighbours.
+  bool are_neighbours() const;
+
+  const LineProduct& product_;
+  const BlockRange& range_;
+  const ProductKernels& kernels_ = product_kernels();
+  BlockMemory& memory_ = block_memory();
+  const int64_t rows_ = range_.rows, columns_ = range_.columns;
+  int64_t height_;  // of the panels of rows
+  int64_t stride_;  // of the sums
+  bool interleaved_;
+  int64_t row_runs_ = 0, column_runs_ = 0;
+  int64_t block_terms_;
+  // What the batch adds to the offsets.
+  int64_t row_start_ = 0, column_start_ = 0, result_ = 0;
+  // A panel of rows, which holds lines that are transposed too; all panels of columns; the sums of
+  // squares of the lines; the memory of the way.
+  double *left_, *right_, *row_norms_, *column_norms_, *numbers_;
+};
+
+}  // namespace samebits

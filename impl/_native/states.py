@@ -1,0 +1,184 @@
+"""States of sums (``impl._exact.unrounded``) to which the engine ``native`` adds.
+
+A call adds the sums of an operation to a state, which may keep its memory::
+
+    state u32[6, 5, 7], a f32[48, 5], b f32[48, 7]
+    samebits_product_state level state a b              the state of 48 products more
+
+Devices that share the sums of an operation exchange their states, of 24 bytes for each sum: each
+device adds its share of them, and all gather the shares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.devices import Devices
+from impl._core.jax_internals.shardings import Names
+from impl._native import products, scatters, sums
+from impl._native.call import Call, computed
+from impl._native.operation import DIGITS, FORMATS, Operation, Summing, names
+
+#: The least number of sums for each device where devices share the work of adding states.
+_FEW = 64
+#: The levels of all terms: pairs of digits.
+LEVELS = DIGITS // 2
+
+_CALLS: Mapping[str, Callable[..., Call | None]] = {
+    "conv_general_dilated": products.convolution,
+    "dot_general": products.product,
+    "reduce_sum": sums.reduction,
+    "scatter-add": scatters.scatter,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class State(Summing):
+    """The addition of an operation's sums to a state.
+
+    The operands are the level, the state, and the operands of the operation.
+
+    Attributes:
+        terms: The operation.
+    """
+
+    terms: Summing
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (), self.result, *self.terms.operands
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return (None, *self.terms.result)
+
+    @property
+    def once(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(2 + number for number in self.terms.once)
+
+    def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
+        _, state, *of_terms = operands
+        return tuple(state), self.terms.layout(*of_terms)[1]
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        shape, attributes = self._layout(operands)
+        return _call(f"{self.terms._name}_state", shape, {1: 0})(*operands, **attributes)  # noqa: SLF001  # of an operation
+
+    def shared(self, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
+        level, state, *terms = operands
+        first = jnp.broadcast_to(group.is_first(), state.shape)
+        own = self.nearest(level, lax.select(first, state, lax.full_like(state, 0)), *terms)
+        planes, *shape = state.shape
+        size, number = math.prod(shape), group.number
+        if size < number * _FEW:
+            return _of_all(group.gathered(own[None]))
+        # Each device adds its share of the sums.
+        flat = own.reshape(planes, size)
+        flat = lax.pad(flat, np.uint32(0), [(0, 0, 0), (0, -size % number, 0)])
+        share = _of_all(group.exchanged(flat.reshape(planes, number, -1).transpose(1, 0, 2)))
+        whole = group.gathered(share[None]).transpose(1, 0, 2).reshape(planes, -1)
+        return whole[:, :size].reshape(state.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Merging(Operation):
+    """The sum of two states.
+
+    Attributes:
+        rank: The number of axes of a state.
+    """
+
+    rank: int
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return (None, *names(self.rank - 1))
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return self.result, self.result
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        return _merge(*operands)
+
+
+def merged(state: jax.Array, other: jax.Array) -> jax.Array | None:
+    """Returns a state as ``impl._exact.unrounded.states.merged`` does."""
+    return computed(Merging(state.ndim), (state, other))
+
+
+@dataclasses.dataclass(frozen=True)
+class Counting(Merging):
+    """One more count of all terms of sums.
+
+    Attributes:
+        format: The number of the sums' dtype: ``Format`` of ``src/calls.h``.
+        last: The last level.
+    """
+
+    format: int
+    last: int
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return (), self.result, self.result
+
+    def nearest(self, *operands: jax.Array) -> jax.Array:
+        call = _call("samebits_counted", operands[1].shape, {1: 0})
+        return call(*operands, format=np.int64(self.format), last=np.int64(self.last))
+
+
+def counted(
+    level: jax.Array, counts: jax.Array, state: jax.Array, *, dtype: Any, last: int
+) -> jax.Array | None:
+    """Returns counts as ``impl._exact.unrounded.states.counted`` does."""
+    operation = Counting(state.ndim, FORMATS.index(jnp.dtype(dtype)), last)
+    return computed(operation, (level, counts, state))
+
+
+def _of_all(states: jax.Array) -> jax.Array:
+    """Returns the sum of states along a new first axis."""
+    return _merge(states[0], states[1:])
+
+
+def _merge(state: jax.Array, others: jax.Array) -> jax.Array:
+    """Returns the sum of a state and of one or several ones."""
+    return _call("samebits_merge", state.shape, {0: 0})(state, others)
+
+
+def _call(name: str, shape: Sequence[int], aliases: Mapping[int, int]) -> Callable[..., jax.Array]:
+    kind = jax.ShapeDtypeStruct(tuple(shape), np.uint32)
+    call: Callable[..., jax.Array] = jax.ffi.ffi_call(
+        name, kind, input_output_aliases=dict(aliases)
+    )
+    return call
+
+
+def added(
+    name: str,
+    params: Mapping[str, Any],
+    axis_names: Sequence[Any],
+    level: jax.Array,
+    state: jax.Array,
+    *operands: jax.Array,
+) -> jax.Array | None:
+    """Returns a state as ``impl._exact.unrounded.operations.added`` does.
+
+    Returns:
+        None if the engine has no call for the operation.
+    """
+    call = _CALLS[name](*operands, **params)
+    if call is None:
+        return None
+    operation, terms = call
+    if any(0 in each.shape for each in terms):
+        return None
+    return computed(State(operation), (level, state, *terms), axis_names)

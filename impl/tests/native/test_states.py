@@ -1,0 +1,200 @@
+"""Calls that add to states of sums: within their slack they have the exact sum, and levels are it.
+
+Tests: impl._native.states and the C++ behind it.
+"""
+
+import functools
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.unrounded import states as words
+from impl._native import library, products, scatters, states, sums
+from impl.tests.exact._sums import rough
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library was not built")
+
+#: The unit of the digits of an exact sum.
+UNIT = Fraction(1, 2**352)
+PLAIN = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
+
+
+def dot(left, right, numbers, dtypes=("float32", "float32"), spread=8):
+    def call(rng):
+        operands = [
+            jnp.asarray(rough(rng, shape, dtype, spread=spread))
+            for shape, dtype in zip((left, right), dtypes, strict=True)
+        ]
+        return products.product(*operands, dimension_numbers=numbers)
+
+    return call
+
+
+def convolution(left, right, window, groups=(1, 1)):
+    def call(rng):
+        strides, padding, of_image, of_kernel = window
+        return products.convolution(
+            jnp.asarray(rough(rng, left, spread=8)),
+            jnp.asarray(rough(rng, right, spread=8)),
+            window_strides=strides,
+            padding=padding,
+            lhs_dilation=of_image,
+            rhs_dilation=of_kernel,
+            dimension_numbers=lax.conv_dimension_numbers(left, right, ("NCHW", "OIHW", "NCHW")),
+            feature_group_count=groups[0],
+            batch_group_count=groups[1],
+        )
+
+    return call
+
+
+def reduction(shape, axes, dtype="float32"):
+    spread = 4 if dtype == "float16" else 30
+    return lambda rng: sums.reduction(jnp.asarray(rough(rng, shape, dtype, spread=spread)), axes)
+
+
+def scatter(rows, number, width, dtype="float32"):
+    def call(rng):
+        return scatters.scatter(
+            jnp.asarray(rough(rng, (rows, width), dtype)),
+            jnp.asarray(rng.integers(-1, rows + 1, (number, 1))),
+            jnp.asarray(rough(rng, (number, width), dtype, spread=30)),
+            dimension_numbers=lax.ScatterDimensionNumbers((1,), (0,), (0,)),
+        )
+
+    return call
+
+
+BOTH_FIRST = (((0,), (0,)), ((), ()))
+BOTH_LAST = (((1,), (1,)), ((), ()))
+CALLS = {
+    "gradient of a weight": dot((200, 17), (200, 33), BOTH_FIRST),
+    "terms are neighbours": dot((9, 300), (20, 300), BOTH_LAST),
+    "few rows": dot((3, 1100), (1100, 5), (((1,), (0,)), ((), ()))),
+    "many columns": dot((2, 40), (40, 300), (((1,), (0,)), ((), ()))),
+    "many rows": dot((530, 30), (30, 3), (((1,), (0,)), ((), ()))),
+    "batch": dot((40, 4, 5), (4, 40, 2), (((0,), (1,)), ((1,), (0,)))),
+    "two terms": dot((2, 7), (2, 7), (((0, 1), (0, 1)), ((), ()))),
+    "bfloat16": dot((150, 6), (150, 7), BOTH_FIRST, ("bfloat16", "bfloat16")),
+    "mixed": dot((150, 6), (150, 7), BOTH_FIRST, ("float16", "float32"), 2),
+    "wide": dot((150, 6), (150, 7), BOTH_FIRST, spread=60),
+    "convolution": convolution((2, 3, 9, 8), (4, 3, 3, 3), PLAIN),
+    "dilated": convolution((2, 4, 7, 6), (6, 2, 3, 2), DILATED, (2, 1)),
+    "batch groups": convolution((4, 3, 6, 6), (4, 3, 4, 4), PLAIN, (1, 2)),
+    "rows": reduction((7, 3000), (1,)),
+    "columns": reduction((300, 530), (0,)),
+    "all": reduction((40, 5, 6), (0, 1, 2)),
+    "float16": reduction((40, 5, 6), (0, 2), "float16"),
+    "scatter": scatter(9, 300, 70),
+    "sparse scatter": scatter(700, 30, 3),
+    "scatter of bfloat16": scatter(9, 300, 1, "bfloat16"),
+}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(4)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def add(operation, level, state, *operands):
+    return states.State(operation).nearest(level, state, *operands)
+
+
+def state_of(call, level, before=None):
+    """Returns the words of a state, as the call adds to it, and the three float64 of each sum."""
+    operation, operands = call
+    shape = operation.layout(*(each.shape for each in operands))[0]
+    before = words.zeros(shape) if before is None else before
+    with arithmetic.wide():
+        state = add(operation, jnp.int32(level), before, *operands)
+        return state, [np.asarray(each).ravel() for each in words.unpacked(state)]
+
+
+def exact(call):
+    """Returns the exact sums."""
+    operation, operands = call
+    size = int(np.prod(operation.layout(*(each.shape for each in operands))[0]))
+    with arithmetic.wide():
+        digits = np.asarray(operation.digits(jnp.arange(size), *operands))
+    return [sum(int(d) * UNIT * 2 ** (32 * i) for i, d in enumerate(each)) for each in digits]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_states_have_sums_within_a_small_slack_and_levels_add_up_to_them(rng, name):
+    calls = [CALLS[name](rng), CALLS[name](rng)]
+    want = [exact(call) for call in calls]
+    state, (high, low, slack) = state_of(calls[0], -1)
+    for parts in (zip(high, low, slack, want[0], strict=True), both(calls[1], state, want)):
+        for near, rest, error, total in parts:
+            assert abs(Fraction(near) + Fraction(rest) - total) <= Fraction(error)
+    assert (slack <= 2.0**-65 * magnitudes(calls[0])).all()
+    totals = [Fraction(0)] * len(want[0])
+    for level in range(states.LEVELS + 1):
+        _, (high, low, slack) = state_of(calls[0], level)
+        assert not slack.any()
+        pairs = zip(totals, high, low, strict=True)
+        totals = [total + Fraction(near) + Fraction(rest) for total, near, rest in pairs]
+    assert totals == want[0]
+
+
+def both(call, state, want):
+    """Returns the elements of a state to which a call adds, and the sums of two calls."""
+    _, parts = state_of(call, -1, state)
+    return zip(*parts, map(sum, zip(*want, strict=True)), strict=True)
+
+
+def magnitudes(call):
+    """Returns a bound of the sums' magnitudes: by the greatest terms."""
+    operation, operands = call
+    floats = [each for each in operands if jnp.issubdtype(each.dtype, jnp.floating)]
+    most = [float(jnp.abs(each.astype(jnp.float32)).max()) for each in floats]
+    number = max(each.size for each in floats)
+    is_product = isinstance(operation, (products.Product, products.Convolution))
+    return number * (most[0] * most[1] if is_product else max(most))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "mixed", "rows", "float16", "scatter"])
+def test_terms_of_few_bits_leave_no_slack(name):
+    call = CALLS[name](np.random.default_rng(4))
+    operation, operands = call
+    short = [
+        jnp.round(each / 2) if jnp.issubdtype(each.dtype, jnp.floating) else each
+        for each in (jnp.clip(each, -200, 200) for each in operands)
+    ]
+    _, (high, low, slack) = state_of((operation, short), -1)
+    assert not slack.any()
+    want = exact((operation, short))
+    assert [Fraction(a) + Fraction(b) for a, b in zip(high, low, strict=True)] == want
+
+
+@pytest.mark.parametrize("name", ["gradient of a weight", "few rows", "convolution", "rows"])
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_infinities_and_nans_are_sums(rng, name, special):
+    operation, (first, *others) = CALLS[name](rng)
+    first = first.at[(0,) * first.ndim].set(special)
+    plain = np.asarray(operation.nearest(first, *others)).ravel()
+    _, (high, low, slack) = state_of((operation, (first, *others)), -1)
+    is_sum = np.isfinite(plain)
+    np.testing.assert_array_equal(high[~is_sum].astype(np.float32), plain[~is_sum])
+    assert not low[~is_sum].any()
+    assert not slack[~is_sum].any()
+    near, error = high[is_sum].astype(np.float32), np.abs(plain[is_sum]) * 2.0**-23
+    assert (np.abs(near - plain[is_sum]) <= error).all()
+
+
+def test_a_merged_state_is_the_sum_of_all(rng):
+    parts = [rough(rng, (1000,), spread=60).astype(np.float64) for _ in range(3)]
+    with arithmetic.wide():
+        packed = [words.packed([jnp.asarray(x), jnp.zeros(1000), jnp.zeros(1000)]) for x in parts]
+        merged = jax.jit(states._merge)(packed[0], jnp.stack(packed[1:]))
+        high, low, slack = map(np.asarray, words.unpacked(merged))
+    for near, rest, error, *terms in zip(high, low, slack, *parts, strict=True):
+        total = sum(map(Fraction, terms))
+        assert abs(Fraction(near) + Fraction(rest) - total) <= Fraction(error)

@@ -15,10 +15,10 @@ from impl._native import devices, partitioned, scope
 from impl._native.operation import Operation, Summing
 
 #: An operation and its operands.
-Call: TypeAlias = tuple[Summing, Sequence[jax.Array]]
+Found: TypeAlias = tuple[Summing, Sequence[jax.Array]]
 
 
-def computes(operation: Callable[..., Call | None]) -> Callable[..., jax.Array | None]:
+def computes(operation: Callable[..., Found | None]) -> Callable[..., jax.Array | None]:
     """Returns the function that computes an operation; it returns None if there is none.
 
     Args:
@@ -28,8 +28,8 @@ def computes(operation: Callable[..., Call | None]) -> Callable[..., jax.Array |
 
     @functools.wraps(operation)
     def compute(*operands: Any, axis_names: Sequence[Any] = (), **params: Any) -> jax.Array | None:
-        call = operation(*operands, **params)
-        return None if call is None else computed(*call, axis_names)
+        found = operation(*operands, **params)
+        return None if found is None else computed(*found, axis_names)
 
     return compute
 
@@ -47,7 +47,7 @@ def computed(
     if 0 in (size for each in operands for size in each.shape):
         if not isinstance(operation, Summing) or operation.once:
             return None
-        empty = jax.eval_shape(operation.nearest, *operands)
+        empty = operation.call(*operands).result
         return lax.full(empty.shape, 0, empty.dtype)
     number = scope.devices()
     if axis_names:

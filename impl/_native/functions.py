@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from impl._native.call import computed
-from impl._native.operation import Elementwise, longs, takes
+from impl._native.operation import Call, Elementwise, longs, takes
 
 #: The programs; ``python -m conformance.lab.elementary.programs`` writes them.
 PROGRAMS = pathlib.Path(__file__).with_name("programs.json")
@@ -68,17 +68,16 @@ class Function(Elementwise):
 
     key: str
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
+    def call(self, *operands: Any) -> Call:
         program = programs()[self.key]
-        shape = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
-        result: jax.Array = jax.ffi.ffi_call("samebits_function", shape)(
-            *operands,
-            steps=longs(program.steps),
-            constants=longs(program.constants).view(np.float64),
-            registers=np.int64(program.registers),
-            result=np.int64(program.result),
-        )
-        return result
+        attributes = {
+            "steps": longs(program.steps),
+            "constants": longs(program.constants).view(np.float64),
+            "registers": np.int64(program.registers),
+            "result": np.int64(program.result),
+        }
+        result = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
+        return Call("samebits_function", result, attributes)
 
 
 def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +59,22 @@ def longs(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(list(values), np.int64)
 
 
+class Call(NamedTuple):
+    """A call of the library with one result.
+
+    Attributes:
+        name: Its name.
+        result: The type of the result.
+        attributes: Numbers, and arrays of numbers.
+        aliases: The number of the operand whose memory the result may have, with 0.
+    """
+
+    name: str
+    result: jax.ShapeDtypeStruct
+    attributes: Mapping[str, Any]
+    aliases: Mapping[int, int] = MappingProxyType({})
+
+
 class Operation(abc.ABC):
     """An operation that the engine has as one call.
 
@@ -74,8 +91,20 @@ class Operation(abc.ABC):
     result: Names
 
     @abc.abstractmethod
+    def call(self, *operands: Any) -> Call:
+        """Returns the call that rounds the results once.
+
+        Args:
+            *operands: Arrays, or their types.
+        """
+
     def nearest(self, *operands: jax.Array) -> jax.Array:
         """Returns the results, rounded once."""
+        call = self.call(*operands)
+        aliases = dict(call.aliases)
+        function = jax.ffi.ffi_call(call.name, call.result, input_output_aliases=aliases)
+        result: jax.Array = function(*operands, **call.attributes)
+        return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,12 +155,9 @@ class Summing(Operation):
             *operands: The shapes of the operands.
         """
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        """Returns the results, rounded once."""
+    def call(self, *operands: Any) -> Call:
         shape, attributes = self._layout(operands)
-        call = jax.ffi.ffi_call(self._name, jax.ShapeDtypeStruct(shape, self.dtype))
-        result: jax.Array = call(*operands, **attributes)
-        return result
+        return Call(self._name, jax.ShapeDtypeStruct(shape, self.dtype), attributes)
 
     def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
         """Returns approximate sums and bounds of their errors, as flat arrays.
@@ -173,7 +199,7 @@ class Summing(Operation):
         """Returns the sums over devices; None if ``devices.add_exactly`` adds them."""
         return None
 
-    def _layout(self, operands: Sequence[jax.Array]) -> tuple[tuple[int, ...], dict[str, Any]]:
+    def _layout(self, operands: Sequence[Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
         return self.layout(*(operand.shape for operand in operands))
 
     @property

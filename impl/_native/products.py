@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import Names
-from impl._native.call import Call, computes
+from impl._native.call import Found, computes
 from impl._native.operation import DTYPES, Summing, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
@@ -41,7 +41,7 @@ def product(
     dimension_numbers: DimensionNumbers,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     **_: Any,
-) -> Call | None:
+) -> Found | None:
     """Returns the operation of ``lax.dot_general``.
 
     Returns:
@@ -67,7 +67,7 @@ def convolution(
     batch_group_count: int = 1,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     **_: Any,
-) -> Call | None:
+) -> Found | None:
     """Returns the operation of ``lax.conv_general_dilated``.
 
     Returns:

@@ -21,8 +21,8 @@ import numpy as np
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.jax_internals.shardings import Names
-from impl._native.call import Call, computes
-from impl._native.operation import Summing, longs, strides, takes
+from impl._native.call import Found, computes
+from impl._native.operation import Call, Summing, longs, strides, takes
 
 #: The dtypes of indices that the calls take.
 _INTEGERS = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
@@ -81,12 +81,10 @@ class Scatter(Summing):
 
     _name = "samebits_scatter"
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        shape, attributes = self._layout(operands)
-        result: jax.Array = jax.ffi.ffi_call(
-            self._name, jax.ShapeDtypeStruct(shape, self.dtype), input_output_aliases={0: 0}
-        )(*operands, **attributes, unique=self.unique)
-        return result
+    def call(self, *operands: Any) -> Call:
+        call = super().call(*operands)
+        attributes = {**call.attributes, "unique": self.unique}
+        return call._replace(attributes=attributes, aliases={0: 0})
 
     def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
         """Returns the shape and the attributes, as the top of this file describes them."""
@@ -137,7 +135,7 @@ def scatter(
     unique_indices: bool = False,
     subtract: bool = False,
     **_: Any,
-) -> Call | None:
+) -> Found | None:
     """Returns the operation of ``lax.scatter_add``.
 
     Returns:

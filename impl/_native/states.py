@@ -24,15 +24,15 @@ from jax import lax
 from impl._core.devices import Devices
 from impl._core.jax_internals.shardings import Names
 from impl._native import products, scatters, sums
-from impl._native.call import Call, computed
-from impl._native.operation import DIGITS, FORMATS, Operation, Summing, names
+from impl._native.call import Found, computed
+from impl._native.operation import DIGITS, FORMATS, Call, Operation, Summing, names
 
 #: The least number of sums for each device where devices share the work of adding states.
 _FEW = 64
 #: The levels of all terms: pairs of digits.
 LEVELS = DIGITS // 2
 
-_CALLS: Mapping[str, Callable[..., Call | None]] = {
+_CALLS: Mapping[str, Callable[..., Found | None]] = {
     "conv_general_dilated": products.convolution,
     "dot_general": products.product,
     "reduce_sum": sums.reduction,
@@ -64,13 +64,18 @@ class State(Summing):
     def once(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(2 + number for number in self.terms.once)
 
+    dtype = np.dtype(np.uint32)
+
+    @property
+    def _name(self) -> str:  # type: ignore[override]
+        return f"{self.terms._name}_state"  # noqa: SLF001  # of an operation
+
     def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
         _, state, *of_terms = operands
         return tuple(state), self.terms.layout(*of_terms)[1]
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        shape, attributes = self._layout(operands)
-        return _call(f"{self.terms._name}_state", shape, {1: 0})(*operands, **attributes)  # noqa: SLF001  # of an operation
+    def call(self, *operands: Any) -> Call:
+        return super().call(*operands)._replace(aliases={1: 0})
 
     def shared(self, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
         level, state, *terms = operands
@@ -90,7 +95,7 @@ class State(Summing):
 
 @dataclasses.dataclass(frozen=True)
 class Merging(Operation):
-    """The sum of two states.
+    """The sum of a state and of one or several ones along a new first axis.
 
     Attributes:
         rank: The number of axes of a state.
@@ -106,8 +111,8 @@ class Merging(Operation):
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return self.result, self.result
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        return _merge(*operands)
+    def call(self, *operands: Any) -> Call:
+        return Call("samebits_merge", _like(operands[0]), {}, {0: 0})
 
 
 def merged(state: jax.Array, other: jax.Array) -> jax.Array | None:
@@ -131,9 +136,9 @@ class Counting(Merging):
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return (), self.result, self.result
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
-        call = _call("samebits_counted", operands[1].shape, {1: 0})
-        return call(*operands, format=np.int64(self.format), last=np.int64(self.last))
+    def call(self, *operands: Any) -> Call:
+        attributes = {"format": np.int64(self.format), "last": np.int64(self.last)}
+        return Call("samebits_counted", _like(operands[1]), attributes, {1: 0})
 
 
 def counted(
@@ -146,20 +151,11 @@ def counted(
 
 def _of_all(states: jax.Array) -> jax.Array:
     """Returns the sum of states along a new first axis."""
-    return _merge(states[0], states[1:])
+    return Merging(states.ndim - 1).nearest(states[0], states[1:])
 
 
-def _merge(state: jax.Array, others: jax.Array) -> jax.Array:
-    """Returns the sum of a state and of one or several ones."""
-    return _call("samebits_merge", state.shape, {0: 0})(state, others)
-
-
-def _call(name: str, shape: Sequence[int], aliases: Mapping[int, int]) -> Callable[..., jax.Array]:
-    kind = jax.ShapeDtypeStruct(tuple(shape), np.uint32)
-    call: Callable[..., jax.Array] = jax.ffi.ffi_call(
-        name, kind, input_output_aliases=dict(aliases)
-    )
-    return call
+def _like(operand: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(operand.shape, operand.dtype)
 
 
 def added(
@@ -175,10 +171,10 @@ def added(
     Returns:
         None if the engine has no call for the operation.
     """
-    call = _CALLS[name](*operands, **params)
-    if call is None:
+    found = _CALLS[name](*operands, **params)
+    if found is None:
         return None
-    operation, terms = call
+    operation, terms = found
     if any(0 in each.shape for each in terms):
         return None
     return computed(State(operation), (level, state, *terms), axis_names)

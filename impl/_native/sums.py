@@ -23,8 +23,8 @@ from jax import lax
 from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
-from impl._native.call import Call, computed
-from impl._native.operation import Elementwise, Operation, Summing, longs, names, takes
+from impl._native.call import Found, computed
+from impl._native.operation import Call, Elementwise, Operation, Summing, longs, names, takes
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -111,13 +111,13 @@ def reduce_sum(
         return _psum(x, dtype, Devices(tuple(axis_names), axis_index_groups))
     if axis_index_groups is not None:
         return None
-    call = reduction(x, axes, dtype)
-    return None if call is None else computed(*call, axis_names)
+    found = reduction(x, axes, dtype)
+    return None if found is None else computed(*found, axis_names)
 
 
 def reduction(
     x: jax.Array, axes: Sequence[int], dtype: jax.typing.DTypeLike | None = None, **_: Any
-) -> Call | None:
+) -> Found | None:
     """Returns the operation of ``lax.reduce_sum``; None if the engine has no call."""
     dtype = jnp.dtype(x.dtype if dtype is None else dtype)
     axes = tuple(sorted(axis % x.ndim for axis in axes))
@@ -201,14 +201,12 @@ class Running(Operation):
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return (self.result,)
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
+    def call(self, *operands: Any) -> Call:
         (x,) = operands
         outer, inner = x.shape[: self.axis], x.shape[self.axis + 1 :]
-        sizes = [math.prod(outer), x.shape[self.axis], math.prod(inner)]
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_running", jax.ShapeDtypeStruct(x.shape, x.dtype)
-        )(x, sizes=longs(sizes), reverse=self.reverse)
-        return result
+        sizes = longs([math.prod(outer), x.shape[self.axis], math.prod(inner)])
+        result = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return Call("samebits_running", result, {"sizes": sizes, "reverse": self.reverse})
 
 
 def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.Array | None:
@@ -233,12 +231,9 @@ def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.A
 class Parts(Elementwise):
     """The sum of arrays of one dtype, element by element."""
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
+    def call(self, *operands: Any) -> Call:
         first = operands[0]
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_parts", jax.ShapeDtypeStruct(first.shape, first.dtype)
-        )(*operands)
-        return result
+        return Call("samebits_parts", jax.ShapeDtypeStruct(first.shape, first.dtype), {})
 
 
 def add(*terms: jax.Array) -> jax.Array | None:

@@ -19,7 +19,7 @@ from jax import lax
 
 from impl._core.jax_internals.shardings import Names
 from impl._native.call import computed
-from impl._native.operation import Operation, longs, takes
+from impl._native.operation import Call, Operation, longs, takes
 
 #: The most axes that the C++ takes: ``Windows::kMost`` of ``src/windows.h``.
 _MOST_AXES = 16
@@ -129,14 +129,12 @@ class Window(_Windowed):
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return (self.result,)
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
+    def call(self, *operands: Any) -> Call:
         (x,) = operands
         shape = self.outputs(x.shape)
         axes = self.axes(x.shape, shape) or [_Axis(1, 1, 1, 1, 0)]
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_window", jax.ShapeDtypeStruct(shape, x.dtype)
-        )(x, axes=_numbers(axes))
-        return result
+        result = jax.ShapeDtypeStruct(shape, x.dtype)
+        return Call("samebits_window", result, {"axes": _numbers(axes)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,15 +151,14 @@ class PoolGradient(_Windowed):
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return (self.result, self.result)
 
-    def nearest(self, *operands: jax.Array) -> jax.Array:
+    def call(self, *operands: Any) -> Call:
         source, operand = operands
         axes = self.axes(operand.shape, source.shape)
         # The C++ cuts the first axis, and has rows along the last one.
         axes = [*[_Axis(1, 1, 1, 1, 0)] * (2 - len(axes)), *axes]
-        result: jax.Array = jax.ffi.ffi_call(
-            "samebits_pool_gradient", jax.ShapeDtypeStruct(operand.shape, source.dtype)
-        )(source, operand, axes=_numbers(axes), greatest=self.greatest)
-        return result
+        result = jax.ShapeDtypeStruct(operand.shape, source.dtype)
+        attributes = {"axes": _numbers(axes), "greatest": self.greatest}
+        return Call("samebits_pool_gradient", result, attributes)
 
 
 def reduce_window_sum(

@@ -120,7 +120,7 @@ class Lowered:
 
     def _traced(self, context: Any) -> Any:
         if self._equations is None:
-            self._equations = jax.make_jaxpr(self._function)(*context.avals_in)
+            self._equations = lowering.traced(self._function, context.avals_in)
         return self._equations
 
 

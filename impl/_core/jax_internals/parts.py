@@ -107,10 +107,12 @@ INSIDE: Mapping[str, str] = MappingProxyType(
         "jax._src.xla_bridge.backends": "the platforms that JAX has started",
         "jax._src.xla_bridge.backends_are_initialized": "to set flags before XLA reads them",
         "jax._src.xla_metadata_lib.update_metadata": "the tags of the equations of a scope",
+        "jax.extend.linear_util.wrap_init": "to trace a function for a lowering rule",
         "jax.interpreters.ad.add_jaxvals": "the sum of two parts of a cotangent",
         "jax.interpreters.batching.defvectorized": "constraints under vmap",
         "jax.interpreters.mlir.jaxpr_subcomp": "equations that a rule lowers",
         "jax.interpreters.partial_eval.dce_jaxpr": "programs without equations that nothing needs",
+        "jax.interpreters.partial_eval.trace_to_jaxpr_dynamic": "to trace a function for a rule",
     }
 )
 

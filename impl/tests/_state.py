@@ -6,13 +6,14 @@ does.
 """
 
 import contextlib
+import functools
 import sys
 
 import jax
 import numpy as np
 import pytest
 from jax._src import pjit
-from jax._src.interpreters import pxla
+from jax._src.interpreters import mlir, pxla
 
 from impl import random
 from impl._mode import emulation, flags, modes, switches
@@ -64,8 +65,12 @@ def jax_settings():
                 jax.config.update(name, before[name])
 
 
-#: The caches in which JAX keeps the MLIR of programs that it has compiled.
-_LOWERED = (pjit._pjit_lower, pxla._cached_lowering_to_hlo)
+#: A context of MLIR takes 3 ms and a megabyte, and more time with each that lives: whenever MLIR
+#: makes one, it visits what every other one has in the cache of the thread
+#: (``ThreadLocalCache::clearExpiredEntries``). One serves the programs of many tests.
+mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+#: The caches in which JAX keeps the MLIR of programs that it has compiled, and their context.
+_LOWERED = (pjit._pjit_lower, pxla._cached_lowering_to_hlo, mlir.make_ir_context)
 #: The number of programs that may stay, so that the tests of a file share theirs.
 _FEW = 64
 
@@ -74,12 +79,10 @@ _FEW = 64
 def lowered_programs():
     """Forgets the MLIR of compiled programs, so that the programs of all tests do not add up.
 
-    JAX keeps the last 2,048, each in a context of MLIR with a megabyte. Whenever MLIR makes a
-    context, it visits what every other context has in the cache of the thread
-    (``ThreadLocalCache::clearExpiredEntries``). Lowering would take twice as long after a thousand.
+    JAX keeps the last 2,048.
     """
     yield
-    if _LOWERED[-1].cache_info().currsize > _FEW:
+    if pxla._cached_lowering_to_hlo.cache_info().currsize > _FEW:
         for cache in _LOWERED:
             cache.cache_clear()
 

@@ -43,7 +43,7 @@ class Forms:
     torch: Callable[..., Any] | None = None
     tolerance: float = 1.0
     has_gradient: bool = True
-    wide: int = 3
+    wide: int = 1
     traced: int | None = None
 
     def widened(self) -> Forms:

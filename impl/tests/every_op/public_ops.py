@@ -48,32 +48,35 @@ def named_samples() -> dict[str, Sample]:
     }
 
 
-def parametrize_by_primitives(condition: Callable[[Sample], bool]) -> Any:
+def parametrize_by_primitives(condition: Callable[[Sample], bool], *, adding: bool = False) -> Any:
     """Parametrizes a test by samples; those that add no core primitive have the marker ``once``.
 
     The rules of a primitive may depend on the release of JAX. Ops are made of primitives, so that
     one op for each primitive tries another release.
+
+    Args:
+        condition: Whether the test is about a sample.
+        adding: Whether to leave out samples that add no primitive.
     """
     samples = named_samples()
     parameters = [
         pytest.param(samples[name], id=name, marks=() if adds else pytest.mark.once)
         for name, adds in _samples_by_primitives(condition)
+        if adds or not adding
     ]
     return pytest.mark.parametrize("sample", parameters)
 
 
 def parametrize_pairs(name: str, values: Sequence[Any], condition: Callable[[Sample], bool]) -> Any:
-    """Parametrizes a test by samples and an option; each primitive is tried with all values of it.
+    """Parametrizes a test by samples and an option, which has one of its values, in turn.
 
-    A sample that adds no core primitive has one of the values, in turn, and the marker ``once``.
+    A sample that adds no core primitive has the marker ``once``.
     """
     samples, parameters, others = named_samples(), [], itertools.cycle(values)
     for sample, adds in _samples_by_primitives(condition):
-        marks = () if adds else pytest.mark.once
-        parameters += [
-            pytest.param(samples[sample], value, id=f"{sample}-{value}", marks=marks)
-            for value in (values if adds else (next(others),))
-        ]
+        marks, value = () if adds else pytest.mark.once, next(others)
+        parameter = pytest.param(samples[sample], value, id=f"{sample}-{value}", marks=marks)
+        parameters.append(parameter)
     return pytest.mark.parametrize(("sample", name), parameters)
 
 

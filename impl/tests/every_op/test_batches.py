@@ -47,8 +47,9 @@ def test_vmap(sample):
             results.append(jax.vmap(function, axes)(*arguments))
         return results
 
-    last_axis, *results = program(batches)
-    results.append(jax.tree.map(lambda out: np.moveaxis(np.asarray(out), -1, 0), last_axis))
+    # A row of an array of JAX would be a program.
+    last_axis, *results = jax.tree.map(np.asarray, program(batches))
+    results.append(jax.tree.map(lambda out: np.moveaxis(out, -1, 0), last_axis))
     for chosen, result in zip([*choices(sample), range(len(batches))], results, strict=True):
         for example in range(EXAMPLES):
             single = [

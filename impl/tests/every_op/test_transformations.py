@@ -56,7 +56,7 @@ def assert_finite_differences(sample, results):
             for array, tangent in zip(sample.floats, results["tangents"], strict=True)
         ]
         outputs, gradient = at_floats(sample, moved)
-        return [np.asarray(out) for out in outputs if out.dtype == np.float32], gradient
+        return [out for out in outputs if out.dtype == np.float32], gradient
 
     (above, gradient_above), (below, gradient_below) = at(STEP), at(-STEP)
     for got, high, low in zip(results["derivative"], above, below, strict=True):

@@ -1,4 +1,4 @@
-"""Products on 1, 2, 4 and 8 devices; ``test_devices`` runs it."""
+"""Products on 1, 2, 4 and 8 devices; ``impl/tests/portable/test_ops`` runs it."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sums on 1, 2, 4 and 8 devices; ``test_devices`` runs it."""
+"""Sums on 1, 2, 4 and 8 devices; ``impl/tests/portable/test_ops`` runs it."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Micro-batches on 1, 2 and 8 devices; ``test_carried_sums_on_devices`` runs it."""
+"""Micro-batches on 1, 2 and 8 devices; ``test_ops`` runs it."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Engines give the same bits over one and over several devices; ``test_engines`` runs it."""
+"""Engines give the same bits over one and over several devices; ``test_ops`` runs it."""
 
 import jax
 import jax.numpy as jnp

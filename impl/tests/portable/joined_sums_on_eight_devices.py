@@ -1,4 +1,4 @@
-"""Data-parallel programs on 1, 2, 4 and 8 devices; ``impl/tests/exact/test_devices`` runs it."""
+"""Data-parallel programs on 1, 2, 4 and 8 devices; ``test_ops`` runs it."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Scopes inside of programs on 1 and 8 devices; ``impl/tests/exact/test_devices`` runs it."""
+"""Scopes inside of programs on 1 and 8 devices; ``test_ops`` runs it."""
 
 import hashlib
 

@@ -4,7 +4,6 @@ Tests: impl._soft_float64.engines, impl._soft_float64.interpreter.
 """
 
 import itertools
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,6 @@ from jax import lax
 import impl
 from impl import testing
 from impl._primitives import arithmetic
-from impl.tests.support import eight_devices
 
 #: A CPU has the engine that is left out, unless its library is missing.
 OTHERS = [name for name in testing.engines() if name != "native"]
@@ -79,11 +77,6 @@ def of_functions(rng):
 
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, 88.8, 1e-45]
     return function, (np.append(rng.normal(size=200) * 9, special),)
-
-
-def test_on_eight_devices(pytestconfig):
-    file = Path(__file__).with_name("engines_on_eight_devices.py")
-    eight_devices.run(file, marks=pytestconfig.option.markexpr)
 
 
 #: Another release lowers the same equations; rows and doubt have most kinds of them.

@@ -1,6 +1,7 @@
 """Functions of impl are lowered under ``portable`` as their rows state.
 
-Tests: impl._portable.register, impl._portable.rules.moves, impl._portable.shared.
+Tests: impl._portable.register, impl._portable.rules.moves, impl._portable.shared,
+impl._core.devices.
 """
 
 import functools
@@ -60,10 +61,13 @@ def test_every_op_takes_the_path_that_its_row_states(taken):
 
 
 def test_on_eight_devices(pytestconfig):
-    # XLA contracts a product with a sum from this level on.
-    names = ("ops_on_eight_devices.py", "moves_on_eight_devices.py")
-    files = [Path(__file__).with_name(name) for name in names]
-    eight_devices.run(*files, level=1, marks=pytestconfig.option.markexpr)
+    # One process for all, since to start one takes three seconds.
+    room = Path(__file__).parent
+    files = [
+        *room.glob("*_on_eight_devices.py"),
+        *(room.parent / "exact").glob("*_on_eight_devices.py"),
+    ]
+    eight_devices.run(*sorted(files), marks=pytestconfig.option.markexpr)
 
 
 def test_a_path_of_primitives_is_refused_for_other_floats():

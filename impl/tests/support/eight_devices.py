@@ -8,19 +8,15 @@ from pathlib import Path
 import impl
 
 
-def run(*files, level=None, marks=""):
+def run(*files, marks=""):
     """Runs the tests of files where the CPU stands for eight devices; each of them has to pass.
 
     Args:
         files: The files.
-        level: The level of XLA's optimisation; the level of this process if it is None.
         marks: The marks of the tests to run, as an expression; of all if it is empty.
     """
     # The number of devices cannot change once JAX has been used, so the tests have a process.
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    if level is not None:
-        # Of an option that is given twice, XLA takes the last.
-        flags += f" --xla_backend_optimization_level={level}"
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     options += ["-m", marks]
     process = subprocess.run(

@@ -5,7 +5,7 @@ import pytest
 from impl._native import library, scope
 
 
-# impl/tests/native has the layer of Python that another release of JAX may break.
+# impl/tests/native compares the calls of the native engine with the same oracles.
 @pytest.fixture(params=["float64", pytest.param("native", marks=pytest.mark.once)])
 def engine(request):
     """Traces the functions of impl._exact for an engine; the native one has no float64."""

@@ -44,7 +44,6 @@ def check(engine, lhs, rhs, result):
 PAIRS = [
     (np.dtype(np.float32), np.dtype(np.float32)),
     (np.dtype(np.float32), BFLOAT16),
-    (BFLOAT16, np.dtype(np.float32)),
     (BFLOAT16, BFLOAT16),
     (np.dtype(np.float16), np.dtype(np.float16)),
     (np.dtype(np.float32), np.dtype(np.float64)),
@@ -52,7 +51,7 @@ PAIRS = [
 
 
 #: The engines differ in how they add; the dtypes are all tried with one of them.
-EACH = [*(("int8", *pair) for pair in PAIRS), *(("integers", *PAIRS[i]) for i in (0, 3))]
+EACH = [*(("int8", *pair) for pair in PAIRS), *(("integers", *PAIRS[i]) for i in (0, 2))]
 
 
 @pytest.mark.parametrize(("engine", "dtype", "result"), EACH)
@@ -131,8 +130,10 @@ def test_infinities_and_nans(rng, engine):
     assert np.isfinite(got[is_number]).all()
 
 
-@pytest.mark.parametrize(("engine", "dtype", "result"), [EACH[0], EACH[3], EACH[6]])
-@pytest.mark.parametrize("size", [7, 3])
+@pytest.mark.parametrize(
+    ("engine", "dtype", "result", "size"),
+    [(*EACH[0], 7), (*EACH[0], 3), (*EACH[2], 7), (*EACH[5], 3)],
+)
 def test_convolutions_by_taps_and_by_positions(rng, engine, dtype, result, size):
     names = ("NCH", "OIH", "NCH")
     lhs, rhs = (rough(rng, s, dtype, 12) for s in ((3, 10, 7), (4, 10, 8 - size)))

@@ -13,12 +13,10 @@ from jax.extend.core import Primitive
 from impl._exact import arithmetic
 from impl._exact.products import dot_general
 from impl.tests.exact._products import MATRICES, dot, expected_dot, rough
-from impl.tests.exact._sums import assert_same
+from impl.tests.exact._sums import DTYPES, assert_same, run
 from impl.tests.exact._terms import hard_matrix
 from impl.tests.support.bits import assert_same_bits
 from spec import oracles
-
-pytestmark = pytest.mark.usefixtures("engine")
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PRECISIONS = (None, "highest", lax.Precision.HIGH, (lax.Precision.HIGHEST, lax.Precision.DEFAULT))
@@ -51,16 +49,19 @@ def test_the_bits_are_those_of_the_oracle(left, right, numbers, dtypes):
         assert_same_bits(got, expected_dot(lhs, rhs, numbers, dtype), f"{binades} binades")
 
 
-@pytest.mark.parametrize("result", ["float32", "bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, result):
+def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
     # The sums of the terms, with factors of one, with powers of two, and with one another.
     terms = hard_matrix(rng, 40, dtype)
     powers = 2.0 ** rng.integers(-4, 5, (40, 2))
     rhs = np.concatenate([np.ones((40, 1)), powers, terms], 1).astype(terms.dtype)
-    result = jnp.dtype(result)
-    got = dot(terms.T, rhs, preferred_element_type=result)
-    assert_same(got, expected_dot(terms.T, rhs, MATRICES, result))
+    multiply = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
+    got = run(
+        lambda *a: {to: multiply(*a, preferred_element_type=t) for to, t in DTYPES.items()},
+        *(terms.T, rhs),
+    )
+    for to, result in DTYPES.items():
+        assert_same(got[to], expected_dot(terms.T, rhs, MATRICES, result), f"to {to}")
 
 
 def test_products_that_cancel_everywhere():
@@ -82,7 +83,7 @@ def test_the_precision_changes_no_bit():
         assert_same_bits(dot(lhs, rhs, precision=precision), want, str(precision))
 
 
-@pytest.mark.parametrize("terms", [1, 2, 1000, 9000])
+@pytest.mark.parametrize("terms", [1, 2, 9000])
 def test_sums_of_any_length(terms):
     # All factors are as long and as great as a float32 allows, so that float64 rounds every sum.
     lhs = np.full((2, terms), 1 - 2.0**-24, np.float32)
@@ -173,11 +174,11 @@ def test_a_product_within_a_lowering_rule_without_64_bits():
     )
 
     def rule(context, *args):
-        def run(a, b):
+        def multiply(a, b):
             return dot_general.dot_general(a, b, dimension_numbers=MATRICES)
 
         with arithmetic.wide():
-            return jax.interpreters.mlir.lower_fun(run, multiple_results=False)(context, *args)
+            return jax.interpreters.mlir.lower_fun(multiply, multiple_results=False)(context, *args)
 
     jax.interpreters.mlir.register_lowering(primitive, rule)
     assert not jax.config.jax_enable_x64
@@ -192,10 +193,10 @@ def test_a_batch_of_calls():
     rng = np.random.default_rng(5)
     lhs, rhs = rough(rng, (3, 5, 20)), rough(rng, (20, 4))
     with arithmetic.wide():
-        run = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
-        mapped = np.asarray(jax.jit(jax.vmap(run, (0, None)))(lhs, rhs))
+        multiply = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
+        mapped = np.asarray(jax.jit(jax.vmap(multiply, (0, None)))(lhs, rhs))
         # The batch is the right factor here.
-        columns = np.asarray(jax.jit(jax.vmap(lambda a: run(rhs.T, a.T)))(lhs))
+        columns = np.asarray(jax.jit(jax.vmap(lambda a: multiply(rhs.T, a.T)))(lhs))
     assert_same_bits(mapped, np.stack([dot(each, rhs) for each in lhs]))
     assert_same_bits(columns, np.swapaxes(mapped, 1, 2))
 

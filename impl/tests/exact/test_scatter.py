@@ -21,8 +21,6 @@ from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 TARGETS = ("anywhere", "device", "cpu")
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))

@@ -13,8 +13,6 @@ import pytest
 from impl._exact.sums import terms
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 #: How far the exponents of terms are apart, at most, half of it to each side.
 SPREADS = {"float16": (3, 7), "bfloat16": (8, 60), "float32": (12, 60), "float64": (40, 450)}
 
@@ -87,7 +85,7 @@ def test_doubles_at_the_ends_of_their_range():
         assert_same(run(terms.add, *order), want)
 
 
-@pytest.mark.parametrize("count", [3, 5, 9, 33])
+@pytest.mark.parametrize("count", [3, 9, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_special_values_and_zeros_have_one_result_in_every_order(dtype, count):
     columns = [

@@ -3,7 +3,6 @@
 Tests: impl._exact.unrounded.operations, impl._exact.unrounded.states, impl._exact.unrounded.terms.
 """
 
-import functools
 from fractions import Fraction
 
 import jax
@@ -62,8 +61,15 @@ def counter(name, params, parts):
 
 def plain(name, params, parts, dtype=np.float32):
     """Returns the rounded sums, and how many are in doubt."""
-    words = states.rounded(counter(name, params, parts)(np.int32(terms.PLAIN)), dtype)
-    return np.asarray(states.values(words, dtype)), int(interval.is_doubt(words).sum())
+    count = counter(name, params, parts)
+
+    @jax.jit
+    def run():
+        words = states.rounded(count(np.int32(terms.PLAIN)), dtype)
+        return states.values(words, dtype), interval.is_doubt(words).sum()
+
+    values, doubts = run()
+    return np.asarray(values), int(doubts)
 
 
 def by_levels(name, params, parts, dtype=np.float32):
@@ -73,13 +79,19 @@ def by_levels(name, params, parts, dtype=np.float32):
     counts = states.no_counts(jax.eval_shape(count, np.int32(0)).shape[1:])
     in_doubt = np.full(counts.shape[1:], interval.IN_DOUBT, interval.word_type(dtype))
     bits = in_doubt.view(f"u{in_doubt.itemsize}").astype(np.uint32)
-    counts = counts.at[0].set(bits)
-    fold = jax.jit(functools.partial(states.counted, dtype=dtype, last=number - 1))
-    for level in map(np.int32, range(number)):
-        counts = fold(level, counts, count(level))
-    words = states.words_of(counts, dtype)
-    assert not interval.is_doubt(words).any()
-    return np.asarray(states.values(words, dtype))
+
+    @jax.jit
+    def run():
+        def step(counts, level):
+            return states.counted(level, counts, count(level), dtype=dtype, last=number - 1), None
+
+        start = counts.at[0].set(bits)
+        words = states.words_of(lax.scan(step, start, np.arange(number, dtype=np.int32))[0], dtype)
+        return states.values(words, dtype), interval.is_doubt(words).any()
+
+    values, is_doubt = run()
+    assert not is_doubt
+    return np.asarray(values)
 
 
 def pieces(*arrays):

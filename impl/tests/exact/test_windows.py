@@ -15,8 +15,6 @@ from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 #: Window, strides, padding, dilation of the array and of the window.
 WINDOWS = {
     "overlapping": ((3, 2, 1), (2, 1, 1), ((1, 1), (0, 2), (0, 0)), (1, 2, 1), (1, 1, 1)),

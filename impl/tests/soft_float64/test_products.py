@@ -32,9 +32,11 @@ def wide():
         yield
 
 
+_product = jax.jit(products.dot_general, static_argnames="dimension_numbers")
+
+
 def product(lhs, rhs, dimensions=MATRIX):
-    function = jax.jit(functools.partial(products.dot_general, dimension_numbers=dimensions))
-    return numbers(function(words(lhs), words(rhs)))
+    return numbers(_product(words(lhs), words(rhs), dimension_numbers=dimensions))
 
 
 def factors(rng, terms, kind):
@@ -90,6 +92,11 @@ def approximation(factors, result, *, by_words):
     return jax.jit(lambda lhs, rhs: function(lhs, rhs, MATRIX, bits))
 
 
+def approximated(lhs, rhs, factors, result, *, by_words=False):
+    """Returns an approximation, whose arrays are of NumPy: each element of JAX's is a program."""
+    return jax.tree.map(np.asarray, approximation(factors, result, by_words=by_words)(lhs, rhs))
+
+
 @pytest.mark.parametrize("result", ["bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_error_is_within_the_bound_of_an_approximation(rng, kind, result):
@@ -97,9 +104,8 @@ def test_the_error_is_within_the_bound_of_an_approximation(rng, kind, result):
         lhs = np.concatenate([rows_of(rng, (1, terms), kind), rows_of(rng, (2, terms), "wide")])
         rhs = np.concatenate([rows_of(rng, (2, terms), kind), rows_of(rng, (1, terms), "plain")])
         lhs[:, 3:] *= rng.random(terms - 3) > 0.1
-        pair = jnp.asarray(lhs), jnp.asarray(rhs.T)
-        found = approximation(FLOAT32, jnp.dtype(result), by_words=False)(*pair)
-        by_words = approximation(FLOAT32, jnp.dtype(result), by_words=True)(*pair)
+        given = lhs, rhs.T, FLOAT32, jnp.dtype(result)
+        found, by_words = approximated(*given), approximated(*given, by_words=True)
         assert np.array_equal(found.total, by_words.total)
         assert np.array_equal(found.excess, by_words.excess)
         for i, j in np.ndindex(found.total.shape):
@@ -182,10 +188,10 @@ def test_about_one_in_a_thousand_is_in_doubt(rng, factors, result):
     lhs, rhs = (
         rng.standard_normal((200, 512)).astype(factors).astype(np.float64) for _ in range(2)
     )
-    found = approximation(factors, result, by_words=False)(lhs, rhs.T)
+    found = approximated(lhs, rhs.T, factors, result)
     norms = np.outer(np.linalg.norm(lhs, axis=1), np.linalg.norm(rhs, axis=1))
     error = interval.of_chain(found.roundings) * norms + found.excess
-    doubt = interval.is_doubt(interval.rounded(found.total, error, result))
+    doubt = jax.jit(lambda *a: interval.is_doubt(interval.rounded(*a, result)))(found.total, error)
     assert np.mean(doubt) < 2e-3
 
 

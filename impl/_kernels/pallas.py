@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from impl._core.jax_internals import shardings
+
 if TYPE_CHECKING:
     from jax.experimental.pallas import *  # noqa: F403
     from jax.experimental.pallas import triton as triton
@@ -79,7 +81,9 @@ def load_interpreter() -> None:
         target[...] = source[...]
 
     shape = jax.ShapeDtypeStruct((1,), np.int32)
-    jax.jit(pallas.pallas_call(copy, out_shape=shape, interpret=True)).lower(shape)
+    # The interpreter's loops fail where the mesh has an explicit axis.
+    with shardings.no_mesh():
+        jax.jit(pallas.pallas_call(copy, out_shape=shape, interpret=True)).lower(shape)
 
 
 # Pallas adds settings of its own to the key of each trace, in jax 0.11 and later. If the first call

@@ -44,7 +44,7 @@ def test_codes_and_floats_are_those_of_torch(torch, dtype, jitted):
         return q.int_repr, impl.dequantize(q)
 
     run = jax.jit(codes_and_floats) if jitted else codes_and_floats
-    for scale in SCALES:
+    for scale in SCALES if jitted else SCALES[2:3]:
         for point in POINTS[dtype]:
             x = floats(dtype, scale)
             expected = torch.quantize_per_tensor(

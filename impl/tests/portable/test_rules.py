@@ -51,13 +51,11 @@ def net(w, x):
     return jnp.mean(c[jnp.array([0, 1, 1])] ** 2) + s.sum() + jnp.maximum(c, 0).max()
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.once)])
-def test_eager_and_jit_give_the_same_bits(rng, dtype):
-    w, x = (jnp.asarray(rng.normal(size=s), dtype) for s in ((8, 8), (16, 8)))
+def test_eager_and_jit_give_the_same_bits(rng):
+    w, x = (jnp.asarray(rng.normal(size=s), np.float32) for s in ((8, 8), (16, 8)))
     step = jax.value_and_grad(net)
     first = step(w, x)
     assert digest(first) == digest(jax.jit(step)(w, x))
-    assert jax.tree.leaves(first)[1].dtype == dtype
 
 
 def test_a_sum_does_not_depend_on_the_order(rng):

@@ -87,11 +87,17 @@ def all_of_them(x, u):
     return {name: function(x, u) for name, function in TRANSFORMED.items()}
 
 
-@pytest.mark.parametrize("name", TRANSFORMED)
-def test_nothing_races_on_a_gpu(name):
-    assert races(text(TRANSFORMED[name], X, UPDATES, platform="cuda"))
+# test_scopes_in_programs.py has each transformation of JAX alone.
+@pytest.mark.parametrize("group", [0, 1])
+def test_nothing_races_on_a_gpu(group):
+    names = list(TRANSFORMED)[group::2]
+
+    def program(x, u):
+        return [TRANSFORMED[name](x, u) for name in names]
+
+    assert len(races(text(program, X, UPDATES, platform="cuda"))) >= len(names)
     with impl.deterministic():
-        assert not races(text(TRANSFORMED[name], X, UPDATES, platform="cuda"))
+        assert not races(text(program, X, UPDATES, platform="cuda"))
 
 
 def test_values_agree_and_bits_do_not_depend_on_the_schedule():

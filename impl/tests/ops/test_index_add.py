@@ -8,7 +8,7 @@ import pytest
 import impl
 from impl._mode import emulation
 from impl.tests.ops._bad_values import FLOATS, ONE, SHORT, SQUARE, M, V, at, ones
-from impl.tests.ops._scatters import FEW_SIZES, IN_RANGE, INDEX, SIZE, SIZES, WIDE, contributions
+from impl.tests.ops._scatters import FEW_SIZES, SIZES, contributions
 from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
@@ -240,49 +240,3 @@ UNLIKE_TORCH: list[Call] = [
 class TestBadArguments(BadArguments):
     calls = CALLS
     unlike_torch = UNLIKE_TORCH
-
-
-@pytest.mark.usefixtures("path")
-def test_updates_out_of_range_are_dropped():
-    source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
-    initial = np.full((SIZE, 2), 100, np.float32)
-    want = initial.copy()
-    np.add.at(want, INDEX[IN_RANGE], source[IN_RANGE])
-    counts = np.array([1, 1, 0, 2, 0])
-    ones = np.ones(len(INDEX))
-    results = run_together(
-        {
-            "floats": (add, initial, INDEX, source),
-            "int32": (add, np.zeros(SIZE, np.int32), INDEX, ones.astype(np.int32)),
-            "bool": (add, np.zeros(SIZE, bool), INDEX, ones.astype(bool)),
-            "no elements": (add, initial[:0], np.array([0, 1]), source[:2]),
-        }
-    )
-    assert_same_bits(results["floats"], want)
-    assert_same_bits(results["int32"], counts.astype(np.int32))
-    assert_same_bits(results["bool"], counts.astype(bool))
-    assert results["no elements"].shape == (0, 2)
-
-
-def test_atomic_kernels_drop_what_is_out_of_range():
-    source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
-    want = np.zeros((SIZE, 2), np.float32)
-    np.add.at(want, INDEX[IN_RANGE], source[IN_RANGE])
-    with impl.testing.emulate("cuda"):
-        assert_same_bits(jax.jit(add)(np.zeros_like(want), INDEX, source), want)
-
-
-@complete
-def test_gradients_of_dropped_updates_are_zero():
-    def loss(s, i):
-        return (impl.index_add(jnp.zeros(SIZE), 0, i, s) * jnp.arange(1.0, 6.0)).sum()
-
-    got = np.asarray(jax.jit(jax.grad(loss))(np.ones(len(INDEX), np.float32), INDEX))
-    assert got[IN_RANGE].tolist() == [4, 1, 4, 2]
-    assert not got[~IN_RANGE].any()
-
-
-@pytest.mark.usefixtures("path")
-def test_a_wide_index_is_not_narrowed_first():
-    with jax.enable_x64(True):
-        assert jax.jit(add)(np.zeros(3), WIDE, np.ones(3)).tolist() == [0, 1, 0]

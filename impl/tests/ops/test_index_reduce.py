@@ -10,18 +10,8 @@ import pytest
 
 import impl
 from impl.tests.ops._bad_values import ONE, PAIR, M, S, V, at
-from impl.tests.ops._scatters import (
-    IN_RANGE,
-    INDEX,
-    SIZE,
-    assert_dropped_updates_have_no_gradient,
-    assert_unique_indices_need_no_order,
-    assert_wide_indices_are_dropped,
-)
-from impl.tests.support import references
-from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
-from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import spread, whole
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
 from impl.tests.support.sums import in_order
@@ -149,16 +139,6 @@ def test_extremes_of_zeros_are_ordered_by_sign():
         assert signs == [True, True, False, False]
 
 
-@complete
-def test_unique_indices_need_no_order():
-    source = np.array([[2.0], [3], [4]], np.float32)
-    assert_unique_indices_need_no_order(
-        lambda x, **options: impl.index_reduce(x, 0, at(2, 0, 3), source, "mean", **options),
-        np.ones((4, 1), np.float32),
-        [2, 1, 1.5, 2.5],
-    )
-
-
 # Derivatives.
 
 ELEMENTS = np.array([[2, 0, 0], [0, 2, 0], [2, 2, 0], [1, 0, 0], [2, 2, 1]])
@@ -278,45 +258,3 @@ UNLIKE_TORCH: list[Call] = [
 class TestBadArguments(BadArguments):
     calls = CALLS
     unlike_torch = UNLIKE_TORCH
-
-
-#: The keywords of some reductions.
-SOME = [
-    {"reduce": "mean", "include_self": False},
-    {"reduce": "amax", "include_self": False},
-    {"reduce": "prod", "include_self": True},
-]
-
-
-def results_and_references(x, index, source, in_range):
-    """Returns some reductions for traced arrays, and for the indices in range.
-
-    The arrays hold whole numbers, for which a reference has the bits of every order.
-    """
-    results = jax.jit(lambda x, i, s: [impl.index_reduce(x, 0, i, s, **o) for o in SOME])
-    wanted = [
-        references.scattered(x, 0, index[in_range], source[in_range], **options).astype(x.dtype)
-        for options in SOME
-    ]
-    return results(x, index, source), wanted
-
-
-@pytest.mark.usefixtures("path")
-def test_updates_out_of_range_are_dropped():
-    rng = np.random.default_rng(0)
-    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
-    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
-
-
-@complete
-@pytest.mark.parametrize("name", ["native", "seed 1"])
-def test_a_wide_index_is_not_narrowed_first(name):
-    with LOWERINGS[name]():
-        assert_wide_indices_are_dropped(results_and_references)
-
-
-@complete
-def test_gradients_of_dropped_updates_are_zero():
-    assert_dropped_updates_have_no_gradient(
-        lambda x, i, s: [impl.index_reduce(x, 0, i, s, **options) for options in SOME]
-    )

@@ -1,10 +1,11 @@
-"""scatter, scatter_add and scatter_reduce, whose index has as many dimensions as the input.
+"""Ops that write or add by index: scatter, scatter_add, scatter_reduce, index_copy and others.
 
-Tests: impl.ops._scatter_corner, impl.ops.scatter_add, impl.ops.scatter_reduce.
+Tests: impl.ops._scatter_corner, impl.ops.scatter_add, impl.ops.scatter_reduce, impl.ops.index_copy.
 """
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,24 +13,24 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, PAIR, POINT, SHORT, SQUARE, M, S, V, at, ones
-from impl.tests.ops._scatters import (
-    IN_RANGE,
-    INDEX,
-    REDUCTIONS,
-    SIZE,
-    assert_dropped_updates_have_no_gradient,
-    assert_unique_indices_need_no_order,
-    assert_wide_indices_are_dropped,
-    reference,
-)
+from impl.testing import lower
+from impl.tests.ops._bad_values import ONE, PAIR, POINT, SCALAR, SHORT, SQUARE, M, S, V, at, ones
+from impl.tests.ops._scatters import IN_RANGE, INDEX, SIZE, WIDE
 from impl.tests.support import references
-from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
+from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import whole
+from impl.tests.support.programs import kernels
 from impl.tests.support.refusals import BadArguments, Call
 
 complete = pytest.mark.usefixtures("complete")
+
+#: The keywords of scatter_reduce.
+REDUCTIONS = [
+    {"reduce": reduce, "include_self": include_self}
+    for reduce in ("sum", "prod", "mean", "amax", "amin")
+    for include_self in (True, False)
+]
 
 
 #: A number, the dtype of the input, and the element that is written.
@@ -80,6 +81,104 @@ def test_a_number_that_is_traced():
     assert jax.grad(lambda v: (function(jnp.ones(4), v) * jnp.arange(4.0)).sum())(3.0) == 3
 
 
+#: Ops, dimensions and keywords. Along the last dimension, an overrun would be in the next row.
+FORMS: list[tuple[str, int, dict[str, Any]]] = [
+    ("index_add", 0, {}),
+    ("index_add", 1, {}),
+    ("index_copy", 0, {}),
+    ("index_copy", 1, {}),
+    ("index_reduce", 0, {"reduce": "mean", "include_self": False}),
+    ("index_reduce", 0, {"reduce": "amax", "include_self": False}),
+    ("index_reduce", 0, {"reduce": "prod"}),
+    ("scatter", 0, {}),
+    ("scatter", 1, {}),
+    ("scatter", 0, {"reduce": "add"}),
+    ("scatter", 0, {"reduce": "multiply"}),
+    ("scatter_add", 0, {}),
+    ("scatter_add", 1, {}),
+    ("scatter_reduce", 1, {"reduce": "mean", "include_self": False}),
+    ("scatter_reduce", 1, {"reduce": "amax", "include_self": False}),
+    ("scatter_reduce", 1, {"reduce": "prod"}),
+]
+SUMS = ("index_add", "scatter_add")
+
+
+def calls(x, index, updates, forms=FORMS, **more):
+    """Returns the result of each form, for an index of rows."""
+    results = []
+    for op, dim, options in forms:
+        rows = jnp.stack([index] * x.shape[1], 1) if op.startswith("scatter") else index
+        arguments = (x.T, 1, rows.T, updates.T) if dim else (x, 0, rows, updates)
+        result = getattr(impl, op)(*arguments, **options, **more)
+        results.append(result.T if dim else result)
+    return results
+
+
+def assert_as_referred(x, index, updates, in_range, forms=FORMS):
+    """Compares each form with a reference of the indices in range.
+
+    The arrays hold whole numbers, for which a reference has the bits of every order.
+    """
+    results = jax.jit(functools.partial(calls, forms=forms))(x, index, updates)
+    for (op, dim, options), got in zip(forms, results, strict=True):
+        how = {"reduce": "sum"} if op in SUMS else options
+        want = references.scattered(x, 0, index[in_range], updates[in_range], **how)
+        assert_same_bits(got, want.astype(x.dtype), f"{op} {dim} {options}")
+
+
+@pytest.mark.usefixtures("path")
+def test_updates_out_of_range_are_dropped():
+    rng = np.random.default_rng(0)
+    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
+    assert_as_referred(input, INDEX, source, IN_RANGE)
+    for dtype in (np.int32, np.bool_):
+        of_ones = np.ones_like(source, dtype)
+        assert_as_referred(np.zeros_like(input, dtype), INDEX, of_ones, IN_RANGE, FORMS[:1])
+    to_nothing = jax.jit(functools.partial(calls, forms=FORMS[:1]))
+    assert to_nothing(input[:0], np.array([0, 1]), source[:2])[0].shape == (0, 2)
+    wide = np.stack([INDEX, INDEX], 1)
+    got = jax.jit(lambda x, i: impl.scatter(x, 0, i, 2.0, reduce="add"))(input, wide)
+    twos = np.full((len(INDEX), 2), np.float32(2))
+    want = references.scattered(input, 0, wide[IN_RANGE], twos[IN_RANGE], "sum")
+    assert_same_bits(got, want.astype(np.float32))
+
+
+def test_atomic_kernels_drop_what_is_out_of_range():
+    rng = np.random.default_rng(0)
+    with impl.testing.emulate("cuda"):
+        updates = whole(rng, (len(INDEX), 2))
+        assert_as_referred(whole(rng, (SIZE, 2)), INDEX, updates, IN_RANGE, FORMS[:4])
+
+
+@pytest.mark.usefixtures("path")
+def test_a_wide_index_is_not_narrowed_first():
+    updates = np.array([[8.0, 8], [2, 2], [8, 8]])
+    with jax.enable_x64(True):
+        assert_as_referred(np.ones((3, 2)), WIDE, updates, WIDE == 1)
+
+
+@complete
+def test_gradients_of_dropped_updates_are_zero():
+    rng = np.random.default_rng(0)
+    input = rng.standard_normal((SIZE, 2)).astype(np.float32)
+    updates = rng.standard_normal((len(INDEX), 2)).astype(np.float32)
+
+    @jax.jit
+    def gradients(index, updates):
+        results = []
+        for form in FORMS:
+            out, pullback = jax.vjp(lambda x, u, f=form: calls(x, index, u, [f])[0], input, updates)
+            results.append(pullback(jnp.ones_like(out)))
+        return results
+
+    wanted = gradients(INDEX[IN_RANGE], updates[IN_RANGE])
+    for form, got, want in zip(FORMS, gradients(INDEX, updates), wanted, strict=True):
+        of_input, of_updates = map(np.asarray, got)
+        assert not of_updates[~IN_RANGE].any(), form
+        np.testing.assert_allclose(of_input, want[0], rtol=1e-5, err_msg=str(form))
+        np.testing.assert_allclose(of_updates[IN_RANGE], want[1], rtol=1e-5, err_msg=str(form))
+
+
 @complete
 @pytest.mark.usefixtures("lowering")
 def test_the_gradient_belongs_to_the_write_that_stayed():
@@ -87,14 +186,13 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
 
     @jax.jit
     def gradients(x, s):
-        return jax.vjp(lambda x, s: impl.scatter(x, 0, index, s), x, s)[1](jnp.asarray(weight))
+        writes = (impl.scatter, impl.index_copy)
+        pulls = [jax.vjp(lambda x, s, w=w: w(x, 0, index, s), x, s)[1] for w in writes]
+        return [pull(jnp.asarray(weight)) for pull in pulls]
 
-    of_input, of_source = gradients(np.ones(4, np.float32), np.ones(5, np.float32))
-    assert of_input.tolist() == [0, 10, 0, 0]
-    assert of_source.tolist() == [0, 1, 0, 1000, 100]
-
-
-# Values.
+    for of_input, of_source in gradients(np.ones(4, np.float32), np.ones(5, np.float32)):
+        assert of_input.tolist() == [0, 10, 0, 0]
+        assert of_source.tolist() == [0, 1, 0, 1000, 100]
 
 
 # Bits. The suite tests them with the index as an argument; here it is part of the program.
@@ -103,41 +201,50 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
 @complete
 @pytest.mark.parametrize("name", ["native", "seed 1"])
 def test_elements_without_updates_keep_their_bits(name):
-    initial = np.array([-0.0, 0, np.nan, 7], np.float32)
+    initial = np.array([-0.0, 0, np.nan, 7], np.float32)[:, None]
     initial[2:3] = np.array([0x7FC12345], np.uint32).view(np.float32)
-    index, source = np.array([3, 3, 3]), np.array([1, 2, 3], np.float32)
-
-    def calls(x, s):
-        return [
-            impl.scatter(x, 0, index, s),
-            *(impl.scatter_reduce(x, 0, index, s, **options) for options in others),
-        ]
-
+    index, source = np.array([3, 3, 3]), np.array([[1], [2], [3]], np.float32)
     # An exact sum turns -0 into 0, since the initial value is one of its terms.
-    others = [options for options in REDUCTIONS if options["reduce"] not in ("sum", "mean")]
+    forms = [
+        ("index_copy", 0, {}),
+        ("scatter", 0, {}),
+        *(
+            ("scatter_reduce", 0, options)
+            for options in REDUCTIONS
+            if options["reduce"] not in ("sum", "mean")
+        ),
+    ]
     with LOWERINGS[name]():
-        for got in jax.jit(calls)(initial, source):
-            assert_same_bits(got[:3], initial[:3])
+        results = jax.jit(lambda x, s: calls(x, index, s, forms))(initial, source)
+    for form, got in zip(forms, results, strict=True):
+        assert_same_bits(got[:3], initial[:3], str(form))
 
 
 @pytest.mark.triton
 @complete
 @pytest.mark.parametrize(
-    ("op", "arguments", "want"),
+    ("op", "options", "want"),
     [
-        ("scatter", (), [3, 1, 2, 4]),
-        ("scatter", ("multiply",), [3, 1, 2, 4]),
-        ("scatter_reduce", ("sum",), [4, 1, 3, 5]),
+        ("index_copy", {}, [3, 1, 2, 4]),
+        ("index_reduce", {"reduce": "mean"}, [2, 1, 1.5, 2.5]),
+        ("scatter", {}, [3, 1, 2, 4]),
+        ("scatter", {"reduce": "multiply"}, [3, 1, 2, 4]),
+        ("scatter_reduce", {"reduce": "sum"}, [4, 1, 3, 5]),
     ],
 )
-def test_unique_indices_need_no_order(op, arguments, want):
-    index, source = np.array([[2], [0], [3]]), np.array([[2.0], [3], [4]], np.float32)
-    options = {"reduce": arguments[0]} if arguments else {}
-    function = functools.partial(
-        lambda x, **more: getattr(impl, op)(x, 0, index, source, **options, **more)
-    )
-    writes = op == "scatter" and not arguments
-    assert_unique_indices_need_no_order(function, np.ones((4, 1), np.float32), want, writes=writes)
+def test_a_promise_of_unique_indices_gives_the_program_of_the_mode_off(op, options, want):
+    initial, source = np.ones((4, 1), np.float32), np.array([[2.0], [3], [4]], np.float32)
+
+    def function(x, **more):
+        return calls(x, at(2, 0, 3), source, [(op, 0, options)], **more)[0]
+
+    assert function(initial, unique_indices=True)[:, 0].tolist() == want
+    promised = lower(functools.partial(function, unique_indices=True), initial)
+    with impl.deterministic(False):
+        off = lower(function, initial)
+    assert kernels(promised) == kernels(off)
+    # A write has one path.
+    assert (kernels(lower(function, initial)) == kernels(off)) == (not options)
 
 
 I = ONE  # noqa: E741
@@ -191,6 +298,17 @@ CALLS: list[Call] = [
     ("scatter", (V.astype(np.int8), 0, I, math.nan), {}, RuntimeError, "got nan"),
     ("scatter", (V.astype(np.uint8), 0, I, -1.0), {}, RuntimeError, "converted to uint8"),
     ("scatter", (V.astype(np.float16), 0, I, 7e4), {}, RuntimeError, "converted to float16"),
+    ("index_copy", (V, 0, at(0, 3), PAIR[0]), {}, IndexError, "index 3 is out of bounds"),
+    ("index_copy", (M, 0, at(-1), PAIR[:1]), {}, IndexError, "index -1 is out of bounds"),
+    ("index_copy", (V, 0, I[None], S), {}, IndexError, "to be a vector"),
+    ("index_copy", (V, 0, I.astype(np.int16), S), {}, RuntimeError, "but got: int16"),
+    ("index_copy", (V, 0, I, S.astype(np.float16)), {}, RuntimeError, "float32 and float16"),
+    ("index_copy", (V, 0, at(0, 1), S), {}, IndexError, "Number of indices (2)"),
+    ("index_copy", (V, 0, at(0, 1), SCALAR), {}, IndexError, "one element (got 2)"),
+    ("index_copy", (M, 0, I, S), {}, IndexError, "dimensionality must match"),
+    ("index_copy", (M, 0, I, SCALAR), {}, RuntimeError, "same slice shapes"),
+    ("index_copy", (M, 1, I, S[None]), {}, RuntimeError, "source.shape = [1, 1]"),
+    ("index_copy", (V, 0, I, [1.0]), {}, TypeError, "'source' must be"),
     ("scatter_reduce", (V, 0, I, S, "add"), {}, RuntimeError, "'amin', but got 'add'"),
     ("scatter_reduce", (V, 0, I, S, None), {}, TypeError, "'reduce' must be str, not NoneType"),
     ("scatter_reduce", (V, 0, I, S, "sum"), {"include_self": 1}, TypeError, "must be bool"),
@@ -202,6 +320,7 @@ CALLS: list[Call] = [
     ("scatter_reduce", (V > 0, 0, I, S > 0, "mean"), {}, NotImplementedError, "for bool"),
 ]
 UNLIKE_TORCH: list[Call] = [
+    ("index_copy", (V, 0, I, S), {"unique_indices": 1}, TypeError, "unique_indices"),
     # An IndexError about the dimension in PyTorch.
     ("scatter_add", (M, 0, SQUARE, ones(1)), {}, RuntimeError, "as many dimensions as 'src'"),
     ("scatter_add", (V, 0, ONE, ones(1)), {"unique_indices": None}, TypeError, "unique_indices"),
@@ -232,68 +351,3 @@ def test_bad_arguments_come_before_an_alert():
         pytest.raises(RuntimeError, match="index 3 is out of bounds"),
     ):
         impl.scatter_reduce(V, 0, at(3), S, "prod")
-
-
-#: Ops, dimensions and keywords. Along the last dimension, an overrun would be in the next row.
-FORMS = [
-    ("scatter", 0, {}),
-    ("scatter", 1, {}),
-    ("scatter", 0, {"reduce": "add"}),
-    ("scatter_add", 0, {}),
-    ("scatter_add", 1, {}),
-    ("scatter_reduce", 1, REDUCTIONS[5]),
-    ("scatter_reduce", 1, REDUCTIONS[7]),
-    ("scatter_reduce", 1, REDUCTIONS[2]),
-]
-
-
-def results_and_references(x, index, src, in_range):
-    """Returns the results of all forms for traced arrays, and for the indices in range.
-
-    The arrays hold whole numbers, for which a reference has the bits of every order.
-    """
-
-    @jax.jit
-    def program(x, i, s):
-        wide = jnp.stack([i, i], 1)
-        return [
-            getattr(impl, op)(*((x, 0, wide, s) if dim == 0 else (x.T, 1, wide.T, s.T)), **options)
-            for op, dim, options in FORMS
-        ]
-
-    wide = np.stack([index, index], 1)[in_range]
-    wanted = []
-    for op, dim, options in FORMS:
-        arguments = (x, 0, wide, src[in_range])
-        if dim:
-            arguments = (x.T, 1, wide.T, src[in_range].T)
-        wanted.append(reference(op)(*arguments, **options).astype(x.dtype))
-    return program(x, index, src), wanted
-
-
-@pytest.mark.usefixtures("path")
-def test_updates_out_of_range_are_dropped():
-    rng = np.random.default_rng(0)
-    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
-    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
-    wide = np.stack([INDEX, INDEX], 1)
-    got = jax.jit(lambda x, i: impl.scatter(x, 0, i, 2.0, reduce="add"))(input, wide)
-    twos = np.full((len(INDEX), 2), np.float32(2))
-    want = references.scattered(input, 0, wide[IN_RANGE], twos[IN_RANGE], "sum")
-    assert_same_bits(got, want.astype(np.float32))
-
-
-@complete
-@pytest.mark.parametrize("name", ["native", "seed 1"])
-def test_a_wide_index_is_not_narrowed_first(name):
-    with LOWERINGS[name]():
-        assert_wide_indices_are_dropped(results_and_references)
-
-
-@complete
-def test_gradients_of_dropped_updates_are_zero():
-    def calls(x, i, s):
-        wide = jnp.stack([i, i], 1)
-        return [getattr(impl, op)(x, 0, wide, s, **options) for op, _, options in FORMS]
-
-    assert_dropped_updates_have_no_gradient(calls)

@@ -59,14 +59,11 @@ def of_name(module: str) -> list[Path]:
     return [test for folder in folders for test in folder.rglob(f"test_{name.strip('_')}.py")]
 
 
-NAMED = {module: test for test in TESTS for module in named(test)}
+def test_each_module_has_a_test_file() -> None:
+    names = {module for test in TESTS for module in named(test)}
+    assert [module for module in modules() if module not in names and not of_name(module)] == []
 
 
-@pytest.mark.parametrize("module", modules())
-def test_a_module_has_a_test_file(module: str) -> None:
-    assert module in NAMED or of_name(module)
-
-
-@pytest.mark.parametrize("test", [t for t in TESTS if named(t)], ids=lambda t: t.stem)
-def test_a_test_file_names_modules_that_exist(test: Path) -> None:
-    assert [module for module in named(test) if module not in modules()] == []
+def test_test_files_name_modules_that_exist() -> None:
+    unknown = [(test.name, name) for test in TESTS for name in named(test)]
+    assert [each for each in unknown if each[1] not in modules()] == []

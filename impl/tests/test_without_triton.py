@@ -19,10 +19,10 @@ from impl._kernels import pallas, triton
 from impl._primitives import _common
 from impl.diagnosis import _program
 from impl.tests.every_op.programs import outputs_and_gradient
-from impl.tests.every_op.public_ops import named_samples
+from impl.tests.every_op.public_ops import named_samples, primitives_of
 from impl.tests.every_op.sample import Sample
 from impl.tests.support.bits import assert_all_same_bits
-from impl.tests.support.programs import equations, scatters_floats
+from impl.tests.support.programs import scatters_floats
 
 BACKEND = "jax.experimental.pallas.triton"
 #: The custom call of a kernel.
@@ -44,13 +44,6 @@ def hidden(monkeypatch):
 def fresh(function, sample):
     """Returns a program of a function of a sample and its arrays, which JAX has not lowered yet."""
     return jax.jit(functools.partial(function, sample))
-
-
-def with_kernels(sample):
-    """Returns the primitives of a sample that launch kernels."""
-    with impl.deterministic(profile="complete"):
-        closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
-    return {e.primitive for e in equations(closed)} & _common.with_kernels
 
 
 @pytest.mark.usefixtures("hidden")
@@ -97,21 +90,23 @@ def test_a_process_without_the_backend_imports_and_lowers():
 
 def one_for_each_primitive():
     """Returns a sample for each primitive with kernels, except for XLA's own products."""
-    products = {primitive for primitive in _common.with_kernels if primitive.name == PRODUCT}
-    found, chosen = set(products), []
+    known, found, chosen = {primitive.name for primitive in _common.with_kernels}, {PRODUCT}, []
     for name, sample in named_samples().items():
-        launches = with_kernels(sample)
-        if launches - found and not launches & products:
+        launches = primitives_of(sample) & known
+        if launches - found and PRODUCT not in launches:
             found |= launches
             chosen.append(pytest.param(sample, id=name))
     return chosen
+
+
+each_primitive = pytest.mark.parametrize("sample", one_for_each_primitive())
 
 
 # every_op/test_untried_platforms.py lowers each op for AMD's GPUs, which have no kernels either.
 @pytest.mark.once
 @pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize("mode", [True, False])
-@pytest.mark.parametrize("sample", one_for_each_primitive())
+@each_primitive
 def test_a_primitive_is_lowered_for_cuda(sample, mode):
     with impl.deterministic(mode, profile="complete"):
         text = impl.testing.lower(fresh(Sample.outputs, sample), *sample.arrays).as_text()
@@ -133,7 +128,7 @@ def launches(monkeypatch):
 
 
 @pytest.mark.triton
-@pytest.mark.parametrize("sample", one_for_each_primitive())
+@each_primitive
 def test_xla_has_the_bits_of_the_kernels(request, launches, sample):
     # An exponential has other bits in another fusion, unless XLA optimises as little as it can.
     options = {"xla_backend_optimization_level": 0}

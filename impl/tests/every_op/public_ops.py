@@ -12,6 +12,7 @@ import jax
 import pytest
 
 import impl
+from impl._core.jax_internals import PRODUCT
 from impl.tests.every_op import samples_of_nn, samples_of_ops
 from impl.tests.every_op.sample import Sample
 from impl.tests.support.programs import equations
@@ -85,18 +86,18 @@ def _samples_by_primitives(condition: Callable[[Sample], bool]) -> Iterator[tupl
     found: set[str] = set()
     for name, sample in named_samples().items():
         if condition(sample):
-            primitives = _primitives_of(sample)
+            primitives = primitives_of(sample)
             yield name, bool(primitives - found)
             found |= primitives
 
 
 @functools.cache
-def _primitives_of(sample: Sample) -> frozenset[str]:
+def primitives_of(sample: Sample) -> frozenset[str]:
     """Returns the names of the core primitives of a call."""
     with impl.deterministic(profile="complete"):
         closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
     names = (equation.primitive.name for equation in equations(closed))
-    return frozenset(name for name in names if name.startswith("samebits_"))
+    return frozenset(name for name in names if name.startswith("samebits_") or name == PRODUCT)
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

@@ -135,13 +135,13 @@ def test_a_filled_cache_is_fixed_where_nothing_is_timed():
     assert item.verdict == FIXED
 
 
-@pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.name)
-def test_an_entry_of_the_table_is_sound(setting):
-    assert setting.kind in get_args(_settings.Kind)
-    assert setting.section in _settings.SECTIONS
-    assert sum(setting.name == other.name for other in TABLE.settings) == 1
-    for case in setting.cases:
-        assert case.verdict in get_args(Verdict)
-        assert (case.remedy is not None) == (case.verdict != FIXED)
-        assert case.reason.endswith(".")
-        assert case.given is None or case.given in TABLE.conditions
+def test_the_entries_of_the_table_are_sound():
+    assert len({setting.name for setting in TABLE.settings}) == len(TABLE.settings)
+    for setting in TABLE.settings:
+        assert setting.kind in get_args(_settings.Kind), setting.name
+        assert setting.section in _settings.SECTIONS, setting.name
+        for case in setting.cases:
+            assert case.verdict in get_args(Verdict), setting.name
+            assert (case.remedy is not None) == (case.verdict != FIXED), setting.name
+            assert case.reason.endswith("."), setting.name
+            assert case.given is None or case.given in TABLE.conditions, setting.name

@@ -81,7 +81,7 @@ class BadArgumentsUnlikeTorch:
                     str(raised).startswith(beginning) and fragment in str(raised)
                 ):
                     wrong.append((op, error.__name__, fragment, f"mode {mode}", raised))
-        assert wrong == []
+        assert not wrong, "\n".join(map(str, wrong))
 
 
 class BadArguments(BadArgumentsUnlikeTorch):

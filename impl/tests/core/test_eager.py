@@ -271,8 +271,7 @@ OF_INDICES = [
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("dtype", "array", "wrong"),
-    [(np.int32, jnp.asarray, 5), (np.int64, np.asarray, -9)],
+    ("dtype", "array", "wrong"), [(np.int32, jnp.asarray, 5), (np.int64, np.asarray, -9)]
 )
 @pytest.mark.parametrize("call", OF_INDICES)
 def test_an_index_out_of_range_gives_the_error_of_the_op_as_it_is_written(

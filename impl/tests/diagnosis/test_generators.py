@@ -85,10 +85,7 @@ def test_a_draw_by_a_function_that_was_imported_before_is_found():
         shuffle([1, 2, 3])
         state = np.random.get_state()
         np.random.set_state(state)
-    assert watch.states == {
-        "random": Global(changed=True),
-        "numpy.random": Global(seeded=True),
-    }
+    assert watch.states == {"random": Global(changed=True), "numpy.random": Global(seeded=True)}
 
 
 def test_other_threads_are_watched_and_nothing_stays():

@@ -246,9 +246,7 @@ FORMS = {
     "mv": Forms(_products(((3, 5), (5,)), ((3, 0), (0,)))),
     "nanmedian": Forms(_medians()),
     "put": Forms(
-        _put(False) + _put(True),
-        torch=lambda _, x, *rest: x.put(*rest),
-        has_gradient=False,
+        _put(False) + _put(True), torch=lambda _, x, *rest: x.put(*rest), has_gradient=False
     ),
     "repeat_interleave": Forms(_repeat_interleave()),
     "scatter": Forms(

@@ -152,10 +152,7 @@ SAMPLES = {
         ),
     ),
     "nn.functional.embedding": (
-        Sample(
-            lambda ns, i, w: ns.nn.functional.embedding(i, w),
-            (ROWS, spread(RNG, (4, 3))),
-        ),
+        Sample(lambda ns, i, w: ns.nn.functional.embedding(i, w), (ROWS, spread(RNG, (4, 3)))),
     ),
     "nn.functional.embedding_bag": (
         Sample(
@@ -189,10 +186,7 @@ SAMPLES = {
         ),
     ),
     "nn.functional.nll_loss": (
-        Sample(
-            lambda ns, x, t: ns.nn.functional.nll_loss(x, t),
-            (spread(RNG, (8, 5)), CLASSES),
-        ),
+        Sample(lambda ns, x, t: ns.nn.functional.nll_loss(x, t), (spread(RNG, (8, 5)), CLASSES)),
     ),
     "nn.functional.pad": (
         Sample(

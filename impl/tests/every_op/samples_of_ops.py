@@ -222,16 +222,11 @@ SAMPLES = {
     ),
     "scatter_add": (
         Sample(
-            lambda ns, x, i, s: ns.scatter_add(x, 1, i, s),
-            (THREE, COLUMNS.T, spread(RNG, (3, 20))),
+            lambda ns, x, i, s: ns.scatter_add(x, 1, i, s), (THREE, COLUMNS.T, spread(RNG, (3, 20)))
         ),
     ),
     "scatter_reduce": tuple(
-        _reductions(
-            "scatter_reduce",
-            COLUMNS,
-            [("prod", False), ("mean", True), ("amin", False)],
-        )
+        _reductions("scatter_reduce", COLUMNS, [("prod", False), ("mean", True), ("amin", False)])
     ),
     "sort": (
         Sample(lambda ns, x: ns.sort(x, dim=0, stable=True), (TWENTY_APART,)),
@@ -244,17 +239,12 @@ SAMPLES = {
     ),
     "sparse.mm": (
         Sample(
-            _sparse_product(lambda ns: ns.sparse.mm),
-            (DATA, POSITIONS, MATRIX),
-            transformed=False,
+            _sparse_product(lambda ns: ns.sparse.mm), (DATA, POSITIONS, MATRIX), transformed=False
         ),
     ),
     "take": (Sample(lambda ns, x, i: ns.take(x, i), (THREE, 3 * WRAPPED)),),
     "take_along_dim": (
-        Sample(
-            lambda ns, x, i: ns.take_along_dim(x, i, 0),
-            (THREE[:, :1], np.abs(COLUMNS)),
-        ),
+        Sample(lambda ns, x, i: ns.take_along_dim(x, i, 0), (THREE[:, :1], np.abs(COLUMNS))),
     ),
     "topk": (
         Sample(lambda ns, x: ns.topk(x, 4, 0), (TWENTY_APART,)),

@@ -18,10 +18,7 @@ from impl._soft_float64 import interpreter, products
 from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, rough
 from impl.tests.support.bits import assert_same_bits
 
-ENGINES = {
-    "int8": interpreter.with_int8_products,
-    "integers": interpreter.without_float64,
-}
+ENGINES = {"int8": interpreter.with_int8_products, "integers": interpreter.without_float64}
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 

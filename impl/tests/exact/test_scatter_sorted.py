@@ -58,11 +58,7 @@ def assert_rows_are_added(function, operand, updates, negate=False):
 
 @pytest.mark.triton
 @pytest.mark.parametrize(
-    ("dtype", "seed"),
-    [
-        ("float32", 0),
-        pytest.param("bfloat16", 3, marks=pytest.mark.once),
-    ],
+    ("dtype", "seed"), [("float32", 0), pytest.param("bfloat16", 3, marks=pytest.mark.once)]
 )
 def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
     negate = dtype != "float32"

@@ -18,43 +18,35 @@ L = LSTM.arrays()[3:]
 FLAGS = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": False}
 FLAGS |= {"bidirectional": False, "batch_first": False}
 
-#: op, input, hx and params, other arguments, exception, fragment of the message; the fragment is
+#: op, input, hx and params, other arguments if any, exception, fragment of the message; it is
 #: None for a projection to ``hidden`` elements, which impl accepts and PyTorch does not.
 BAD = [
-    ("gru", ([1.0], H, W), {}, TypeError, "argument 'input' must be a jax.Array"),
-    ("gru", (X, (H, H), W), {}, TypeError, "argument 'hx' must be a jax.Array"),
-    ("gru", (X, H, {}), {}, TypeError, "argument 'params' must be tuple of arrays, not dict"),
-    ("gru", (X, H, [1.0, *W[1:]]), {}, TypeError, "argument 'params[0]' must be a jax.Array"),
-    ("gru", (X[0], H, W), {}, IndexError, "[steps, batch, features], but got shape [3, 2]"),
-    ("gru", (X[None], H, W), {}, RuntimeError, "but got shape [1, 4, 3, 2]"),
-    ("gru", (X[:0], H, W), {}, RuntimeError, "Expected sequence length to be larger than 0"),
-    (
-        "gru",
-        (X > 0, H > 0, [w > 0 for w in W]),
-        {},
-        NotImplementedError,
-        "not implemented for bool",
-    ),
+    ("gru", ([1.0], H, W), TypeError, "argument 'input' must be a jax.Array"),
+    ("gru", (X, (H, H), W), TypeError, "argument 'hx' must be a jax.Array"),
+    ("gru", (X, H, {}), TypeError, "argument 'params' must be tuple of arrays, not dict"),
+    ("gru", (X, H, [1.0, *W[1:]]), TypeError, "argument 'params[0]' must be a jax.Array"),
+    ("gru", (X[0], H, W), IndexError, "[steps, batch, features], but got shape [3, 2]"),
+    ("gru", (X[None], H, W), RuntimeError, "but got shape [1, 4, 3, 2]"),
+    ("gru", (X[:0], H, W), RuntimeError, "Expected sequence length to be larger than 0"),
+    ("gru", (X > 0, H > 0, [w > 0 for w in W]), NotImplementedError, "not implemented for bool"),
     (
         "gru",
         (X.astype(np.int32), H.astype(np.int32), [w.astype(np.int32) for w in W]),
-        {},
         RuntimeError,
         "not implemented for int32",
     ),
     (
         "rnn_relu",
         (X + 0j, H + 0j, [w[:3] + 0j for w in W]),
-        {},
         RuntimeError,
         "not implemented for complex64; it takes floats",
     ),
-    ("gru", (X, H, W[:3]), {}, RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)"),
-    ("gru", (X, H, [*W, W[0]]), {}, RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0"),
-    ("gru", (X, H, []), {}, RuntimeError, "incorrect number of RNN parameters: 0"),
+    ("gru", (X, H, W[:3]), RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)"),
+    ("gru", (X, H, [*W, W[0]]), RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0"),
+    ("gru", (X, H, []), RuntimeError, "incorrect number of RNN parameters: 0"),
     ("gru", (X, H, W), {"has_biases": False}, RuntimeError, "without biases have 2: weight_ih_l0"),
     ("gru", (X, H, W), {"num_layers": 2}, RuntimeError, "RNN parameters: 4; 2 layer(s)"),
-    ("lstm", (X, (H, H), L[:3]), {}, RuntimeError, "have 4 or, with projections, 5: weight_ih_l0"),
+    ("lstm", (X, (H, H), L[:3]), RuntimeError, "have 4 or, with projections, 5: weight_ih_l0"),
     ("gru", (X, H, W), {"num_layers": 0}, RuntimeError, "num_layers must be at least 1, but got 0"),
     ("gru", (X, H, W), {"num_layers": 1.0}, TypeError, "'num_layers' must be int, not float"),
     ("gru", (X, H, W), {"has_biases": 1}, TypeError, "'has_biases' must be bool, not int"),
@@ -76,39 +68,31 @@ BAD = [
         RuntimeError,
         "but got nan",
     ),
-    ("gru", (X, ones(2, 3, 3), W), {}, RuntimeError, "Expected hx of shape [1, 3, 3]"),
-    ("gru", (X, H[0], W), {}, RuntimeError, "but got [3, 3]"),
-    ("gru", (X, ones(1, 2, 3), W), {}, RuntimeError, "a batch of 3, 2 features and 3 hidden"),
-    ("gru", (X, ones(1, 3, 4), W), {}, RuntimeError, "but got [1, 3, 4]"),
-    ("gru", (X, H.astype(np.float64), W), {}, RuntimeError, "input (float32) and hx (float64)"),
-    ("lstm", (X, H, L), {}, TypeError, "argument 'hx' must be tuple of arrays"),
-    ("lstm", (X, (H,), L), {}, RuntimeError, "expects two hidden states, (h_0, c_0), but got 1"),
-    ("lstm", (X, (H, H, H), L), {}, RuntimeError, "but got 3"),
-    ("lstm", (X, (H, ones(1, 3, 4)), L), {}, RuntimeError, "Expected hx[1] of shape [1, 3, 3]"),
-    ("lstm", (X, (ones(1, 3, 2), H), L), {}, RuntimeError, "Expected hx[0] of shape [1, 3, 3]"),
-    ("lstm", (X, (H, H), [*L, ones(3, 3)]), {}, RuntimeError, None),
+    ("gru", (X, ones(2, 3, 3), W), RuntimeError, "Expected hx of shape [1, 3, 3]"),
+    ("gru", (X, H[0], W), RuntimeError, "but got [3, 3]"),
+    ("gru", (X, ones(1, 2, 3), W), RuntimeError, "a batch of 3, 2 features and 3 hidden"),
+    ("gru", (X, ones(1, 3, 4), W), RuntimeError, "but got [1, 3, 4]"),
+    ("gru", (X, H.astype(np.float64), W), RuntimeError, "input (float32) and hx (float64)"),
+    ("lstm", (X, H, L), TypeError, "argument 'hx' must be tuple of arrays"),
+    ("lstm", (X, (H,), L), RuntimeError, "expects two hidden states, (h_0, c_0), but got 1"),
+    ("lstm", (X, (H, H, H), L), RuntimeError, "but got 3"),
+    ("lstm", (X, (H, ones(1, 3, 4)), L), RuntimeError, "Expected hx[1] of shape [1, 3, 3]"),
+    ("lstm", (X, (ones(1, 3, 2), H), L), RuntimeError, "Expected hx[0] of shape [1, 3, 3]"),
+    ("lstm", (X, (H, H), [*L, ones(3, 3)]), RuntimeError, None),
     (
         "lstm",
         (X, (ones(1, 3, 2), H), [L[0], ones(12, 2), *L[2:], ones(2, 4)]),
-        {},
         RuntimeError,
         "Expected params[4] (weight_hr_l0) of shape [2, 3]",
     ),
-    (
-        "gru",
-        (X, H, [ones(9, 3), *W[1:]]),
-        {},
-        RuntimeError,
-        "params[0] (weight_ih_l0) of shape [9,",
-    ),
-    ("gru", (X, H, [ones(8, 2), *W[1:]]), {}, RuntimeError, "but got [8, 2]"),
-    ("gru", (X, H, [W[0], ones(9, 2), *W[2:]]), {}, RuntimeError, "(weight_hh_l0) of shape [9, 3]"),
-    ("gru", (X, H, [W[0], ones(8, 3), *W[2:]]), {}, RuntimeError, "with 3 rows for each hidden"),
-    ("gru", (X, H, [*W[:2], ones(8), W[3]]), {}, RuntimeError, "(bias_ih_l0) of shape [9]"),
+    ("gru", (X, H, [ones(9, 3), *W[1:]]), RuntimeError, "params[0] (weight_ih_l0) of shape [9,"),
+    ("gru", (X, H, [ones(8, 2), *W[1:]]), RuntimeError, "but got [8, 2]"),
+    ("gru", (X, H, [W[0], ones(9, 2), *W[2:]]), RuntimeError, "(weight_hh_l0) of shape [9, 3]"),
+    ("gru", (X, H, [W[0], ones(8, 3), *W[2:]]), RuntimeError, "with 3 rows for each hidden"),
+    ("gru", (X, H, [*W[:2], ones(8), W[3]]), RuntimeError, "(bias_ih_l0) of shape [9]"),
     (
         "gru",
         (X, H, [W[0], W[1].astype(np.float64), *W[2:]]),
-        {},
         RuntimeError,
         "input (float32) and params[1] (weight_hh_l0) (float64) must have the same dtype",
     ),
@@ -117,8 +101,8 @@ BAD = [
 
 def test_bad_arguments_are_those_of_pytorch():
     torch = pytest.importorskip("torch", reason="exceptions are compared with PyTorch's")
-    for op, arrays, options, error, fragment in BAD:
-        flags = {**FLAGS, **options}
+    for op, arrays, *options, error, fragment in BAD:
+        flags = {**FLAGS, **dict(*options)}
         if fragment is not None:
             with jax.enable_x64(True):
                 raised = exception(getattr(impl.nn, op), arrays, flags)

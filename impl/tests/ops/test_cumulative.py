@@ -222,16 +222,16 @@ def test_gradients_of_cumprod_with_zeros_are_finite_and_right():
 
 V, COMPLEX = np.ones(3, np.float32), np.ones(2, np.complex64)
 CALLS: list[Call] = [
-    *((op, (V, 1), {}, IndexError, "but got 1") for op in OPS),
-    *((op, (np.float32(1), -2), {}, IndexError, "but got -2") for op in OPS),
-    *((op, (V, True), {}, TypeError, "'dim' must be int, not bool") for op in OPS),
-    *((op, (V, None), {}, TypeError, "'dim' must be int, not NoneType") for op in OPS),
-    *((op, (V, 1.0), {}, TypeError, "'dim' must be int, not float") for op in OPS),
-    *((op, ([1.0], 0), {}, TypeError, "'input' must be") for op in OPS),
-    *((op, (V,), {}, TypeError, "dim") for op in OPS),
-    *((op, (COMPLEX, 0), {}, NotImplementedError, "complex64") for op in EXTREMES),
-    ("logcumsumexp", (np.ones(2, np.int32), 0), {}, NotImplementedError, "int32"),
-    ("logcumsumexp", (np.ones(2, bool), 0), {}, NotImplementedError, "bool"),
+    *((op, (V, 1), IndexError, "but got 1") for op in OPS),
+    *((op, (np.float32(1), -2), IndexError, "but got -2") for op in OPS),
+    *((op, (V, True), TypeError, "'dim' must be int, not bool") for op in OPS),
+    *((op, (V, None), TypeError, "'dim' must be int, not NoneType") for op in OPS),
+    *((op, (V, 1.0), TypeError, "'dim' must be int, not float") for op in OPS),
+    *((op, ([1.0], 0), TypeError, "'input' must be") for op in OPS),
+    *((op, (V,), TypeError, "dim") for op in OPS),
+    *((op, (COMPLEX, 0), NotImplementedError, "complex64") for op in EXTREMES),
+    ("logcumsumexp", (np.ones(2, np.int32), 0), NotImplementedError, "int32"),
+    ("logcumsumexp", (np.ones(2, bool), 0), NotImplementedError, "bool"),
     *((op, (V, 0), {"dtype": bool}, NotImplementedError, "bool") for op in OPS[:2]),
     *((op, (V, 0), {"dtype": 3}, TypeError, "'dtype' must be") for op in OPS[:2]),
 ]

@@ -153,10 +153,9 @@ WEIGHT = RNG.standard_normal((4, 3)).astype(np.float32)
 @beta
 @pytest.mark.parametrize("op", ["scatter_reduce", "index_reduce"])
 def test_gradients_are_those_of_torch(torch, op):
-    index, reductions = {
-        "scatter_reduce": (ELEMENTS, REDUCTIONS),
-        "index_reduce": (ROWS, SLICES),
-    }[op]
+    index, reductions = {"scatter_reduce": (ELEMENTS, REDUCTIONS), "index_reduce": (ROWS, SLICES)}[
+        op
+    ]
 
     def calls(space, i, x, half, s):
         # PyTorch gives an element of the input a share if it equals the result by chance.
@@ -240,18 +239,18 @@ def test_integers_are_differentiated_through():
 
 I = ONE  # noqa: E741
 CALLS: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "sum"), {}, RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
-    ("index_reduce", (V, 0, I, S, 1), {}, TypeError, "'reduce' must be str"),
+    ("index_reduce", (V, 0, I, S, "sum"), RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
+    ("index_reduce", (V, 0, I, S, 1), TypeError, "'reduce' must be str"),
     ("index_reduce", (V, 0, I, S, "mean"), {"include_self": None}, TypeError, "must be bool"),
-    ("index_reduce", (V, 0, at(3), S, "mean"), {}, IndexError, "index 3 is out of bounds"),
-    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), {}, IndexError, "index -1 is out of"),
-    ("index_reduce", (V, 0, I[None], S, "prod"), {}, IndexError, "to be a vector, but got dim: 2"),
-    ("index_reduce", (V, 0, I, PAIR[0], "prod"), {}, RuntimeError, "Number of indices (1)"),
-    ("index_reduce", (M, 0, I, S, "prod"), {}, RuntimeError, "source.shape = [1]"),
-    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), {}, RuntimeError, "the same dtype"),
+    ("index_reduce", (V, 0, at(3), S, "mean"), IndexError, "index 3 is out of bounds"),
+    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), IndexError, "index -1 is out of"),
+    ("index_reduce", (V, 0, I[None], S, "prod"), IndexError, "to be a vector, but got dim: 2"),
+    ("index_reduce", (V, 0, I, PAIR[0], "prod"), RuntimeError, "Number of indices (1)"),
+    ("index_reduce", (M, 0, I, S, "prod"), RuntimeError, "source.shape = [1]"),
+    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), RuntimeError, "the same dtype"),
 ]
 UNLIKE_TORCH: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices"),
+    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices")
 ]
 
 

@@ -60,10 +60,10 @@ def test_transformations():
 
 X = np.zeros((2, 3), np.float32)
 UNLIKE_TORCH: list[Call] = [
-    ("resize", (X,), {}, TypeError, "takes argument 'size' once"),
-    ("resize", (X, -1), {}, RuntimeError, "negative dimension -1"),
-    ("resize", (X, "a"), {}, TypeError, "argument 'size' must be tuple of ints, not str"),
-    ("resize", ([1], 2), {}, TypeError, "argument 'input' must be a jax.Array"),
+    ("resize", (X,), TypeError, "takes argument 'size' once"),
+    ("resize", (X, -1), RuntimeError, "negative dimension -1"),
+    ("resize", (X, "a"), TypeError, "argument 'size' must be tuple of ints, not str"),
+    ("resize", ([1], 2), TypeError, "argument 'input' must be a jax.Array"),
     ("resize", (X, 2), {"memory_format": "channels_last"}, TypeError, "'memory_format'"),
 ]
 

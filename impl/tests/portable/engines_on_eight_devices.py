@@ -62,10 +62,7 @@ def test_sums_over_the_devices_of_a_shard_map(rng):
 
     def over_devices(count):
         return jax.shard_map(
-            local,
-            mesh=mesh(count),
-            in_specs=(P("d"), P()),
-            out_specs=(P(), P("d")),
+            local, mesh=mesh(count), in_specs=(P("d"), P()), out_specs=(P(), P("d"))
         )
 
     total, parts = jax.jit(over_devices(2))(x, w)

@@ -304,12 +304,7 @@ def test_the_program_is_not_run_and_nothing_is_warned_of():
     ("function", "options", "error", "message"),
     [
         (3, {}, TypeError, r"audit\(\): argument 'function' must be callable, not int"),
-        (
-            add,
-            {"device": "npu"},
-            ValueError,
-            r"'device' got 'npu'; allowed: 'cpu', 'cuda', 'tpu",
-        ),
+        (add, {"device": "npu"}, ValueError, r"'device' got 'npu'; allowed: 'cpu', 'cuda', 'tpu"),
         (add, {"level": "hlo"}, ValueError, r"'level' got 'hlo'; allowed: 'program', 'compiled'"),
     ],
 )

@@ -97,11 +97,7 @@ def run():
 
 @pytest.mark.parametrize(
     ("where", "inside", "iterations"),
-    [
-        ("in_scan", ("scan",), (1,)),
-        ("in_cond", ("cond",), ()),
-        ("in_while", ("while",), (3,)),
-    ],
+    [("in_scan", ("scan",), (1,)), ("in_cond", ("cond",), ()), ("in_while", ("while",), (3,))],
 )
 def test_a_racing_scatter_is_named_with_its_line_and_iteration(run, where, inside, iterations):
     found = run(**{where: True})

@@ -162,8 +162,7 @@ def test_a_symbolic_size_can_be_any_number():
 
 
 @pytest.mark.parametrize(
-    ("size", "fits"),
-    [(2**30, True), (2**31, False), (jax.export.symbolic_shape("n")[0], False)],
+    ("size", "fits"), [(2**30, True), (2**31, False), (jax.export.symbolic_shape("n")[0], False)]
 )
 def test_the_ordered_path_fits_known_sizes_of_31_bits(size, fits):
     avals = [

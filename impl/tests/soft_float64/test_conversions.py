@@ -15,11 +15,7 @@ from impl.tests.soft_float64.numbers import SPECIAL, drawn, numbers, same, words
 
 FLOATS = [np.float32, np.float16, jnp.bfloat16]
 INTEGERS = [np.int8, np.int32, np.int64, np.uint8, np.uint32, np.uint64]
-WHOLE = {
-    "round_to_even": np.rint,
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
+WHOLE = {"round_to_even": np.rint, "floor": np.floor, "ceil": np.ceil}
 
 
 @pytest.fixture(autouse=True)

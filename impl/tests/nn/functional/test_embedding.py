@@ -135,40 +135,22 @@ REALS = np.zeros(1, np.float32)
 
 #: op, positional arguments, options, exception, fragment of the message
 BAD: list[Call] = [
-    (
-        "embedding",
-        (np.array([0, 5]), WEIGHT),
-        {},
-        IndexError,
-        "index 5 is out of bounds for a weight",
-    ),
-    (
-        "embedding",
-        (np.array([[0, -1]]), WEIGHT),
-        {},
-        IndexError,
-        "position [0, 1] of argument 'input'",
-    ),
-    ("embedding", ([0], WEIGHT), {}, TypeError, "'input' must be"),
-    ("embedding", (ONE, [[0.0]]), {}, TypeError, "'weight' must be"),
-    ("embedding", (SHORT, WEIGHT), {}, RuntimeError, "int32/int64 for input but got: int16"),
-    ("embedding", (REALS, WEIGHT), {}, RuntimeError, "for input but got: float32"),
-    ("embedding", (ONE, WEIGHT[0]), {}, RuntimeError, "must be 2-D, but got shape [3]"),
+    ("embedding", (np.array([0, 5]), WEIGHT), IndexError, "index 5 is out of bounds for a weight"),
+    ("embedding", (np.array([[0, -1]]), WEIGHT), IndexError, "position [0, 1] of argument 'input'"),
+    ("embedding", ([0], WEIGHT), TypeError, "'input' must be"),
+    ("embedding", (ONE, [[0.0]]), TypeError, "'weight' must be"),
+    ("embedding", (SHORT, WEIGHT), RuntimeError, "int32/int64 for input but got: int16"),
+    ("embedding", (REALS, WEIGHT), RuntimeError, "for input but got: float32"),
+    ("embedding", (ONE, WEIGHT[0]), RuntimeError, "must be 2-D, but got shape [3]"),
     ("embedding", (ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
     ("embedding", (ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
-    ("embedding", (ONE, WEIGHT, 1.0), {}, TypeError, "'padding_idx' must be int, not float"),
-    ("embedding", (ONE, WEIGHT, True), {}, TypeError, "'padding_idx' must be int, not bool"),
-    ("embedding", (ONE, WEIGHT, None, "1"), {}, TypeError, "'max_norm' must be Number, not str"),
-    ("embedding", (ONE, WEIGHT, None, 1j), {}, TypeError, "'max_norm' must be float, not complex"),
-    (
-        "embedding",
-        (ONE, WEIGHT, None, 1.0, "2"),
-        {},
-        TypeError,
-        "'norm_type' must be float, not str",
-    ),
-    ("embedding", (ONE, WEIGHT, None, 1.0, None), {}, TypeError, "'norm_type' must be float"),
-    ("embedding", (ONE, WEIGHT.astype(int), None, 1.0), {}, RuntimeError, "got int32"),
+    ("embedding", (ONE, WEIGHT, 1.0), TypeError, "'padding_idx' must be int, not float"),
+    ("embedding", (ONE, WEIGHT, True), TypeError, "'padding_idx' must be int, not bool"),
+    ("embedding", (ONE, WEIGHT, None, "1"), TypeError, "'max_norm' must be Number, not str"),
+    ("embedding", (ONE, WEIGHT, None, 1j), TypeError, "'max_norm' must be float, not complex"),
+    ("embedding", (ONE, WEIGHT, None, 1.0, "2"), TypeError, "'norm_type' must be float, not str"),
+    ("embedding", (ONE, WEIGHT, None, 1.0, None), TypeError, "'norm_type' must be float"),
+    ("embedding", (ONE, WEIGHT.astype(int), None, 1.0), RuntimeError, "got int32"),
     (
         "embedding",
         (ONE, WEIGHT),
@@ -179,9 +161,7 @@ BAD: list[Call] = [
     ("embedding", (ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
 ]
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[Call] = [
-    ("embedding", (ONE, WEIGHT[:0]), {}, IndexError, "none is allowed"),
-]
+OWN: list[Call] = [("embedding", (ONE, WEIGHT[:0]), IndexError, "none is allowed")]
 
 
 class TestBadArguments(BadArgumentsOfFunctional):

@@ -174,8 +174,7 @@ def test_derivatives(dims, mode, padding, order):
 
 
 @pytest.mark.parametrize(
-    ("shape", "samples"),
-    [((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))],
+    ("shape", "samples"), [((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))]
 )
 def test_empty_arrays(shape, samples):
     x, grid = normal(shape), normal((shape[0], *samples, 2))
@@ -189,10 +188,7 @@ def test_empty_arrays(shape, samples):
 def test_defaults():
     x, grid = inputs(2)
     by_default, explicit = jax.jit(
-        lambda x, grid: (
-            F.grid_sample(x, grid),
-            F.grid_sample(x, grid, "bilinear", "zeros", False),
-        )
+        lambda x, grid: (F.grid_sample(x, grid), F.grid_sample(x, grid, "bilinear", "zeros", False))
     )(x, grid)
     assert_same_bits(by_default, explicit)
 

@@ -161,7 +161,7 @@ L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
 NAN, INF = float("nan"), float("inf")
 #: input, options, exception, fragment of the message
 BAD: list[Call] = [
-    (L, {}, ValueError, "either size or scale_factor must be given, but got neither"),
+    (L, ValueError, "either size or scale_factor must be given, but got neither"),
     (L, {"size": 3, "scale_factor": 2.0}, ValueError, "but got both"),
     (HW, {"size": (3,)}, ValueError, "spatial dimensions [3, 4] of 'input', but got [3]"),
     (HW, {"scale_factor": (3.0, 2, 1)}, ValueError, "but got [3.0, 2, 1]"),

@@ -3,6 +3,7 @@
 Tests: impl._exact.unrounded.operations, impl._exact.unrounded.states, impl._exact.unrounded.terms.
 """
 
+import functools
 from fractions import Fraction
 
 import jax

@@ -42,7 +42,7 @@ def test_schedules(implementation: Adapter, cell: Cell, record: Any) -> None:
         entry = record(cell, "schedules", lowering=KERNEL, evidence="scheduled")
         with implementation.running(cell.device, KERNEL):
             digests = implementation.digests_by_schedule(
-                function, inputs, cell.call(KERNEL), exact=cell.states_bits
+                function, inputs, cell.call(KERNEL), exact=False
             )
     entry["sha256"], entry["detail"] = digests[0], f"{len(digests)} schedules"
     other = next((seed for seed, digest in enumerate(digests) if digest != digests[0]), None)

@@ -28,8 +28,21 @@ def test_every_path_of_a_stand_in_is_tried_once():
     names = ("reduce", "dtype")
     stated = {(c.direction, c.row.id, *map(c.sample.facts.get, names)) for c in reductions}
     assert len(paths) == len(stated)
-    native = [cell for cell in cells() if cell.device == "cpu" and cell.profile == "complete"]
-    assert len({test_rows.path(loading.load("impl"), cell) for cell in native}) == len(native)
+    of_cpu = [cell for cell in cells() if cell.device == "cpu" and cell.profile == "complete"]
+    assert_alike(test_rows.path, of_cpu, lambda c: (c.op, c.direction, c.answer.row))
+
+
+def test_every_call_of_a_gpu_is_a_path(monkeypatch):
+    implementation = loading.load("impl")
+    monkeypatch.setattr(type(implementation), "lowerings", lambda *_: ("native",))
+    cuda = [cell for cell in cells() if cell.device == "cuda" and cell.profile == "complete"]
+    assert len({test_rows.path(implementation, cell) for cell in cuda}) == len(cuda)
+
+
+def test_the_first_call_of_a_path_with_its_dtypes_contracts():
+    sums = [cell for cell in cells() if cell.op == "index_add" and cell.device == "cuda"]
+    first = {cell.sample.name for cell in sums if test_rows.contracts(cell)}
+    assert first == {"floating", "integer", "narrow"}
 
 
 def test_cells_with_one_alert_have_an_op_a_row_and_a_caller_in_common():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import pytest
@@ -125,6 +126,7 @@ def check_cell(check, of):
     function = getattr(test_rows, check, None) or getattr(test_schedules, check)
     fixtures = {
         "implementation": loading.load("impl"),
+        "pytestconfig": SimpleNamespace(getoption=lambda _: None),
         "cell": of,
         "calls": [of],
         "under_profiles": [of],
@@ -147,6 +149,14 @@ def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeyp
     monkeypatch.setattr(impl, of.op, breakage(getattr(impl, of.op)))
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_cell(check, of)
+
+
+def test_stand_ins_run_again_what_the_mode_changes_alone():
+    scan = cell("cumprod", "cuda", "complete", "floating")
+    asked = [
+        test_rows._is_unchanged(loading.load("impl"), c) for c in (scan, RACES, SUMS, WITHOUT_ROW)
+    ]
+    assert asked == [True, False, False, False]
 
 
 def test_a_row_that_races_and_never_varies_is_found():

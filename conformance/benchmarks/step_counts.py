@@ -22,8 +22,8 @@ from pathlib import Path
 import jax
 
 import impl
+from conformance import programs
 from conformance.benchmarks.families import portable
-from conformance.lab import user_programs
 
 _BUDGETS = Path(__file__).with_suffix(".toml")
 _NAME = r'@(?P<name>[\w.]+|"[^"]+")\('
@@ -31,10 +31,10 @@ _FUNCTION = re.compile(rf"^\s*func\.func \w* ?{_NAME}")
 _CALL = re.compile(rf"\bcall {_NAME}")
 
 #: Each program by name: its step and arguments.
-PROGRAMS: Mapping[str, Callable[[], portable.Program]] = {
+PROGRAMS: Mapping[str, Callable[[], programs.Program]] = {
     **{name: functools.partial(make, 1) for name, make in portable.PROGRAMS.items()},
-    "graph net": functools.partial(user_programs.build, "jraph_attention"),
-    "U-net": functools.partial(user_programs.build, "flax_unet"),
+    "graph net": functools.partial(programs.build, "jraph_attention"),
+    "U-net": functools.partial(programs.build, "flax_unet"),
 }
 
 

@@ -1,6 +1,6 @@
 """Fixtures for the tests of conformance."""
 
 # It sets the variable that Equinox reads when a test imports Equinox.
-from conformance.lab import user_programs as user_programs
+from conformance import programs as programs
 from impl.tests._state import restored_state as restored_state
 from impl.tests.support.backend import pytest_runtest_setup as pytest_runtest_setup

@@ -13,7 +13,7 @@ import pytest
 import spec
 
 # It sets the variable that Equinox reads when a page imports Equinox.
-from conformance.lab import user_programs as user_programs
+from conformance import programs as programs
 from conformance.suite.sample import samples
 from impl.tests._state import restored_state as restored_state
 

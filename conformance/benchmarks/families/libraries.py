@@ -10,15 +10,15 @@ from typing import Any
 import jax
 
 import impl
+from conformance import programs
 from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.sides import Scope, Side, run
-from conformance.lab import user_programs
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
 BASE = "plain JAX"
 OURS = "ordered"
 #: The programs, and the factor of the number of examples.
-NAMES = user_programs.NAMES
+NAMES = programs.NAMES
 SCALE = 8
 REMARKS = (
     "`plain JAX`: the rules for JAX's primitives are turned off.",
@@ -47,7 +47,7 @@ SCOPES: Mapping[str, Scope] = {
 def cases(setting: Setting) -> Iterator[Case]:
     """Yields every program; ``setting.times`` multiplies the number of examples."""
     for name in setting.some(NAMES, 2):
-        step, args = user_programs.build(name, SCALE * setting.times)
+        step, args = programs.build(name, SCALE * setting.times)
         compiled = {}
         for side, scope in SCOPES.items():
             with scope():

@@ -30,6 +30,7 @@ from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.flagged_process import Server
 from conformance.benchmarks.machine import on_cpu
 from conformance.benchmarks.sides import Scope, Side, run
+from conformance.programs import Program, plain
 
 TITLE = "The guarantee portable, float32"
 BASE = "plain"
@@ -45,12 +46,8 @@ REMARKS = (
 #: The most devices over which a batch is cut.
 DEVICES = 8
 
-WIDTH, HEADS, LAYERS, LENGTH, BATCH, WORDS = 256, 4, 2, 64, 32, 128
 #: Rows, the elements of a row, and the rows that these are added to.
 SCATTERS = ((1_000_000, 1, 100_000), (1_000_000, 1, 10), (100_000, 64, 10_000))
-
-#: A function and its arguments.
-Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 #: The scope that each side is compiled in.
 SCOPES: Mapping[str, Scope] = {
@@ -118,64 +115,6 @@ def _shared(args: tuple[Any, ...], devices: int) -> tuple[Any, ...]:
     return *jax.device_put(others, whole), jax.device_put(batch, cut)
 
 
-def _transformer(times: int) -> Program:
-    rng = np.random.default_rng(0)
-
-    def matrix(rows: int, columns: int) -> jax.Array:
-        return jnp.asarray(rng.normal(size=(rows, columns)) * rows**-0.5, np.float32)
-
-    shapes = {
-        "qkv": (WIDTH, 3 * WIDTH),
-        "out": (WIDTH, WIDTH),
-        "up": (WIDTH, 4 * WIDTH),
-        "down": (4 * WIDTH, WIDTH),
-    }
-    weights = {
-        "embedding": matrix(WORDS, WIDTH),
-        "positions": matrix(LENGTH, WIDTH),
-        "blocks": [{k: matrix(*shape) for k, shape in shapes.items()} for _ in range(LAYERS)],
-    }
-    zeros = jax.tree.map(jnp.zeros_like, weights)
-    words = jnp.asarray(rng.integers(0, WORDS, (BATCH * times, LENGTH + 1)))
-    return _step, ((weights, zeros, zeros, jnp.float32(0)), words)
-
-
-def _normalized(x: jax.Array) -> jax.Array:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
-
-
-def _attention(block: Mapping[str, jax.Array], x: jax.Array) -> jax.Array:
-    parts = (x @ block["qkv"]).reshape(*x.shape[:-1], 3, HEADS, WIDTH // HEADS)
-    q, k, v = (parts[:, :, i] for i in range(3))
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (WIDTH // HEADS) ** -0.5
-    causal = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
-    weights = jax.nn.softmax(jnp.where(causal, scores, -1e9))
-    mixed: jax.Array = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape) @ block["out"]
-    return mixed
-
-
-def _loss(weights: Mapping[str, Any], words: jax.Array) -> jax.Array:
-    x = weights["embedding"][words[:, :-1]] + weights["positions"]
-    for block in weights["blocks"]:
-        x = x + _attention(block, _normalized(x))
-        x = x + jax.nn.gelu(_normalized(x) @ block["up"]) @ block["down"]
-    scores = jax.nn.log_softmax(_normalized(x) @ weights["embedding"].T)
-    return -jnp.take_along_axis(scores, words[:, 1:, None], -1).mean()
-
-
-def _step(state: Any, words: jax.Array) -> Any:
-    """Returns the state after a step of Adam."""
-    weights, mean, square, count = state
-    gradient = jax.grad(_loss)(weights, words)
-    count = count + 1
-    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
-    square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g**2, square, gradient)
-    rate = 3e-3 * jnp.sqrt(1 - 0.99**count) / (1 - 0.9**count)
-    update = functools.partial(jax.tree.map, lambda w, m, s: w - rate * m / (jnp.sqrt(s) + 1e-8))
-    return update(weights, mean, square), mean, square, count
-
-
 def _resnet(times: int) -> Program:
     rng = np.random.default_rng(0)
     image = jnp.asarray(rng.normal(size=(8 * times, 16, 16, 64)), np.float32)
@@ -212,6 +151,6 @@ def _scatter(rows: int, width: int, destinations: int) -> Program:
 
 #: The programs that are trained: each takes the factor of the size of a batch.
 PROGRAMS: Mapping[str, Callable[[int], Program]] = {
-    "transformer": _transformer,
+    "transformer": lambda times: plain.transformer(256, 4, 2, 64, 32 * times, 128),
     "ResNet block": _resnet,
 }

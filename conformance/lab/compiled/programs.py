@@ -49,14 +49,6 @@ def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
     return x.at[indices].add(updates)
 
 
-def _step(name: str) -> Callable[[], Call]:
-    def call() -> Call:
-        state, batch, step = steps.PROGRAMS[name]()
-        return step, (state, batch)
-
-    return call
-
-
 def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Call]:
     return lambda: (function, arguments)
 
@@ -87,7 +79,7 @@ PROGRAMS: Mapping[str, Callable[[], Call]] = {
     "example_digits": example_steps.digits,
     "example_portable": example_steps.portable,
     "example_one_policy": example_steps.one_policy,
-    **{name: _step(name) for name in STEPS},
+    **{name: steps.PROGRAMS[name] for name in STEPS},
 }
 
 

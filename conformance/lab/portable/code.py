@@ -281,7 +281,7 @@ def lowered(name: str, platforms: Sequence[str], *, plain: bool = False) -> dict
         platforms: The platforms.
         plain: Whether to leave the mode off.
     """
-    state, batch, step = programs.PROGRAMS[name]()
+    step, (state, batch) = programs.PROGRAMS[name]()
     with impl.deterministic(not plain, guarantee="portable"):
         traced = jax.jit(step).trace(state, batch)
         return {each: traced.lower(lowering_platforms=(each,)).compiler_ir() for each in platforms}

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from conformance import programs
 from conformance.benchmarks import step_counts
-from conformance.lab import user_programs
 from impl._core.jax_internals import releases
 
-MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
+MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 #: A budget more than this many times the count of its program would not show that it grows.
 SLACK = 1.05
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import impl
-from conformance.lab import user_programs
+from conformance import programs
 
 
 def shared(leaf, devices):
@@ -25,7 +25,7 @@ def main(guarantee, *names):
     if guarantee != "off":
         impl.use_deterministic_algorithms(True, guarantee=guarantee)
     for name in names:
-        step, args = user_programs.build(name)
+        step, args = programs.build(name)
         compiled = jax.jit(step)
         for devices in (jax.devices()[:1], jax.devices()):
             arrays = jax.tree.map(lambda leaf, among=devices: shared(leaf, among), args)

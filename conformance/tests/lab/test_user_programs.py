@@ -1,76 +1,130 @@
-"""The mode over the programs of ``conformance.lab.user_programs``, which do not know of it.
+"""The mode over the programs of ``conformance.programs``, which do not know of it.
 
 Each program is traced, lowered for CUDA, and compiled for a CPU that adds in many orders.
 """
 
+import dataclasses
 import importlib.util
 import types
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import impl
-from conformance.lab import user_programs
+from conformance import programs
 from conformance.lab.readers import stablehlo
-from conformance.tests._programs import (
-    bits,
-    built,
-    distance,
-    lowered,
-    lowered_by_jax,
-    lowered_off,
-    run,
-)
+from impl._core.jax_internals import rules
 from impl.tests.programs.texts import compared, races
 
-MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
+MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
 
 #: The programs in which no result depends on the order of additions.
-WITHOUT_RACES = frozenset({"equinox_vision", "optax_adversarial"})
+WITHOUT_RACES = frozenset({"equinox_vision"})
 #: Scatters of a lowered program whose indices may repeat as far as the text shows. The audit knows
 #: that they do not. In this one, each sequence of the batch gives its state after the last word.
 DISTINCT = types.MappingProxyType({"flax_seq2seq": {"f32[6,4,6] i32[4,2] f32[4,6]"}})
-#: A finding of each program that does not race.
-FALSE_ALARMS: types.MappingProxyType[str, set[str]] = types.MappingProxyType({})
+
+
+#: Schedule 0 keeps the order of the updates.
+SEEDS = range(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """The results of a program, with its updates in the order of each of ``SEEDS``."""
+
+    off: list[Any]
+    on: list[Any]
+
+
+def lowered(step, args):
+    """The text of a program for CUDA, traced anew."""
+
+    def program(*args):
+        return step(*args)
+
+    return impl.testing.lower(program, *args).as_text()
+
+
+def lowered_by_jax(step, args):
+    """The same, with the lowering rules that JAX has before ``impl`` is imported."""
+    ours = list(rules.replacements)
+    rules.replacements.clear()
+    try:
+        return lowered(step, args)
+    finally:
+        rules.replacements.extend(ours)
+
+
+def run(step, args):
+    """The results in each schedule, with the mode off and on."""
+    return Runs(*(_in_schedules(step, args, mode=mode) for mode in (False, True)))
+
+
+def _in_schedules(step, args, *, mode):
+    seed, results = impl.testing.Seed(), []
+    with impl.deterministic(mode), impl.testing.schedule(seed):
+        compiled = jax.jit(step).lower(*args).compile()
+        for seed.value in SEEDS:
+            results.append(jax.block_until_ready(compiled(*args)))
+    return results
+
+
+def bits(tree):
+    """The bits of all arrays of a result."""
+    return tuple(_plain(leaf).tobytes() for leaf in jax.tree.leaves(tree))
+
+
+def distance(left, right):
+    """The Euclidean distance of all floats of two trees."""
+    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    differences = [
+        np.float64(_plain(one)) - np.float64(_plain(other))
+        for one, other in pairs
+        if jnp.issubdtype(one.dtype, jnp.floating)
+    ]
+    return float(np.sqrt(sum(np.sum(difference**2) for difference in differences)))
+
+
+def _plain(array):
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return np.asarray(array)
 
 
 def scatters(report, verdict):
     return [f for f in report.select(verdict) if "scatter" in f.primitive and f.races]
 
 
-@pytest.mark.parametrize("name", user_programs.NAMES)
-def test_the_findings_are_the_racing_scatters(name):
-    step, args = built(name)
+@pytest.mark.parametrize("name", programs.NAMES)
+def test_the_mode_removes_the_races_that_the_audit_finds(name):
+    step, args = programs.build(name)
+    off = lowered(step, args)
+    assert off == lowered_by_jax(step, args)
     report = impl.audit(step)(*args)
     found = {compared(finding) for finding in scatters(report, "varies")}
-    alarms = FALSE_ALARMS.get(name, set())
-    assert len(alarms) <= 1
-    assert found - alarms == set(races(lowered_off(name))) - DISTINCT.get(name, set())
+    assert found == set(races(off)) - DISTINCT.get(name, set())
     assert bool(found) is (name not in WITHOUT_RACES)
     files = {finding.source.partition(":")[0] for finding in report.findings}
-    assert files <= {f"conformance/lab/user_programs/{name}.py"}
+    assert files <= {f"conformance/programs/{name}.py"}
 
     with impl.deterministic():
-        on = impl.audit(impl.jit(step))(*args)
-    assert on.ok
-    assert {compared(finding) for finding in scatters(on, "deterministic")} >= found
-
-
-@pytest.mark.parametrize("name", user_programs.NAMES)
-def test_the_mode_removes_every_race_and_off_it_changes_nothing(name):
-    step, args = built(name)
-    off = lowered_off(name)
-    assert off == lowered_by_jax(step, args)
-    with impl.deterministic():
+        audited = impl.audit(impl.jit(step))(*args)
         on = lowered(step, args)
+    assert audited.ok
+    assert {compared(finding) for finding in scatters(audited, "deterministic")} >= found
     assert races(on) == []
     assert [race for race in stablehlo.races(on) if race != "stablehlo.scatter"] == []
     assert (on != off) or name in WITHOUT_RACES
 
 
-@pytest.mark.parametrize("name", user_programs.NAMES)
+@pytest.mark.parametrize("name", programs.NAMES)
 def test_schedules_change_bits_unless_the_mode_is_on(name):
-    step, args = built(name)
+    step, args = programs.build(name)
     runs = run(step, args)
     assert (len(set(map(bits, runs.off))) > 1) is (name not in WITHOUT_RACES)
     assert len(set(map(bits, runs.on))) == 1

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import impl
-from conformance.lab import user_programs
+from conformance import programs
 
-MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
+MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
 
 SCRIPT = Path(__file__).with_name("programs_on_devices.py")
@@ -29,19 +29,19 @@ def test_one_device_and_eight_give_the_same_bits_by_one_line():
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {own}",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, str(SCRIPT), "portable", *user_programs.WHOLE]
+    command = [sys.executable, str(SCRIPT), "portable", *programs.WHOLE]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert [line[:2] for line in lines] == [[n, d] for n in user_programs.WHOLE for d in ("1", "8")]
-    assert len({digest for _, _, digest in lines}) == len(user_programs.WHOLE)
+    assert [line[:2] for line in lines] == [[n, d] for n in programs.WHOLE for d in ("1", "8")]
+    assert len({digest for _, _, digest in lines}) == len(programs.WHOLE)
 
 
-@pytest.mark.parametrize("name", user_programs.WHOLE)
+@pytest.mark.parametrize("name", programs.WHOLE)
 def test_the_audit_finds_nothing_to_do(name):
-    step, args = user_programs.build(name)
+    step, args = programs.build(name)
     with impl.deterministic(guarantee="portable"):
         assert impl.audit(step)(*args).ok
     with impl.deterministic():

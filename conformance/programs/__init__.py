@@ -1,12 +1,14 @@
 """Programs as users write them, with Flax, Equinox, Diffrax, Jraph, NumPyro, BlackJAX and Optax.
 
-None of them mentions this project. The tests and a benchmark run them with the mode off and on.
-Each module has a function ``build``, which returns a step of a training or of a sampler, and its
-arguments. All are small, so that XLA compiles each in a second or two.
+None of them mentions this project. The tests, the lab and the benchmarks run them with the mode off
+and on. ``plain`` has those that need no library.
 
-The modules ``flax_seq2seq``, ``flax_transformer``, ``flax_molecules``, ``equinox_mnist``,
-``equinox_vision``, ``optax_adversarial``, ``numpyro_annotation`` and ``blackjax_tempered`` have the
-structure of public examples of these libraries, which their docstrings name. The lines are new.
+Each other module has a function ``build``, which returns a step of a training or of a sampler, and
+its arguments. All are small, so that XLA compiles each in a second or two.
+
+The modules ``flax_seq2seq``, ``flax_molecules``, ``equinox_mnist``, ``equinox_vision``,
+``numpyro_annotation`` and ``blackjax_tempered`` have the structure of public examples of these
+libraries, which their docstrings name. The lines are new.
 
 The libraries are in the dependency group ``programs``.
 """
@@ -30,14 +32,10 @@ NAMES = (
     "flax_unet",
     "flax_experts",
     "flax_seq2seq",
-    "flax_transformer",
     "flax_molecules",
-    "equinox_gru",
     "equinox_mnist",
     "equinox_vision",
     "jraph_attention",
-    "optax_adversarial",
-    "numpyro_regression",
     "numpyro_annotation",
     "blackjax_tempered",
 )

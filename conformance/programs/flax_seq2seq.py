@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
-from conformance.lab.user_programs._data import integers, weights
+from conformance.programs._data import integers, weights
 
 OPTIMIZER = optax.adam(3e-3)
 WORDS, END = 12, 1

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from conformance.lab.user_programs._data import integers, normal
+from conformance.programs._data import integers, normal
 
 NODES, GRAPHS, FEATURES, WIDTH = 24, 4, 3, 8
 OPTIMIZER = optax.adam(1e-3)
@@ -62,7 +62,7 @@ class Model(eqx.Module):
     def moved(self, start: Any) -> Any:
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(lambda _, y, field: field(y)),
-            diffrax.Tsit5(),
+            diffrax.Heun(),
             0.0,
             1.0,
             0.1,

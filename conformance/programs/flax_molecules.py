@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from conformance.lab.user_programs._data import normal, weights
+from conformance.programs._data import normal, weights
 
 OPTIMIZER = optax.adam(1e-3)
 WIDTH, TASKS = 6, 3

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jraph
 import optax
 
-from conformance.lab.user_programs._data import integers, normal
+from conformance.programs._data import integers, normal
 
 OPTIMIZER = optax.adam(1e-3)
 NODES, EDGES, GRAPHS, WIDTH = 30, 100, 3, 5

@@ -13,7 +13,7 @@ import blackjax.smc.resampling
 import jax
 import jax.numpy as jnp
 
-from conformance.lab.user_programs._data import integers, normal
+from conformance.programs._data import integers, normal
 
 PARTICLES, COMPONENTS = 16, 4
 

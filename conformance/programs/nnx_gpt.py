@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from conformance.lab.user_programs._data import integers
+from conformance.programs._data import integers
 
 WORDS, LENGTH, WIDTH, HEADS, LAYERS = 16, 8, 8, 2, 2
 HALF = {"dtype": jnp.bfloat16, "param_dtype": jnp.float32}

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from conformance.lab.user_programs._data import integers, normal
+from conformance.programs._data import integers, normal
 
 OPTIMIZER = optax.adamw(1e-3)
 PATCH, WIDTH, CLASSES = 4, 8, 5

@@ -14,7 +14,7 @@ import numpyro
 from numpyro import distributions as dist
 from numpyro.infer import HMC, init_to_median
 
-from conformance.lab.user_programs._data import integers
+from conformance.programs._data import integers
 
 ITEMS, PEOPLE, CLASSES, LABELS = 6, 4, 3, 200
 

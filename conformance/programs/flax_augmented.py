@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
-from conformance.lab.user_programs._data import integers, normal, weights
+from conformance.programs._data import integers, normal, weights
 
 SIZE = 8
 OPTIMIZER = optax.sgd(0.05, momentum=0.9, nesterov=True)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
-from conformance.lab.user_programs._data import normal, weights
+from conformance.programs._data import normal, weights
 
 OPTIMIZER = optax.adam(1e-3)
 EXPERTS, CHOSEN = 4, 2

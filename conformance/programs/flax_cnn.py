@@ -8,7 +8,7 @@ import jax
 import optax
 from flax import linen as nn
 
-from conformance.lab.user_programs._data import integers, normal, weights
+from conformance.programs._data import integers, normal, weights
 
 OPTIMIZER = optax.sgd(0.05, momentum=0.9)
 

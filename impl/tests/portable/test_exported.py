@@ -131,6 +131,7 @@ def test_windows_and_paddings_are_exported_with_unknown_sizes(x):
     assert_same(of_any_length(program), program, x)
 
 
+@pytest.mark.once
 def test_products_with_elements_in_doubt_are_exported_with_unknown_sizes(x):
     kernel = jnp.asarray(np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 2, 4, 3))
 

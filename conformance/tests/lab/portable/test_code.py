@@ -35,9 +35,9 @@ def found(function, platform, *operands):
     ("name", "platforms"),
     [
         # `nox -s gpu_compile` reads every program for every platform.
-        ("mixed_precision", ("cuda", "rocm")),
+        pytest.param("mixed_precision", ("cuda", "rocm"), marks=pytest.mark.once),
         ("recurrent", ("cpu", "cuda", "rocm")),
-        ("conv_net", ("cuda",)),
+        pytest.param("conv_net", ("cuda",), marks=pytest.mark.once),
     ],
 )
 def test_a_portable_program_has_nothing_that_differs_elsewhere(name, platforms):
@@ -111,6 +111,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_found(name, monkeypatch):
     broken, function, operands, operation = BROKEN[name]

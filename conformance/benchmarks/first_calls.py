@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
@@ -24,40 +25,34 @@ FUNCTION = 4
 _BUDGETS = Path(__file__).parent / "first_calls.toml"
 
 
-def cost(call: Call) -> int | None:
-    """Returns what a call takes with the mode on: operations to lower, on a CPU.
+class Cost(NamedTuple):
+    """What a first call takes: operations to lower, on a CPU, and calls of functions of Python."""
+
+    operations: int
+    python_calls: int
+
+
+def cost(call: Call) -> Cost | None:
+    """Returns what a call takes with the mode on, after all traces are forgotten.
 
     None if it cannot be lowered, since the shape of its result depends on values.
     """
 
-    def program(*arrays: jax.Array) -> object:
-        return call.ours(*arrays)
-
-    try:
-        with impl.deterministic(profile="complete"):
-            text = jax.jit(program).lower(*call.arrays).as_text()
-    except (TypeError, IndexError):  # JAX raises both for a value that is unknown.
-        return None
-    operations = sum(line.lstrip().startswith("%") for line in text.splitlines())
-    return operations + FUNCTION * (text.count("func.func") - 1)
-
-
-def python_calls(call: Call) -> int:
-    """Returns how often Python calls a function in a first call with the mode on.
-
-    All traces are forgotten before. The call must be one that can be lowered.
-    """
-
-    def lower() -> None:
+    def lower() -> jax.stages.Lowered:
         def program(*arrays: jax.Array) -> object:
             return call.ours(*arrays)
 
-        jax.jit(program).lower(*call.arrays)
+        return jax.jit(program).lower(*call.arrays)
 
     with impl.deterministic(profile="complete"):
-        lower()  # Modules are imported now, and decisions are made.
+        try:
+            text = lower().as_text()  # Modules are imported now, and decisions are made.
+        except (TypeError, IndexError):  # JAX raises both for a value that is unknown.
+            return None
         jax.clear_caches()
-        return calls_in(lower)
+        python_calls = calls_in(lower)
+    operations = sum(line.lstrip().startswith("%") for line in text.splitlines())
+    return Cost(operations + FUNCTION * (text.count("func.func") - 1), python_calls)
 
 
 def calls_in(function: Callable[[], object]) -> int:

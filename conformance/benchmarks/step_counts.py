@@ -34,7 +34,6 @@ _CALL = re.compile(rf"\bcall {_NAME}")
 PROGRAMS: Mapping[str, Callable[[], programs.Program]] = {
     **{name: functools.partial(make, 1) for name, make in portable.PROGRAMS.items()},
     "graph net": functools.partial(programs.build, "jraph_attention"),
-    "U-net": functools.partial(programs.build, "flax_unet"),
 }
 
 

@@ -108,7 +108,7 @@ def test_programs_survive_json():
 
 def test_every_token_is_drawn_and_the_least_drawn_ones_are_preferred():
     counts = collections.Counter()
-    for index in range(5000):
+    for index in range(2500):
         grammar.draw(1, index, counts)
     names = {name for name, _ in counts}
     assert names == set(TOKENS)

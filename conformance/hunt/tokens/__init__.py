@@ -1,21 +1,31 @@
 """The tokens of the grammar: each is one kind of equation.
 
-A token is a line of Python with blanks, and a function that draws its operands::
+A token is a line of Python with blanks, and a form: a function that draws its operands. A table of
+a TOML file has both, and the module of the same name has the form::
 
-    token("sum", _reduced, "jnp.sum({0}, axis={axes})", ALL_FLOATS, "reduce_sum", check="sum")
+    [sum]
+    form = "reduced"
+    expression = "jnp.sum({0}, axis={axes}, dtype={0}.dtype)"
+    dtypes = "all_floats"
+    primitives = "reduce_sum"
+    check = "sum"
 
 The same line runs in a hunt and stands in the file of a finding.
 """
 
 from __future__ import annotations
 
-# Each module registers its tokens.
-from conformance.hunt.tokens import contracting as contracting
-from conformance.hunt.tokens import controlling as controlling
-from conformance.hunt.tokens import elementwise as elementwise
-from conformance.hunt.tokens import moving as moving
-from conformance.hunt.tokens import reducing as reducing
-from conformance.hunt.tokens import refused as refused
-from conformance.hunt.tokens import rows as rows
-from conformance.hunt.tokens.token import TOKENS as TOKENS
+from conformance.hunt.tokens import (
+    contracting,
+    controlling,
+    elementwise,
+    moving,
+    reducing,
+    refused,
+    rows,
+)
 from conformance.hunt.tokens.token import Token as Token
+from conformance.hunt.tokens.token import read
+
+_FORMS = (contracting, controlling, elementwise, moving, reducing, refused, rows)
+TOKENS: dict[str, Token] = {name: each for forms in _FORMS for name, each in read(forms)}

@@ -2,7 +2,7 @@
 
 A token, and an equation that it may write::
 
-    token "reverse", "lax.rev({0}, ({axis},))"    v1 = lax.rev(v0, (0,))
+    [reverse]  "lax.rev({0}, ({axis},))"    v1 = lax.rev(v0, (0,))
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from typing import Any
 
 from conformance.hunt.pool import Choice, Pool
 from conformance.hunt.program import Aval
-from conformance.hunt.tokens.token import ALL_FLOATS, COMPLEX, FLOATS, NUMBERS, ROWS, token
-
-_ANY = (*NUMBERS, *COMPLEX, "bool")
+from conformance.hunt.tokens.token import ROWS
 
 
-def _transposed(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def transposed(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=2)
     aval = pool.aval(operand)
     axes = pool.axes(aval)
@@ -25,7 +23,7 @@ def _transposed(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((operand,), {"order": order}, aval.with_shape(*(aval.shape[i] for i in order)))
 
 
-def _flattened(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def flattened(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=1)
     aval = pool.aval(operand)
     first = aval.shape[:1] if aval.rows else ()
@@ -35,14 +33,14 @@ def _flattened(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((operand,), {"shape": [*named, *half]}, aval.with_shape(*first, *half))
 
 
-def _same_shape(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def same_shape(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=1)
     aval = pool.aval(operand)
     axis = pool.dice.one_of(pool.axes(aval))
     return Choice((operand,), {"axis": axis, "by": pool.dice.between(1, 3)}, aval)
 
 
-def _widened(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+def widened(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws an axis that gets longer: by padding, by copies, or by another operand."""
     operand = pool.pick(dtype, least=1)
     aval = pool.aval(operand)
@@ -65,7 +63,7 @@ def _widened(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     return Choice(operands, params, aval.with_shape(*shape))
 
 
-def _sliced(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def sliced(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=1)
     aval = pool.aval(operand)
     axis = pool.dice.one_of(pool.axes(aval))
@@ -78,7 +76,7 @@ def _sliced(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((operand,), params, aval.with_shape(*shape))
 
 
-def _sliced_anywhere(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
+def sliced_anywhere(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choice:
     """Draws a slice whose start is an argument of the program."""
     operand = pool.pick(dtype, least=1, nonempty=True)
     aval = pool.aval(operand)
@@ -91,7 +89,7 @@ def _sliced_anywhere(pool: Pool, dtype: str, options: Mapping[str, Any]) -> Choi
     return Choice((operand, start), {"axis": axis, "size": size}, part)
 
 
-def _expanded(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def expanded(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, most=2)
     aval = pool.aval(operand)
     axis = pool.dice.between(1 if aval.rows else 0, len(aval.shape))
@@ -101,7 +99,7 @@ def _expanded(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((operand,), {"axis": axis, "shape": named}, aval.with_shape(*shape))
 
 
-def _gathered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def gathered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     """Draws a table, and rows or single positions that index it."""
     table = pool.pick(dtype, least=1, rows=False, nonempty=True)
     aval = pool.aval(table)
@@ -111,7 +109,7 @@ def _gathered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((table, index), {}, Aval((count, *aval.shape[1:]), dtype, rows))
 
 
-def _taken_along(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def taken_along(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     operand = pool.pick(dtype, least=1, nonempty=True)
     aval = pool.aval(operand)
     axis = pool.dice.one_of(pool.axes(aval))
@@ -119,7 +117,7 @@ def _taken_along(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     return Choice((operand, index), {"axis": axis}, aval)
 
 
-def _scattered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
+def scattered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     """Draws updates of an operand at indices of which many are equal."""
     operand = pool.pick(dtype, least=1, most=2, rows=False, nonempty=True)
     aval = pool.aval(operand)
@@ -127,167 +125,3 @@ def _scattered(pool: Pool, dtype: str, _: Mapping[str, Any]) -> Choice:
     index = pool.argument(Aval((count,), "int32"), limit=min(aval.shape[0] + 1, 6))
     updates = pool.like(Aval((count, *aval.shape[1:]), dtype))
     return Choice((operand, index, updates), {}, aval)
-
-
-token("transpose", _transposed, "lax.transpose({0}, {order})", _ANY, "transpose", check="same")
-token("reshape", _flattened, "lax.reshape({0}, {shape})", _ANY, "reshape", check="same")
-token("reverse", _same_shape, "lax.rev({0}, ({axis},))", _ANY, "rev", check="same")
-token(
-    "roll", _same_shape, "jnp.roll({0}, {by}, axis={axis})", _ANY, "concatenate slice", check="same"
-)
-token(
-    "pad",
-    _widened,
-    "lax.pad({0}, jnp.array(0, {0}.dtype), {padding})",
-    NUMBERS,
-    "pad",
-    check="same",
-    by="pad",
-)
-token(
-    "concatenate",
-    _widened,
-    "lax.concatenate([{0}, {1}], {axis})",
-    _ANY,
-    "concatenate",
-    check="same",
-    by="operand",
-)
-token(
-    "repeat",
-    _widened,
-    "jnp.repeat({0}, {times}, axis={axis})",
-    _ANY,
-    "broadcast_in_dim",
-    check="same",
-    by="copies",
-)
-token(
-    "tile",
-    _widened,
-    "jnp.concatenate(jnp.split(jnp.concatenate([{0}] * {times}, {axis}), 1, {axis}), {axis})",
-    _ANY,
-    "split",
-    check="same",
-    by="copies",
-)
-token(
-    "slice",
-    _sliced,
-    "lax.slice_in_dim({0}, {start}, {stop}, {step}, {axis})",
-    _ANY,
-    "slice",
-    check="same",
-)
-token(
-    "dynamic_slice",
-    _sliced_anywhere,
-    "lax.dynamic_slice_in_dim({0}, {1}, {size}, {axis})",
-    _ANY,
-    "dynamic_slice",
-    check="same",
-)
-token(
-    "dynamic_update_slice",
-    _sliced_anywhere,
-    "lax.dynamic_update_slice_in_dim({0}, {1}, {2}, {axis})",
-    _ANY,
-    "dynamic_update_slice",
-    check="same",
-    updates=True,
-)
-token(
-    "broadcast",
-    _expanded,
-    "jnp.broadcast_to(jnp.expand_dims({0}, {axis}), {shape})",
-    _ANY,
-    "broadcast_in_dim",
-    check="same",
-)
-token("stack", _expanded, "jnp.stack([{0}] * {shape}[{axis}], axis={axis})", _ANY, "", check="same")
-token(
-    "squeeze",
-    _expanded,
-    "jnp.stack([jnp.squeeze(jnp.expand_dims({0}, 0), 0)] * {shape}[{axis}], axis={axis})",
-    _ANY,
-    "squeeze",
-    check="same",
-)
-token("gather", _gathered, "{0}[{1}]", _ANY, "gather", check="same", weight=150)
-token(
-    "take_along",
-    _taken_along,
-    "jnp.take_along_axis({0}, {1}, axis={axis})",
-    NUMBERS,
-    "gather",
-    check="same",
-)
-token(
-    "scatter_add",
-    _scattered,
-    "{0}.at[{1}].add({2}, mode='drop')",
-    ALL_FLOATS,
-    "scatter-add",
-    check="scatter",
-    weight=250,
-    family="sums",
-)
-token(
-    "scatter_subtract",
-    _scattered,
-    "{0}.at[{1}].subtract({2}, mode='drop')",
-    FLOATS,
-    "scatter-sub",
-    check="scatter",
-    family="sums",
-)
-token(
-    "scatter_multiply",
-    _scattered,
-    "{0}.at[{1}].multiply({2}, mode='drop')",
-    FLOATS,
-    "scatter-mul",
-    check="none",
-    has_derivative=False,
-)
-token(
-    "scatter_max",
-    _scattered,
-    "{0}.at[{1}].max({2}, mode='drop')",
-    FLOATS,
-    "scatter-max",
-    check="none",
-)
-token(
-    "scatter_min",
-    _scattered,
-    "{0}.at[{1}].min({2}, mode='drop')",
-    FLOATS,
-    "scatter-min",
-    check="none",
-)
-token(
-    "scatter_set",
-    _scattered,
-    "{0}.at[{1}].set({2}, mode='drop')",
-    NUMBERS,
-    "scatter",
-    check="none",
-    has_derivative=False,
-)
-token(
-    "segment_sum",
-    _scattered,
-    "jax.ops.segment_sum({2}, {1}, num_segments={0}.shape[0]) + 0 * {0}",
-    FLOATS,
-    "scatter-add",
-    check="none",
-)
-token(
-    "iota",
-    _same_shape,
-    "{0} + lax.broadcasted_iota({0}.dtype, {0}.shape, {axis})",
-    NUMBERS,
-    "iota",
-    check="none",
-)

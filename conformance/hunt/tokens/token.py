@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from conformance.hunt.pool import Choice, Pool
@@ -17,7 +20,8 @@ FLOATS = ("float32", "bfloat16", "float16")
 ALL_FLOATS = (*FLOATS, "float64")
 #: Real floats and integers.
 NUMBERS = (*ALL_FLOATS, "int32")
-COMPLEX = ("complex64",)
+#: The dtypes that a word of a table stands for; another word is a dtype.
+DTYPES = {"floats": FLOATS, "all_floats": ALL_FLOATS, "numbers": NUMBERS}
 #: A size in a parameter: the rows of the first operand, of which a device may have a part.
 ROWS = "ROWS"
 
@@ -55,40 +59,20 @@ class Token:
     refused: bool = False
 
 
-TOKENS: dict[str, Token] = {}
+def read(forms: ModuleType) -> Iterator[tuple[str, Token]]:
+    """Yields the tokens of the TOML file beside a module of forms, by name.
 
-
-def token(
-    name: str,
-    form: Form,
-    expression: str,
-    dtypes: tuple[str, ...],
-    primitives: str,
-    *,
-    check: str = "near",
-    has_derivative: bool = True,
-    weight: int = 100,
-    family: str = "",
-    refused: bool = False,
-    **options: Any,
-) -> None:
-    """Registers a token.
-
-    Raises:
-        ValueError: There is a token of this name.
+    A table is a token. One with several names is a token for each; ``NAME`` stands for its name.
     """
-    if name in TOKENS:
-        raise ValueError(f"token: there is a token {name!r} already; choose another name")
-    TOKENS[name] = Token(
-        name,
-        form,
-        expression,
-        dtypes,
-        tuple(primitives.split()),
-        check,
-        options,
-        has_derivative,
-        weight,
-        family,
-        refused,
-    )
+    tables = tomllib.loads(Path(str(forms.__file__)).with_suffix(".toml").read_text("utf-8"))
+    fields = {field.name for field in dataclasses.fields(Token)}
+    for names, table in tables.items():
+        for name in names.split():
+            own = {**table, "form": getattr(forms, table["form"]), "name": name}
+            own["expression"] = table["expression"].replace("NAME", name)
+            primitives = table.get("primitives", "").replace("NAME", name)
+            own["primitives"] = tuple(primitives.split())
+            words = table["dtypes"].split()
+            own["dtypes"] = tuple(dtype for word in words for dtype in DTYPES.get(word, (word,)))
+            options = {key: own.pop(key) for key in own.keys() - fields}
+            yield name, Token(**own, options=options)

@@ -12,10 +12,11 @@ import pytest
 
 import conformance.hunt
 import spec
-from conformance.hunt import grammar, source
+from conformance.hunt import grammar, source, tokens
 from conformance.hunt.prelude import derived
 from conformance.hunt.settings import BASE
 from conformance.hunt.tokens import TOKENS
+from conformance.hunt.tokens.token import read
 from conformance.hunt.worker import _equations
 
 _TABLE = tomllib.loads((Path(conformance.hunt.__file__).parent / "coverage.toml").read_text())
@@ -31,6 +32,11 @@ def test_every_primitive_with_a_path_has_a_token_or_a_reason():
     assert portable - DRAWN - set(UNREACHED) == set()
     assert set(UNREACHED) & DRAWN == set()
     assert (set(UNREACHED) | DRAWN) - set(classes) == set()
+
+
+def test_no_token_has_the_name_of_another():
+    names = [name for forms in tokens._FORMS for name, _ in read(forms)]
+    assert len(names) == len(set(names))
 
 
 def test_tokens_take_only_dtypes_with_a_path():
@@ -72,7 +78,7 @@ def test_tokens_write_the_primitives_that_they_name():
     wrong = {}
     for name, names in written.items():
         wanted = set(TOKENS[name].primitives) - other
-        if TOKENS[name].form.__name__ != "_of_rows":
+        if TOKENS[name].form.__name__ != "of_rows":
             wanted -= {"psum"}
         wrong[name] = wanted - names - {"psum", "pmax", "pmin", "all_gather"}
     assert {name: missing for name, missing in wrong.items() if missing} == {}

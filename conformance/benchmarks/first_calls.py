@@ -26,7 +26,7 @@ _BUDGETS = Path(__file__).parent / "first_calls.toml"
 
 
 class Cost(NamedTuple):
-    """What a first call takes: operations to lower, on a CPU, and calls of functions of Python."""
+    """The operations that a first call lowers, on a CPU, and its calls of functions of Python."""
 
     operations: int
     python_calls: int

@@ -35,12 +35,11 @@ def test_the_page_shows_the_source_of_an_erratum(page_html: Callable[[str], str]
 
 
 def build(folder: Path, text: str) -> None:
-    """Builds a site of one page and the spec's rows, where every warning is an error."""
+    """Builds a site of one page and of the profiles, where every warning is an error."""
     source = folder / "source"
     source.mkdir()
     (source / "index.md").write_text(
-        f"# Site\n\n{text}\n\n```{{spec-rows}}\n```\n\n```{{spec-orders}}\n```\n\n"
-        "```{toctree}\n:glob:\n\nprofiles/*\n```\n"
+        f"# Site\n\n{text}\n\n```{{toctree}}\n:glob:\n\nprofiles/*\n```\n", encoding="utf-8"
     )
     with patch_docutils(), docutils_namespace():
         app = Sphinx(
@@ -58,10 +57,8 @@ def build(folder: Path, text: str) -> None:
         app.build()
 
 
-def test_role_links_to_a_row(tmp_path: Path) -> None:
-    row = SPEC.rows[0].id
-    build(tmp_path, f"See {{row}}`{row}`.")
-    assert f'href="#{row}"' in (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+def test_role_links_to_a_row(page_html: Callable[[str], str]) -> None:
+    assert 'href="rows.html#R0001"' in page_html("glossary")
 
 
 @pytest.mark.parametrize(

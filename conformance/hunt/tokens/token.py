@@ -60,7 +60,7 @@ class Token:
 
 
 def read(forms: ModuleType) -> Iterator[tuple[str, Token]]:
-    """Yields the tokens of the TOML file beside a module of forms, by name.
+    """Yields the tokens of the TOML file of a module of forms, by name.
 
     A table is a token. One with several names is a token for each; ``NAME`` stands for its name.
     """

@@ -280,6 +280,8 @@ def error(op: str, profile: str) -> Example | None:
         The program and the error; None if no sample raises.
     """
     for direction, sample in _interesting(op):
+        if spec.resolve(op, direction, "cuda", sample.facts, profile).behaviour != "raise":
+            continue
         try:
             call = _recorded(op, sample)
         except NoExampleError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,17 +45,23 @@ THEMES = (
 def write(name: str, draw: Callable[[Theme], Figure], folder: Path) -> Mapping[str, Path]:
     """Writes a picture for each theme, and returns the files by the name of the theme.
 
+    It is drawn in the first theme, whose colours the other ones replace.
+
     Args:
         name: The start of the names of the files.
         draw: Makes the figure for a theme.
         folder: Where the files go; it is made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    drawn, text = THEMES[0], io.StringIO()
+    with mpl.rc_context(_style(drawn)):
+        # No date is written, so that the same data give the same file.
+        draw(drawn).savefig(text, format="svg", transparent=True, metadata={"Date": None})
     paths = {theme.name: folder / f"{name}-{theme.name}.svg" for theme in THEMES}
     for theme in THEMES:
-        with mpl.rc_context(_style(theme)):
-            # No date is written, so that the same data give the same file.
-            draw(theme).savefig(paths[theme.name], transparent=True, metadata={"Date": None})
+        colours = dict(zip(dataclasses.astuple(drawn), dataclasses.astuple(theme), strict=True))
+        replaced = re.sub("#[0-9a-f]{6}", lambda m: colours.get(m[0], m[0]), text.getvalue())  # noqa: B023  # It is called now.
+        paths[theme.name].write_text(replaced, encoding="utf-8")
     return paths
 
 

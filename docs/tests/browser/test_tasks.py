@@ -73,16 +73,16 @@ WORDS = {
 
 
 @pytest.mark.parametrize("question", TASKS)
-def test_stranger_finds_the_answer(question, site, visit) -> None:
+def test_stranger_finds_the_answer(question, server, visit) -> None:
     task = TASKS[question]
-    page = visit(f"{site}/index.html")
+    page = visit(f"{server}/index.html")
     assert bool(task.clicks) != bool(task.search)
     assert len(task.clicks) <= 3
     for name in task.clicks:
         click(page, name)
     if task.search:
         search(page, task.search)
-    assert page.url.partition("#")[0].partition("?")[0] == f"{site}/{task.page}.html"
+    assert page.url.partition("#")[0].partition("?")[0] == f"{server}/{task.page}.html"
     text = page.get_by_role("main").inner_text()
     assert re.search(task.answer, text, re.IGNORECASE | re.DOTALL)
 

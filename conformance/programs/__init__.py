@@ -39,7 +39,7 @@ NAMES = (
     "numpyro_annotation",
     "blackjax_tempered",
 )
-#: The modules whose steps are compared on one device and on eight, under ``portable``.
+#: Longer programs, which are compared under ``portable`` on one device and on eight.
 WHOLE = ("nnx_gpt", "flax_augmented", "equinox_graph_ode", "optax_ppo")
 #: The packages that the programs import.
 REQUIREMENTS = ("blackjax", "diffrax", "equinox", "flax", "jraph", "numpyro", "optax")

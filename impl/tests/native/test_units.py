@@ -15,6 +15,7 @@ CHOSEN = {
     "products": "tile or hard_to_round or convolutions or not_finite or (any_length and 1000)",
     "scatters": "hard_terms or exponents or sorted_indices or (promise and float32)",
     "sums": "exponents or (hard_terms and 15) or (each_shape and bfloat16) or (parts and 5)",
+    "states": "weight or wide or merged",
     "windows": "exponents or (hard_terms and 8) or (windows_have and float32)",
 }
 

@@ -155,3 +155,8 @@ def platforms(context: Any) -> tuple[str, ...]:
     A CPU that runs this engine in tests then takes every path that a TPU takes.
     """
     return lowering.platforms(context) if has_float64(context) else ("tpu",)
+
+
+def reads_in_place(context: Any) -> bool:
+    """Returns whether products read their factors in place; else they make copies in float64."""
+    return of(context) == _NATIVE and not shardings.is_partly_local(context)

@@ -40,6 +40,7 @@ from impl._portable.carried_sums.plan import Node, NoSum, NotJoined, Total
 from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._reading import control_flow
+from impl._soft_float64 import engines
 
 #: The greatest number of sums in an array that is counted together with others.
 _SMALL = 1 << 14
@@ -124,7 +125,8 @@ def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: 
     nodes = {each.position: each.node for each in found if each.node is not None}
     if scope is None or not nodes:
         return None
-    loop = _Loop.of(primitive, scope, params, nodes)
+    are_copied = not engines.reads_in_place(context)
+    loop = _Loop.of(primitive, scope, params, nodes, are_copied=are_copied)
     rule = mlir.lower_fun(loop.run, multiple_results=True)
     return rule(context, *operands)
 
@@ -157,7 +159,13 @@ class _Loop:
 
     @classmethod
     def of(
-        cls, scan: Primitive, scope: Scope, params: Mapping[str, Any], nodes: Mapping[int, Node]
+        cls,
+        scan: Primitive,
+        scope: Scope,
+        params: Mapping[str, Any],
+        nodes: Mapping[int, Node],
+        *,
+        are_copied: bool,
     ) -> _Loop:
         constants, number = control_flow.counts_of_scan(params)
         kept = [i for i in range(number) if i not in nodes]
@@ -165,7 +173,7 @@ class _Loop:
         candidates = [each for node in nodes.values() for each in exports.factors(scope, node)]
         sums = {total: states.sums_of(variable.aval) for total, variable in of_states}
         slices = scope.jaxpr.invars[constants + number :]
-        found = stacked.chosen(candidates, sums, params["length"], slices)
+        found = stacked.chosen(candidates, sums, params["length"], slices, are_copied=are_copied)
         are_stacked = {each.total for each in found}
         of_states = [pair for pair in of_states if pair[0] not in are_stacked]
         used = dict.fromkeys(a for each in found for a in each.atoms if a is not None)

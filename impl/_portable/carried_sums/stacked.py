@@ -9,7 +9,7 @@ float64, where one suffices here::
 
 The stacked factors take memory, which micro-batches are meant to save. So ``chosen`` stacks them
 only where they take no more than the states of the same sums would (``BYTES_OF_SUM``), with the
-float64 of one operation at a time. Factors of a product grow with the rows of all micro-batches,
+float64 of one operation at a time if the engine makes copies. Factors of a product grow with the rows of all micro-batches,
 and states with the weights: of 32 layers of 4,096 inputs and outputs, 46,000 rows are stacked.
 """
 
@@ -38,7 +38,12 @@ _WIDE = 8
 
 
 def chosen(
-    candidates: Sequence[Factors], sums: Mapping[Total, int], length: int, free: Sequence[Atom]
+    candidates: Sequence[Factors],
+    sums: Mapping[Total, int],
+    length: int,
+    free: Sequence[Atom],
+    *,
+    are_copied: bool,
 ) -> list[Factors]:
     """Returns the factors that a scan stacks: they take no more memory than states would.
 
@@ -50,6 +55,7 @@ def chosen(
         sums: The number of sums of each operation.
         length: The number of iterations.
         free: Variables that take no memory, since the program has stacked them.
+        are_copied: Whether an operation makes copies of its factors in float64.
     """
     taken: set[Atom] = {*free}
     waiting = [each for each in candidates if _with_more_terms(each.total.equation, each.atoms)]
@@ -64,7 +70,10 @@ def chosen(
         first = min(waiting, key=lambda each: bytes_of(each) / sums[each.total])
         waiting.remove(first)
         order.append(first)
-        stacked, widest = stacked + bytes_of(first), max(widest, _wide_bytes(first, length))
+        stacked, widest = (
+            stacked + bytes_of(first),
+            max(widest, are_copied * _wide_bytes(first, length)),
+        )
         allowed += BYTES_OF_SUM * sums[first.total]
         taken.update(atom for atom in first.atoms if atom is not None)
         if stacked + widest <= allowed:

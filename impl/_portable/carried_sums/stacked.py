@@ -9,8 +9,9 @@ float64, where one suffices here::
 
 The stacked factors take memory, which micro-batches are meant to save. So ``chosen`` stacks them
 only where they take no more than the states of the same sums would (``BYTES_OF_SUM``), with the
-float64 of one operation at a time if the engine makes copies. Factors of a product grow with the rows of all micro-batches,
-and states with the weights: of 32 layers of 4,096 inputs and outputs, 46,000 rows are stacked.
+float64 of one operation at a time if the engine makes copies. Factors of a product grow with the
+rows of all micro-batches, and states with the weights: of 32 layers of 4,096 inputs and outputs,
+46,000 rows are stacked, and 49,000 without copies.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ These carried sums are rounded in each iteration, as the program says:
 - A sum in a body with side effects, or that returns random keys: a second count would repeat them.
 - A sum whose term is a sum over devices inside of a condition that devices may decide otherwise.
 
-*Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 32 bytes
+*Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 36 bytes
 more, which XLA reserves, and a scan over layers returns the states of one iteration. XLA copies a
-part of them, so a sum takes some 96 bytes. Stacked factors take no more than that.
+part of them, so a sum takes some 96 bytes; calls of the engine ``native`` copy nothing, and a sum
+takes 60. Stacked factors take no more than that.
 """

@@ -1,9 +1,7 @@
-// The calls that XLA finds in the library, and the formats of the arrays that they take.
+// The calls that XLA finds in the library, and the formats of their arrays.
 #pragma once
 
-#include <cstdint>
-
-#include "numbers.h"
+#include "formats.h"
 #include "xla/ffi/api/ffi.h"
 
 // Defines a call of the library, which hides every other symbol.
@@ -13,8 +11,9 @@
 
 namespace samebits {
 
-// The formats of terms and results, in the order of the tables of kernels.
-enum Format : int { kFloat32, kBFloat16, kFloat16, kFormats };
+// The sums of devices and bounds of their errors (devices.h).
+using SumsOfDevices = xla::ffi::ResultBuffer<xla::ffi::F64>;
+using ErrorsOfDevices = xla::ffi::ResultBuffer<xla::ffi::F32>;
 
 // Returns the format of an array, or kFormats if the library has no such arrays.
 inline Format format_of(const xla::ffi::AnyBuffer& buffer) {
@@ -25,17 +24,5 @@ inline Format format_of(const xla::ffi::AnyBuffer& buffer) {
     default: return kFormats;
   }
 }
-inline int64_t bytes_of(Format format) { return format == kFloat32 ? 4 : 2; }
 
-namespace {
-
-// Returns visit(Float32()), or that of another format, which is not kFormats.
-template <typename Visit>
-auto with_format(Format format, const Visit& visit) {
-  if (format == kFloat32) return visit(Float32());
-  if (format == kBFloat16) return visit(BFloat16());
-  return visit(Float16());
-}
-
-}  // namespace
 }  // namespace samebits

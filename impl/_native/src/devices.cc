@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "calls.h"
 #include "numbers.h"
 #include "products.h"
 #include "threads.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "calls.h"
+#include "formats.h"
 
 namespace samebits {
 
@@ -16,15 +16,14 @@ struct Bounds {
   static constexpr double kErrorUnit = 0x1p-40;
   static constexpr double kFactor = (1 + 0x1p-10) / kErrorUnit;
   static constexpr double kLeast = 0x1p-126;
-  using Sums = xla::ffi::ResultBuffer<xla::ffi::F64>;
-  using Errors = xla::ffi::ResultBuffer<xla::ffi::F32>;
 
   double* sums = nullptr;
   float* errors = nullptr;
   int64_t parts = 1;  // the devices whose sums are added afterwards
 
   Bounds() = default;
-  // The arrays have an equal share for each device: up to parts - 1 zeros follow the results.
+  // Takes arrays of XLA, of float64 and of float32. They have an equal share for each device: up to parts - 1 zeros follow the results.
+  template <typename Sums, typename Errors>
   Bounds(Sums& of_sums, Errors& of_errors, int64_t of_parts)
       : sums(of_sums->typed_data()), errors(of_errors->typed_data()), parts(of_parts) {
     const int64_t count = static_cast<int64_t>(of_sums->element_count());

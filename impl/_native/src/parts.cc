@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "calls.h"
 #include "expansion.h"
 #include "running.h"
 #include "threads.h"

@@ -94,8 +94,8 @@ ffi::Error product(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
              attributes_of(batch, lines, columns, terms, window, is_convolution), output);
 }
 
-ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, Bounds::Sums sums,
-                  Bounds::Errors errors, Longs batch, Longs lines, Longs columns, Longs terms,
+ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, SumsOfDevices sums,
+                  ErrorsOfDevices errors, Longs batch, Longs lines, Longs columns, Longs terms,
                   Longs window, bool is_convolution, int64_t parts) {
   Output output;
   output.bounds = Bounds(sums, errors, parts);

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "calls.h"
+#include "formats.h"
 #include "vectors.h"
 
 namespace samebits {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "calls.h"
 #include "sums.h"
 
 namespace samebits {

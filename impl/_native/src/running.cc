@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "calls.h"
 #include "expansion.h"
 #include "threads.h"
 

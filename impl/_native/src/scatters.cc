@@ -20,6 +20,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "calls.h"
 #include "devices.h"
 #include "scatters_sums.h"
 #include "states.h"
@@ -323,7 +324,7 @@ void bound_block(Block block, Workspace* workspace, const Bounds& bounds) {
 }
 
 ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
-                  ffi::AnyBuffer updates, Bounds::Sums sums, Bounds::Errors errors, Numbers windows,
+                  ffi::AnyBuffer updates, SumsOfDevices sums, ErrorsOfDevices errors, Numbers windows,
                   Numbers batches, Numbers coordinates, int64_t run, bool clip, bool subtract,
                   int64_t parts) {
   return with_scatter(

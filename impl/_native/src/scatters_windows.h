@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "calls.h"
 #include "scatters.h"
 
 namespace samebits {

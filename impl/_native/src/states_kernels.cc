@@ -1,6 +1,6 @@
 // The loop of states of sums, compiled for each vector unit.
+#include "planes.h"
 #include "products_vectors.h"
-#include "states.h"
 
 namespace samebits {
 namespace {

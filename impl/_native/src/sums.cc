@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "calls.h"
 #include "devices.h"
 #include "reduction.h"
 #include "states.h"
@@ -243,8 +244,8 @@ ffi::Error reduce(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
 // most. With s a sum here, the error is at most of_chain(parts - 1) times the sum of all abs(s)
 // (Higham 2002, section 4.2), so each device adds its share to its bound. The bounds are added with
 // a relative error that `is_decided` allows.
-ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x, Bounds::Sums to_sums,
-                         Bounds::Errors to_errors, ffi::Span<const int64_t> sizes,
+ffi::Error reduce_bounds(ffi::ThreadPool pool, ffi::AnyBuffer x, SumsOfDevices to_sums,
+                         ErrorsOfDevices to_errors, ffi::Span<const int64_t> sizes,
                          int64_t parts) {
   if (ffi::Error error = check(x, sizes, to_sums->element_count()); error.failure()) return error;
   const Sums sums(sizes, x);

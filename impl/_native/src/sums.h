@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "calls.h"
+#include "formats.h"
 #include "numbers.h"
 #include "vectors.h"
 

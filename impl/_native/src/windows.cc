@@ -7,6 +7,7 @@
 
 #include "windows.h"
 
+#include "calls.h"
 #include "expansion.h"
 #include "threads.h"
 
@@ -177,9 +178,9 @@ void copy_apart(const char* results, int64_t count, int64_t size, int64_t spread
 ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
                   ffi::Span<const int64_t> axes) {
   const Format format = format_of(x), to = format_of(*result);
-  if (format == kFormats || to == kFormats || !Windows::has(axes))
+  if (format == kFormats || to == kFormats || !Windows::has(axes.begin(), axes.size()))
     return ffi::Error::InvalidArgument("samebits: no such sum over windows is compiled");
-  Windows windows(axes);
+  Windows windows(axes.begin(), axes.size());
   if (static_cast<int64_t>(x.element_count()) != windows.elements() ||
       static_cast<int64_t>(result->element_count()) != windows.outputs())
     return ffi::Error::InvalidArgument("samebits: the windows do not fit the arrays");
@@ -303,9 +304,9 @@ ffi::Error pool_gradient(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBu
                          bool greatest) {
   const Format to = format_of(*result);
   if (format_of(source) == kFormats || format_of(operand) == kFormats || to == kFormats ||
-      !Windows::has(axes))
+      !Windows::has(axes.begin(), axes.size()))
     return ffi::Error::InvalidArgument("samebits: no such gradient of a pool is compiled");
-  const Windows windows(axes);
+  const Windows windows(axes.begin(), axes.size());
   if (static_cast<int64_t>(source.element_count()) != windows.outputs() ||
       static_cast<int64_t>(operand.element_count()) != windows.elements() ||
       static_cast<int64_t>(result->element_count()) != windows.elements() ||

@@ -68,14 +68,13 @@ struct Windows {
   int rank;
   WindowAxis axis[kMost];
 
-  explicit Windows(xla::ffi::Span<const int64_t> numbers)
-      : rank(static_cast<int>(numbers.size() / 7)) {
-    for (int i = 0; i < rank; ++i) std::memcpy(&axis[i], numbers.begin() + 7 * i, 7 * 8);
+  Windows(const int64_t* numbers, size_t size) : rank(static_cast<int>(size / 7)) {
+    for (int i = 0; i < rank; ++i) std::memcpy(&axis[i], numbers + 7 * i, 7 * 8);
   }
-  static bool has(xla::ffi::Span<const int64_t> numbers) {
-    const bool fits = numbers.size() % 7 == 0 && numbers.size() > 0 && numbers.size() <= 7 * kMost;
-    for (size_t i = 0; fits && i < numbers.size(); ++i)
-      if (numbers.begin()[i] < 1 && i % 7 != 4) return false;
+  static bool has(const int64_t* numbers, size_t size) {
+    const bool fits = size % 7 == 0 && size > 0 && size <= 7 * kMost;
+    for (size_t i = 0; fits && i < size; ++i)
+      if (numbers[i] < 1 && i % 7 != 4) return false;
     return fits;
   }
   const WindowAxis& inner() const { return axis[rank - 1]; }

@@ -79,6 +79,8 @@ def _staged(value):
 #: ``jnp.asarray`` of an array of NumPy compiles a copy for each shape and dtype, in 15 ms. Here it
 #: calls no compiler.
 lax.stage_p.def_impl(_staged)  # type: ignore[attr-defined]  # of JAX itself
+#: Without a folder on disk, JAX still computes the key of each program, in half a millisecond.
+jax.config.update("jax_enable_compilation_cache", False)
 #: The caches in which JAX keeps the MLIR of programs that it has compiled, and their context.
 _LOWERED = (pjit._pjit_lower, pxla._cached_lowering_to_hlo, mlir.make_ir_context)
 #: The number of programs that may stay, so that the tests of a file share theirs.

@@ -208,20 +208,14 @@ def _recorded(op: str, sample: Sample) -> _Call:
     writer = _Writer()
     parts = [writer.argument(name, value) for name, value in zip(names, args, strict=False)]
     parts += [f"{name}={writer.argument(name, value)}" for name, value in kwargs.items()]
-    wrt = _differentiated(arrays[sample.wrt], writer.values) if sample.wrt is not None else ""
+    # The variable of the array that is differentiated, or else the first.
+    differentiated = None if sample.wrt is None else arrays[sample.wrt]
+    wrt = next((n for n, v in writer.values.items() if v is differentiated), "")
     wrt = wrt or next(iter(writer.values), "")
     with impl.deterministic(False):
         result = jax.eval_shape(lambda: function(*args, **kwargs))
     is_tuple = isinstance(result, tuple)
     return _Call(f"impl.{op}({', '.join(parts)})", writer.arrays, wrt, is_tuple)
-
-
-def _differentiated(array: Any, values: Mapping[str, Any]) -> str:
-    """Returns the variable of an array of the sample."""
-    for name, value in values.items():
-        if value is array:
-            return name
-    return ""
 
 
 def _interesting(op: str) -> list[tuple[spec.Direction, Sample]]:

@@ -11,7 +11,8 @@ sum, product, convolution, scatter or elementary function, so XLA compiles one l
 - ``operation`` has the interface of operations, and ``call`` computes one of them: by one call on
   one device, by exact sums over ``devices``, or ``partitioned`` by XLA.
 - ``products``, ``sums``, ``windows``, ``scatters`` and ``functions`` have the operations, a family
-  in a file. ``programs.json`` has the programs of elementary functions, which C++ interprets.
+  in a file, and ``states`` adds them to carried sums. ``programs.json`` has the programs of
+  elementary functions, which C++ interprets.
 - ``src/`` has the C++: ``numbers.h`` the floats, ``threads.h`` the threads, and a pair of files for
   each family, of which ``*_kernels.cc`` is compiled for each vector unit.
 """

@@ -18,13 +18,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
-from jax._src import config, xla_bridge
+from jax._src import config, linear_util, xla_bridge
 from jax._src.core import Primitive
 from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
-from jax.extend import linear_util
 from jax.interpreters import mlir, partial_eval
 
 from impl._core.jax_internals import (

@@ -19,7 +19,7 @@ Found: TypeAlias = tuple[Summing, Sequence[jax.Array]]
 
 
 def computes(operation: Callable[..., Found | None]) -> Callable[..., jax.Array | None]:
-    """Returns the function that computes an operation; it returns None if there is none.
+    """Returns the function that computes an operation, or returns None if the engine has no call.
 
     Args:
         operation: Takes the operands, and parameters by their names. The function takes

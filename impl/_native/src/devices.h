@@ -22,7 +22,8 @@ struct Bounds {
   int64_t parts = 1;  // the devices whose sums are added afterwards
 
   Bounds() = default;
-  // Takes arrays of XLA, of float64 and of float32. They have an equal share for each device: up to parts - 1 zeros follow the results.
+  // Takes arrays of XLA, of float64 and of float32. They have an equal share for each device: up to
+  // parts - 1 zeros follow the results.
   template <typename Sums, typename Errors>
   Bounds(Sums& of_sums, Errors& of_errors, int64_t of_parts)
       : sums(of_sums->typed_data()), errors(of_errors->typed_data()), parts(of_parts) {

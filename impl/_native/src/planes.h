@@ -15,8 +15,8 @@ struct StateKernels {
 };
 SAMEBITS_KERNELS(StateKernels, state_kernels)
 
-// Arrays of float64 as planes of 32 bits: the upper halves of the first array, its lower halves, and
-// so on.
+// Arrays of float64 as planes of 32 bits: the upper halves of the first array, its lower halves,
+// and so on.
 class Planes {
  public:
   Planes() = default;

@@ -549,12 +549,8 @@ void add_pairs(const double* left, const double* right, int64_t count, PairSum* 
   }
   int64_t k = 0;
   for (; k + 16 <= count; k += 16)
-    for (int p = 0; p < kPairs; ++p) {
-      const Vector term = at(left + k + p * kLanes) * at(right + k + p * kLanes);
-      const Vector near = high[p] + term, of_term = near - high[p];
-      low[p] += (high[p] - (near - of_term)) + (term - of_term);
-      high[p] = near;
-    }
+    for (int p = 0; p < kPairs; ++p)
+      low[p] += two_sum(&high[p], at(left + k + p * kLanes) * at(right + k + p * kLanes));
   for (int p = 0; p < kPairs; ++p) {
     put(sum->high + p * kLanes, high[p]);
     put(sum->low + p * kLanes, low[p]);
@@ -632,12 +628,6 @@ void add_tile(int64_t rows, int64_t vectors, const double* tile, double* high, d
     for (int64_t j = 0; j < vectors * kLanes; j += kLanes) {
       const int64_t to = i * stride + j;
       const Vector term = at(tile + i * kColumns + j);
-      auto two_sum = [](Vector* a, Vector b) {
-        const Vector sum = *a + b, of_b = sum - *a;
-        const Vector error = (*a - (sum - of_b)) + (b - of_b);
-        *a = sum;
-        return error;
-      };
       Vector sum = at(high + to), rest = at(middle + to);
       const Vector error = two_sum(&rest, two_sum(&sum, term));
       put(high + to, sum);

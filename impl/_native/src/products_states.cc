@@ -1,8 +1,8 @@
 // Adds products to states of sums (states.h).
 //
-// Each line of a factor is split into multiples of a unit and a rest, for each block of terms (Ozaki,
-// Ogita, Oishi and Rump 2012, doi:10.1007/s11075-011-9478-1). The unit is a power of two, of which
-// the line's greatest element has 23 bits, so a sum of 128 products of multiples is exact:
+// Each line of a factor is split into multiples of a unit and a rest, for each block of terms
+// (Ozaki, Ogita, Oishi and Rump 2012, doi:10.1007/s11075-011-9478-1). The unit is a power of two, of
+// which the line's greatest element has 23 bits, so a sum of 128 products of multiples is exact:
 //
 //     rows = first + rest, columns = second + more
 //     first * second                    exact in a block; TwoSum adds the blocks

@@ -86,6 +86,14 @@ SAMEBITS_INLINE Floats as_floats(Vector value) {
 #endif
 }
 
+// As two_sum of numbers.h, for each lane.
+SAMEBITS_INLINE Vector two_sum(Vector* a, Vector b) {
+  const Vector sum = *a + b, of_b = sum - *a;
+  const Vector error = (*a - (sum - of_b)) + (b - of_b);
+  *a = sum;
+  return error;
+}
+
 SAMEBITS_INLINE double sum_of(Vector value) {
   typedef double Pair __attribute__((vector_size(16)));
   Pair pairs[kLanes / 2];

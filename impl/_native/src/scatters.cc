@@ -324,9 +324,9 @@ void bound_block(Block block, Workspace* workspace, const Bounds& bounds) {
 }
 
 ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer indices,
-                  ffi::AnyBuffer updates, SumsOfDevices sums, ErrorsOfDevices errors, Numbers windows,
-                  Numbers batches, Numbers coordinates, int64_t run, bool clip, bool subtract,
-                  int64_t parts) {
+                  ffi::AnyBuffer updates, SumsOfDevices sums, ErrorsOfDevices errors,
+                  Numbers windows, Numbers batches, Numbers coordinates, int64_t run, bool clip,
+                  bool subtract, int64_t parts) {
   return with_scatter(
       operand, indices, updates, windows, batches, coordinates, run, clip, subtract,
       [&](const Scatter& scatter) {

@@ -24,7 +24,8 @@ ffi::Error merge(ffi::ThreadPool pool, States::Words before, States::Words other
   const int64_t number = words == 0 ? 0 : static_cast<int64_t>(others.element_count()) / words;
   each_part(pool, threads_of(pool, states.count() < kTask), states.count(),
             [&](int64_t first, int64_t last) {
-              for (int64_t i = 0; i < number; ++i) states.merge(first, last, planes(others, i, states.count()));
+              for (int64_t i = 0; i < number; ++i)
+                states.merge(first, last, planes(others, i, states.count()));
             });
   return ffi::Error::Success();
 }

@@ -24,7 +24,8 @@ class States : Planes {
   // Takes the states before a call to its result, which may have their memory.
   States(const Words& before, Result& after)
       : Planes(after->typed_data(), static_cast<int64_t>(after->element_count()) / kPlanes) {
-    if (words_ != before.typed_data()) std::memcpy(words_, before.typed_data(), before.size_bytes());
+    if (words_ != before.typed_data())
+      std::memcpy(words_, before.typed_data(), before.size_bytes());
   }
   explicit operator bool() const { return words_ != nullptr; }
   int64_t count() const { return count_; }

@@ -22,13 +22,6 @@ SAMEBITS_INLINE void put(uint32_t* upper, int64_t plane, Vector value) {
   std::memcpy(upper + plane, &low, sizeof low);
 }
 
-SAMEBITS_INLINE Vector two_sum(Vector* a, Vector b) {
-  const Vector sum = *a + b, of_b = sum - *a;
-  const Vector error = (*a - (sum - of_b)) + (b - of_b);
-  *a = sum;
-  return error;
-}
-
 // As States::add, of the elements of a vector.
 SAMEBITS_INLINE void add_vector(uint32_t* words, int64_t plane, Vector high, Vector low,
                                 Vector slack) {

@@ -72,10 +72,9 @@ def chosen(
         first = min(waiting, key=lambda each: bytes_of(each) / sums[each.total])
         waiting.remove(first)
         order.append(first)
-        stacked, widest = (
-            stacked + bytes_of(first),
-            max(widest, are_copied * _wide_bytes(first, length)),
-        )
+        stacked += bytes_of(first)
+        if are_copied:
+            widest = max(widest, _wide_bytes(first, length))
         allowed += BYTES_OF_SUM * sums[first.total]
         taken.update(atom for atom in first.atoms if atom is not None)
         if stacked + widest <= allowed:

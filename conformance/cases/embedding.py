@@ -66,7 +66,7 @@ def _embedding() -> Iterator[Sample]:
             call=lambda ns, i, w, order=order: ns.nn.functional.embedding(i, w, None, 38, order),
             arrays=(indices((9,)), values((FEW, _WIDTH), np.float32)),
             expected=lambda i, w, order=order: bounded(w, 38, order)[i],
-            ordered=lambda i, w: bounded_in_order(w, 38)[i],
+            ordered=(lambda i, w: bounded_in_order(w, 38)[i]) if order == 2 else None,
         )
 
 

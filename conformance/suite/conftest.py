@@ -53,8 +53,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _generate_calls(metafunc)
     if "under_profiles" in metafunc.fixturenames:
         _generate_profiles(metafunc)
-    if "serial_cell" in metafunc.fixturenames:
-        _generate_serial(metafunc)
+    if "portable_cell" in metafunc.fixturenames:
+        _generate_portable(metafunc)
     if "cell" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("about")
@@ -125,17 +125,24 @@ def _generate_profiles(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("under_profiles", parameters)
 
 
-def _generate_serial(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``serial_cell`` one call for a CPU of each row that is serial there."""
+def _generate_portable(metafunc: pytest.Metafunc) -> None:
+    """Gives a test with ``portable_cell`` the calls for a CPU that have other bits under portable.
+
+    A row has one call in each direction if the platform is serial, since ``test_bits`` tests the
+    path for other devices. It has one for each dtype if rules for JAX's primitives compute.
+    """
     first: dict[Hashable, Cell] = {}
     for cell in _cells_of_run(metafunc.config):
         row = cell.row
-        if row is None or not spec.is_serial(row, cell.device) or row.guarantee != "portable":
+        if row is None or cell.device != "cpu" or cell.behaviour != "deterministic":
             continue
-        if cell.behaviour == "deterministic":
+        answer, dtype = spec.portable_answer(row), cell.sample.facts.get("dtype")
+        if answer == "exact" and spec.is_serial(row, cell.device):
             first.setdefault((row.id, cell.direction), cell)
+        if answer == "rule" and cell.sample.oracle(cell.direction) is not None:
+            first.setdefault((row.id, cell.direction, dtype), cell)
     parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in first.values()]
-    metafunc.parametrize("serial_cell", parameters, ids=str)
+    metafunc.parametrize("portable_cell", parameters, ids=str)
 
 
 def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:

@@ -33,7 +33,8 @@ class Sample:
         call: Calls the op: ``call(namespace, *arrays)``.
         arrays: The arrays to call it with.
         expected: Maps the arrays to the result, by NumPy in float64.
-        ordered: Maps the arrays to the bits of the ordered path, by the oracle of its order.
+        ordered: Maps the arrays to the bits of the ordered path, by the oracle of its order. If the
+            row has no order, to the bits under ``portable``.
         wrt: The position of the array to differentiate with respect to. None if the call is not
             differentiated.
         expected_gradient: As ``expected``, from a cotangent and the arrays to the gradient.

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_accumulate as scatter_accumulate
     from impl._kernels import scatter_accumulate_rows as scatter_accumulate_rows
+    from impl._kernels import scatter_atomic as scatter_atomic
+    from impl._kernels import scatter_runs as scatter_runs
     from impl._kernels import select_kth as select_kth
     from impl._kernels import sort_frequent as sort_frequent
     from impl._kernels import sort_top as sort_top
@@ -46,6 +48,8 @@ else:
         "matmul",
         "scan_tiles",
         "scatter_accumulate",
+        "scatter_atomic",
+        "scatter_runs",
         "scatter_accumulate_rows",
         "select_kth",
         "sort_frequent",

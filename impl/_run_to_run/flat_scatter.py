@@ -1,25 +1,25 @@
-"""Rewrites a scatter of any form as a scatter along the middle axis of [outer, size, inner].
+"""Rewrites a scatter of any form as a scatter of rows: of [n, width] into [size, width].
 
-``lax.scatter`` writes windows of any number of dimensions, whose starts are vectors of indices. The
-core primitives write rows along one axis. Every ``lax.scatter`` can be written with rows: the axes
-that an index starts a window in become one axis of ``size`` rows, by the row-major formula
-``row = i * stride_i + j * stride_j``; a window that is longer than 1 along such an axis becomes
-several rows, one for each offset. Axes of a batch, or else the axes before all indexed ones, become
-``outer``; the other axes become ``inner``.
+``lax.scatter`` writes windows of any number of dimensions, whose starts are vectors of indices.
+Every ``lax.scatter`` can be written with rows. The axes of a batch, and the axes that an index
+starts a window in, become one axis of rows, by the row-major formula ``row = i * stride_i + j *
+stride_j``. A window that is longer than 1 along such an axis becomes several rows, one for each
+offset. The other axes become the width of a row.
 
 For example, for ``x.at[i, j].add(u)`` with x of [4, 5, 6], i and j of [9] and u of [9, 6]::
 
-    operand  [1, 20, 6]   indexed axes 4 * 5, and 6 numbers in each row
-    indices  [1, 9, 1]    5 * i + j; 20, one beyond the last row, where (i, j) is out of bounds
-    updates  [1, 9, 6]
+    operand   [20, 6]   indexed axes 4 * 5, and 6 numbers in each row
+    keys      [9]       5 * i + j; 20, one beyond the last row, where (i, j) is out of bounds
+    updates   [9, 6]
 
-``FlatScatter.restore`` brings the result of [1, 20, 6] back to [4, 5, 6].
+``FlatScatter.restore`` brings the result of [20, 6] back to [4, 5, 6].
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,21 +29,23 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
+from impl._lowerings._partitioning import Axes
+
 
 @dataclasses.dataclass(frozen=True)
 class FlatScatter:
-    """The operands of a core primitive, and the way back to the operand's own shape.
+    """A scatter of rows, and the way back to the operand's own shape.
 
     Attributes:
-        operand: Shape [outer, size, inner].
-        indices: int32, shape [outer or 1, n, 1]; ``size`` for updates that are dropped.
-        updates: Shape [outer, n, inner].
-        restore: Takes the result, of shape [outer, size, inner], and returns it with the shape of
-            the operand of the scatter.
+        operand: Shape [size, width].
+        keys: The row of each update, int32, shape [n]; ``size`` for one that is dropped.
+        updates: Shape [n, width].
+        restore: Takes the result, of shape [size, width], and returns it with the shape of the
+            operand of the scatter.
     """
 
     operand: jax.Array
-    indices: jax.Array
+    keys: jax.Array
     updates: jax.Array
     restore: Callable[[jax.Array], jax.Array]
 
@@ -72,14 +74,6 @@ class _Axes:
     of_window: dict[int, int]
     extents: tuple[int, ...]
 
-    @property
-    def leading(self) -> tuple[int, ...]:
-        """The axes before all indexed ones, if the rest needs no transpose; otherwise none."""
-        adjacent = self.indexed and self.indexed[-1] - self.indexed[0] + 1 == len(self.indexed)
-        if self.batch or not adjacent:
-            return ()
-        return tuple(axis for axis in self.others if axis < self.indexed[0])
-
     def windows(self, axes: Sequence[int]) -> list[int]:
         """Returns the axes of the updates for axes of the operand, if the updates have them."""
         return [self.of_window[axis] for axis in axes if axis in self.of_window]
@@ -93,7 +87,7 @@ def flatten(
     dimension_numbers: ScatterDimensionNumbers,
     mode: GatherScatterMode,
 ) -> FlatScatter:
-    """Returns the scatter along one axis that does the same.
+    """Returns the scatter of rows that does the same.
 
     Args:
         operand: The array that is written to.
@@ -110,21 +104,12 @@ def flatten(
         for axis, size in enumerate(operand.shape)
     )
     written = operand[part] if _is_smaller(part, operand) else operand
-    leading = axes.leading
-    trailing = tuple(axis for axis in axes.others if axis not in leading)
-    front = axes.batch or leading
-    order = (*front, *axes.indexed, *trailing)
-    outer, size, inner = (
-        _product(written.shape, group) for group in (front, axes.indexed, trailing)
-    )
+    order = (*axes.batch, *axes.indexed, *axes.others)
     rows = _rows(operand, indices, dimension_numbers, axes, clip=_clips(mode))
-    if leading:
-        before = axes.windows(leading)
-    else:
-        before = [axes.of_index[axis] for axis in axes.index_batch]
-    rest = [axes.of_index[axis] for axis in axes.index_rest]
-    update_order = (*before, *rest, *axes.windows(axes.indexed), *axes.windows(trailing))
+    rest = [axes.of_index[axis] for axis in (*axes.index_batch, *axes.index_rest)]
+    update_order = (*rest, *axes.windows(axes.indexed), *axes.windows(axes.others))
     transposed = [written.shape[axis] for axis in order]
+    width = _product(written.shape, axes.others)
 
     def restore(result: jax.Array) -> jax.Array:
         whole = jnp.transpose(result.reshape(transposed), np.argsort(order).tolist())
@@ -132,12 +117,37 @@ def flatten(
             return whole
         return lax.dynamic_update_slice(operand, whole, [0] * operand.ndim)
 
+    size = _product(written.shape, (*axes.batch, *axes.indexed))
     return FlatScatter(
-        operand=jnp.transpose(written, order).reshape(outer, size, inner),
-        indices=rows[:, :, None],
-        updates=jnp.transpose(updates, update_order).reshape(outer, rows.shape[1], inner),
+        operand=jnp.transpose(written, order).reshape(size, width),
+        keys=rows,
+        updates=jnp.transpose(updates, update_order).reshape(rows.shape[0], width),
         restore=restore,
     )
+
+
+def free_axes(
+    operand: Any, indices: Any, updates: Any, *, numbers: ScatterDimensionNumbers
+) -> Axes:
+    """Returns the axes along which devices may share a scatter: of batches, and of whole windows.
+
+    Args:
+        operand: The array that is written to, or its type.
+        indices: The indices, or their type.
+        updates: The windows, or their type.
+        numbers: As ``lax.scatter`` takes them.
+    """
+    axes = _axes(operand, indices, updates, numbers)
+    words = [["."] * each.ndim for each in (operand, indices, updates)]
+    letters = iter(string.ascii_lowercase)
+    for axis, of_indices in zip(axes.batch, axes.index_batch, strict=True):
+        letter = next(letters)
+        words[0][axis] = words[1][of_indices] = words[2][axes.of_index[of_indices]] = letter
+    for axis in axes.others:
+        if axis in axes.of_window and axes.extents[axis] == operand.shape[axis]:
+            words[0][axis] = words[2][axes.of_window[axis]] = next(letters)
+    of_operand, *others = map("".join, words)
+    return Axes(f"{of_operand}, {', '.join(others)} -> {of_operand}")
 
 
 def _axes(operand: Any, indices: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Axes:
@@ -170,7 +180,7 @@ def _rows(
     *,
     clip: bool,
 ) -> jax.Array:
-    """Returns the row of each element of each window; int32, shape [batch, n]."""
+    """Returns the row of each element of each window; int32, one axis."""
     starts = lax.transpose(indices, (*axes.index_batch, *axes.index_rest, indices.ndim - 1))
     batch = _product(indices.shape, axes.index_batch)
     starts = starts.reshape(batch, _product(indices.shape, axes.index_rest), -1)
@@ -198,10 +208,11 @@ def _rows(
         offsets = offsets + np.arange(axes.extents[axis], dtype=np.int32).reshape(shape) * np.int32(
             strides[axis]
         )
-    rows = row[:, :, None] + offsets.reshape(1, 1, -1)
+    size = math.prod(sizes.values())
+    first = size * lax.broadcasted_iota(jnp.int32, row.shape, 0)
+    rows = (row + first)[:, :, None] + offsets.reshape(1, 1, -1)
     inside = lax.broadcast_in_dim(inside, rows.shape, (0, 1))
-    rows = lax.select(inside, rows, lax.full_like(rows, math.prod(sizes.values())))
-    return rows.reshape(batch, -1)
+    return lax.select(inside, rows, lax.full_like(rows, batch * size)).reshape(-1)
 
 
 def _clips(mode: Any) -> bool:

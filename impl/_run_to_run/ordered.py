@@ -1,30 +1,55 @@
-"""The ordered computation of JAX's scatters, by the core primitives of this package."""
+"""JAX's scatters in an order of the source, whatever the device does in parallel.
+
+Sums and products sort their contributions by destination, and combine each destination's from left
+to right: by a kernel (``impl._kernels.scatter_runs``), or in rounds where JAX has no kernels, and
+under ``portable``. Of several writes to one element the last one stays: the positions of the writes are
+scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].add(u)``::
+
+    destinations, sorted     0 2 2
+    rows of u                1 0 2         a stable sort, so that rows ascend for each destination
+    results                  x[0] + u[1], x[1], (x[2] + u[0]) + u[2]
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.lax import ScatterDimensionNumbers
 
-import spec
+from impl import _kernels
 from impl._core.jax_internals import Primitive
-from impl._families.reductions import ReductionName
-from impl._mode import emulation
-from impl._mode.decide import Action, Decision
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.scatter_assign import scatter_assign
+from impl._core.jax_internals.releases import FLOAT32_HAS_ATOMIC_ADD
+from impl._core.lax_functions import where
+from impl._core.native_scatter import natively
+from impl._core.numerics import accumulator, convert
+from impl._core.shard_axes import vary_like
+from impl._families.reductions import ADD, MUL, Reduction
+from impl._families.scatter_keys import sorted_keys
+from impl._kernels.launch import Launch
+from impl._lowerings._partitioning import Axes
 from impl._run_to_run import flat_scatter, pool_gradient
+from impl._run_to_run.flat_scatter import FlatScatter
 
 
-def compute(primitive: Primitive, row: str, *operands: jax.Array, **params: Any) -> jax.Array:
-    """Computes what an equation of JAX does, in the order that its row states.
+def compute(
+    primitive: Primitive,
+    *operands: jax.Array,
+    launch: Launch | None,
+    by_atomics: bool = False,
+    **params: Any,
+) -> jax.Array:
+    """Computes what an equation of JAX does, in an order that the device does not choose.
 
     Args:
         primitive: One of ``impl._core.native_scatter.replaced_primitives``.
-        row: Id of the row.
         *operands: The operands of the equation.
+        launch: How kernels run; None for no kernels.
+        by_atomics: Whether the device chooses an order after all, for the mode off.
         **params: The parameters of the equation.
     """
     if primitive is lax.select_and_scatter_add_p:
@@ -32,45 +57,136 @@ def compute(primitive: Primitive, row: str, *operands: jax.Array, **params: Any)
     operand, indices, updates = operands
     numbers, mode = params["dimension_numbers"], params["mode"]
     if jnp.issubdtype(operand.dtype, jax.dtypes.extended):
-        return _scatter_of_keys(primitive, row, operand, indices, updates, params)
+        return _scatter_of_keys(primitive, *operands, launch=launch, **params)
     flat = flat_scatter.flatten(operand, indices, updates, dimension_numbers=numbers, mode=mode)
-    decision = _always_ordered(row)
+    if flat.operand.size == 0 or flat.updates.size == 0:
+        return operand
     if primitive is lax.scatter_p:
-        out = scatter_assign(flat.operand, flat.indices, flat.updates, decision=decision)
-    else:
-        subtracts = primitive is lax.scatter_sub_p
-        by: ReductionName = "mul" if primitive is lax.scatter_mul_p else "add"
-        contributions = -flat.updates if subtracts else flat.updates
-        out = scatter_accumulate(
-            flat.operand, flat.indices, contributions, decision=decision, by=by
+        return flat.restore(_last_written(flat))
+    reduction = MUL if primitive is lax.scatter_mul_p else ADD
+    if primitive is lax.scatter_sub_p:
+        flat = dataclasses.replace(flat, updates=-flat.updates)
+    if by_atomics and launch is not None:
+        rows = flat.operand, flat.keys, flat.updates
+        return flat.restore(
+            _kernels.scatter_atomic.combine(*rows, reduction=reduction, launch=launch)
         )
-    return flat.restore(out)
+    return flat.restore(_combined(flat, reduction, launch))
 
 
-def _always_ordered(row: str) -> Decision:
-    ordered = Action(path="ordered", row=row)
-    return Decision(
-        actions=tuple((platform, ordered) for platform in spec.load().platforms),
-        elsewhere=ordered,
-        emulation=emulation.current(),
+def has_atomics(primitive: Primitive, dtype: jax.typing.DTypeLike) -> bool:
+    """Returns whether the kernel of atomics takes a scatter that XLA compiles to a loop."""
+    if dtype not in (jnp.float32, jnp.float64):
+        return False
+    adds = primitive in (lax.scatter_add_p, lax.scatter_sub_p)
+    is_loop = adds and dtype == jnp.float32 and not FLOAT32_HAS_ATOMIC_ADD
+    return is_loop or primitive is lax.scatter_mul_p
+
+
+def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:
+    """Returns the axes along which devices may share an equation, each with its own elements.
+
+    Args:
+        primitive: One of ``impl._core.native_scatter.replaced_primitives``.
+        operands: The types of the operands.
+        params: The parameters of the equation.
+    """
+    if primitive is lax.select_and_scatter_add_p:
+        return Axes(None)  # XLA partitions additions of shifted arrays, which keep their order.
+    return flat_scatter.free_axes(*operands, numbers=params["dimension_numbers"])
+
+
+def _combined(flat: FlatScatter, reduction: Reduction, launch: Launch | None) -> jax.Array:
+    """Combines rows with the contributions to each; complex numbers by their parts."""
+    if jnp.issubdtype(flat.operand.dtype, jnp.complexfloating):
+        parts = dataclasses.replace(
+            flat, operand=_parts(flat.operand), updates=_parts(flat.updates)
+        )
+        return lax.complex(*jnp.split(_combined(parts, reduction, launch), 2, axis=1))
+    keys, rows = sorted_keys(flat.keys, flat.operand.shape[0])
+    if launch is None:
+        return _in_rounds(flat.operand, keys, flat.updates[rows], reduction)
+    return _kernels.scatter_runs.fold(
+        flat.operand, keys, rows, flat.updates, reduction=reduction, launch=launch
     )
+
+
+def _parts(values: jax.Array) -> jax.Array:
+    return jnp.concatenate([values.real, values.imag], axis=1)
+
+
+def _in_rounds(
+    operand: jax.Array, keys: jax.Array, terms: jax.Array, reduction: Reduction
+) -> jax.Array:
+    """Combines sorted contributions in the rounds of the spec's order ``source``.
+
+    It takes no kernel. Neither padding nor other destinations change the order of a destination.
+    """
+    n, size = keys.shape[0], operand.shape[0]
+    position = vary_like(jnp.arange(n, dtype=jnp.int32), keys)
+    starts = jnp.concatenate([vary_like(jnp.ones(1, bool), keys), keys[1:] != keys[:-1]])
+    number = position - lax.cummax(where(starts, position, 0))
+    longest = jnp.max(number) + 1
+    wide = accumulator(operand.dtype)
+
+    def later(values: jax.Array, distance: jax.Array) -> jax.Array:
+        twice = jnp.concatenate([values, values])
+        return lax.dynamic_slice_in_dim(twice, distance, n)
+
+    def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        distance, totals = state
+        takes = (number % (2 * distance) == 0) & (position + distance < n)
+        takes &= later(keys, distance) == keys
+        both = reduction.combine(totals, later(totals, distance))
+        return 2 * distance, where(takes[:, None], both, totals)
+
+    state = vary_like(jnp.int32(1), keys), vary_like(convert(terms, wide), keys)
+    _, totals = lax.while_loop(lambda state: state[0] < longest, step, state)
+    initial = convert(operand[jnp.minimum(keys, size - 1)], wide)
+    totals = convert(reduction.combine(initial, totals), operand.dtype)
+    # The rows beyond the last one are distinct too, as ``unique_indices`` promises.
+    is_written = starts & (keys < size)
+    rows = where(is_written, keys.astype(jnp.uint32), size + position.astype(jnp.uint32))
+    store = functools.partial(
+        lax.scatter,
+        dimension_numbers=ScatterDimensionNumbers((1,), (0,), (0,)),
+        unique_indices=True,
+        mode="drop",
+    )
+    out: jax.Array = natively(store, operand, rows[:, None], totals)
+    return out
+
+
+def _last_written(flat: FlatScatter) -> jax.Array:
+    """Writes rows; of several writes to one row, the one at the highest position stays."""
+    # The maximum of integers is the same in every order.
+    latest = functools.partial(
+        lax.scatter_max, dimension_numbers=ScatterDimensionNumbers((), (0,), (0,)), mode="drop"
+    )
+    none = vary_like(jnp.full(flat.operand.shape[0], -1, jnp.int32), flat.keys)
+    positions = vary_like(jnp.arange(flat.keys.shape[0], dtype=jnp.int32), flat.keys)
+    writers = natively(latest, none, flat.keys[:, None], positions)
+    taken = flat.updates[jnp.maximum(writers, 0)]
+    return where((writers >= 0)[:, None], taken, flat.operand)
 
 
 def _scatter_of_keys(
     primitive: Primitive,
-    row: str,
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    params: dict[str, Any],
+    *,
+    launch: Launch | None,
+    dimension_numbers: ScatterDimensionNumbers,
+    **params: Any,
 ) -> jax.Array:
     """Scatters the words of random keys, which are one more dimension of the windows."""
     words, of_updates = jax.random.key_data(operand), jax.random.key_data(updates)
-    numbers = params["dimension_numbers"]
     added = tuple(range(updates.ndim, of_updates.ndim))
-    numbers = numbers._replace(update_window_dims=(*numbers.update_window_dims, *added))
-    out = compute(
-        primitive, row, words, indices, of_updates, **{**params, "dimension_numbers": numbers}
+    numbers = dimension_numbers._replace(
+        update_window_dims=(*dimension_numbers.update_window_dims, *added)
     )
+    params = {**params, "dimension_numbers": numbers}
+    out = compute(primitive, words, indices, of_updates, launch=launch, **params)
     keys: jax.Array = jax.random.wrap_key_data(out, impl=jax.random.key_impl(operand))
     return keys

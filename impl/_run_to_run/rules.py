@@ -29,12 +29,13 @@ from typing import Any, Literal
 
 import jax
 from jax import lax
-from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
 from impl._core.jax_internals import Primitive, lowering, rules
+from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
+from impl._lowerings._partitioning import LEFT_TO_XLA
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
@@ -42,7 +43,7 @@ from impl._mode.modes import Mode
 from impl._primitives.alert import emit
 from impl._reading.control_flow import HOLDERS
 from impl._reading.facts import facts_of
-from impl._run_to_run import ordered, schedule
+from impl._run_to_run import launches, ordered, schedule
 
 #: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
 switch = jax.make_user_context(True)
@@ -121,34 +122,43 @@ def _lower(
     **params: Any,
 ) -> Any:
     mode, stand_in = modes.current(), emulation.current()
-    seed = None if stand_in is None else stand_in.seed
-    if not switch.value or not (mode.enabled or seed) or lowering.is_native(context):
+    if not switch.value or lowering.is_native(context):
+        return original(context, *operands, **params)
+    platforms = lowering.platforms(context)
+    if not mode.enabled and stand_in is None and "cuda" not in platforms:
         return original(context, *operands, **params)
     facts = facts_of(primitive.name, context.avals_in, params)
-    devices = {p: device_of(p, mode, stand_in) for p in lowering.platforms(context)}
-    by_device: dict[str, _Path] = {}
-    for device in dict.fromkeys(devices.values()):
+    dtype = context.avals_in[0].dtype
+    paths: dict[str, _Path] = {}
+    for platform in platforms:
+        device = device_of(platform, mode, stand_in)
         answer = spec.resolve_primitive(primitive.name, device, facts)
+        is_plain = mode.portable or jax_internals.exports(context)
+        launch = None if is_plain else launches.for_platform(platform)
         unique = mode.enabled and any(map(facts.get, _DISTINCT)) and _may_race(device)
-        by_device[device] = _path(answer, mode, seed, unique=unique)
-    first, *others = by_device.values()
+        path = _path(answer, mode, unique=unique)
+        if launch is not None and answer.effect == "ordered" and not mode.enabled:
+            path = _Path(by_atomics=ordered.has_atomics(primitive, dtype))
+        seed = None if stand_in is None or path.is_ours else stand_in.seed
+        has_seed = not mode.enabled and answer.effect == "ordered"
+        paths[platform] = dataclasses.replace(
+            path, launch=launch if path.is_ours else None, seed=seed if has_seed else None
+        )
+    first, *others = paths.values()
     if all(path == first for path in others):
-        if first.row is None and first.seed is None:
+        if not first.is_ours and first.seed is None:
             return original(context, *operands, **first.completed(params))
         function = functools.partial(first.compute, primitive, **params)
     else:
         functions = {
-            platform: functools.partial(by_device[device].compute, primitive, **params)
-            for platform, device in devices.items()
+            platform: functools.partial(path.compute, primitive, **params)
+            for platform, path in paths.items()
         }
         function = functools.partial(lax.platform_dependent, **functions)
     context = lowering.natively(context) if mode.portable else context
-    if primitive is lax.select_and_scatter_add_p:
-        # XLA may partition its additions of shifted arrays, which keep their order. They are traced
-        # with types without shardings.
-        axes = _partitioning.LEFT_TO_XLA
-        return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
-    return mlir.lower_fun(function, multiple_results=False)(context, *operands)
+    is_cut = any(path.row is not None for path in paths.values())
+    axes = ordered.free_axes(primitive, context.avals_in, params) if is_cut else LEFT_TO_XLA
+    return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,14 +166,23 @@ class _Path:
     """The way in which one platform computes an equation.
 
     Attributes:
-        row: Id of the row whose order is computed; None to leave the equation to XLA.
+        row: Id of the row by which the mode orders the equation; None if it does not.
+        by_atomics: Whether the kernel of atomics computes.
+        launch: How kernels run; None for no kernels.
         seed: The schedule of tests, in which the updates of the equation are permuted.
         unique: Whether XLA is told that no index repeats.
     """
 
     row: str | None = None
+    by_atomics: bool = False
+    launch: Launch | None = None
     seed: int | Seed | None = None
     unique: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this project computes the equation, rather than XLA."""
+        return self.row is not None or self.by_atomics
 
     def completed(self, params: dict[str, Any]) -> dict[str, Any]:
         """Returns the parameters of an equation that is left to XLA."""
@@ -171,8 +190,10 @@ class _Path:
 
     def compute(self, primitive: Primitive, *operands: jax.Array, **params: Any) -> jax.Array:
         """Computes the equation by this path."""
-        if self.row is not None:
-            return ordered.compute(primitive, self.row, *operands, **params)
+        if self.is_ours:
+            return ordered.compute(
+                primitive, *operands, launch=self.launch, by_atomics=self.by_atomics, **params
+            )
         if self.seed is not None:
             return schedule.permuted(primitive, self.seed, *operands, **params)
         native = lowering.native(functools.partial(primitive.bind, **self.completed(params)))
@@ -180,12 +201,10 @@ class _Path:
         return result
 
 
-def _path(answer: spec.Answer, mode: Mode, seed: int | Seed | None, *, unique: bool) -> _Path:
-    """Returns the path of one platform; raises or warns if there is none."""
-    if answer.row is None or answer.effect == "same":
+def _path(answer: spec.Answer, mode: Mode, *, unique: bool) -> _Path:
+    """Returns the path of one platform under the mode; raises or warns if there is none."""
+    if answer.row is None or answer.effect == "same" or not mode.enabled:
         return _Path(unique=unique)
-    if not mode.enabled:
-        return _Path(seed=seed if answer.effect == "ordered" else None)
     if answer.effect == "ordered":
         return _Path(row=answer.row.id)
     emit(_alert(answer, mode))

@@ -1,13 +1,12 @@
 """Reductions of all contributions to one destination.
 
 The ops ``scatter_reduce`` and ``index_reduce`` compute sums, products, means, maxima and minima
-through this module. ``scatter_accumulate`` does the sums, products and extremes; means and
+through this module. ``accumulate`` does the sums, products and extremes; means and
 ``include_self=False`` are added here.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -19,10 +18,8 @@ from impl._core.arguments import dtype_kind
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._families import reductions
 from impl._families.reductions import ReductionName
-from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.scatter_accumulate_derivatives import tangent_of_extreme
+from impl.ops._scatters import accumulate, extreme
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
 BY: Mapping[str, ReductionName] = MappingProxyType(
@@ -69,7 +66,7 @@ def reduced(
     *,
     reduce: str,
     include_self: bool,
-    decision: Decision,
+    unique: bool,
 ) -> jax.Array:
     """Reduces ``updates`` into ``operand`` along its middle axis.
 
@@ -82,7 +79,7 @@ def reduced(
         updates: Shape [outer, n, inner], of the operand's dtype.
         reduce: A key of ``BY``.
         include_self: Whether the elements of ``operand`` take part in the reduction.
-        decision: The path and the alert for each platform.
+        unique: Whether no element has two updates; nothing checks it.
 
     Returns:
         An array of the shape and dtype of ``operand``.
@@ -91,23 +88,23 @@ def reduced(
         return operand
     by = BY[reduce]
     if reduce == "mean":
-        counts = _counts(operand, indices, decision)
-        return _mean(operand, indices, updates, counts, include_self, decision)
+        counts = _counts(operand, indices)
+        return _mean(operand, indices, updates, counts, include_self=include_self, unique=unique)
     if include_self:
-        return scatter_accumulate(operand, indices, updates, decision=decision, by=by)
-    updated = _counts(operand, indices, decision) > 0
-    # Integers have no derivatives, so they do not need the rule of _extreme_of_updates.
-    if by in ("min", "max") and jnp.issubdtype(operand.dtype, jnp.floating):
-        return _extreme_of_updates(by, decision, operand, indices, updates, updated)
+        return accumulate(operand, indices, updates, by=by, unique=unique)
+    updated = _counts(operand, indices) > 0
     start = _without_self(operand, updated, by)
-    return scatter_accumulate(start, indices, updates, decision=decision, by=by)
+    if by in ("min", "max"):
+        # An update may equal the infinity that an extreme starts from, which still has no share.
+        takes_part = jnp.broadcast_to(~updated, operand.shape)
+        return extreme(by, start, takes_part, indices, updates)
+    return accumulate(start, indices, updates, by=by, unique=unique)
 
 
-def _counts(operand: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
+def _counts(operand: jax.Array, indices: jax.Array) -> jax.Array:
     """Counts the updates of each destination: int32, shape [outer or 1, size, inner or 1]."""
     shape = (indices.shape[0], operand.shape[1], indices.shape[2])
-    ones = jnp.ones(indices.shape, jnp.int32)
-    return scatter_accumulate(jnp.zeros(shape, jnp.int32), indices, ones, decision=decision)
+    return accumulate(jnp.zeros(shape, jnp.int32), indices, jnp.ones(indices.shape, jnp.int32))
 
 
 def _without_self(operand: jax.Array, updated: jax.Array, by: ReductionName) -> jax.Array:
@@ -130,8 +127,9 @@ def _mean(
     indices: jax.Array,
     updates: jax.Array,
     counts: jax.Array,
+    *,
     include_self: bool,
-    decision: Decision,
+    unique: bool,
 ) -> jax.Array:
     """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
     updated = counts > 0
@@ -139,7 +137,7 @@ def _mean(
     start = convert(operand, wide)
     if not include_self:
         start = _without_self(start, updated, "add")
-    total = scatter_accumulate(start, indices, convert(updates, wide), decision=decision)
+    total = accumulate(start, indices, convert(updates, wide), unique=unique)
     terms = counts + 1 if include_self else jnp.maximum(counts, 1)
     return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
 
@@ -160,33 +158,3 @@ def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:
     if jnp.issubdtype(total.dtype, jnp.integer):
         return jnp.floor_divide(total, terms)
     return divide(total, terms)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _extreme_of_updates(
-    by: ReductionName,
-    decision: Decision,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    updated: jax.Array,
-) -> jax.Array:
-    """Returns the extreme of the updates of each destination, and the operand elsewhere."""
-    start = _without_self(operand, updated, by)
-    return scatter_accumulate(start, indices, updates, decision=decision, by=by)
-
-
-@_extreme_of_updates.defjvp
-def _jvp_of_extreme_of_updates(
-    by: ReductionName, decision: Decision, primals: Any, tangents: Any
-) -> Any:
-    """Shares the tangent of an extreme among the updates that equal it.
-
-    An extreme starts from an infinity. An update may equal that infinity, which still has no share.
-    """
-    operand, indices, updates, updated = primals
-    out = _extreme_of_updates(by, decision, operand, indices, updates, updated)
-    first = jnp.broadcast_to(~updated, operand.shape)
-    return out, tangent_of_extreme(
-        out, first, tangents[0], indices, updates, tangents[2], decision=decision
-    )

@@ -12,7 +12,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatters import accumulate
 
 _NAME = "bincount"
 
@@ -65,11 +65,10 @@ def bincount(
     size = _length(input, minlength, length)
     amounts = _amounts(weights, numbers)
     decision = decide(_NAME, **arguments.facts(amounts, weights=weights is not None))
-    out = scatter_accumulate(
+    out = accumulate(
         jnp.zeros((1, size, 1), amounts.dtype),
         _bins(input, numbers, size)[None, :, None],
         alert(amounts, decision)[None, :, None],
-        decision=decision,
     )
     return out.reshape(size)
 

@@ -20,7 +20,7 @@ from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl._primitives.arithmetic import divide, isolated, multiply
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatters import accumulate
 
 _NAME = "histc"
 
@@ -82,11 +82,10 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         positions = _bins_of_floats(flat, low, high, bins)
     else:
         positions = _bins_of_integers(flat, low, high, bins)
-    counts = scatter_accumulate(
+    counts = accumulate(
         jnp.zeros((1, bins, 1), jnp.int32),
         jnp.where(counted, jnp.minimum(positions, bins - 1), bins)[None, :, None],
         jnp.ones((1, flat.size, 1), jnp.int32),
-        decision=decision,
     )
     return convert(counts.reshape(bins).astype(wide), numbers.dtype)
 

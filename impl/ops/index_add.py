@@ -1,4 +1,4 @@
-"""The op ``index_add``: adds slices to slices of an array, by scatter-accumulate."""
+"""The op ``index_add``: adds slices to slices of an array, by a scatter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, product
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatters import accumulate
 
 _NAME = "index_add"
 
@@ -62,11 +62,11 @@ def index_add(
         source = _scaled(source, jnp.asarray(alpha))
     arguments.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
-    out = scatter_accumulate(
+    out = accumulate(
         three_axes(alert(input, decision), dim),
         flat[None, :, None],
         three_axes(source, dim),
-        decision=decision,
+        unique=unique_indices,
     )
     return out.reshape(input.shape)
 

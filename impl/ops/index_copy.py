@@ -9,7 +9,7 @@ from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._scatters import assign
 
 _NAME = "index_copy"
 
@@ -53,11 +53,11 @@ def index_copy(
     arguments.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
     arguments.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
-    out = scatter_assign(
+    out = assign(
         three_axes(alert(input, decision), dim),
         flat[None, :, None],
         three_axes(source, dim),
-        decision=decision,
+        unique=unique_indices,
     )
     return out.reshape(input.shape)
 

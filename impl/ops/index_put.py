@@ -1,6 +1,6 @@
 """The op ``index_put``: writes or adds values at indices of several dimensions.
 
-Arrays of indices become one flat index, which the scatter primitives take.
+Arrays of indices become one flat index, along which a scatter counts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._scatters import accumulate as add
+from impl.ops._scatters import assign
 from impl.ops._subscripts import arrays_alone, check_mask, is_mask
 from impl.quantized import QuantizedArray, to_be_written
 
@@ -106,12 +106,11 @@ def index_put(
         decision = decide(_NAME, **facts, unique_indices=True)
         return _masked(alert(input, decision), indices, values)
     index, unique = arrays_alone(_NAME, input.shape, indices)
-    decision = decide(_NAME, **facts, unique_indices=unique_indices or unique)
+    unique = unique_indices or unique
+    decision = decide(_NAME, **facts, unique_indices=unique)
     _check_values(values, index.result_shape)
-    write = scatter_accumulate if accumulate else scatter_assign
-    out = write(
-        index.fold(alert(input, decision)), index.flat, index.spread(values), decision=decision
-    )
+    write = add if accumulate else assign
+    out = write(index.fold(alert(input, decision)), index.flat, index.spread(values), unique=unique)
     return index.unfold(out)
 
 

@@ -76,6 +76,6 @@ def index_reduce(
         three_axes(source, dim),
         reduce=reduce,
         include_self=include_self,
-        decision=decision,
+        unique=unique_indices,
     )
     return out.reshape(input.shape)

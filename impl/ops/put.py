@@ -9,8 +9,8 @@ from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._scatters import accumulate as add
+from impl.ops._scatters import assign
 
 _NAME = "put"
 
@@ -65,11 +65,11 @@ def put(
     decision = decide(
         _NAME, **arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
     )
-    write = scatter_accumulate if accumulate else scatter_assign
+    write = add if accumulate else assign
     out = write(
         alert(input, decision).reshape(1, -1, 1),
         wrapped(indices, input.size).reshape(1, -1, 1),
         source.reshape(1, -1, 1),
-        decision=decision,
+        unique=unique_indices,
     )
     return out.reshape(input.shape)

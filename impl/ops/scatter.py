@@ -15,10 +15,9 @@ from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._families.reductions import ReductionName
 from impl._mode.decide import decide
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.scatter_assign import scatter_assign
 from impl.ops._index_reduce import refuse_complex_product
 from impl.ops._scatter_corner import Combine, scattered
+from impl.ops._scatters import accumulate, assign
 
 _NAME = "scatter"
 
@@ -99,8 +98,17 @@ def scatter(
         ),
     )
     combine: Combine
-    if reduce is None:
-        combine = functools.partial(scatter_assign, decision=decision)
+    if reduce is None and not is_array:
+        combine = _filled
+    elif reduce is None:
+        combine = functools.partial(assign, unique=unique_indices)
     else:
-        combine = functools.partial(scatter_accumulate, decision=decision, by=_BY[reduce])
+        combine = functools.partial(accumulate, by=_BY[reduce], unique=unique_indices)
     return scattered(_NAME, input, dim, index, source, combine=combine, decision=decision)
+
+
+def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    """Writes one number, the same in all updates, wherever an index occurs."""
+    zeros = jnp.zeros(operand.shape, jnp.int32)
+    counts = accumulate(zeros, indices, jnp.ones(updates.shape, jnp.int32))
+    return jnp.where(counts > 0, updates[:1, :1, :1], operand)

@@ -9,8 +9,8 @@ import jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
-from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl.ops._scatter_corner import scattered
+from impl.ops._scatters import accumulate
 
 _NAME = "scatter_add"
 
@@ -55,5 +55,5 @@ def scatter_add(
     dim = arguments.dimension(dim, input.ndim, _NAME)
     arguments.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
-    add = functools.partial(scatter_accumulate, decision=decision)
+    add = functools.partial(accumulate, unique=unique_indices)
     return scattered(_NAME, input, dim, index, src, combine=add, decision=decision)

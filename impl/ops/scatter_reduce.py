@@ -73,6 +73,6 @@ def scatter_reduce(
     check_dtype(_NAME, reduce, input.dtype)
     decision = decide(_NAME, **arguments.facts(input, reduce=reduce, unique_indices=unique_indices))
     combine = functools.partial(
-        reduced, reduce=reduce, include_self=include_self, decision=decision
+        reduced, reduce=reduce, include_self=include_self, unique=unique_indices
     )
     return scattered(_NAME, input, dim, index, src, combine=combine, decision=decision)

@@ -18,8 +18,6 @@ from spec.oracles.scans import blocked_scan as blocked_scan
 from spec.oracles.scans import complex_product as complex_product
 from spec.oracles.scans import doubling as doubling
 from spec.oracles.scatters import last_write as last_write
-from spec.oracles.scatters import panel as panel
-from spec.oracles.scatters import scattered as scattered
 from spec.oracles.scatters import source as source
 from spec.oracles.selections import lowest_index as lowest_index
 from spec.oracles.selections import most_frequent as most_frequent

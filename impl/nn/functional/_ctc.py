@@ -25,7 +25,7 @@ from impl._core.axes import within
 from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatters import accumulate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,16 +196,14 @@ def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> ja
 
     PyTorch adds ``exp(log_probs)`` to the derivative. The sum is the derivative with respect
     to the logits, the argument of ``log_softmax``, and the gradient of ``log_softmax`` does not
-    change it. The states of one class are one sum, whose source order is from the first state to
-    the last.
+    change it. The states of one class are one sum.
     """
     times, n, count = states.log_probs.shape
     posteriors = states.posteriors(loss, alphas)
-    of_classes = scatter_accumulate(
+    of_classes = accumulate(
         jnp.zeros((n, count, times), loss.dtype),
         states.classes[:, :, None],
         jnp.transpose(posteriors, (1, 2, 0)),
-        decision=rules.pullback,
     )
     gradient = jnp.exp(states.log_probs) - jnp.transpose(of_classes, (2, 0, 1))
     infinite = jnp.isposinf(loss)[:, None]

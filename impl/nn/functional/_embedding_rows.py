@@ -1,8 +1,8 @@
 """Rows of an embedding table: the parts that ``embedding`` and ``embedding_bag`` share.
 
 Rows are read with their norm bounded, and the gradient of the table adds up the cotangents of all
-reads of a row. The sum is a scatter, the transpose of the gather that reads the rows, so the
-decision of the op's row chooses its order. A bounded norm is not differentiated, as in PyTorch::
+reads of a row. The sum is a scatter, the transpose of the gather that reads the rows. A bounded
+norm is not differentiated, as in PyTorch::
 
     table               [3., 4.]    [1., 0.]   [0., 2.]
     index               0, 2, 0
@@ -24,13 +24,10 @@ import jax.numpy as jnp
 import spec
 from impl._core import arguments, number_arguments
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, by_parts, convert, fence
-from impl._mode.decide import Action, Decision
-from impl._primitives.alert import alert_pullback
-from impl._primitives.arithmetic import divide, multiply, sqrt
-from impl._primitives.blend import blend
-from impl._primitives.gather import gather
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._core.numerics import accumulator, convert, fence
+from impl._mode.decide import Decision
+from impl._mode.sums import sum_dtype
+from impl.ops._scatters import accumulate, gather
 
 #: Values of ``norm_type`` for which a norm needs no powers but squares.
 _WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
@@ -92,45 +89,37 @@ def padding_row(
     return row % rows if rows else None
 
 
-def read(
-    weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float, *, decision: Decision
-) -> jax.Array:
+def read(weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float) -> jax.Array:
     """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
-
-    The sum of a norm is exact on every path, so that a mode changes no row.
 
     Args:
         weight: Shape [rows, width].
         index: Shape [n]; an index outside [0, rows) reads NaN.
         max_norm: The bound, or None.
         norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
-        decision: The decision of the forward pass.
 
     Returns:
         Shape [n, width], floats of the accumulator's dtype.
     """
     weight = jax.lax.stop_gradient(weight)
-    rows = gather(weight[None], index[None, :, None], pullback=decision)[0]
+    rows = gather(weight[None], index[None, :, None], pullback=Decision())[0]
     if jnp.issubdtype(rows.dtype, jnp.inexact):
         rows = convert(rows, accumulator(rows.dtype))
     if max_norm is None:
         return rows
-    ordered = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
-    norm = _norm(rows, float(norm_type), ordered)
+    norm = _norm(rows, float(norm_type))
     bound = jnp.asarray(jax.lax.stop_gradient(max_norm), norm.dtype)
     # Without the fence, XLA repeats the division for each element of a row.
-    scale = fence(divide(jnp.broadcast_to(bound, norm.shape), norm + _EPSILON))
+    scale = fence(bound / (norm + _EPSILON))
     over = (norm > bound)[:, None]
-    if jnp.iscomplexobj(rows):
-        return where(over, by_parts(lambda x: multiply(x, scale[:, None]), rows), rows)
-    return where(over, multiply(rows, scale[:, None]), rows)
+    return where(over, rows * scale[:, None], rows)
 
 
-def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
+def _norm(rows: jax.Array, order: float) -> jax.Array:
     """Returns the norm of each row, a real number."""
     if jnp.iscomplexobj(rows):
         real, imag = rows.real, rows.imag
-        size = sqrt(multiply(real, real) + multiply(imag, imag))
+        size = jnp.sqrt(real * real + imag * imag)
     else:
         size = jnp.abs(rows)
     if order == 0:
@@ -138,28 +127,15 @@ def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
     if math.isinf(order):
         return size.max(1, initial=0) if order > 0 else size.min(1, initial=jnp.inf)
     if order not in _WITHOUT_POWERS:
-        return _total(size**order, decision) ** (1 / order)
-    total = _total(multiply(size, size) if order == 2 else size, decision)
-    return sqrt(total) if order == 2 else total
+        return jnp.sum(size**order, 1) ** (1 / order)
+    total = jnp.sum(size * size if order == 2 else size, 1)
+    return jnp.sqrt(total) if order == 2 else total
 
 
-def _total(values: jax.Array, decision: Decision) -> jax.Array:
-    """Returns the sum of each row, added exactly."""
-    count, width = values.shape
-    zero = jnp.zeros((1, 1, count), values.dtype)
-    destination = jnp.zeros((1, width, 1), jnp.int32)
-    # The fence keeps XLA from fusing later operations into the sum.
-    return fence(scatter_accumulate(zero, destination, values.T[None], decision=decision)[0, 0])
-
-
-def frequencies(index: jax.Array, rows: int, *, decision: Decision) -> jax.Array:
+def frequencies(index: jax.Array, rows: int) -> jax.Array:
     """Returns how often ``index`` reads each row, but at least 1: int32, shape [rows]."""
-    count = scatter_accumulate(
-        jnp.zeros((1, rows, 1), jnp.int32),
-        index[None, :, None],
-        jnp.ones((1, index.shape[0], 1), jnp.int32),
-        decision=decision,
-    )
+    ones = jnp.ones((1, index.shape[0], 1), jnp.int32)
+    count = accumulate(jnp.zeros((1, rows, 1), jnp.int32), index[None, :, None], ones)
     return jnp.maximum(count.reshape(rows), 1)
 
 
@@ -208,8 +184,7 @@ def _with_gradient(
 @_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
     weight, values, index, divisors = primals
-    # A sum takes terms of 16 bits as they are, which are half of the bytes.
-    dtype = values.dtype if divisors is None else accumulator(weight.dtype)
+    dtype = sum_dtype(values.dtype) if divisors is None else accumulator(weight.dtype)
     table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
     # Through this function again, so that the primal result can be differentiated a second time.
     values = _with_gradient(*primals, padding, pullback)
@@ -222,50 +197,8 @@ def _tangent_of_table(
     """Returns the tangent of a table, whose transpose divides the gradient and rounds it."""
     table_dot = convert(tangent, dtype)
     if divisors is not None:
-
-        def divided(dot: jax.Array) -> jax.Array:
-            return divide(dot, divisors.astype(dot.dtype)[:, None])
-
-        complex_ = jnp.iscomplexobj(table_dot)
-        table_dot = by_parts(divided, table_dot) if complex_ else divided(table_dot)
+        table_dot /= divisors.astype(table_dot.dtype)[:, None]
     if padding is not None:
         is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
         table_dot = where(is_padding, 0, table_dot)
     return table_dot
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
-def sums_with_gradient(
-    weight: jax.Array,
-    sums: jax.Array,
-    index: jax.Array,
-    divisors: jax.Array | None,
-    padding: int | None,
-    pullback: Decision,
-) -> jax.Array:
-    """Returns sums of rows of a table with the derivative of these rows.
-
-    No row of the gradient is repeated in memory for the elements of a bag.
-
-    Args:
-        weight: The table, floats, shape [rows, width].
-        sums: Sums of its rows, without a gradient, in the accumulator's dtype: [bags, width].
-        index: The rows of each sum, shape [bags, n]; one outside [0, rows) stands for none.
-        divisors: As ``with_gradient`` takes them.
-        padding: As it takes it.
-        pullback: As it takes it.
-
-    Returns:
-        ``sums``.
-    """
-    del weight, index, divisors, padding, pullback
-    return sums
-
-
-@sums_with_gradient.defjvp
-def _jvp_of_sums(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
-    _, sums, index, divisors = primals
-    table_dot = _tangent_of_table(tangents[0], divisors, padding, sums.dtype)
-    ones = jnp.ones(index.shape, sums.dtype)
-    dot = blend(table_dot[None], ones[None], index[None], pullback=pullback)[0]
-    return sums_with_gradient(*primals, padding, pullback), alert_pullback(dot, pullback)

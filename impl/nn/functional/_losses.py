@@ -23,9 +23,7 @@ from impl._core import arguments, eager, few_integers
 from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
-from impl._primitives.arithmetic import divide
-from impl._primitives.gather import gather
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatters import gather
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -225,33 +223,21 @@ def reduced(
     *,
     shape: tuple[int, ...],
     dtype: jax.typing.DTypeLike,
-    decision: Decision,
 ) -> jax.Array:
     """Reduces the losses of all elements.
 
     Args:
-        terms: The loss of each element, in the accumulator's dtype. Panel order adds them in
-            row-major order.
+        terms: The loss of each element, in the accumulator's dtype.
         reduction: ``"none"``, ``"sum"`` or ``"mean"``.
         divisor: The divisor of a mean, 0-d; None for another reduction.
         shape: The shape of the result for the reduction ``"none"``.
         dtype: The dtype of the result.
-        decision: The decision of the forward pass.
     """
     if reduction == "none":
         return convert(terms, dtype).reshape(shape)
-    sum_ = total(terms, decision=decision)
-    return convert(sum_ if divisor is None else divide(sum_, divisor), dtype)
-
-
-def total(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """Returns the sum of all elements, with one destination."""
-    zero = jnp.zeros((1, 1, 1), values.dtype)
-    destinations = jnp.zeros((1, values.size, 1), jnp.int32)
-    # Without the fence, XLA for a CPU would compute the terms one by one, inside the loop of the
-    # scatter.
-    updates = fence(values).reshape(1, values.size, 1)
-    return scatter_accumulate(zero, destinations, updates, decision=decision).reshape(())
+    # The terms may not be computed inside of the loop of the sum, one by one.
+    total = jnp.sum(fence(terms).reshape(-1))
+    return convert(total if divisor is None else total / divisor, dtype)
 
 
 def count(counts: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -111,14 +111,13 @@ def cross_entropy(
             divisor = _losses.count(counts, wide)
         else:
             weights = where(counts, weights, jnp.zeros((), wide))
-            divisor = _losses.total(weights, decision=decision)
+            divisor = jnp.sum(weights.reshape(-1))
     return _losses.reduced(
         terms,
         reduction,
         divisor if reduction == "mean" else None,
         shape=logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else (),
         dtype=dtype,
-        decision=decision,
     )
 
 

@@ -74,16 +74,12 @@ def embedding(
     arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     flat = indices.reshape(-1)
-    read = _embedding_rows.read(
-        alert(weight, decision), flat, max_norm, norm_type, decision=decision
-    )
+    read = _embedding_rows.read(alert(weight, decision), flat, max_norm, norm_type)
     out = _embedding_rows.with_gradient(
         weight,
         convert(read, weight.dtype),
         flat,
-        divisors=_embedding_rows.frequencies(flat, rows, decision=pullback)
-        if scale_grad_by_freq
-        else None,
+        divisors=_embedding_rows.frequencies(flat, rows) if scale_grad_by_freq else None,
         padding=padding,
         pullback=pullback,
     )

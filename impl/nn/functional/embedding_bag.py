@@ -22,11 +22,9 @@ from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
-from impl._primitives.alert import alert
-from impl._primitives.arithmetic import divide, multiply
-from impl._primitives.gather import gather
-from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.alert import alert, alert_pullback
 from impl.nn.functional import _embedding_rows
+from impl.ops._scatters import accumulate, gather
 
 #: Up to this many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14
@@ -34,8 +32,6 @@ _NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
 _OP = f"nn.functional.{_NAME}"
-#: The greatest number of elements of a bag that a tangent adds in one expression.
-_TAPS = 64
 
 
 @eager.compiled
@@ -115,8 +111,6 @@ def embedding_bag(
     padding = _embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
     facts = {**_embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type), "mode": mode}
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
-    has_taps = indices.ndim == 2 and indices.size > 0 and indices.shape[1] <= _TAPS
-    taps = indices.shape[1] if has_taps else None
     indices = indices.reshape(-1)
     in_bag = (bags >= 0) & (bags < count)
     if padding is not None:
@@ -124,18 +118,12 @@ def embedding_bag(
     contents = _Contents(
         weight=weight,
         indices=indices,
-        rows=_embedding_rows.read(
-            alert(weight, decision), indices, max_norm, norm_type, decision=decision
-        ),
+        rows=_embedding_rows.read(alert(weight, decision), indices, max_norm, norm_type),
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
-        taps=taps,
-        divisors=_embedding_rows.frequencies(indices, rows, decision=pullback)
-        if scale_grad_by_freq
-        else None,
+        divisors=_embedding_rows.frequencies(indices, rows) if scale_grad_by_freq else None,
         padding=padding,
-        decision=decision,
         pullback=pullback,
     )
     out = _greatest(contents) if mode == "max" else _sums(contents, mode, factors)
@@ -153,10 +141,8 @@ class _Contents:
         bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
         count: The number of bags.
         in_bag: Whether each element is in a bag: shape [n].
-        taps: The length of all bags, if that is one and few; otherwise None.
         divisors: The divisor of the gradient of each row of the table, or None.
         padding: The row of the table that no bag contains.
-        decision: The decision of the forward pass.
         pullback: The decision of the gradient.
     """
 
@@ -166,10 +152,8 @@ class _Contents:
     bags: jax.Array
     count: int
     in_bag: jax.Array
-    taps: int | None
     divisors: jax.Array | None
     padding: int | None
-    decision: Decision
     pullback: Decision
 
     def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
@@ -183,49 +167,28 @@ class _Contents:
             pullback=self.pullback,
         )
 
-    def sums_with_gradient(self, sums: jax.Array) -> jax.Array:
-        """Returns the sums of bags with their gradient, where bags have one length."""
-        index = where(self.in_bag, self.indices, self.weight.shape[0])
-        return _embedding_rows.sums_with_gradient(
-            self.weight,
-            sums,
-            index.reshape(self.count, self.taps),
-            self.divisors,
-            self.padding,
-            self.pullback,
-        )
-
     def combined(self, initial: Any, values: jax.Array, by: Any = "add") -> jax.Array:
         """Combines the values of each bag: from shape [n, ...] to [bags, ...]."""
         start = jnp.full((1, self.count, values.shape[1]), initial, values.dtype)
         destinations = self.bags[None, :, None]
-        out = scatter_accumulate(start, destinations, values[None], decision=self.decision, by=by)
-        return out[0]
+        return accumulate(start, destinations, values[None], by=by)[0]
 
 
 def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
     in_bag = contents.in_bag[:, None]
-    of_sums = contents.taps is not None and factors is None
-    rows = contents.rows
-    if not of_sums:
-        rows = contents.with_gradient(rows, contents.indices)
+    rows = contents.with_gradient(contents.rows, contents.indices)
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
     rows = where(in_bag, rows, 0)
     if factors is not None:
         wide = where(contents.in_bag, convert(factors, rows.dtype), 0)
-        # Broadcast by a gather, because the gradient of a gather is added in order.
-        zeros = jnp.zeros((1, rows.shape[1], 1), jnp.int32)
-        broadcast = gather(wide[:, None, None], zeros, pullback=contents.pullback)[:, :, 0]
-        rows = multiply(rows, broadcast)
+        rows = alert_pullback(rows * wide[:, None], contents.pullback)
     total = contents.combined(0, rows)
-    if of_sums:
-        total = contents.sums_with_gradient(total)
     if mode == "sum":
         return total
     sizes = contents.combined(0, in_bag.astype(jnp.int32))
     # The fence holds in the gradient too. Without it, XLA would repeat the division for each
     # element that reads the quotient.
-    return divide(fence(total), jnp.maximum(sizes, 1).astype(total.dtype))
+    return fence(total) / jnp.maximum(sizes, 1).astype(total.dtype)
 
 
 def _greatest(contents: _Contents) -> jax.Array:

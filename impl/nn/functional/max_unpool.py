@@ -20,7 +20,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._scatters import assign
 
 
 @eager.compiled
@@ -134,12 +134,12 @@ def _unpool(
     arguments.flag(name, "unique_indices", unique_indices)
     decision = decide(op, **arguments.facts(input, unique_indices=unique_indices))
     rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
-    out = scatter_assign(
+    out = assign(
         jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
         # The alert is on the indices, because the gradient uses them too.
         alert(checked, decision).reshape(rows),
         input.reshape(rows),
-        decision=decision,
+        unique=unique_indices,
     )
     return out.reshape(*input.shape[:-dims], *size)
 

@@ -82,7 +82,7 @@ def nll_loss(
         weights = convert(_losses.weights_of(weight, classes, decision=pullback), wide)
         terms = multiply(terms, weights)
         if reduction == "mean":
-            divisor = _losses.total(where(counts, weights, zero), decision=decision)
+            divisor = jnp.sum(where(counts, weights, zero).reshape(-1))
     elif reduction == "mean":
         divisor = _losses.count(counts, wide)
     return _losses.reduced(
@@ -91,5 +91,4 @@ def nll_loss(
         divisor,
         shape=input.shape[:1] + input.shape[2:] if input.ndim > 1 else (),
         dtype=input.dtype,
-        decision=decision,
     )

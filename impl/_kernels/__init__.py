@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from impl._kernels import matmul as matmul
     from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_accumulate as scatter_accumulate
-    from impl._kernels import scatter_accumulate_rows as scatter_accumulate_rows
     from impl._kernels import scatter_atomic as scatter_atomic
     from impl._kernels import scatter_runs as scatter_runs
     from impl._kernels import select_kth as select_kth
@@ -50,7 +49,6 @@ else:
         "scatter_accumulate",
         "scatter_atomic",
         "scatter_runs",
-        "scatter_accumulate_rows",
         "select_kth",
         "sort_frequent",
         "sort_top",

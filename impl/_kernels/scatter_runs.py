@@ -30,7 +30,7 @@ from impl._kernels.launch import Launch
 
 #: The number of contributions of a block: a line of the cache, if rows have one element.
 BLOCK = 32
-#: The number of lanes of a kernel instance, and of contributions that a lane of a GPU loads at once.
+#: The lanes of a kernel instance, and the contributions that a lane of a GPU loads at once.
 _LANES, _AHEAD = 128, 4
 
 

@@ -23,13 +23,12 @@ from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._core.shard_axes import vary_like
 from impl._exact.sums import reduction as sums
-from impl._exact.sums import scatter, scatter_sorted
+from impl._exact.sums import scatter
 from impl._families.reductions import ADD, Reduction
 from impl._kernels.launch import MAX_ELEMENTS, Launch, scheduled
 from impl._lowerings.scatter_accumulate import (
     contributions,
     flat_offsets,
-    flat_sources,
     on_parts,
     row_width,
 )
@@ -77,9 +76,6 @@ def exact(
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
         how = _How(target, launch if has_kernels else None, empty)
         return _add(operand, nowhere, vary_like(none, operand, updates), how)
-    if weights is not None and launch is not None and has_kernels and _is_wide(operand, indices):
-        products = functools.partial(_products, launch=launch, empty=empty)
-        return products(operand, indices, updates, weights, sources)
     wide = accumulator(updates.dtype)
     if weights is not None:
         updates, weights = convert(updates, wide), convert(weights, wide)
@@ -97,48 +93,6 @@ class _How:
     target: scatter.Target
     launch: Launch | None
     empty: bool
-
-
-def _is_wide(operand: jax.Array, indices: jax.Array) -> bool:
-    """Returns whether kernels add the rows of a sum of products."""
-    width = row_width(operand, indices)
-    size, count = operand.size // width, operand.shape[0] * indices.shape[1]
-    fits = max(operand.size, count) <= MAX_ELEMENTS
-    return fits and scatter_sorted.suits(size, width, count, operand.dtype)
-
-
-def _products(
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    weights: jax.Array,
-    sources: jax.Array | None,
-    *,
-    launch: Launch,
-    empty: bool,
-) -> jax.Array:
-    """Adds products of rows and weights, which a kernel computes without storing them."""
-    outer, rows, width = updates.shape
-    count = weights.shape[1]
-    if sources is None:
-        row = jnp.arange(count, dtype=jnp.int32) // (count // rows)
-        sources = jnp.broadcast_to(row, weights.shape)
-    indices = jnp.broadcast_to(indices, (outer, *indices.shape[1:]))
-    if launch.seed:
-        order = scheduled(launch.seed, count, salt=0)
-        indices, weights, sources = (
-            jnp.take(a, order, axis=1, mode="clip") for a in (indices, weights, sources)
-        )
-    out = scatter_sorted.add_by_runs(
-        operand.reshape(-1, width),
-        flat_offsets(operand, indices),
-        updates.reshape(-1, width),
-        launch,
-        sources=flat_sources(sources, updates),
-        factors=convert(weights, accumulator(weights.dtype)).reshape(-1),
-        empty=empty,
-    )
-    return out.reshape(operand.shape)
 
 
 exact_cpu = functools.partial(exact, target="cpu")
@@ -234,6 +188,4 @@ def _scatter(
         dimension_numbers=numbers,
         mode=GatherScatterMode.FILL_OR_DROP,
         target=how.target,
-        launch=how.launch,
-        empty=how.empty,
     )

@@ -2,8 +2,8 @@
 
 Sums and products sort their contributions by destination, and combine each destination's from left
 to right: by a kernel (``impl._kernels.scatter_runs``), or in rounds where JAX has no kernels, and
-under ``portable``. Of several writes to one element the last one stays: the positions of the writes are
-scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].add(u)``::
+under ``portable``. Of several writes to one element the last one stays: the positions of the writes
+are scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].add(u)``::
 
     destinations, sorted     0 2 2
     rows of u                1 0 2         a stable sort, so that rows ascend for each destination

@@ -18,7 +18,6 @@ from impl._core.arguments import dtype_kind
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._families import reductions
 from impl._families.reductions import ReductionName
-from impl._primitives.arithmetic import divide
 from impl.ops._scatters import accumulate, extreme
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
@@ -157,4 +156,4 @@ def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:
     terms = jnp.broadcast_to(terms.astype(total.dtype), total.shape)
     if jnp.issubdtype(total.dtype, jnp.integer):
         return jnp.floor_divide(total, terms)
-    return divide(total, terms)
+    return total / terms

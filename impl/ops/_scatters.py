@@ -22,8 +22,10 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
+from impl._core.axes import within
 from impl._core.lax_functions import where
 from impl._core.numerics import convert
+from impl._core.shard_axes import vary_like
 from impl._families.extreme_keys import from_keys, to_keys
 from impl._families.reductions import ReductionName
 from impl._mode.decide import Decision
@@ -42,6 +44,9 @@ def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
     Returns:
         Shape [outer, n, inner].
     """
+    shape = operand.shape[0], indices.shape[1], operand.shape[2]
+    if 0 in shape:
+        return vary_like(jnp.zeros(shape, operand.dtype), operand, indices)
     if jnp.issubdtype(operand.dtype, jnp.inexact):
         out = _differentiable(operand, indices, sum_dtype(operand.dtype))
         return alert_pullback(out, pullback)
@@ -62,12 +67,12 @@ def _jvp_of_read(dtype: np.dtype, primals: Any, tangents: Any) -> Any:
 
 
 def _gathered(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    batch, in_indices, indices = _batch_axes(indices)
+    batch, in_indices, indices = _batch_axes(indices, operand.shape[1])
     sizes = [size if axis not in (*batch, 1) else 1 for axis, size in enumerate(operand.shape)]
     if operand.shape[1] == 0:
         # No index is valid, and a gather needs an element to read.
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
-        indices = jnp.full_like(indices, -1)
+        indices = jnp.ones_like(indices)
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
         collapsed_slice_dims=(1,),
@@ -136,11 +141,15 @@ def assign(
     return _scatter("scatter", operand, indices, updates, unique=unique)
 
 
-def _batch_axes(indices: jax.Array) -> tuple[tuple[int, ...], tuple[int, ...], jax.Array]:
+def _batch_axes(
+    indices: jax.Array, size: int
+) -> tuple[tuple[int, ...], tuple[int, ...], jax.Array]:
     """Returns the axes of the operand along which indices differ, and the form that JAX takes.
 
-    JAX's form has the batch axes of the indices, the axis of n, and an axis of one element.
+    JAX's form has the batch axes of the indices, the axis of n, and an axis of one element. JAX
+    would narrow indices of 64 bits before it compares them with the size.
     """
+    indices = within(indices, size)
     batch = tuple(axis for axis in (0, 2) if indices.shape[axis] > 1)
     axes = [axis for axis in range(3) if axis == 1 or axis in batch]
     in_indices = tuple(axes.index(axis) for axis in batch)
@@ -151,7 +160,7 @@ def _scatter(
     method: str, operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool
 ) -> jax.Array:
     """Calls a scatter of ``jax.lax``, named by its method."""
-    batch, in_indices, indices = _batch_axes(indices)
+    batch, in_indices, indices = _batch_axes(indices, operand.shape[1])
     numbers = ScatterDimensionNumbers(
         update_window_dims=tuple(axis for axis in (0, 2) if axis not in batch),
         inserted_window_dims=(1,),

@@ -44,6 +44,13 @@ def complete():
     modes.use_deterministic_algorithms(True, profile="complete")
 
 
+@pytest.fixture
+def portable():
+    """Turns the mode on, with the guarantee under which every sum is exact."""
+    with impl.deterministic(profile="complete", guarantee="portable"):
+        yield
+
+
 @pytest.fixture(params=["native", "xla", "seed 1"])
 def lowering(request):
     """Runs the test in each lowering of the ordered path; "xla" masks as kernels do."""

@@ -7,6 +7,7 @@ nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ from impl._exact.elementary.inverse_trigonometric import atan2
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import cos_and_sin
 from impl._exact.products import dot_general as products
-from impl._exact.sums import reduction, terms
+from impl._exact.sums import reduction, scatter, terms
 
 #: The real and the imaginary part, float64.
 Parts: TypeAlias = tuple[jax.Array, jax.Array]
@@ -140,6 +141,22 @@ def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
     """Returns sums over axes, of each part in the order ``nearest``."""
     return lax.complex(
         *(reduction.reduce_sum(part(a), tuple(axes)) for part in (lax.real, lax.imag))
+    )
+
+
+def scatter_add(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    dimension_numbers: lax.ScatterDimensionNumbers,
+    mode: Any,
+    **_: Any,
+) -> jax.Array:
+    """Returns the operand with updates added to it, each part in the order ``nearest``."""
+    add = functools.partial(scatter.scatter_add, dimension_numbers=dimension_numbers, mode=mode)
+    return lax.complex(
+        *(add(part(operand), indices, part(updates)) for part in (lax.real, lax.imag))
     )
 
 

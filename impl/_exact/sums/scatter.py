@@ -9,9 +9,9 @@ in any order, by atomics, and over devices; float64 adds the parts without error
     multiples of 2**-93   0, 0, 0, -2**-80          sums 0, -2**-80
     results               3.25, 1
 
-The scatter has three forms:
+The scatter has two forms:
 
-- rows on one GPU (``scatter_rows``), or kernels for wide rows (``scatter_sorted``);
+- rows on one GPU (``scatter_rows``);
 - the form of the caller, which XLA may partition, and which sums over the axes of a mesh.
 """
 
@@ -29,8 +29,7 @@ from impl._core.devices import Devices
 from impl._core.native_scatter import natively
 from impl._core.shard_axes import aligned
 from impl._exact.nearest.exact_sum import Addition
-from impl._exact.sums import scatter_rows, scatter_sorted
-from impl._kernels.launch import Launch
+from impl._exact.sums import scatter_rows
 from impl._native import scatters as native
 from impl._native.scope import or_native
 
@@ -51,8 +50,6 @@ def scatter_add(
     subtract: bool = False,
     target: Target = "anywhere",
     axis_names: Sequence[Any] = (),
-    launch: Launch | None = None,
-    empty: bool = False,
 ) -> jax.Array:
     """Returns the operand with updates added to it, as ``lax.scatter_add`` does.
 
@@ -69,8 +66,6 @@ def scatter_add(
             for ``"anywhere"`` alone.
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
-        launch: How kernels run, if the device is one that has them.
-        empty: Whether the operand is zeros, which kernels then neither write nor read.
 
     ``lax.scatter_add`` has the parameters up to ``unique_indices`` too. The other parameters choose
     the algorithm.
@@ -81,16 +76,10 @@ def scatter_add(
     if operand.size == 0:
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
-    given, updates = updates, lax.neg(updates) if subtract else updates
+    updates = lax.neg(updates) if subtract else updates
     if target == "device" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None:
-            width = updates.size // keys.size
-            size = operand.size // width
-            if launch is not None and scatter_sorted.suits(size, width, keys.size, operand.dtype):
-                arrays = operand.reshape(size, width), keys, given.reshape(-1, width)
-                out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
-                return out.reshape(operand.shape)
             return scatter_rows.added(operand, keys, updates, unique=unique_indices)
     devices = Devices(tuple(axis_names))
 

@@ -20,8 +20,7 @@ from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
-from impl._kernels.launch import Launch
-from impl._mode import emulation, modes
+from impl._mode import emulation
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, Rule, rule
@@ -87,7 +86,6 @@ def _scatter_add(
     unique_indices: bool,
     platforms: Sequence[str],
     is_partitioned: bool,
-    is_exported: bool,
     **_: Any,
 ) -> jax.Array:
     """Adds updates in the devices' fastest way, or in the order of a schedule of tests."""
@@ -100,22 +98,14 @@ def _scatter_add(
     )
     stand_in = emulation.current()
     if stand_in is not None and stand_in.seed:
-        launch = Launch(True, stand_in.seed, fill=modes.fills()).possible()
-        has_kernels = stand_in.lowering == "kernel" and launch.has_kernels
         # The schedule permutes the updates, so sorted indices are no longer sorted.
-        atomics = functools.partial(
-            add, indices_are_sorted=False, target="device", launch=launch if has_kernels else None
-        )
+        atomics = functools.partial(add, indices_are_sorted=False, target="device")
         return schedule.under(stand_in.seed, atomics, dimension_numbers, *operands)
     target: scatter.Target = "device" if arithmetic.are_kept_on(platforms) else "cpu"
-    has_kernels = (
-        tuple(platforms) == ("cuda",) and not is_exported and Launch().possible().has_kernels
-    )
     return add(
         *operands,
         indices_are_sorted=indices_are_sorted,
         target="anywhere" if is_partitioned else target,
-        launch=Launch() if has_kernels else None,
     )
 
 
@@ -168,7 +158,8 @@ rule(
 rule(
     "scatter-add",
     compute=_scatter_add,
-    takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    of_complex=complex_numbers.scatter_add,
+    takes=frozenset({"platforms", "is_partitioned"}),
     keeps_whole=_unequal_axes_of_integers,
     linear=(0, 2),
     over_devices=_scatter_add_over_devices,
@@ -177,7 +168,7 @@ rule(
 rule(
     "scatter-sub",
     compute=functools.partial(_scatter_add, subtract=True),
-    takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    takes=frozenset({"platforms", "is_partitioned"}),
     keeps_whole=_unequal_axes_of_integers,
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.

@@ -10,7 +10,7 @@ from impl.tests.ops._scatters import IN_RANGE, INDEX, SIZE, contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
-from impl.tests.support.sums import in_order
+from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
 NO_NUMBERS = np.zeros(0, np.int64)
@@ -39,8 +39,7 @@ def test_empty_arrays():
     assert impl.bincount(np.array([1, 3]), length=0).shape == (0,)
 
 
-@complete
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("portable")
 def test_bits():
     _, index, source = contributions(5, 3072, 3)
     zeros = np.array([0, 0, 2]), np.full(3, -0.0, np.float32)
@@ -50,7 +49,7 @@ def test_bits():
             "zeros": (lambda i, w: impl.bincount(i, w, length=3), *zeros),
         }
     )
-    want = in_order(np.zeros(6, np.float32), index, source[:, 0])
+    want = oracles.source(np.zeros(6, np.float32), index, source[:, 0])
     assert_same_bits(results["sums"], want)
     # 0 + -0 is 0: a compiler that knows the initial 0 must not leave the sum at -0.
     assert_same_bits(results["zeros"], np.zeros(3, np.float32))

@@ -232,7 +232,7 @@ def test_elements_without_updates_keep_their_bits(name):
         ("scatter_reduce", {"reduce": "sum"}, [4, 1, 3, 5]),
     ],
 )
-def test_a_promise_of_unique_indices_gives_the_program_of_the_mode_off(op, options, want):
+def test_a_promise_of_unique_indices_leaves_the_program_to_xla(op, options, want):
     initial, source = np.ones((4, 1), np.float32), np.array([[2.0], [3], [4]], np.float32)
 
     def function(x, **more):
@@ -240,11 +240,10 @@ def test_a_promise_of_unique_indices_gives_the_program_of_the_mode_off(op, optio
 
     assert function(initial, unique_indices=True)[:, 0].tolist() == want
     promised = lower(functools.partial(function, unique_indices=True), initial)
-    with impl.deterministic(False):
-        off = lower(function, initial)
-    assert kernels(promised) == kernels(off)
-    # A write has one path.
-    assert (kernels(lower(function, initial)) == kernels(off)) == (not options)
+    assert kernels(promised) == set()
+    assert "stablehlo.sort" not in promised.as_text()
+    # The last write to an element is found without a kernel.
+    assert bool(kernels(lower(function, initial))) == bool(options)
 
 
 I = ONE  # noqa: E741

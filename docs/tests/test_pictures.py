@@ -116,7 +116,7 @@ class Env:
 
 
 def test_images_are_found_from_the_folder_of_their_page(tmp_path):
-    light, dark = pictures.images("order-steps", Env(str(tmp_path)))
-    assert light["uri"] == "../_pictures/order-steps-light.svg"
+    light, dark = pictures.images("order-source", Env(str(tmp_path)))
+    assert light["uri"] == "../_pictures/order-source-light.svg"
     assert (tmp_path / "ops" / dark["uri"]).resolve().exists()
-    assert light["alt"] == pictures.pictures()["order-steps"].description()
+    assert light["alt"] == pictures.pictures()["order-source"].description()

@@ -9,8 +9,7 @@ platforms without these kernels.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
 - ``scan_tiles`` holds the blocked scan by any operation; ``impl._families.scan_source`` describes
   what an instance loads for it.
-- ``convolution``, ``matmul``, ``scatter_accumulate`` and ``select_kth`` hold the kernels of the
-  primitives of these names.
+- ``scatter_accumulate`` and ``select_kth`` hold the kernels of the primitives of these names.
 
 ``scatter_accumulate.atomic`` is the one kernel whose result depends on timing: atomics add there in
 any order, which costs less than any order that is kept. Where an ordered path costs no more than
@@ -32,8 +31,6 @@ from typing import TYPE_CHECKING
 from impl._core import later
 
 if TYPE_CHECKING:
-    from impl._kernels import convolution as convolution
-    from impl._kernels import matmul as matmul
     from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_accumulate as scatter_accumulate
     from impl._kernels import scatter_atomic as scatter_atomic
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
     from impl._kernels import sort_top as sort_top
 else:
     _LATER = (
-        "convolution",
-        "matmul",
         "scan_tiles",
         "scatter_accumulate",
         "scatter_atomic",

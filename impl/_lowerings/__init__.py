@@ -15,7 +15,7 @@ Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_
 devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``, ``gather`` and
 ``uninitialized`` have one lowering each, in the file of their rules.
 
-The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
-``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
-``sparse_matmul``, ``total`` and ``windows``; ``convolution_products`` is a part of one.
+The primitives with a file of one lowering or more are ``blend``, ``scan``, ``scan_extreme``,
+``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``, ``sparse_matmul`` and
+``windows``.
 """

@@ -1,7 +1,7 @@
 """Switches that choose how programs for a GPU pick their algorithms.
 
-They affect the convolutions of ``impl`` and, with ``impl.jit`` or ``impl.compile_options``, whole
-programs. The spec's rows of the kind ``backend`` state the effect of each.
+They affect programs that are compiled by ``impl.jit`` or with ``impl.compile_options``. The spec's
+rows of the kind ``backend`` state the effect of each.
 
 Attributes:
     benchmark (bool): Whether XLA may pick algorithms by timing them. False by default, as in

@@ -25,9 +25,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
 from impl._core.numerics import accumulator, convert, fence
+from impl._core.products import matmul
 from impl._core.shard_axes import vary_like
-from impl._mode.decide import Decision
-from impl._primitives.matmul import matmul
 from impl.nn._dropout import dropped
 
 #: The arrays that the loop carries, each of shape [directions, batch, size]: h, and for some c.
@@ -84,15 +83,11 @@ class Rules:
 
     Attributes:
         advance: The step of its cells.
-        decision: The decision of the forward pass.
-        pullback: The decision of the gradient.
         dropout: The share of a layer's output that is dropped.
         key: The JAX key that decides which elements are dropped; None if none is.
     """
 
     advance: Advance
-    decision: Decision
-    pullback: Decision
     dropout: float
     key: jax.Array | None
 
@@ -111,7 +106,7 @@ class Rules:
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
-        out = matmul(a, convert(b, a.dtype), decision=self.decision, pullback=self.pullback)
+        out = matmul(a, convert(b, a.dtype))
         return convert(out, accumulator_of(out))
 
 

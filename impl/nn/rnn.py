@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
+from impl._primitives.alert import alert, alert_pullback
 from impl.nn import _recurrent
 from impl.nn import _recurrent_arguments as net_arguments
 from impl.nn._recurrent import Advance, Rules, State
@@ -254,8 +254,9 @@ def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:
     lengths = net_arguments.lengths_of(name, call.lengths, *x.shape[:2])
     facts = arguments.facts(x)
     decision, pullback = decide(f"nn.{name}", **facts), decide(f"nn.{name}", "backward", **facts)
-    rules = Rules(advance, decision, pullback, dropout, key)
+    rules = Rules(advance, dropout, key)
     layers = net_arguments.layers_of(net, weights)
     out, final_states = _recurrent.run(x, states, layers, lengths, rules)
-    out = alert(out, decision)
+    out = alert(alert_pullback(out, pullback), decision)
+    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
     return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, final_states

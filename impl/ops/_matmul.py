@@ -1,6 +1,6 @@
 """Checks and facts of the matrix products ``mm``, ``mv``, ``bmm`` and ``sparse.mm``.
 
-``product`` calls the dense or the sparse primitive, depending on the left operand.
+``product`` computes the dense or the sparse product, depending on the left operand.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import jax
 
 import spec
-from impl._core import arguments, eager
+from impl._core import arguments, eager, products
 from impl._core.arguments import Array
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
-from impl._primitives.matmul import matmul
+from impl._primitives.alert import alert, alert_pullback
 from impl.ops import _sparse
 from impl.ops._sparse import Sparse, is_sparse
 
@@ -115,20 +114,19 @@ def product(
 ) -> jax.Array:
     """Multiplies [m, k] by [k, n], or [batch, m, k] by [batch, k, n].
 
-    The rows of ``function`` decide the path of the product and of its gradients. ``others`` are the
-    facts that only the rows of some functions ask for.
+    The rows of ``function`` decide the alerts of the product and of its gradients. ``others`` are
+    the facts that only the rows of some functions ask for.
     """
     facts = {"dtype": arguments.dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
     decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
     if is_sparse(input):
         out = _sparse.product(input, other, decision=decision, pullback=pullback)
     else:
-        dense: tuple[Any, ...] = (input, other)
-        operands = (value if value.ndim == 3 else value[None] for value in dense)
-        out = matmul(*operands, decision=decision, pullback=pullback)
+        dense: Any = input  # A type guard does not narrow the type in the other branch.
+        out = alert_pullback(products.matmul(dense, other), pullback)
     # The alert is attached to the result. A gradient reads the operands again, and would repeat an
     # alert attached to one of them.
-    return alert(out, decision).reshape(*input.shape[:-1], other.shape[-1])
+    return alert(out, decision)
 
 
 def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:

@@ -20,10 +20,7 @@ BASE = "XLA's convolution"
 OURS = "ordered"
 #: The reason why another side is more than twice as fast.
 REMARKS = (
-    (
-        "PyTorch's library blocks images and weights for the cache. Here each run of taps is one "
-        "matrix product over rows of the image, and XLA has to copy the rows."
-    ),
+    ("PyTorch's library blocks images and weights for the cache. The convolution here is XLA's."),
 )
 
 

@@ -38,13 +38,10 @@ from conformance.lab.compiled.row_calls import (
     is_selected,
 )
 from impl._exact import arithmetic
-from impl._families.convolution_window import ConvolutionWindow
 from impl._families.reductions import ADD, MUL
 from impl._families.scan_combines import COMBINES, Parts, Running
 from impl._kernels import (
     _sorted_rows,
-    convolution,
-    matmul,
     scan_tiles,
     scatter_accumulate,
     scatter_accumulate_rows,
@@ -89,7 +86,6 @@ def kernel_calls() -> Iterator[KernelCall]:
         yield from _scatters(dtype)
         yield from _rows(dtype)
         yield from _scans(dtype)
-        yield from _products(dtype)
     yield from _runs()
     yield from _selects()
 
@@ -219,28 +215,6 @@ def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
 def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
     combine = functools.partial(COMBINES[by], product=_LAUNCH.product)
     return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
-
-
-def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
-    name = jnp.dtype(dtype).name
-    for tf32 in (False, True) if dtype == jnp.float32 else (False,):
-        for rows, terms, columns in ((5, 7, 3), (130, 2000, 70)):
-            yield KernelCall(
-                "matmul.matrices",
-                f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
-                True,
-                functools.partial(matmul.matrices, launch=_LAUNCH, tf32=tf32),
-                (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
-            )
-    strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
-    image, weights = Shape((2, 5, 9, 9), dtype), Shape((4, 5, 3, 3), dtype)
-    result = Shape((2, 4, 7, 7), dtype)
-    inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
-    for output, arrays in inputs.items():
-        call = functools.partial(
-            convolution.convolution, role=output, window=strides, tf32=False, launch=_LAUNCH
-        )
-        yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
 
 
 def _selects() -> Iterator[KernelCall]:

@@ -37,8 +37,9 @@ from conformance.suite.cells import Cell, cells
 from impl._mode.decide import Question, decide
 from impl.testing import questions
 
-#: The calls of libraries that a row with the guarantee ``run_to_run`` may make: matrix products.
-_PRODUCTS = ("__cublas$", "__cublas$lt$")
+#: The calls of libraries that a row with the guarantee ``run_to_run`` may make: products of
+#: matrices, and convolutions.
+_PRODUCTS = ("__cublas$", "__cublas$lt$", "__cudnn$conv")
 
 
 @dataclasses.dataclass(frozen=True)

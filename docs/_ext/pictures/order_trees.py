@@ -62,9 +62,6 @@ def examples() -> Mapping[str, Example]:
         "window": Example(
             lambda terms: oracles.window(terms, np.arange(len(terms))[None])[0], _names(5)
         ),
-        "taps": Example(_runs, tuple(f"run {number}" for number in range(1, 5))),
-        "steps": Example(oracles.steps, tuple(f"step {number}" for number in range(1, 6))),
-        "halves": Example(oracles.halves, _names(11)),
     }
 
 
@@ -82,13 +79,6 @@ def _names(count: int, *, initial: bool = False) -> tuple[str, ...]:
 def _scatter(oracle: Callable[[Array, Array, Array], Array]) -> Sum:
     """Returns the sum of one destination, whose initial value is the first term."""
     return lambda terms: oracle(terms[:1], np.zeros(len(terms) - 1, int), terms[1:])[0]
-
-
-def _runs(terms: Array) -> Array:
-    """Sums runs of taps. A term stands for a run, as the order in a run is open."""
-    taps = np.zeros((len(terms), spec.load().orders["taps"].parameters["terms"], *terms.shape[1:]))
-    taps[:, 0] = terms
-    return oracles.taps(taps.astype(terms.dtype))
 
 
 def _subtree(total: Sum, count: int, chosen: Array) -> int | Fold:

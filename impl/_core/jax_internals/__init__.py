@@ -45,13 +45,6 @@ from jax.interpreters import mlir, partial_eval
 
 from impl._core.jax_internals import tags
 
-#: The name of the primitives of products and convolutions. JAX gives this name to a wrapper of
-#: cuDNN's product. By it, policies of ``jax.checkpoint`` such as ``dots_saveable`` recognize
-#: products other than JAX's own. ``dots_with_no_batch_dims_saveable`` takes the first axis of the
-#: first operand for the batch, which is right here.
-PRODUCT = "scaled_matmul_wrapper"
-
-
 _Cache = TypeVar("_Cache")
 
 #: The type of a jaxpr with its constants.

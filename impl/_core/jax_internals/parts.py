@@ -34,8 +34,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
-        "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
-        "jax.interpreters.ad.deflinear2": "the derivatives of a linear primitive",
         "jax.interpreters.ad.instantiate_zeros": "to make an array of a symbolic zero",
         "jax.interpreters.ad.is_undefined_primal": "to find the operand to differentiate by",
         "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",

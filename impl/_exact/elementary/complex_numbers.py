@@ -7,8 +7,12 @@ nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import functools
 from collections.abc import Sequence
+=======
+from collections.abc import Callable, Sequence
+>>>>>>> 10e769844e5362ef83b7bab1ea26f5b5c89c24c3
 from typing import Any, TypeAlias
 
 import jax
@@ -24,6 +28,7 @@ from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.inverse_trigonometric import atan2
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import cos_and_sin
+from impl._exact.products import convolution
 from impl._exact.products import dot_general as products
 from impl._exact.sums import reduction, scatter, terms
 
@@ -173,7 +178,7 @@ def dot_general(
         a, b = lax.expand_dims(a, sum_of_a), lax.expand_dims(b, sum_of_b)
     a, b = (lax.convert_element_type(each, np.complex64) for each in (a, b))
 
-    def part(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> jax.Array:
+    def part(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
         return products.dot_general(
             lax.concatenate(left, sum_of_a[0]),
             lax.concatenate(right, sum_of_b[0]),
@@ -182,6 +187,47 @@ def dot_general(
             preferred_element_type=np.float32,
         )
 
+    return _of_both_parts(part, a, b)
+
+
+def _of_both_parts(
+    part: Callable[[list[jax.Array], list[jax.Array]], jax.Array], a: jax.Array, b: jax.Array
+) -> jax.Array:
+    """Returns a bilinear function, whose ``part`` joins the terms of two products."""
     of_a, of_b = lax.imag(a), [lax.real(b), lax.imag(b)]
     real = part([lax.real(a), lax.neg(of_a)], of_b)
     return lax.complex(real, part([lax.real(a), of_a], of_b[::-1]))
+
+
+def conv_general_dilated(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    dimension_numbers: lax.ConvDimensionNumbers,
+    feature_group_count: int,
+    out_sharding: Any = None,
+    **params: Any,
+) -> jax.Array:
+    """Returns a convolution of complex64; each part is one sum, over twice as many channels."""
+    del out_sharding  # Without a mesh, a type has no sharding.
+    channels = dimension_numbers.lhs_spec[1]
+
+    def grouped(image: jax.Array) -> jax.Array:
+        size = image.shape[channels] // feature_group_count
+        shape = *image.shape[:channels], feature_group_count, size, *image.shape[channels + 1 :]
+        return lax.reshape(image, shape)
+
+    def part(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
+        shape = *a.shape[:channels], 2 * a.shape[channels], *a.shape[channels + 1 :]
+        return convolution.conv_general_dilated(
+            lax.reshape(lax.concatenate([*map(grouped, left)], channels + 1), shape),
+            lax.concatenate(right, dimension_numbers.rhs_spec[1]),
+            dimension_numbers=dimension_numbers,
+            feature_group_count=feature_group_count,
+            # For any device, on which XLA may partition it.
+            by_products=True,
+            is_partitioned=True,
+            **{**params, "preferred_element_type": np.float32},
+        )
+
+    return _of_both_parts(part, a, b)

@@ -48,6 +48,7 @@ rule(
 rule(
     "conv_general_dilated",
     compute=_convolution,
+    of_complex=complex_numbers.conv_general_dilated,
     takes=frozenset({"platforms", "is_partitioned"}),
     linear="either",
     over_devices=_convolution,

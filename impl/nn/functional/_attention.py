@@ -7,17 +7,12 @@ no key or value is copied and their gradients are products too.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from impl._mode.decide import Decision
-from impl._primitives.arithmetic import multiply
-from impl._primitives.matmul import matmul
-from impl._primitives.total import total
+from impl._core.products import matmul
 from impl.nn._dropout import dropped
 
 
@@ -30,16 +25,12 @@ class Rules:
         causal: Whether query i sees only the keys 0 to i.
         grouped: Whether consecutive heads of the query may share a head of the key.
         dropout: The share of the weights that is dropped.
-        decision: The decision of the forward pass.
-        pullback: The decision of the gradient.
     """
 
     scale: float
     causal: bool
     grouped: bool
     dropout: float
-    decision: Decision
-    pullback: Decision
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Multiplies [..., m, k] by [..., k, n], where batch dimensions broadcast.
@@ -53,12 +44,7 @@ class Rules:
             group = shape[-3] // heads if heads else 1
             a = a.reshape(*shape[:-3], heads, group * shape[-2], shape[-1])
         batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        count = math.prod(batch)
-        a, b = (
-            jnp.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(count, *x.shape[-2:])
-            for x in (a, b)
-        )
-        out = matmul(a, b, decision=self.decision, pullback=self.pullback)
+        out = matmul(*(jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)))
         if self.grouped:
             batch = (*batch[:-1], shape[-3])
         return out.reshape(*batch, shape[-2], b.shape[-1])
@@ -92,23 +78,22 @@ def attention(
     if mask is not None:
         mask = jnp.broadcast_to(mask, scores.shape)
         scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
-    weights = softmax(scores, rules)
+    weights = softmax(scores)
     if dropout_key is not None:
         weights = dropped(weights, dropout_key, rules.dropout)
     return rules.product(weights, value)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def softmax(scores: jax.Array, rules: Rules) -> jax.Array:
+@jax.custom_jvp
+def softmax(scores: jax.Array) -> jax.Array:
     """Returns the softmax along the last axis; 0 where all scores are minus infinity."""
     greatest = scores.max(-1, keepdims=True, initial=-jnp.inf)
     exponentials = jnp.exp(scores - jnp.where(jnp.isneginf(greatest), 0, greatest))
-    divisor = total(exponentials, decision=rules.decision)
+    divisor = exponentials.sum(-1, keepdims=True)
     return exponentials / jnp.where(divisor == 0, 1, divisor)
 
 
 @softmax.defjvp
-def _softmax_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
-    weights = softmax(*primals, rules)
-    mean = total(multiply(weights, tangents[0]), decision=rules.pullback)
-    return weights, multiply(weights, tangents[0] - mean)
+def _softmax_jvp(primals: Any, tangents: Any) -> Any:
+    weights, (tangent,) = softmax(*primals), tangents
+    return weights, weights * (tangent - (weights * tangent).sum(-1, keepdims=True))

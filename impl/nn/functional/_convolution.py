@@ -1,26 +1,23 @@
 """The part that ``conv`` and ``conv_transpose`` share.
 
-It checks the arrays and the numbers of a call, binds the primitive, and adds the bias.
+It checks the arrays and the numbers of a call, convolves, and adds the bias.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, products
 from impl._core.numerics import accumulator, convert
-from impl._families.convolution_window import ConvolutionWindow
-from impl._mode.decide import Decision, decide
-from impl._primitives.alert import alert
-from impl._primitives.convolution import Role, convolution
-from impl._primitives.matmul import matmul
+from impl._core.shard_axes import vary_like
+from impl._mode.decide import decide
+from impl._primitives.alert import alert, alert_pullback
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,58 +132,71 @@ def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[i
     return numbers
 
 
-def convolved(
-    function: str, operands: Operands, window: ConvolutionWindow, *, role: Role
-) -> jax.Array:
-    """Computes a convolution, or its transpose if ``role`` is the image, and adds the bias."""
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """The movement of a kernel over an image; each tuple has an element for each dimension.
+
+    Attributes:
+        result: The sizes of the result.
+        stride: The distance between the beginnings of neighbouring windows.
+        padding: The numbers of zeros before and after the image, which is dilated first. Negative
+            ones crop it.
+        spread: The distance between neighbouring elements of the dilated image.
+        dilation: The distance between neighbouring taps.
+        groups: The number of groups of channels.
+    """
+
+    result: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    spread: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def convolve(self, x: jax.Array, w: jax.Array) -> jax.Array:
+        """Convolves an image [n, groups * inputs, ...] and weights [outputs, inputs, ...]."""
+        shape = (x.shape[0], w.shape[0], *self.result)
+        if 0 in (*shape, *x.shape, *w.shape):
+            return vary_like(jnp.zeros(shape, x.dtype), x, w)
+        if jnp.issubdtype(x.dtype, jnp.integer):
+            return self._convolve_integers(x, w).reshape(shape)
+        return jax.lax.conv_general_dilated(
+            x,
+            w,
+            self.stride,
+            self.padding,
+            self.spread,
+            self.dilation,
+            feature_group_count=self.groups,
+            precision=products.precision(),
+        )
+
+    def _convolve_integers(self, x: jax.Array, w: jax.Array) -> jax.Array:
+        """Multiplies all windows by the weights: cuDNN convolves no integers."""
+        edges = ((*ends, s - 1) for ends, s in zip(self.padding, self.spread, strict=True))
+        x = jax.lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *edges])
+        x = x.reshape(x.shape[0], self.groups, w.shape[1], *x.shape[2:])
+        w = w.reshape(self.groups, -1, *w.shape[1:])
+        steps = zip(self.result, self.stride, w.shape[3:], self.dilation, strict=True)
+        for number, (count, stride, taps, distance) in enumerate(steps):
+            index = stride * np.arange(count)[:, None] + distance * np.arange(taps)
+            x = jnp.take(x, index, axis=3 + 2 * number, mode="clip")
+        terms = (2, *range(4, x.ndim, 2)), (2, *range(3, w.ndim))
+        out = jax.lax.dot_general(x, w, (terms, ((1,), (0,))))
+        # From [groups, n, *result, outputs].
+        return jnp.moveaxis(out, (1, 0, -1), (0, 1, 2))
+
+
+def convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
+    """Computes a convolution, and adds the bias of each channel, in the accumulator's dtype."""
     facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"
     decision, pullback = decide(name, **facts), decide(name, "backward", **facts)
-    out = convolution(
-        operands.input,
-        operands.weight,
-        role=role,
-        window=window,
-        decision=decision,
-        pullback=pullback,
-    )
-    out = alert(out, decision)
+    out = window.convolve(operands.input, weight)
     if operands.bias is not None:
-        out = _plus(out, operands.bias, pullback)
+        dtype = out.dtype
+        wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
+        bias = convert(operands.bias, wide).reshape(-1, *(1,) * len(window.result))
+        out = convert(convert(out, wide) + bias, dtype)
+    out = alert(alert_pullback(out, pullback), decision)
     return out if operands.batched else out[0]
-
-
-def _plus(out: jax.Array, bias: jax.Array, pullback: Decision) -> jax.Array:
-    """Adds the bias of each channel, in the accumulator's dtype."""
-    dtype = out.dtype
-    wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
-    flat = convert(out, wide).reshape(*out.shape[:2], math.prod(out.shape[2:]))
-    summed = _shifted(pullback, flat, convert(bias, wide))
-    return convert(summed.reshape(out.shape), dtype)
-
-
-# The gradient of a plain addition would be a sum whose order XLA chooses. On a CPU, before
-# jax 0.11, that order depends on the number of threads.
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _shifted(
-    pullback: Decision,  # noqa: ARG001  # The derivative uses it.
-    out: jax.Array,
-    bias: jax.Array,
-) -> jax.Array:
-    """Adds an array of shape [channels] to one of shape [images, channels, positions]."""
-    return out + bias[None, :, None]
-
-
-@_shifted.defjvp
-def _shifted_jvp(
-    pullback: Decision, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
-) -> tuple[jax.Array, jax.Array]:
-    out, bias = primals
-    images, channels, positions = out.shape
-    shift = tangents[1].reshape(1, 1, channels)
-    ones = functools.partial(jnp.ones, dtype=bias.dtype)
-    product = functools.partial(matmul, decision=pullback, pullback=pullback)
-    # Broadcast by products with ones: their transpose adds over positions, then over images.
-    of_images = product(ones((1, images, 1)), shift).reshape(images, channels, 1)
-    tangent = product(of_images, ones((images, 1, positions)))
-    return _shifted(pullback, out, bias), tangents[0] + tangent

@@ -13,7 +13,6 @@ import jax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._families.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
 
 
@@ -121,16 +120,15 @@ def _conv(
             f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
             "dilation included. Kernel size can't be greater than actual input size"
         )
-    window = ConvolutionWindow(
-        image=operands.sizes,
+    window = _convolution.Window(
         result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
-        kernel=operands.kernel,
         stride=step,
+        padding=tuple(zip(before, after, strict=True)),
+        spread=(1,) * dims,
         dilation=distance,
-        before=before,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, window, role="result")
+    return _convolution.convolved(name, operands, operands.weight, window)
 
 
 def _padding(

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from impl._core import eager
 from impl._core.arguments import Array
-from impl._families.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
 
 
@@ -149,13 +149,20 @@ def _conv_transpose(
             f"{name}(): Given input size per channel: {list(operands.sizes)}. Calculated output "
             f"size per channel: {list(sizes)}. Output size is too small"
         )
-    window = ConvolutionWindow(
-        image=sizes,
-        result=operands.sizes,
-        kernel=operands.kernel,
-        stride=step,
+    window = _convolution.Window(
+        result=sizes,
+        stride=(1,) * dims,
+        padding=tuple(
+            (d * (k - 1) - c, d * (k - 1) - c + e)
+            for d, k, c, e in zip(distance, operands.kernel, cut, extra, strict=True)
+        ),
+        spread=step,
         dilation=distance,
-        before=cut,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, window, role="image")
+    # The weights of the convolution that computes the image of the other one from its result.
+    inputs, outputs, *taps = operands.weight.shape
+    weight = operands.weight.reshape(groups, inputs // groups, outputs, *taps)
+    weight = jnp.swapaxes(weight, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
+    weight = jax.lax.rev(weight, tuple(range(2, weight.ndim)))
+    return _convolution.convolved(name, operands, weight, window)

@@ -26,7 +26,7 @@ from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
+from impl._primitives.alert import alert, alert_pullback
 from impl.nn import _dropout
 from impl.nn.functional._attention import Rules, attention
 
@@ -102,15 +102,13 @@ def scaled_dot_product_attention(
         causal=is_causal,
         grouped=enable_gqa,
         dropout=share,
-        decision=decision,
-        pullback=pullback,
     )
     wide = accumulator(q.dtype)
     if mask is not None and mask.dtype != jnp.bool_:
         mask = convert(mask, wide)
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
     out = attention(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
-    return alert(convert(out, q.dtype), decision)
+    return alert(alert_pullback(convert(out, q.dtype), pullback), decision)
 
 
 def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:

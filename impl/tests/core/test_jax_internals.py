@@ -232,36 +232,6 @@ def test_the_precision_of_products():
         assert jax_internals.default_matmul_precision() == "float32"
 
 
-def products_of_a_gradient(function, policy, *arrays):
-    """Counts the products of a gradient; a policy that saves them avoids one of them."""
-
-    def loss(*arrays):
-        return jnp.sin(jnp.sin(function(*arrays))).sum()
-
-    gradient = jax.grad(jax.checkpoint(loss, policy=policy), argnums=(0, 1))
-    return str(jax.make_jaxpr(gradient)(*arrays)).count(jax_internals.PRODUCT)
-
-
-@pytest.mark.parametrize("mode", [False, True])
-def test_policies_of_checkpoint_save_products(mode):
-    policies = jax.checkpoint_policies
-    calls = {
-        "mm": (impl.mm, jnp.ones((2, 3)), jnp.ones((3, 2))),
-        "bmm": (impl.bmm, jnp.ones((2, 3, 3)), jnp.ones((2, 3, 3))),
-        "conv1d": (impl.nn.functional.conv1d, jnp.ones((2, 3, 5)), jnp.ones((2, 3, 2))),
-    }
-    with impl.deterministic(mode, profile="complete"):
-        for function, *arrays in calls.values():
-            count = functools.partial(products_of_a_gradient, function)
-            assert count(policies.dots_saveable, *arrays) == 3
-            assert count(policies.nothing_saveable, *arrays) == 4
-        function, *arrays = calls["mm"]
-        no_batch = policies.dots_with_no_batch_dims_saveable
-        assert products_of_a_gradient(function, no_batch, *arrays) == 3
-        function, *arrays = calls["bmm"]
-        assert products_of_a_gradient(function, no_batch, *arrays) == 4
-
-
 def test_the_settings_know_of_scopes():
     assert jax_internals.settings()["jax_enable_x64"] is False
     with jax.enable_x64(True):

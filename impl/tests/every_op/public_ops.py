@@ -12,7 +12,6 @@ import jax
 import pytest
 
 import impl
-from impl._core.jax_internals import PRODUCT
 from impl.tests.every_op import samples_of_nn, samples_of_ops
 from impl.tests.every_op.sample import Sample
 from impl.tests.support.programs import equations
@@ -97,7 +96,7 @@ def primitives_of(sample: Sample) -> frozenset[str]:
     with impl.deterministic(profile="complete"):
         closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
     names = (equation.primitive.name for equation in equations(closed))
-    return frozenset(name for name in names if name.startswith("samebits_") or name == PRODUCT)
+    return frozenset(name for name in names if name.startswith("samebits_"))
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

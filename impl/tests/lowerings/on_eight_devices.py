@@ -22,7 +22,6 @@ from jax.sharding import PartitionSpec as P
 import impl
 from impl._core.jax_internals import partitions
 from impl._mode.decide import Action, Decision
-from impl._primitives.total import total
 from impl.nn import functional
 from impl.tests.support.bits import assert_all_same_bits
 
@@ -84,7 +83,6 @@ SUMS = {
     "embedding": lambda a: gradient(
         lambda t: functional.embedding(a.index, t), TABLE[0], a.values[0]
     ),
-    "total": lambda a: total(jnp.swapaxes(a.values, 1, 2), decision=ORDERED),
     "JAX's add": lambda a: jnp.asarray(TABLE).at[:, a.index].add(a.values),
     "JAX's gather": lambda a: gradient(lambda t: t[:, a.index], jnp.asarray(TABLE), a.values),
     "a part": lambda a: impl.index_add(TABLE, 1, a.index[:90], a.values[:, :90]),

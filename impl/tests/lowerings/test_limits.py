@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 from impl._families import reductions
-from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import convolution, scan, scatter_accumulate_ordered, select_kth
+from impl._lowerings import scan, scatter_accumulate_ordered, select_kth
 
 LAUNCH = Launch(interpret=True)
 
@@ -58,14 +57,3 @@ def test_scatters_to_more_destinations_than_the_longest_panel_of_int32():
     shapes = [((1, 2**31, 1), jnp.float32), *shapes[1:]]
     with pytest.raises(NotImplementedError, match=f"takes at most {MAX_ELEMENTS} of each"):
         launches(run, *shapes)
-
-
-def test_convolutions_of_one_large_image():
-    size, one = (420, 420, 420), (1, 1, 1)
-    window = ConvolutionWindow(size, size, (3, 3, 3), one, one, one, 1)
-    run = functools.partial(
-        convolution.ordered_kernel, role="result", window=window, precision="highest", launch=LAUNCH
-    )
-    kernel = ((32, 32, 3, 3, 3), jnp.float32)
-    with pytest.raises(NotImplementedError, match=f"at most {MAX_ELEMENTS} elements"):
-        launches(run, ((1, 32, *size), jnp.float32), kernel)

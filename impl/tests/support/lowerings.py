@@ -18,5 +18,3 @@ LOWERINGS = {
 STAND_INS = frozenset(LOWERINGS) - {"native"}
 #: The lowerings that differ in more than the order of programs.
 DISTINCT = ("native", "xla", "seed 1")
-#: The lowerings of products and convolutions, whose bits may differ if a sum is not exact.
-PRODUCTS = ("native", "xla", "kernel")

@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 import impl
-from impl._families.convolution_window import ConvolutionWindow
-from impl._lowerings import convolution as lowerings
-from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions
 from impl.tests.nn.support.arrays import ones
-from impl.tests.support.bits import assert_same_bits, bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
-from impl.tests.support.numbers import spread, whole
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import whole
 from impl.tests.support.programs import gpu_program
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
@@ -34,168 +30,16 @@ def rng():
 DTYPES = ["float16", "bfloat16", "complex64", "int32", "uint8"]
 
 
-@pytest.mark.parametrize("name", ["native", "xla", "kernel"])
-def test_conv1d_of_every_dtype_by_every_lowering(name, rng):
+def test_conv1d_of_every_dtype(rng):
     arrays = whole(rng, (2, 3, 9), 3), whole(rng, (4, 3, 2), 3), whole(rng, (4,))
     x, w, b = arrays
     want = convolutions.convolution(x, w, (8,), (1,), (1,), (0,)) + b[:, None]
     operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES]
-    with LOWERINGS[name]():
-        results = jax.jit(lambda operands: [F.conv1d(*arrays) for arrays in operands])(operands)
+    results = jax.jit(lambda operands: [F.conv1d(*arrays) for arrays in operands])(operands)
     for dtype, got in zip(DTYPES, results, strict=True):
         # JAX converts negative numbers to uint8 by their last bits only from integers.
         source = want.astype(np.int64) if dtype == "uint8" else want
         assert_same_bits(got, jnp.asarray(source).astype(dtype))
-
-
-def test_the_mode_does_not_change_exact_values_of_conv2d(rng):
-    x, w = whole(rng, (2, 4, 9, 8)), whole(rng, (6, 2, 3, 2))
-
-    @jax.jit
-    def run(x, w):
-        out, pullback = jax.vjp(lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), groups=2), x, w)
-        return out, pullback(out)
-
-    want = run(x, w)
-    with impl.deterministic(False):
-        for name in ("native", "xla"):
-            with LOWERINGS[name]():
-                jax.tree.map(assert_same_bits, run(x, w), want)
-
-
-#: Channels of the input, sizes, kernel, stride, dilation, padding; a run has 32 // channels taps.
-ORDERED = [
-    (1, (9, 11), (5, 8), (1, 2), (1, 1), (2, 3)),
-    (12, (20,), (9,), (2,), (2,), (3,)),
-    (32, (5, 4), (3, 2), (1, 1), (1, 2), (1, 0)),
-]
-
-
-def ordered_id(case):
-    return f"conv{len(case[1])}d-{case[0]}"
-
-
-@pytest.mark.parametrize("case", ORDERED, ids=ordered_id)
-def test_taps_are_added_in_their_order(case, rng):
-    channels, sizes, kernel, stride, dilation, padding = case
-    x = whole(rng, (2, channels, *sizes))
-    w = convolutions.weights_in_runs(rng, (3, channels, *kernel), -(-32 // channels))
-    op = jax.jit(
-        lambda x, w: getattr(F, f"conv{len(sizes)}d")(x, w, None, stride, padding, dilation)
-    )
-    result = jax.eval_shape(op, x, w).shape[2:]
-    reference = functools.partial(convolutions.convolution, x, w, result, stride, dilation, padding)
-    want = reference()
-    assert bits(reference(order=slice(None, None, -1))) != bits(want)
-    for name in DISTINCT:
-        with LOWERINGS[name]():
-            assert_same_bits(op(x, w), want)
-
-
-@pytest.mark.parametrize("case", [(2, *ORDERED[1][1:]), ORDERED[2]], ids=ordered_id)
-def test_taps_are_added_in_their_order_in_the_gradient_of_the_input(case, rng):
-    channels, sizes, kernel, stride, dilation, padding = case
-    w = convolutions.weights_in_runs(rng, (2, channels, *kernel), 1)
-    op = functools.partial(
-        getattr(F, f"conv{len(sizes)}d"), stride=stride, padding=padding, dilation=dilation
-    )
-    x = np.zeros((2, channels, *sizes), np.float32)
-    cotangent = whole(rng, jax.eval_shape(op, x, w).shape)
-    reference = functools.partial(
-        convolutions.transposed_convolution, cotangent, w, sizes, stride, dilation, padding
-    )
-    want = reference()
-    assert bits(reference(order=slice(None, None, -1))) != bits(want)
-    gradient = jax.jit(lambda w, ct: jax.vjp(lambda x: op(x, w), x)[1](ct)[0])
-    for name in ("native", "xla", "kernel"):
-        with LOWERINGS[name]():
-            assert_same_bits(gradient(w, cotangent), want)
-
-
-def test_no_schedule_changes_the_bits_of_a_gradient_of_the_weights_of_conv2d(rng):
-    x, cotangent = spread(rng, (3, 2, 22, 20)), spread(rng, (3, 5, 20, 18))
-    w = np.zeros((5, 2, 3, 3), np.float32)
-    gradient = jax.jit(lambda x, ct: jax.vjp(lambda w: F.conv2d(x, w), w)[1](ct)[0])
-    seed, results = impl.testing.Seed(), set()
-    for seed.value in range(4):
-        with impl.testing.schedule(seed):
-            got = gradient(x, cotangent)
-            results.add(bits(got))
-    assert len(results) == 1
-    np.testing.assert_allclose(got, gradient(x, cotangent), rtol=1e-3, atol=1e-2)
-
-
-def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch, rng):
-    x, w = whole(rng, (2, 5, 12, 13), 3), whole(rng, (4, 5, 4, 5), 3)
-    window = ConvolutionWindow((12, 13), (5, 9), (4, 5), (2, 1), (1, 1), (1, 0), 1)
-    operands = {"result": (x, w), "image": (whole(rng, (2, 4, 5, 9)), w)}
-    operands["weights"] = x, operands["image"][0]
-
-    def results():
-        return {
-            role: lowerings.ordered_xla(
-                *map(jnp.asarray, pair), role=role, window=window, precision="highest"
-            )
-            for role, pair in operands.items()
-        }
-
-    unrolled = jax.jit(functools.partial(results))
-    want = unrolled()
-    text = unrolled.lower().as_text()
-    monkeypatch.setattr(convolution_products, "_UNROLLED", 1)
-    looped = jax.jit(functools.partial(results))
-    assert looped.lower().as_text().count("stablehlo.while") > text.count("stablehlo.while")
-    jax.tree.map(assert_same_bits, looped(), want)
-
-
-@pytest.mark.triton
-def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeypatch, rng):
-    x, w = whole(rng, (3, 2, 9)), whole(rng, (4, 2, 3))
-    monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 40)
-    kernel, launches = lowerings._kernels.convolution.convolution, []
-    monkeypatch.setattr(
-        lowerings._kernels.convolution,
-        "convolution",
-        lambda *args, **rest: launches.append(0) or kernel(*args, **rest),
-    )
-
-    @jax.jit
-    def run(x, w):
-        out, pullback = jax.vjp(F.conv1d, x, w)
-        return out, pullback(out)
-
-    want = run(x, w)
-    with LOWERINGS["kernel"]():
-        jax.tree.map(assert_same_bits, run(x, w), want)
-    assert len(launches) == 9
-
-
-@pytest.mark.triton
-def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_library():
-    x, w = jnp.ones((1, 2, 9)), jnp.ones((3, 2, 3))
-
-    def run(x, w):
-        out, pullback = jax.vjp(F.conv1d, x, w)
-        return out, pullback(out)
-
-    on, off = (gpu_program(run, x, w, on=on) for on in (True, False))
-    library = ("stablehlo.dot_general", "stablehlo.convolution")
-    assert on.count('name = "product_ordered"') == 3
-    assert not any(op in on for op in library)
-    assert off.count("stablehlo.convolution") == 3
-    assert "product_ordered" not in off
-
-
-@pytest.mark.triton
-def test_the_gradient_of_the_bias_of_conv1d_has_no_reduction_whose_order_xla_chooses():
-    x, w, b = jnp.ones((4, 2, 9)), jnp.ones((3, 2, 3)), jnp.ones(3)
-
-    def gradient(bias, cotangent):
-        return jax.vjp(lambda b: F.conv1d(x, w, b), bias)[1](cotangent)[0]
-
-    text = gpu_program(gradient, b, jnp.ones((4, 3, 7)))
-    assert "product_ordered" in text
-    assert "stablehlo.reduce" not in text
 
 
 def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
@@ -276,34 +120,14 @@ def test_an_empty_batch_with_a_bias():
 DTYPES_OF_CONV_TRANSPOSE = ["bfloat16", "complex64", "int32"]
 
 
-@pytest.mark.parametrize("name", ["native", "xla", "kernel"])
-def test_conv_transpose1d_of_every_dtype_by_every_lowering(name, rng):
+def test_conv_transpose1d_of_every_dtype(rng):
     arrays = whole(rng, (2, 3, 5), 3), whole(rng, (3, 4, 2), 3), whole(rng, (4,))
     x, w, b = arrays
     want = convolutions.transposed_convolution(x, w, (6,), (1,), (1,), (0,)) + b[:, None]
     operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES_OF_CONV_TRANSPOSE]
-    with LOWERINGS[name]():
-        results = jax.jit(lambda operands: [F.conv_transpose1d(*given) for given in operands])(
-            operands
-        )
+    results = jax.jit(lambda operands: [F.conv_transpose1d(*given) for given in operands])(operands)
     for dtype, got in zip(DTYPES_OF_CONV_TRANSPOSE, results, strict=True):
         assert_same_bits(got, want.astype(dtype))
-
-
-def test_taps_of_conv_transpose2d_are_added_in_their_order(rng):
-    stride, dilation, padding = (2, 1), (1, 2), (1, 0)
-    x = whole(rng, (2, 3, 4, 5))
-    w = convolutions.weights_in_runs(rng, (3, 2, 4, 3), 1)
-    op = jax.jit(lambda x, w: F.conv_transpose2d(x, w, None, stride, padding, (1, 0), 1, dilation))
-    image = jax.eval_shape(op, x, w).shape[2:]
-    reference = functools.partial(
-        convolutions.transposed_convolution, x, w, image, stride, dilation, padding
-    )
-    want = reference()
-    assert bits(reference(order=slice(None, None, -1))) != bits(want)
-    for name in DISTINCT:
-        with LOWERINGS[name]():
-            assert_same_bits(op(x, w), want)
 
 
 def test_conv_transpose2d_is_the_gradient_of_conv2d(rng):

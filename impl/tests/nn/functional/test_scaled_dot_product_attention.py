@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl._primitives.total import total_p
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
@@ -55,18 +54,6 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype):
     assert_same_bits(run(*narrow), np.asarray(want).astype(dtype))
     # PyTorch takes masks of float32 as well.
     assert_same_bits(run(*narrow[:3], narrow[3].astype(np.float32)), np.asarray(want).astype(dtype))
-
-
-def sums(function, *arrays):
-    """Returns the numbers of totals and of other sums along an axis in a program."""
-    text = str(jax.make_jaxpr(function)(*arrays))
-    return text.count(total_p.name), text.count("reduce_sum")
-
-
-def test_the_sums_over_keys_are_in_the_order_of_halves_in_every_derivative():
-    assert sums(attention, Q, K, V) == (1, 0)
-    assert sums(lambda *qkv: jax.jvp(attention, qkv, qkv), Q, K, V) == (2, 0)
-    assert sums(lambda *qkv: jax.vjp(attention, *qkv)[1](qkv[2][:, :3]), Q, K, V) == (2, 0)
 
 
 def test_dropout_draws_from_the_key():

@@ -10,7 +10,6 @@ import numpy as np
 
 from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
-from spec import oracles
 
 
 def drawn_calls(seed, count, *, transposed):
@@ -42,18 +41,6 @@ def drawn_calls(seed, count, *, transposed):
         yield dims, shapes, options
 
 
-def weights_in_runs(rng, shape, run):
-    """Returns weights of whole numbers, times a power of two that differs from run to run.
-
-    The sum of a run of contributions is exact, and the sum of the runs depends on their order.
-    """
-    outputs, inputs, *kernel = shape
-    values = rng.integers(-8, 9, (outputs, inputs, int(np.prod(kernel)))).astype(np.float32)
-    scale = 2.0 ** np.resize([20, 0, 1, 19, 0, 2], -(-values.shape[2] // run))
-    values = values * np.repeat(scale, run)[: values.shape[2]]
-    return values.reshape(shape).astype(np.float32)
-
-
 def elements_of_taps(x, kernel, result, stride, dilation, padding):
     """Returns the elements of an image that each tap reads: [taps, n, channels, *result]."""
     room = [(p, p + s * 9 + d * 9) for p, s, d in zip(padding, stride, dilation, strict=True)]
@@ -74,23 +61,15 @@ def elements_of_taps(x, kernel, result, stride, dilation, padding):
     )
 
 
-def convolution(x, w, result, stride, dilation, padding, *, order=slice(None)):
-    """Returns a convolution of one group, with taps in their order or in another ``order``."""
+def convolution(x, w, result, stride, dilation, padding):
+    """Returns a convolution of one group."""
     elements = elements_of_taps(x, w.shape[2:], result, stride, dilation, padding)
     flat = w.reshape(*w.shape[:2], -1)
-    terms = np.stack(
-        [
-            np.stack(
-                [np.multiply.outer(flat[:, c, t], elements[t, :, c]) for c in range(x.shape[1])]
-            )
-            for t in range(len(elements))
-        ][order]
-    )
-    return np.moveaxis(oracles.taps(terms), 0, 1)
+    return np.einsum("oct,tnc...->no...", flat, elements)
 
 
-def transposed_convolution(y, w, image, stride, dilation, padding, *, order=slice(None)):
-    """Returns the transpose of a convolution of one group, with taps in an ``order``."""
+def transposed_convolution(y, w, image, stride, dilation, padding):
+    """Returns the transpose of a convolution of one group."""
     kernel, result = w.shape[2:], y.shape[2:]
     count = int(np.prod(image))
     numbers = np.arange(1, count + 1).reshape(1, 1, *image)
@@ -100,7 +79,7 @@ def transposed_convolution(y, w, image, stride, dilation, padding, *, order=slic
     terms = np.zeros((len(elements), w.shape[0], w.shape[1], y.shape[0], count + 1), np.float32)
     for t, o in itertools.product(range(len(elements)), range(w.shape[0])):
         terms[t, o][..., elements[t]] = np.multiply.outer(flat[o, :, t], columns[:, o])
-    total = oracles.taps(terms[order][..., 1:], image=True)
+    total = terms[..., 1:].sum((0, 1))
     return np.moveaxis(total, 0, 1).reshape(y.shape[0], -1, *image)
 
 

@@ -1,0 +1,224 @@
+"""Dense products, convolutions, attention and recurrent nets of ``impl`` under ``portable``.
+
+The oracle ``nearest`` computes each result and gradient, step by step as the op does: a sum of
+products is rounded once, and so is each other operation.
+"""
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.support.bits import assert_all_same_bits
+from impl.tests.support.numbers import spread, whole
+from spec import oracles
+
+F = impl.nn.functional
+STRIDE, PADDING, DILATION, GROUPS = (2, 1), (2, 1), (1, 2), 2
+
+
+def product(a, b, dtype=None):
+    return oracles.nearest_product(a, b, dtype or a.dtype)
+
+
+def of_product(ct, a, b):
+    """Returns a product, and the gradients of its factors."""
+    return product(a, b), product(ct, b.mT), product(a.mT, ct)
+
+
+def of_vector(ct, a, b):
+    out, of_a, of_b = of_product(ct[:, None], a, b[:, None])
+    return out[:, 0], of_a, of_b[:, 0]
+
+
+def windows(sizes, kernel):
+    """Returns the position of each tap of each window in an image, or -1: [windows, taps]."""
+    axes = zip(sizes, kernel, STRIDE, PADDING, DILATION, strict=True)
+    read = []
+    for n, k, s, p, d in axes:
+        at = s * np.arange((n + 2 * p - d * (k - 1) - 1) // s + 1)[:, None] + d * np.arange(k) - p
+        read.append(np.where((at >= 0) & (at < n), at, -1))
+    rows, columns = read[0][:, None, :, None], read[1][None, :, None, :]
+    at = np.where((rows < 0) | (columns < 0), -1, rows * sizes[1] + columns)
+    return at.reshape(-1, kernel[0] * kernel[1])
+
+
+def of_convolution(result, image, w, sizes, kernel):
+    """Returns result, image and weights, each as it follows from the other two.
+
+    Args:
+        result: Shape [n, groups, outputs, windows].
+        image: Shape [n, groups, inputs, positions].
+        w: Shape [groups, outputs, inputs, taps].
+        sizes: The sizes of the image.
+        kernel: The sizes of the kernel.
+    """
+    index, dtype = windows(sizes, kernel), image.dtype
+    (n, groups, inputs, positions), outputs = image.shape, w.shape[1]
+    padded = np.concatenate([image, np.zeros_like(image[..., :1])], -1)
+    # [groups, n, windows, inputs, taps]
+    rows = np.moveaxis(padded[..., index], (1, 0, 3), (0, 1, 2))
+    flat = rows.reshape(groups, n * len(index), -1)
+    of_result = product(flat, w.reshape(groups, outputs, -1).mT)
+    of_result = np.moveaxis(of_result.reshape(groups, n, len(index), outputs), (1, 0, 3), (0, 1, 2))
+    by_window = np.moveaxis(result, (1, 2), (0, 1)).reshape(groups, outputs, -1)
+    of_w = product(by_window, flat).reshape(w.shape)
+    matrix = np.zeros((groups, outputs, len(index), inputs, positions + 1), dtype)
+    for (o, t), g in itertools.product(np.ndindex(index.shape), range(groups)):
+        matrix[g, :, o, :, index[o, t]] = w[g, :, :, t]
+    matrix = matrix[..., :-1].reshape(groups, outputs * len(index), -1)
+    by_image = np.moveaxis(result, 1, 0).reshape(groups, n, -1)
+    of_image = np.moveaxis(product(by_image, matrix).reshape(groups, n, inputs, positions), 1, 0)
+    return of_result, of_image, of_w
+
+
+def plus_bias(out, bias):
+    """Adds a bias in float32, and rounds."""
+    wide = out.dtype if out.dtype.kind == "c" else np.float32
+    return (out.astype(wide) + bias.astype(wide)[:, None, None]).astype(out.dtype)
+
+
+def of_bias(ct):
+    """Returns the gradient of a bias; it is added in float32."""
+    terms = np.moveaxis(ct, 1, -1).reshape(-1, ct.shape[1])
+    wide = terms.dtype if terms.dtype.kind == "c" else np.dtype(np.float32)
+    return oracles.nearest(terms, wide).astype(ct.dtype)
+
+
+def of_conv2d(ct, x, w, b):
+    shapes = [(len(a), GROUPS, a.shape[1] // GROUPS, -1) for a in (ct, x)]
+    result, image, weight = of_convolution(
+        ct.reshape(shapes[0]),
+        x.reshape(shapes[1]),
+        w.reshape(GROUPS, -1, *w.shape[1:2], w[0, 0].size),
+        x.shape[2:],
+        w.shape[2:],
+    )
+    out = plus_bias(result.reshape(ct.shape), b)
+    return out, image.reshape(x.shape), weight.reshape(w.shape), of_bias(ct)
+
+
+def of_conv_transpose2d(ct, y, w, b):
+    shapes = [(len(a), GROUPS, a.shape[1] // GROUPS, -1) for a in (y, ct)]
+    result, image, weight = of_convolution(
+        y.reshape(shapes[0]),
+        ct.reshape(shapes[1]),
+        w.reshape(GROUPS, -1, *w.shape[1:2], w[0, 0].size),
+        ct.shape[2:],
+        w.shape[2:],
+    )
+    out = plus_bias(image.reshape(ct.shape), b)
+    return out, result.reshape(y.shape), weight.reshape(w.shape), of_bias(ct)
+
+
+def of_attention(ct, q, k, v):
+    """Returns the result and the gradients; all steps are in float32."""
+    dtype, scale = q.dtype, np.float32(0.5)
+    ct, q, k, v = (a.astype(np.float32) for a in (ct, q, k, v))
+    scaled = q * scale
+    scores = product(scaled, k.mT)
+    shifted = (scores - scores.max(-1, keepdims=True)).astype(np.float64)
+    exponentials = np.exp(shifted).astype(np.float32)
+    sums = oracles.nearest(np.moveaxis(exponentials, -1, 0))[..., None]
+    weights = exponentials / sums
+    of_weights = product(ct, v.mT) * weights
+    mean = -oracles.nearest(np.moveaxis(of_weights, -1, 0))[..., None]
+    of_scores = of_weights + mean * weights
+    out = product(weights, v)
+    of_q, of_k = product(of_scores, k) * scale, product(of_scores.mT, scaled)
+    results = out, of_q, of_k, product(weights.mT, ct)
+    return tuple(each.astype(dtype) for each in results)
+
+
+def of_rnn_relu(ct, x, h, of_input, of_h):
+    """Returns the outputs of a net without biases, and the gradients of its weights."""
+    steps, batch, _ = x.shape
+    gates = product(x.reshape(steps * batch, -1), of_input.T).reshape(steps, batch, -1)
+    states = [h[0]]
+    for gate in gates:
+        states.append(np.maximum(gate + product(states[-1], of_h.T), np.float32(0)))
+    later, slopes = np.zeros_like(h[0]), []
+    for step in reversed(range(steps)):
+        slope = np.where(states[step + 1] > 0, ct[step] + later, np.float32(0))
+        later = product(slope, of_h)
+        slopes.insert(0, slope)
+    flat = np.concatenate(slopes)
+    of_weights = product(flat.T, x.reshape(steps * batch, -1))
+    return np.stack(states[1:]), of_weights, product(flat.T, np.concatenate(states[:-1]))
+
+
+def numbers(rng, shape, dtype):
+    """Returns numbers whose sums depend on the order, in bfloat16 since great terms cancel."""
+    if dtype.itemsize > 2:
+        return spread(rng, shape, dtype)
+    return (whole(rng, shape, 2) * rng.choice([1, 2**13], shape)).astype(dtype)
+
+
+#: For each op: the op, the shapes of its arguments, the reference, the differentiated arguments.
+OPTIONS: Any = {"stride": STRIDE, "padding": PADDING, "dilation": DILATION, "groups": GROUPS}
+CALLS = {
+    "mm": (impl.mm, [(5, 70), (70, 3)], of_product),
+    "mv": (impl.mv, [(5, 70), (70,)], of_vector),
+    "bmm": (impl.bmm, [(2, 5, 70), (2, 70, 3)], of_product),
+    "conv2d": (
+        functools.partial(F.conv2d, **OPTIONS),
+        [(2, 4, 5, 6), (6, 2, 2, 3), (6,)],
+        of_conv2d,
+    ),
+    "conv_transpose2d": (
+        functools.partial(F.conv_transpose2d, **OPTIONS, output_padding=(1, 0)),
+        [(2, 6, 4, 4), (6, 2, 2, 3), (4,)],
+        of_conv_transpose2d,
+    ),
+    "attention": (
+        functools.partial(F.scaled_dot_product_attention, scale=0.5),
+        [(2, 3, 4), (2, 40, 4), (2, 40, 5)],
+        of_attention,
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_results_and_gradients_are_exact_sums_rounded_once(dtype, rng):
+    refused = {"attention"} if dtype == "complex64" else set()
+    calls = {name: call for name, call in CALLS.items() if name not in refused}
+    arrays = {
+        name: [numbers(rng, shape, np.dtype(dtype)) for shape in shapes]
+        for name, (_, shapes, _) in calls.items()
+    }
+
+    def run(arrays, cotangents):
+        results = {}
+        for name, (function, *_) in calls.items():
+            out, pullback = jax.vjp(function, *arrays[name])
+            results[name] = out, *pullback(cotangents[name])
+        return results
+
+    shapes = {name: jax.eval_shape(call[0], *arrays[name]).shape for name, call in calls.items()}
+    cotangents = {name: numbers(rng, shape, np.dtype(dtype)) for name, shape in shapes.items()}
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        results = jax.jit(run)(arrays, cotangents)
+    for name, (*_, reference) in calls.items():
+        assert_all_same_bits(results[name], reference(cotangents[name], *arrays[name]), name)
+
+
+def test_results_and_gradients_of_rnn_relu_are_exact_sums_rounded_once(rng):
+    x, h, of_input, of_h = (spread(rng, s) for s in ((6, 3, 20), (1, 3, 5), (5, 20), (5, 5)))
+    of_h = of_h / np.float32(64)
+    ct = spread(rng, (6, 3, 5))
+
+    @jax.jit
+    def run(x, h, weights, ct):
+        def net(weights):
+            return impl.nn.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[0]
+
+        out, pullback = jax.vjp(net, weights)
+        return out, *pullback(ct)[0]
+
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        results = run(x, h, [of_input, of_h], ct)
+    assert_all_same_bits(results, of_rnn_relu(ct, x, h, of_input, of_h))

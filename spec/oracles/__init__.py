@@ -27,5 +27,4 @@ from spec.oracles.selections import stable_sort as stable_sort
 from spec.oracles.sums import halves as halves
 from spec.oracles.sums import steps as steps
 from spec.oracles.sums import taps as taps
-from spec.oracles.sums import window as window
 from spec.oracles.transforms import transform as transform

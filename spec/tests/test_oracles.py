@@ -93,18 +93,6 @@ def test_a_map_follows_another():
     assert oracles.affine(earlier, later).tolist() == [10.0, 5 * 3 + 7.0]
 
 
-def test_a_window_adds_its_terms_in_ascending_order():
-    values = rough(6)
-    index = np.array([[0, 2, 5], [-1, 1, -1], [-1, -1, -1]])
-    weight = rough(3, 3)
-    out = oracles.window(values, index, weight)
-    assert out[0] == (values[0] * weight[0, 0] + values[2] * weight[0, 1]) + (
-        values[5] * weight[0, 2]
-    )
-    assert out[1] == values[1] * weight[1, 1]
-    assert out[2] == 0
-
-
 @pytest.mark.parametrize(("image", "run"), [(False, 4), (True, 1)])
 def test_runs_of_taps_are_added_in_order(image, run):
     terms = rough(9)[:, None] * np.ones((1, 8), np.float32)

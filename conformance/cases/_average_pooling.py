@@ -29,7 +29,14 @@ def dtypes(dims: int) -> Sequence[str]:
 
 
 def mean(
-    name: str, call: Call, x: Array, reads: list[Reads], divisor: Array, **facts: bool
+    name: str,
+    call: Call,
+    x: Array,
+    reads: list[Reads],
+    divisor: Array,
+    *,
+    separable: bool = False,
+    **facts: bool,
 ) -> Sample:
     """Returns a sample that divides the sum of each window.
 
@@ -39,6 +46,7 @@ def mean(
         x: Its array.
         reads: The windows along each dimension.
         divisor: An array of the shape of a channel of the result.
+        separable: Whether the op adds, and rounds, one dimension after another.
         **facts: The facts of the call besides its dtype and its number of dimensions.
     """
     return Sample(
@@ -51,19 +59,28 @@ def mean(
         expected_gradient=lambda ct, x: (lanes(ct / divisor, reads) @ membership(reads, x)).reshape(
             x.shape
         ),
-        ordered_gradient=lambda ct, x: _ordered_gradient(ct, x, reads, divisor),
+        ordered_gradient=lambda ct, x: _ordered_gradient(
+            ct, x, reads, divisor, separable=separable
+        ),
     )
 
 
-def _ordered_gradient(ct: Array, x: Array, reads: list[Reads], divisor: Array) -> Array:
-    """Returns the products with reciprocals, added along the first dimension, then the next."""
+def _ordered_gradient(
+    ct: Array, x: Array, reads: list[Reads], divisor: Array, *, separable: bool
+) -> Array:
+    """Returns exact sums of the products with reciprocals, over all dimensions or over each."""
     out = ct.astype(np.float32) * (1 / divisor).astype(np.float32)
+    if not separable:
+        weights = membership(reads, x).astype(np.float32)
+        return (
+            oracles.nearest_product(out.reshape(-1, len(weights)), weights, np.float32)
+            .astype(x.dtype)
+            .reshape(x.shape)
+        )
     for axis, along in enumerate(reads, ct.ndim - len(reads)):
-        readers = [[o for o, w in enumerate(along) if i in w] for i in range(x.shape[axis])]
-        index = np.full((len(readers), max(map(len, readers))), -1)
-        for row, outputs in zip(index, readers, strict=True):
-            row[: len(outputs)] = outputs
-        out = np.moveaxis(oracles.window(np.moveaxis(out, axis, 0), index), 0, axis)
+        weights = membership([along], np.empty(x.shape[axis])).astype(np.float32)
+        total = oracles.nearest_product(np.moveaxis(out, axis, -1), weights, np.float32)
+        out = np.moveaxis(total, -1, axis)
     return out.astype(x.dtype)
 
 

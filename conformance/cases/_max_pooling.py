@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,8 +32,6 @@ def of_values(
     call: Call,
     x: Array,
     reads: list[Reads],
-    *,
-    overlapping: bool,
     **facts: spec.FactValue,
 ) -> Sample:
     """Returns a sample of the maxima. Maxima of floats have a gradient."""
@@ -44,7 +41,6 @@ def of_values(
         facts={
             "dtype": "integer" if integers else "floating",
             "input_ndim": x.ndim,
-            "overlapping": overlapping,
             **facts,
         },
         call=call,
@@ -53,7 +49,7 @@ def of_values(
         ordered=lambda x: maxima(x, lambda _: reads),
         wrt=None if integers else 0,
         expected_gradient=lambda ct, x: expected_gradient(ct, x, lambda _: reads),
-        ordered_gradient=lambda ct, x: _gradient_by_dimension(ct, x, reads),
+        ordered_gradient=lambda ct, x: gradient_in_order(ct, x, lambda _: reads),
     )
 
 
@@ -65,7 +61,6 @@ def of_indices(call: Call, reads: list[Reads], **facts: spec.FactValue) -> Sampl
         facts={
             "dtype": "floating",
             "input_ndim": len(reads) + 2,
-            "overlapping": True,
             **facts,
         },
         call=lambda ns, x: call(ns, x)[1],
@@ -125,45 +120,16 @@ def expected_gradient(ct: Array, x: Array, windows: Windows) -> Array:
 
 
 def gradient_in_order(ct: Array, x: Array, windows: Windows) -> Array:
-    """Returns the gradient, added over windows in row-major order."""
+    """Returns the gradient, added in float32 over windows in row-major order."""
     index, dims = indices(x, windows), _dims(windows)
     count = int(np.prod(x.shape[:-dims]))
-    zeros = np.zeros(int(np.prod(x.shape[-dims:])), x.dtype)
+    zeros = np.zeros(int(np.prod(x.shape[-dims:])), np.float32)
     rows = [
-        combined(zeros, row_index, terms)
+        combined(zeros, row_index, terms.astype(np.float32))
         for row_index, terms in zip(index.reshape(count, -1), _rows(ct, count), strict=True)
     ]
-    return np.stack(rows).reshape(x.shape)
+    return np.stack(rows).reshape(x.shape).astype(x.dtype)
 
 
 def _rows(ct: Array, count: int) -> Array:
     return np.asarray(ct).reshape(count, -1)
-
-
-def _gradient_by_dimension(ct: Array, x: Array, reads: list[Reads]) -> Array:
-    """Returns the gradient, added along the first dimension, then along the next."""
-    out, elements, index_by_axis = ct.astype(np.float32), x.astype(np.float32), []
-    axes = range(x.ndim - len(reads), x.ndim)
-    for axis, along in reversed(list(zip(axes, reads, strict=True))):
-        first_greatest = functools.partial(_first_greatest, along=along)
-        index = np.apply_along_axis(first_greatest, axis, elements)
-        elements = np.take_along_axis(elements, index, axis)
-        index_by_axis.append(index)
-    for axis, index in zip(axes, reversed(index_by_axis), strict=True):
-        out = _added_along(out, index, axis, x.shape[axis])
-    return out.astype(x.dtype)
-
-
-def _first_greatest(column: Array, along: Sequence[list[int]]) -> Array:
-    return np.array([window[oracles.lowest_index(column[window], len(window))] for window in along])
-
-
-def _added_along(ct: Array, index: Array, axis: int, size: int) -> Array:
-    """Adds each element to its destination along an axis."""
-    ct, index = np.moveaxis(ct, axis, -1), np.moveaxis(index, axis, -1)
-    out = np.zeros((*ct.shape[:-1], size), ct.dtype)
-    for lane in np.ndindex(ct.shape[:-1]):
-        contributions = np.full((size, ct.shape[-1]), -1)
-        contributions[index[lane], np.arange(ct.shape[-1])] = np.arange(ct.shape[-1])
-        out[lane] = oracles.window(ct[lane], contributions)
-    return np.moveaxis(out, -1, axis)

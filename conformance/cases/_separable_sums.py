@@ -44,7 +44,6 @@ def separable_sample(
         facts={
             "dtype": "floating",
             "input_ndim": x.ndim,
-            "overlapping": any((matrix != 0).sum(0).max() > 1 for matrix in forward),
             **facts,
         },
         call=call,
@@ -73,16 +72,16 @@ def _along_each(x: Array, matrices: list[Array]) -> Array:
 
 
 def _ordered_gradient(ct: Array, x: Array, forward: list[Array], counts: Array) -> Array:
-    """Multiplies by reciprocals, then adds along the first dimension, then along the next."""
+    """Multiplies by reciprocals, then adds exactly, the first dimension first."""
     out = ct.astype(np.float32)
     if counts.size > 1:
         out = out * (1 / counts).astype(np.float32)
     for axis, matrix in enumerate(forward, ct.ndim - len(forward)):
-        readers = [np.flatnonzero(column) for column in matrix.T]
-        index = np.full((len(readers), max(map(len, readers))), -1)
-        weight = np.zeros(index.shape)
-        for row, outputs in enumerate(readers):
-            index[row, : len(outputs)] = outputs
-            weight[row, : len(outputs)] = matrix[outputs, row]
-        out = np.moveaxis(oracles.window(np.moveaxis(out, axis, 0), index, weight), 0, axis)
+        along = np.moveaxis(out, axis, 0)
+        factors = matrix.astype(np.float32).reshape(*matrix.shape, *(1,) * (ct.ndim - 1))
+        sums = [
+            oracles.nearest((along * factors[:, i])[matrix[:, i] != 0])
+            for i in range(matrix.shape[1])
+        ]
+        out = np.moveaxis(np.stack(sums), 0, axis)
     return out.astype(x.dtype)

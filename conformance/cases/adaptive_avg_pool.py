@@ -38,6 +38,6 @@ def _adaptive_avg_pool(dims: int) -> Iterator[Sample]:
             values(shape, DTYPES[dtype]),
             reads,
             lengths(reads),
-            overlapping=label.startswith("uneven"),
+            separable=True,
             output_size_is_one=label == "one",
         )

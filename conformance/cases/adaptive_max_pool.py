@@ -29,14 +29,20 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
     """Yields windows of several lengths, also among equal elements; and windows of one length."""
     name, sizes, uneven = f"adaptive_max_pool{dims}d", SIZES[dims], _UNEVEN[dims]
     reads = [adaptive_windows(n, m) for n, m in zip(sizes, uneven, strict=True)]
+
+    def overlapping(value: bool) -> dict[str, bool]:
+        return {"overlapping": value} if dims == 3 else {}  # No other rows ask for it.
+
     yield of_values(
         "uneven",
         lambda ns, x: getattr(ns.nn.functional, name)(x, uneven),
         values((2, 3, *sizes), np.float32),
         reads,
-        overlapping=True,
+        **overlapping(True),
     )
-    yield of_indices(lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True), reads)
+    yield of_indices(
+        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True), reads, **overlapping(True)
+    )
     counts = _EVEN[dims]
     even = tuple(n // m * m for n, m in zip(sizes, counts, strict=True))
     yield of_values(
@@ -44,5 +50,5 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
         lambda ns, x: getattr(ns.nn.functional, name)(x, counts),
         values((3, *even), np.float32),
         [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)],
-        overlapping=False,
+        **overlapping(False),
     )

@@ -57,26 +57,14 @@ def _points(size: tuple[int, ...], align: bool) -> Array:
 
 
 def _ordered(theta: Array, size: tuple[int, ...], align: bool) -> Array:
-    wide = theta.astype(np.float32)[(slice(None), *[None] * (len(size) - 2))]
-    points = _points(size, align).astype(np.float32)[None, ..., None, :]
-    products = wide * points
-    total = products[..., 0]
-    for column in range(1, products.shape[-1]):
-        total = total + products[..., column]
-    return total.astype(theta.dtype)
+    points = _points(size, align).astype(np.float32)
+    columns = np.swapaxes(theta.astype(np.float32), 1, 2)
+    grid = oracles.nearest_product(points.reshape(-1, len(columns[0])), columns, np.float32)
+    return grid.reshape(len(theta), *size[2:], -1).astype(theta.dtype)
 
 
 def _gradient(ct: Array, size: tuple[int, ...], align: bool) -> Array:
-    """Adds all elements of each dimension. Only the column of a dimension has weights along it."""
-    columns = []
-    dims = len(size) - 2
-    for column in range(dims + 1):
-        total = ct.astype(np.float32)
-        for dim in range(dims):
-            window = np.arange(size[2 + dim])[None]
-            weight = _coordinates(size[2 + dim], align)[None] if column == dims - 1 - dim else None
-            total = np.moveaxis(
-                oracles.window(np.moveaxis(total, 1 + dim, 0), window, weight), 0, 1 + dim
-            )
-        columns.append(total.reshape(size[0], dims))
-    return np.stack(columns, axis=-1).astype(ct.dtype)
+    points = _points(size, align).astype(np.float32)
+    rows = np.swapaxes(ct.astype(np.float32).reshape(size[0], -1, ct.shape[-1]), 1, 2)
+    flat = points.reshape(-1, points.shape[-1])
+    return oracles.nearest_product(rows, flat, np.float32).astype(ct.dtype)

@@ -35,7 +35,6 @@ def _avg_pool(dims: int) -> Iterator[Sample]:
             values((2, 3, *sizes), DTYPES[dtype]),
             overlapping,
             np.full([len(along) for along in overlapping], np.prod(kernel)),
-            overlapping=True,
         )
     # The last window of a dimension may end beyond the input, but must begin inside.
     apart = [windows(n, 4, 5, 0, len(range(0, n, 5))) for n in sizes]
@@ -45,5 +44,4 @@ def _avg_pool(dims: int) -> Iterator[Sample]:
         values((3, *sizes), np.float32),
         apart,
         lengths(apart),
-        overlapping=False,
     )

@@ -32,11 +32,7 @@ def _lp_pool(dims: int) -> Iterator[Sample]:
         reads = [windows(n, kernel, stride, 0, (n - kernel) // stride + 1) for n in sizes]
         yield Sample(
             name=label,
-            facts={
-                "dtype": "floating",
-                "input_ndim": array.ndim,
-                "overlapping": stride < kernel,
-            },
+            facts={"dtype": "floating", "input_ndim": array.ndim},
             call=lambda ns, x, p=power, k=kernel, s=stride: getattr(ns.nn.functional, name)(
                 x, p, k, s
             ),

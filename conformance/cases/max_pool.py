@@ -36,7 +36,6 @@ def _max_pool(dims: int) -> Iterator[Sample]:
             lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
             values((2, 3, *sizes), DTYPES[dtype]),
             reads,
-            overlapping=True,
             **without,
         )
     yield of_indices(
@@ -50,7 +49,6 @@ def _max_pool(dims: int) -> Iterator[Sample]:
         lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, 1, True),
         values((3, *sizes), np.float32),
         [_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes],
-        overlapping=False,
         **without,
     )
 

@@ -37,7 +37,6 @@ def _pad() -> Iterator[Sample]:
             "input_ndim": 3,
             "mode": "constant",
             "spatial_ndim": 2,
-            "overlapping": False,
         },
         call=lambda ns, x: ns.nn.functional.pad(x, (2, -1, 1, 0), value=1.5),
         arrays=(x,),

@@ -231,7 +231,6 @@ RELEASE_OF_JAX = {
     "impl/_core/jax_internals/releases.py",
     "impl/_kernels/pallas.py",
     "impl/_kernels/triton.py",
-    "impl/_lowerings/windows/before_jax_0_11.py",
     "impl/_portable/pins.py",
     "spec/portable.toml",
     "spec/releases.toml",

@@ -10,12 +10,18 @@ The name of a function begins with the path, as in ``ordered_cpu``, or with its 
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
 ``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scatter_accumulate_ordered``,
-``scan_blocks`` and ``scan_positions``. ``windows`` is a package, with a table of its algorithms.
-``_common`` holds operations that several files share, ``_partitioning`` shares the work among
-devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``, ``gather`` and
-``uninitialized`` have one lowering each, in the file of their rules.
+``scan_blocks`` and ``scan_positions``. ``_common`` holds operations that several files share,
+``_partitioning`` shares the work among devices, and ``_traces`` caches traces. The primitives
+``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have one lowering each, in the file of
+their rules.
 
+<<<<<<< HEAD
 The primitives with a file of one lowering or more are ``blend``, ``scan``, ``scan_extreme``,
 ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``, ``sparse_matmul`` and
 ``windows``.
+=======
+The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
+``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
+``sparse_matmul`` and ``total``; ``convolution_products`` is a part of one.
+>>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
 """

@@ -11,7 +11,6 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``scan_extreme``: running minima and maxima, and their positions.
 - ``select_kth``: the position of the k-th smallest element.
 - ``sort``: positions in sorted order, and the position of the most frequent element.
-- ``windows``: sums over windows, elements picked from windows, and the maxima of windows.
 - ``blend``: weighted sums of rows.
 - ``sparse_matmul``: products with sparse matrices, and the products of their gradients.
 - ``arithmetic``: products and quotients with the same bits on every device.

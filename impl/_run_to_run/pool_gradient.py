@@ -29,7 +29,7 @@ def select_and_scatter_add(
     padding: Padding,
     order: jax.Array | None = None,
 ) -> jax.Array:
-    """Computes ``lax.select_and_scatter_add`` in the spec's window order.
+    """Computes ``lax.select_and_scatter_add`` in the order of its windows.
 
     Args:
         source: The cotangent of each window.

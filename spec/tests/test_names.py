@@ -90,9 +90,9 @@ MUTATIONS = {
     ),
     "an unknown fact of an order": (
         "orders.toml",
-        "overlapping = false",
+        "unique_indices = true",
         "apart = true",
-        "orders.toml: window: order_free_when: the fact 'apart'",
+        "orders.toml: panel: order_free_when: the fact 'apart'",
     ),
     "an unknown parameter": ("orders.toml", "{block}", "16", "blocked_scan: the braces"),
 }

@@ -19,6 +19,7 @@ this one          types, settings, traces, caches, the parameters of equations
 ``watching``      the programs that JAX lowers and calls
 ``initializers``  the draws of JAX's initializers
 ``cotangents``    the sums of a derivative's parts
+``linear``        linear functions with a transpose of their own, under ``vmap``
 ================  ================================================================================
 """
 

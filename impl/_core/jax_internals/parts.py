@@ -70,6 +70,7 @@ INSIDE: Mapping[str, str] = MappingProxyType(
         "jax._src.core.trace_state_clean": "to know whether a call is inside of a trace",
         "jax._src.core.trace_state_strong_ref.value": "to know fast whether a call is traced",
         "jax._src.core.unmapped_aval": "the type of values that a scan stacks",
+        "jax._src.custom_derivatives.linear_call_p": "linear functions under vmap",
         "jax._src.custom_partitioning._sharding_callbacks": "names of partitioned operations",
         "jax._src.interpreters.ad": "the accumulators of cotangents",
         "jax._src.interpreters.mlir.custom_call": "an array whose layout is pinned",

@@ -1,12 +1,10 @@
-"""The part that pooling ops share: checks of arguments, window tables, means and maxima.
+"""The part that pooling ops share: checks of arguments, windows, means and maxima.
 
-A window table (``WindowTable``) holds the indices that each window reads along one dimension.
-Adaptive pooling, ``pad`` and ``interpolate`` use functions of this module too. Tables are made when
-a program is traced, and the fact ``overlapping`` says whether a gradient has sums at all. For a
-kernel of 3, a stride of 2 and a padding of 1 (-1 stands for no element)::
+Adaptive pooling and ``interpolate`` use functions of this module too. For a kernel of 3, a stride
+of 2 and a padding of 1::
 
     operand           [3., 7., 2., 5., 1.]
-    table             [0, 1, -1]  [1, 2, 3]  [3, 4, -1]       overlapping, at the elements 1 and 3
+    windows           [0, 3., 7.]  [7., 2., 5.]  [5., 1., 0]
     maxima            [7., 7., 5.]                            at the flat positions [1, 1, 3]
     means             [10 / 3, 14 / 3, 6 / 3]                 divisors count the padding,
                       [10 / 2, 14 / 3, 6 / 2]                 or the elements alone
@@ -28,13 +26,12 @@ import numpy.typing as npt
 
 import spec
 from impl._core import arguments
-from impl._core.axes import elements_at, index_dtype, three_axes
-from impl._core.numerics import accumulator, convert, lowest
-from impl._families.window_table import WindowTable
-from impl._mode.decide import Decision, decide
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
 from impl._primitives.alert import alert, alert_pullback
-from impl._primitives.arithmetic import multiply
-from impl._primitives.windows import maxima, places, window_sum
+from impl.nn.functional import _maxima, _windows
+from impl.nn.functional._maxima import Spans
+from impl.nn.functional._windows import WindowTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,31 +92,65 @@ class Windows:
             )
         return cls(kernel, step, pad, distance, ceil_mode)
 
-    def tables(self, function: str, sizes: Sequence[int]) -> tuple[WindowTable, ...]:
-        """Returns the window table of each dimension of an input of these ``sizes``.
-
-        With a dilation, a window may read no element at all.
+    def outputs(self, function: str, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Returns the number of windows along each dimension of an input of these ``sizes``.
 
         Raises:
             RuntimeError: The input is too small for a window.
         """
-        lengths = [self._length(dim, size) for dim, size in enumerate(sizes)]
+        lengths = tuple(self._length(dim, size) for dim, size in enumerate(sizes))
         if min(lengths) < 1:
             raise RuntimeError(
                 f"{function}(): an input of size {_by(sizes)} gives an output of size "
                 f"{_by(max(n, 0) for n in lengths)}, which is too small; use a smaller kernel_size"
                 " or more padding"
             )
-        return tuple(
-            WindowTable.of(
-                size, self.starts(dim, n)[:, None] + self.dilation[dim] * np.arange(k, dtype=int)
-            )
-            for dim, (size, n, k) in enumerate(zip(sizes, lengths, self.kernel, strict=True))
-        )
+        return lengths
 
     def starts(self, dim: int, length: int) -> npt.NDArray[np.int64]:
         """Returns the first index of ``length`` windows; it is negative in the padding."""
         return np.arange(length, dtype=np.int64) * self.stride[dim] - self.padding[dim]
+
+    def counts(
+        self, sizes: Sequence[int], lengths: Sequence[int], *, padding: bool = False
+    ) -> list[npt.NDArray[np.int64]]:
+        """Returns how many elements each window reads along each dimension, if taps are adjacent.
+
+        Args:
+            sizes: The sizes of the input.
+            lengths: The number of windows.
+            padding: Whether to count zeros of the padding too.
+        """
+        counts = []
+        for dim, (size, length) in enumerate(zip(sizes, lengths, strict=True)):
+            start, pad = self.starts(dim, length), self.padding[dim] if padding else 0
+            stop = np.minimum(start + self.kernel[dim], size + pad)
+            counts.append(stop - np.maximum(start, -pad))
+        return counts
+
+    def spans(self, lengths: Sequence[int]) -> tuple[Spans, ...]:
+        """Returns these numbers of windows, for their maxima."""
+        return tuple(
+            Spans(tuple(self.starts(dim, n).tolist()), (self.kernel[dim],) * n, self.dilation[dim])
+            for dim, n in enumerate(lengths)
+        )
+
+    def sums(self, values: jax.Array, lengths: Sequence[int]) -> jax.Array:
+        """Returns the sum of each window of the last dimensions; the padding counts as zeros.
+
+        Args:
+            values: Shape [..., *sizes].
+            lengths: The number of windows along each dimension.
+        """
+        lead = values.ndim - len(lengths)
+        padding = [(0, 0)] * lead
+        for dim, (size, length) in enumerate(zip(values.shape[lead:], lengths, strict=True)):
+            stop = int(self.starts(dim, length)[-1]) + self.kernel[dim]
+            padding.append((self.padding[dim], max(stop - size, 0)))
+        sizes, strides = ((1,) * lead + each for each in (self.kernel, self.stride))
+        zero = np.zeros((), values.dtype)
+        total: jax.Array = jax.lax.reduce_window(values, zero, jax.lax.add, sizes, strides, padding)
+        return total
 
     def _length(self, dim: int, size: int) -> int:
         """Returns the number of windows along a dimension."""
@@ -224,43 +255,39 @@ def lanes(input: jax.Array, dims: int) -> jax.Array:
 
 
 def mean(
-    input: jax.Array,
-    tables: Sequence[WindowTable],
-    divisors: Sequence[npt.NDArray[Any]],
-    *,
-    decision: Decision,
+    total: jax.Array, divisors: Sequence[npt.NDArray[Any]], dtype: jax.typing.DTypeLike
 ) -> jax.Array:
-    """Returns means over windows of the last dimensions.
+    """Returns means over windows, of a dtype.
 
     Sums of floats are multiplied by the rounded reciprocal of the divisor. Quotients of integers
     are rounded towards zero.
 
     Args:
-        input: Shape [..., *sizes].
-        tables: The window table of each dimension.
+        total: The sum of each window, in the accumulator's dtype: shape [..., *outputs].
         divisors: For each dimension, one factor for each window; the divisor of a sum is the
             product of its factors. Or one array of one number, the divisor of all sums.
-        decision: The decision of the gradient. The caller adds the alert.
+        dtype: The dtype of the result.
     """
-    dims, wide = len(tables), accumulator(input.dtype)
-    values = convert(lanes(input, dims), wide)
-    total = window_sum(values, tuple(tables), decision=decision)
     divisor = functools.reduce(np.multiply, np.ix_(*divisors))
     if divisor.size and (divisor == divisor.flat[0]).all():
-        divisor = divisor.flat[:1].reshape((1,) * dims)
-    if jnp.issubdtype(wide, jnp.integer):
-        limits = jnp.iinfo(wide)
-        whole = jnp.asarray(np.clip(divisor, limits.min, limits.max), wide)
-        out = jax.lax.div(total, jnp.broadcast_to(whole, total.shape))
-    else:
-        out = multiply(total, jnp.asarray(1 / divisor, wide))
-    return convert(out, input.dtype).reshape(*input.shape[:-dims], *total.shape[1:])
+        divisor = divisor.flat[0]
+    if jnp.issubdtype(total.dtype, jnp.integer):
+        limits = jnp.iinfo(total.dtype)
+        whole = jnp.asarray(np.clip(divisor, limits.min, limits.max), total.dtype)
+        return convert(jax.lax.div(total, jnp.broadcast_to(whole, total.shape)), dtype)
+    return convert(total * jnp.asarray(1 / divisor, total.dtype), dtype)
+
+
+def mean_of_tables(input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
+    """Returns the mean of the elements of each window of the last dimensions."""
+    total = _windows.sums(convert(input, accumulator(input.dtype)), tables)
+    return mean(total, [table.counts for table in tables], input.dtype)
 
 
 def max_pool(
     function: str,
     input: jax.Array,
-    tables: Sequence[WindowTable],
+    spans: Sequence[Spans],
     return_indices: Any,
     **facts: spec.FactValue,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
@@ -273,79 +300,18 @@ def max_pool(
     """
     arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"
-    stated = arguments.facts(input, overlapping=overlapping(tables), **facts)
+    stated = arguments.facts(input, **facts)
     input = alert(input, decide(op, **stated))
-    decision = decide(op, "backward", **stated)
-    if not return_indices:
-        return alert_pullback(greatest(input, tables, decision=decision), decision)
-    out, indices = places(_wide_lanes(input, tables), tuple(tables), decision=decision)
-    position = flat_position(indices, [table.inputs for table in tables])
-    out = alert_pullback(_as_input(out, input, tables), decision)
-    return out, _filled(tables, position.reshape(out.shape), -1)
+    out, position = greatest(input, spans)
+    out = alert_pullback(out, decide(op, "backward", **stated))
+    return (out, position.astype(jnp.result_type(int))) if return_indices else out
 
 
-def greatest(input: jax.Array, tables: Sequence[WindowTable], *, decision: Decision) -> jax.Array:
-    """Returns the greatest element of each window of the last dimensions.
-
-    The first of equal elements has the gradient. The result is minus infinity, or the least
-    integer, for a window that reads no element.
-
-    Args:
-        input: Shape [..., *sizes].
-        tables: The window table of each dimension.
-        decision: The decision of the gradient. The caller adds the alert.
-    """
-    out = maxima(_wide_lanes(input, tables), tuple(tables), decision=decision)
-    return _as_input(out, input, tables)
-
-
-def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
-    """Returns the row-major positions of elements that were picked one dimension after another.
-
-    Args:
-        indices: One array for each dimension, the last dimension first: the index along this
-            dimension of each picked element. In the array of a dimension, the axes before that
-            dimension have the sizes of the input; its own and later axes have the sizes of the
-            result.
-        sizes: The sizes of the input's dimensions, in their order.
-    """
-    dims = len(sizes)
-    position = indices[0].astype(index_dtype(math.prod(sizes)))
-    for done, index in enumerate(indices[1:], 1):
-        dim = dims - 1 - done
-        within, at = (three_axes(part, part.ndim - dims + dim) for part in (position, index))
-        within = elements_at(within, at).reshape(index.shape)
-        position = index.astype(position.dtype) * math.prod(sizes[dim + 1 :]) + within
-    return position.astype(jnp.result_type(int))
-
-
-def _wide_lanes(input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
-    """Returns the lanes of an input, in the dtype in which its gradient is added up.
-
-    The gradient is then rounded once, after all dimensions.
-    """
-    values = lanes(input, len(tables))
-    floating = jnp.issubdtype(input.dtype, jnp.floating)
-    return convert(values, accumulator(input.dtype)) if floating else values
-
-
-def _as_input(maxima: jax.Array, input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
-    """Returns maxima of lanes in the axes and the dtype of an input."""
-    out = maxima.reshape(*input.shape[: -len(tables)], *maxima.shape[1:])
-    return convert(_filled(tables, out, lowest(out.dtype)), input.dtype)
-
-
-def _filled(tables: Sequence[WindowTable], values: jax.Array, fill: Any) -> jax.Array:
-    """Returns ``values``, with ``fill`` for windows that read no element."""
-    if all(table.counts.all() for table in tables):
-        return values
-    nonempty = functools.reduce(np.multiply, np.ix_(*(np.minimum(t.counts, 1) for t in tables)))
-    return jnp.where(nonempty > 0, values, fill)
-
-
-def overlapping(tables: Sequence[WindowTable]) -> bool:
-    """Returns the fact ``overlapping``: whether two windows share an element."""
-    return any(table.overlapping for table in tables)
+def greatest(input: jax.Array, spans: Sequence[Spans]) -> tuple[jax.Array, jax.Array]:
+    """Returns ``_maxima.greatest`` of the last dimensions."""
+    out, position = _maxima.greatest(lanes(input, len(spans)), tuple(spans))
+    shape = (*input.shape[: -len(spans)], *out.shape[1:])
+    return out.reshape(shape), position.reshape(shape)
 
 
 def _each(function: str, name: str, value: Any, dims: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from impl._families.window_table import WindowTable
+from impl.nn.functional._windows import WindowTable
 
 _Floats: TypeAlias = npt.NDArray[Any]
 _Ints: TypeAlias = npt.NDArray[np.int64]

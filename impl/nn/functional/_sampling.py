@@ -20,21 +20,15 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from impl._core.axes import index_dtype
-from impl._families.window_table import WindowTable
-from impl._mode.decide import Action, Decision
 from impl._primitives.arithmetic import isolated, multiply
-from impl._primitives.windows import window_sum
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]
 
 #: The parameter of the cubic convolution.
 _A = -0.75
-#: The decision of sums that are ordered in every mode, because the order has no cost.
-_ORDERED = Decision(elsewhere=Action(path="ordered"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +205,7 @@ def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
     terms = []
     for dim, (t, tangent) in enumerate(zip(fractions, of_fractions, strict=True)):
         slopes = _products([*factors[:dim], _slopes(mode, t), *factors[dim + 1 :]])
-        terms.append(multiply(_repeated(tangent, slopes.shape[2]), slopes))
+        terms.append(tangent[..., None] * slopes)
     return _weights(mode, fractions), functools.reduce(jnp.add, terms)
 
 
@@ -219,13 +213,6 @@ def _products(factors: Sequence[jax.Array]) -> jax.Array:
     """Multiplies the factors of each element along each dimension, beginning with x."""
     on_axes = [_on_axis(factor, dim, len(factors)) for dim, factor in enumerate(factors)]
     return _flattened(functools.reduce(multiply, jnp.broadcast_arrays(*on_axes)))
-
-
-def _repeated(values: jax.Array, count: int) -> jax.Array:
-    """Repeats [n, samples] to [n, samples, count]; the transpose adds the first copy first."""
-    constant = (WindowTable.of(1, np.zeros((count, 1))),)
-    out = window_sum(values.reshape(values.size, 1), constant, decision=_ORDERED)
-    return out.reshape(*values.shape, count)
 
 
 def _factors(mode: Mode, t: jax.Array) -> jax.Array:

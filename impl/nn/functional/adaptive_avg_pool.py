@@ -79,9 +79,7 @@ def _adaptive(dims: int, input: Any, output_size: Any) -> jax.Array:
     tables = _pooling.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
     facts = arguments.facts(
         input,
-        overlapping=_pooling.overlapping(tables),
         output_size_is_one=all(table.outputs == 1 for table in tables),
     )
     decision = decide(f"nn.functional.{name}", "backward", **facts)
-    counts = [table.counts for table in tables]
-    return alert_pullback(_pooling.mean(input, tables, counts, decision=decision), decision)
+    return alert_pullback(_pooling.mean_of_tables(input, tables), decision)

@@ -14,6 +14,7 @@ import numpy as np
 from impl._core import eager
 from impl._core.arguments import Array
 from impl.nn.functional import _pooling
+from impl.nn.functional._maxima import Spans
 
 
 @eager.compiled
@@ -89,4 +90,9 @@ def _adaptive(
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=unbatched)
     _pooling.floats(name, input)
     tables = _pooling.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
-    return _pooling.max_pool(name, input, tables, return_indices)
+    spans = [
+        Spans(tuple(table.index[:, 0].tolist()), tuple(table.counts.tolist())) for table in tables
+    ]
+    # Only the rows of adaptive_max_pool3d ask for it.
+    facts = {"overlapping": any(table.overlapping for table in tables)} if dims == 3 else {}
+    return _pooling.max_pool(name, input, spans, return_indices, **facts)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
-from impl._families.window_table import WindowTable
-from impl._mode.decide import Action, Decision, decide
+from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.windows import window_sum
 
 _NAME = "affine_grid"
 _OP = f"nn.functional.{_NAME}"
@@ -26,9 +24,8 @@ _OP = f"nn.functional.{_NAME}"
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
     """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 
-    Each coordinate is a sum of rounded products, of x, of y (and of z), and of the
-    constant, added in this order. A gradient adds the elements of the grid along the first
-    dimension first. float16 and bfloat16 are computed in float32 and rounded once.
+    The grid is a product of matrices, of the coordinates x, y (and z) and 1 of each element, and of
+    ``theta``. float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
         theta: One matrix for each element of the batch: floats, shape [N, 2, 3] or [N, 3, 4].
@@ -57,28 +54,20 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     sizes = _sizes(theta, size)
     decision = decide(_OP, **arguments.facts(theta))
     matrix = convert(alert(theta, decision), accumulator(theta.dtype))
-    dims, batch = len(sizes), theta.shape[0]
-    # The gradient is ordered in every mode: this order costs less than atomic additions.
-    ordered = Decision(elsewhere=Action(path="ordered"))
-    constant = [WindowTable.of(1, np.zeros((length, 1))) for length in sizes]
-    terms = []
-    for column, entries in enumerate(jax.lax.split(matrix, (1,) * (dims + 1), axis=2)):
-        tables = list(constant)
-        if column < dims:
-            dim = dims - 1 - column  # The coordinate x belongs to the last dimension.
-            tables[dim] = _coordinates(sizes[dim], bool(align_corners))
-        values = entries.reshape(batch * dims, *(1,) * dims)
-        terms.append(window_sum(values, tuple(tables), decision=ordered))
-    out = functools.reduce(jnp.add, terms).reshape(batch, dims, *sizes)
-    return convert(jnp.moveaxis(out, 1, -1), theta.dtype)
+    # The coordinate x belongs to the last dimension.
+    axes = [_coordinates(n, bool(align_corners)) for n in sizes]
+    base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
+    grid = jnp.einsum(
+        "...k,nik->n...i", base.astype(matrix.dtype), matrix, precision=jax.lax.Precision.HIGHEST
+    )
+    return convert(grid, theta.dtype)
 
 
-def _coordinates(length: int, align_corners: bool) -> WindowTable:
-    """Returns a table that multiplies one element by each coordinate of a dimension."""
+def _coordinates(length: int, align_corners: bool) -> npt.NDArray[np.float64]:
+    """Returns the coordinates of the elements of a dimension."""
     half = (length - 1) / 2 if align_corners else length / 2
     distance = np.arange(length) - (length - 1) / 2
-    coordinate = distance / half if half else distance
-    return WindowTable.of(1, np.zeros((length, 1)), coordinate[:, None])
+    return np.asarray(distance / half if half else distance)
 
 
 def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._families.window_table import WindowTable
+from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
@@ -75,7 +75,6 @@ def avg_pool2d(
     """Computes means as ``avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
     ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
-    A sum adds along the last dimension first; a gradient adds along the first dimension first.
     ``divisor_override`` is the divisor of every sum, and not 0; None means the number of elements.
 
     Source: ``torch.nn.functional.avg_pool2d``. The spec's rows state what the mode does, and the
@@ -134,30 +133,14 @@ def _avg_pool(
             f"{name}(): an input of size {list(sizes)} is smaller than kernel_size "
             f"{list(windows.kernel)}; pad it beforehand"
         )
-    tables = windows.tables(name, sizes)
+    lengths = windows.outputs(name, sizes)
     if divisor is not None:
         divisors: list[npt.NDArray[Any]] = [np.asarray([divisor])]
-    elif count_include_pad:
-        divisors = _lengths(windows, sizes, tables)
     else:
-        divisors = [table.counts for table in tables]
-    overlapping = _pooling.overlapping(tables)
-    facts = arguments.facts(input, overlapping=overlapping)
-    decision = decide(f"nn.functional.{name}", "backward", **facts)
-    out = _pooling.mean(input, tables, divisors, decision=decision)
-    return alert_pullback(out, decision)
-
-
-def _lengths(
-    windows: _pooling.Windows, sizes: Sequence[int], tables: Sequence[WindowTable]
-) -> list[npt.NDArray[Any]]:
-    """Returns the lengths of windows along each dimension, zeros of the padding included."""
-    lengths = []
-    for dim, (size, table) in enumerate(zip(sizes, tables, strict=True)):
-        starts = windows.starts(dim, table.outputs)
-        stops = np.minimum(starts + windows.kernel[dim], size + windows.padding[dim])
-        lengths.append(stops - starts)
-    return lengths
+        divisors = [*windows.counts(sizes, lengths, padding=count_include_pad)]
+    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
+    total = windows.sums(convert(input, accumulator(input.dtype)), lengths)
+    return alert_pullback(_pooling.mean(total, divisors, input.dtype), decision)
 
 
 def _check_dtype(name: str, input: jax.Array) -> None:

@@ -13,7 +13,6 @@ arXiv:1412.6071). For 7 elements and 4 windows of 2 elements, windows are (7 - 2
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -24,14 +23,11 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.axes import three_axes
-from impl._core.numerics import accumulator, convert, fence
+from impl._core.numerics import accumulator, convert, fence, isolate
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
-from impl._primitives.arithmetic import isolated, multiply
-from impl._primitives.gather import gather
-from impl._primitives.windows import argmax_from
-from impl.nn.functional import _pooling
+from impl._primitives.alert import alert, alert_pullback
+from impl.nn.functional import _maxima, _pooling
+from impl.nn.functional._maxima import Spans
 
 
 @eager.compiled
@@ -146,39 +142,16 @@ def _fractional(
     facts = arguments.facts(input)
     pullback = decide(op, "backward", **facts)
     lanes = _pooling.lanes(alert(input, decide(op, **facts)), dims)
-    position = _positions(jax.lax.stop_gradient(lanes), kernel, lengths, samples)
-    # One gather over the flattened dimensions: its transpose adds in row-major order of windows.
-    flat = position.reshape(lanes.shape[0], math.prod(lengths), 1)
-    out = gather(lanes.reshape(lanes.shape[0], math.prod(sizes), 1), flat, pullback=pullback)
+    samples = isolate(samples)
+    spans = [
+        Spans(_starts(samples[:, dim], sizes[dim], n, kernel[dim]), (kernel[dim],) * n)
+        for dim, n in enumerate(lengths)
+    ]
+    _, position = _maxima.pairs(lanes, spans)
     shape = (*input.shape[:-dims], *lengths)
-    return (out.reshape(shape), position.reshape(shape)) if return_indices else out.reshape(shape)
-
-
-def _positions(
-    lanes: jax.Array, kernel: Sequence[int], lengths: Sequence[int], samples: jax.Array
-) -> jax.Array:
-    """Returns the flat position of the greatest element of each window: [lanes, *lengths].
-
-    Args:
-        lanes: Shape [lanes, *sizes].
-        kernel: The size of a window.
-        lengths: The number of windows along each dimension.
-        samples: Shape [lanes, dimensions].
-    """
-    sizes = lanes.shape[1:]
-    indices, out = [], lanes
-    samples = isolated(samples)
-    for dim in reversed(range(len(sizes))):
-        start = _starts(samples[:, dim], sizes[dim], lengths[dim], kernel[dim])
-        # ``argmax_from`` takes one row of starts for each element of the dimensions before.
-        starts = jnp.repeat(start, math.prod(sizes[:dim]), axis=0)
-        three = three_axes(out, 1 + dim)
-        index = argmax_from(three, starts, kernel[dim])
-        out = jnp.take_along_axis(three, index, axis=1, mode="promise_in_bounds")
-        shape = (*lanes.shape[: 1 + dim], *lengths[dim:])
-        out = out.reshape(shape)
-        indices.append(index.reshape(shape))
-    return _pooling.flat_position(indices, sizes)
+    out = alert_pullback(_maxima.read(lanes, position).reshape(shape), pullback)
+    position = position.astype(jnp.result_type(int)).reshape(shape)
+    return (out, position) if return_indices else out
 
 
 def _starts(sample: jax.Array, size: int, length: int, kernel: int) -> jax.Array:
@@ -192,7 +165,7 @@ def _starts(sample: jax.Array, size: int, length: int, kernel: int) -> jax.Array
     position = jnp.arange(length - 1, dtype=sample.dtype)[None, :]
 
     def steps(value: jax.Array) -> jax.Array:
-        return multiply(fence(value), alpha).astype(jnp.int32)
+        return (fence(value) * alpha).astype(jnp.int32)
 
     start = steps(sample[:, None] + position) - steps(sample[:, None])
     # A sample outside [0, 1), such as NaN, must not read outside the input.

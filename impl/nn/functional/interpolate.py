@@ -27,12 +27,11 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._families.window_table import WindowTable
-from impl._mode.decide import Decision, decide
+from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
-from impl._primitives.windows import window_sum
-from impl.nn.functional import _pooling
+from impl.nn.functional import _pooling, _windows
 from impl.nn.functional._resampling import Axis
+from impl.nn.functional._windows import WindowTable
 
 _NAME = "interpolate"
 _OP = f"nn.functional.{_NAME}"
@@ -134,10 +133,9 @@ def interpolate(
         )
     )
     tables = _tables(axes, mode, antialias=antialias)
-    overlapping = _pooling.overlapping(tables)
-    facts = arguments.facts(input, mode=mode, antialias=antialias, overlapping=overlapping)
+    facts = arguments.facts(input, mode=mode, antialias=antialias)
     decision = decide(_OP, "backward", **facts)
-    return alert_pullback(_computed(input, mode, tables, decision), decision)
+    return alert_pullback(_computed(input, mode, tables), decision)
 
 
 def _check_options(mode: Any, align_corners: Any, recompute: Any, antialias: Any) -> None:
@@ -231,30 +229,23 @@ def _tables(axes: tuple[Axis, ...], mode: str, *, antialias: bool) -> tuple[Wind
     return tuple(axis.cubic() if mode == "bicubic" else axis.linear() for axis in axes)
 
 
-def _computed(
-    input: jax.Array, mode: str, tables: tuple[WindowTable, ...], decision: Decision
-) -> jax.Array:
+def _computed(input: jax.Array, mode: str, tables: tuple[WindowTable, ...]) -> jax.Array:
     if mode == "area":
-        return _pooling.mean(input, tables, [t.counts for t in tables], decision=decision)
-    values = _pooling.lanes(input, len(tables))
-    if input.dtype == jnp.uint8:
-        out = _of_bytes(values, tables, decision)
-    else:
-        out = window_sum(values, tables, decision=decision)
-    return out.reshape(*input.shape[:2], *out.shape[1:])
+        return _pooling.mean_of_tables(input, tables)
+    return (_of_bytes if input.dtype == jnp.uint8 else _windows.sums)(input, tables)
 
 
-def _of_bytes(values: jax.Array, tables: tuple[WindowTable, ...], decision: Decision) -> jax.Array:
+def _of_bytes(values: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
     """Resizes one dimension after another, the last one first, and rounds each result to uint8."""
     for dim, table in reversed(list(enumerate(tables))):
-        one_dim = tuple(
+        one_dim = [
             table if other == dim else WindowTable.of(n, np.arange(n)[:, None])
-            for other, n in enumerate(values.shape[1:])
-        )
+            for other, n in enumerate(values.shape[2:])
+        ]
         if table.weight is None:
-            values = window_sum(values, one_dim, decision=decision)
+            values = _windows.sums(values, one_dim)
         else:
-            out = window_sum(values.astype(jnp.float32), one_dim, decision=decision)
+            out = _windows.sums(values.astype(jnp.float32), one_dim)
             rounded = jax.lax.round(out, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
             values = jnp.clip(rounded, 0, 255).astype(jnp.uint8)
     return values

@@ -18,7 +18,6 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
-from impl._primitives.arithmetic import sqrt
 from impl.nn.functional import _pooling
 
 
@@ -92,17 +91,18 @@ def _lp_pool(
     windows = _pooling.Windows.of(
         name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
     )
-    tables = windows.tables(name, input.shape[-dims:])
-    facts = arguments.facts(input, overlapping=_pooling.overlapping(tables))
-    decision = decide(f"nn.functional.{name}", "backward", **facts)
+    sizes = input.shape[-dims:]
+    lengths = windows.outputs(name, sizes)
+    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
     wide = convert(input, accumulator(input.dtype))
     if math.isinf(power):
         sign = math.copysign(1, power)
-        out = sign * _pooling.greatest(sign * _magnitude(wide), tables, decision=decision)
+        out = sign * _pooling.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
     else:
         raised = _raised(wide, power)
-        divisors = [table.counts / k for table, k in zip(tables, windows.kernel, strict=True)]
-        out = _root(_pooling.mean(raised, tables, divisors, decision=decision), power)
+        counts = windows.counts(sizes, lengths)
+        divisors = [count / k for count, k in zip(counts, windows.kernel, strict=True)]
+        out = _root(_pooling.mean(windows.sums(raised, lengths), divisors, wide.dtype), power)
     return alert_pullback(convert(out, input.dtype), decision)
 
 
@@ -110,7 +110,7 @@ def _root(total: jax.Array, power: float) -> jax.Array:
     """Returns the root of each sum. Its gradient at 0 is 0; a plain root's is infinite."""
     zero = total == 0
     safe = jnp.where(zero, 1, total)
-    root = sqrt(safe) if power == 2 else _raised(safe, 1 / power)
+    root = jnp.sqrt(safe) if power == 2 else _raised(safe, 1 / power)
     return jnp.where(zero, 0 if power > 0 else jnp.inf, root)
 
 

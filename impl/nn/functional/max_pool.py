@@ -126,5 +126,5 @@ def _max_pool(
         dilation=dilation,
         ceil_mode=ceil_mode,
     )
-    tables = windows.tables(name, input.shape[-dims:])
-    return _pooling.max_pool(name, input, tables, return_indices, **facts)
+    spans = windows.spans(windows.outputs(name, input.shape[-dims:]))
+    return _pooling.max_pool(name, input, spans, return_indices, **facts)

@@ -1,25 +1,25 @@
 """The op ``pad``: adds elements at the ends of dimensions, or removes them.
 
-Each mode but ``constant`` is a window sum in which a window reads one element. A gradient adds the
-cotangents of all copies of an element.
+Each mode but ``constant`` joins slices of the array, one dimension after another, the last first. A
+gradient adds the cotangents of all copies of an element.
 """
 
 from __future__ import annotations
 
+import functools
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._families.window_table import WindowTable
+from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
-from impl._primitives.windows import window_sum
-from impl.nn.functional import _pooling
 
 _NAME = "pad"
 _OP = f"nn.functional.{_NAME}"
@@ -67,20 +67,16 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
     pairs = _pairs(pad, input.ndim)
     arguments.choice(_NAME, "mode", mode, _MODES, NotImplementedError)
     dims = len(pairs)
-    tables: tuple[WindowTable, ...] = ()
     if mode == "constant":
         out = _constant(input, pairs, value)
     else:
         _check_input(input, mode, dims, value)
         sizes = input.shape[-dims:]
         _check_lengths(mode, sizes, pairs)
-        tables = tuple(_table(mode, n, *pair) for n, pair in zip(sizes, pairs, strict=True))
-    overlapping = _pooling.overlapping(tables)
-    facts = arguments.facts(input, mode=mode, spatial_ndim=dims, overlapping=overlapping)
+        reads = tuple(_reads(mode, n, *pair) for n, pair in zip(sizes, pairs, strict=True))
+        out = _copied(reads, input)
+    facts = arguments.facts(input, mode=mode, spatial_ndim=dims)
     decision = decide(_OP, "backward", **facts)
-    if mode != "constant":
-        padded = window_sum(_pooling.lanes(input, dims), tables, decision=decision)
-        out = padded.reshape(*input.shape[:-dims], *padded.shape[1:])
     return alert_pullback(out, decision)
 
 
@@ -161,8 +157,8 @@ def _check_lengths(mode: str, sizes: tuple[int, ...], pairs: tuple[_Pair, ...]) 
             )
 
 
-def _table(mode: str, size: int, before: int, after: int) -> WindowTable:
-    """Returns a table of the element that each element of one dimension copies."""
+def _reads(mode: str, size: int, before: int, after: int) -> tuple[int, ...]:
+    """Returns the index that each element of one dimension of the result copies."""
     position = np.arange(-before, size + after)
     if mode == "reflect":
         index = size - 1 - np.abs(size - 1 - np.abs(position))
@@ -171,4 +167,50 @@ def _table(mode: str, size: int, before: int, after: int) -> WindowTable:
     else:
         start, stop = max(-before, 0), size + min(after, 0)
         index = start + (position - start) % max(stop - start, 1)
-    return WindowTable.of(size, index[:, None])
+    return tuple(index.tolist())
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _copied(reads: tuple[tuple[int, ...], ...], input: jax.Array) -> jax.Array:
+    """Returns copies of elements along the last dimensions, in any dtype."""
+    out = input
+    for dim, read in reversed([*enumerate(reads, input.ndim - len(reads))]):
+        runs = [_run(out, dim, run) for run in _runs(read)]
+        out = jnp.concatenate(runs or [jax.lax.slice_in_dim(out, 0, 0, axis=dim)], dim)
+    return out
+
+
+@_copied.defjvp
+def _jvp(reads: tuple[tuple[int, ...], ...], primals: Any, tangents: Any) -> Any:
+    # The transpose adds in float32, and rounds once. The values keep the bits of their NaNs.
+    (tangent,) = tangents
+    wide = convert(tangent, accumulator(tangent.dtype))
+    return _copied(reads, *primals), convert(_copied(reads, wide), tangent.dtype)
+
+
+def _runs(read: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Cuts indices into runs of equal, ascending or descending ones, such as 000 123 333 or 21 012.
+
+    Runs of equal indices are as long as possible: their gradients are one sum.
+    """
+    start = 0
+    while start < len(read):
+        stop = start + 1
+        step = read[stop] - read[start] if stop < len(read) else 0
+        if abs(step) <= 1:
+            while stop < len(read) and read[stop] - read[stop - 1] == step:
+                stop += 1
+            if step and stop < len(read) and read[stop] == read[stop - 1]:
+                stop -= 1
+        yield read[start:stop]
+        start = stop
+
+
+def _run(input: jax.Array, dim: int, run: Sequence[int]) -> jax.Array:
+    """Returns the elements of a run: a slice, a reversed slice, or one element repeated."""
+    first, last = min(run), max(run)
+    part = jax.lax.slice_in_dim(input, first, last + 1, axis=dim)
+    if len(run) > 1 and first == last:
+        shape = (*input.shape[:dim], len(run), *input.shape[dim + 1 :])
+        return jnp.broadcast_to(part, shape)
+    return jax.lax.rev(part, (dim,)) if run[0] > run[-1] else part

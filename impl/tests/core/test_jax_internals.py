@@ -1,6 +1,6 @@
 """JAX's undocumented parts: the lists are complete, and each part still does what impl needs.
 
-Tests: impl._core.jax_internals.parts.
+Tests: impl._core.jax_internals.linear, impl._core.jax_internals.parts.
 """
 
 import ast
@@ -22,6 +22,7 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, parts, watching
+from impl._core.jax_internals.linear import with_transpose
 
 ROOT = Path(impl.__file__).parent
 OWN = Path(jax_internals.__file__).parent
@@ -260,3 +261,17 @@ def test_an_evaluated_primitive_has_the_value_of_its_lowering():
     np.testing.assert_array_equal(
         impl.index_add(jnp.zeros(3), 0, np.array([0, 2, 2]), jnp.ones(3)), [1, 0, 2]
     )
+
+
+def test_a_linear_function_with_a_transpose_of_its_own_is_batched():
+    matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
+    # The transpose is another one than JAX would find.
+    linear = functools.partial(with_transpose, lambda x: x @ matrix, lambda ct: 2 * (matrix @ ct))
+    x, cotangent = np.ones((3, 2), np.float32), np.ones((4, 2), np.float32)
+    batched = jax.vmap(linear, in_axes=1, out_axes=1)
+    out, pullback = jax.vjp(batched, x)
+    np.testing.assert_array_equal(out, matrix.T @ x)
+    np.testing.assert_array_equal(pullback(cotangent)[0], 2 * (matrix @ cotangent))
+    np.testing.assert_array_equal(jax.jvp(jax.jit(batched), (x,), (x,))[1], matrix.T @ x)
+    each = jax.vmap(jax.vmap(jax.grad(lambda x: linear(x).sum())))(np.ones((2, 5, 3), np.float32))
+    np.testing.assert_array_equal(each, np.broadcast_to(2 * matrix.sum(1), (2, 5, 3)))

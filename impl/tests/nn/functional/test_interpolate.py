@@ -1,6 +1,6 @@
-"""interpolate, and its indices and weights.
+"""interpolate, and the indices and weights of windows.
 
-Tests: impl.nn.functional._resampling.
+Tests: impl.nn.functional._resampling, impl.nn.functional._windows.
 """
 
 import itertools
@@ -14,13 +14,11 @@ import pytest
 import impl
 from impl._core import numerics
 from impl.nn.functional._resampling import Axis
+from impl.nn.functional._windows import WindowTable
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
-from impl.tests.support.bits import assert_same_bits, bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
-from impl.tests.support.numbers import spread
+from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
-from spec import oracles
 
 interpolate = impl.nn.functional.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
@@ -89,37 +87,6 @@ def test_empty_inputs_and_results():
         assert out.shape == (0, 2, size, size)
         assert of_x.shape == x.shape
     assert not np.any(gradient)
-
-
-@pytest.mark.parametrize("name", DISTINCT)
-def test_bits_of_results_and_gradients(name):
-    """The weights are not sums of a few powers of 2."""
-    n, m = (3, 7, 9), (8, 17, 5)
-    tables = [Axis(a, b, None, False, np.float32).linear() for a, b in zip(n, m, strict=True)]
-    x, cotangent = (spread(np.random.default_rng(0), (2, *sizes)) for sizes in (n, m))
-    out, gradient = x, cotangent
-    for axis in (3, 2, 1):
-        table = tables[axis - 1]
-        moved = oracles.window(np.moveaxis(out, axis, 0), table.index, table.weight)
-        out = np.moveaxis(moved, 0, axis)
-    for axis, table in enumerate(tables, 1):
-        dense = np.zeros((table.outputs, table.inputs))
-        for row, index, weight in zip(dense, table.index, table.weight, strict=True):
-            row[index[index >= 0]] = weight[index >= 0]
-        index = np.where(dense.T != 0, np.arange(table.outputs), -1)
-        moved = oracles.window(np.moveaxis(gradient, axis, 0), index, dense.T)
-        gradient = np.moveaxis(moved, 0, axis)
-    assert bits(np.float32(gradient)) == bits(gradient)
-
-    @jax.jit
-    def run(x, cotangent):
-        out, pullback = jax.vjp(lambda x: interpolate(x[None], m, mode="trilinear")[0], x)
-        return out, pullback(cotangent)[0]
-
-    with LOWERINGS[name]():
-        got = run(x, cotangent)
-    assert_same_bits(got[0], out)
-    assert_same_bits(got[1], gradient)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +217,7 @@ def dense(table):
     """Returns a window table as a matrix of weights."""
     out = np.zeros((table.outputs, table.inputs))
     rows = np.arange(table.outputs)
-    for column in range(table.shape[1]):
+    for column in range(table.index.shape[1]):
         weight = 1 if table.weight is None else table.weight[:, column]
         index = table.index[:, column]
         out[rows, index] += np.where(index >= 0, weight, 0)
@@ -326,3 +293,31 @@ def test_the_tangent_of_a_linear_op_has_its_bits(op):
     x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
     want, tangent = jax.jit(lambda x, t: (op(t), jax.jvp(op, (x,), (t,))[1]))(x, t)
     assert_same_bits(tangent, want)
+
+
+def test_positions_outside_the_array_are_not_taps():
+    table = WindowTable.of(4, [[-1, 0, 2], [3, 4, 1]])
+    np.testing.assert_array_equal(table.index, [[0, 2], [3, 1]])
+    assert (table.outputs, table.inputs) == (2, 4)
+    assert table.counts.tolist() == [2, 2]
+    shorter = WindowTable.of(4, [[7, 0, 2], [3, 4, -2]])
+    np.testing.assert_array_equal(shorter.index, [[0, 2], [3, -1]])
+    assert shorter.counts.tolist() == [2, 1]
+
+
+def test_factors_stay_with_their_taps():
+    table = WindowTable.of(4, [[-1, 0, 2]], [[9.0, 0.5, 0.25]])
+    np.testing.assert_array_equal(table.weight, [[0.5, 0.25]])
+
+
+def test_the_inverse_lists_the_windows_that_read_a_position():
+    rng = np.random.default_rng(0)
+    index, weight = rng.integers(-1, 6, (5, 3)), rng.random((5, 3))
+    inverse = WindowTable.of(6, index, weight).inverse
+    assert (inverse.inputs, inverse.outputs) == (5, 6)
+    for position in range(6):
+        window, tap = np.nonzero(index == position)
+        count = len(window)
+        assert inverse.index[position, :count].tolist() == window.tolist()
+        assert (inverse.index[position, count:] == -1).all()
+        np.testing.assert_array_equal(inverse.weight[position, :count], weight[window, tap])

@@ -1,28 +1,19 @@
 """Pools of maxima; test_pooling has the properties of all pools.
 
-Tests: impl._lowerings.windows.argmax, impl._lowerings.windows.cpu_even,
-impl._lowerings.windows.cpu_phases, impl._lowerings.windows.maxima, impl._lowerings.windows.picks,
-impl._lowerings.windows.stores, impl.nn.functional.adaptive_max_pool,
+Tests: impl.nn.functional._maxima, impl.nn.functional.adaptive_max_pool,
 impl.nn.functional.fractional_max_pool.
 """
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import impl
-from impl._families.window_table import WindowTable
-from impl._lowerings.windows import picks
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.maxima import assert_as_references, pooled, with_ties
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
-from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -63,45 +54,6 @@ def test_every_algorithm_of_max_pool1d_finds_the_first_of_the_greatest():
     out, indices = F.max_pool1d(integers, 70, return_indices=True)
     assert_same_bits(out, integers.max(-1, keepdims=True))
     assert_same_bits(indices, integers.argmax(-1, keepdims=True).astype(np.int32))
-
-
-def test_bits_of_a_gradient_of_max_pool1d_and_max_pool2d_with_many_windows():
-    # An element is in more windows than the loop over windows unrolls.
-    x = spread(np.random.default_rng(0), (3, 2, 120))
-    cotangent = spread(np.random.default_rng(1), (3, 2, 120 - 79))
-    cotangent[0, 0, 3] = cotangent[1, 1, 0] = -0.0
-    indices = pooled(x, [window_sums.fixed(120, 80, 1)])[1]
-    want = np.zeros_like(x)
-    for lane in np.ndindex(3, 2):
-        windows = np.full((120, 41), -1)
-        windows[indices[lane], np.arange(41)] = np.arange(41)
-        want[lane] = oracles.window(cotangent[lane], windows)
-
-    @jax.jit
-    def gradients(x, cotangent):
-        along_rows = jax.vjp(lambda x: F.max_pool1d(x, 80, 1), x)[1](cotangent)[0]
-        columns, of_columns = (jnp.moveaxis(part, 0, 2)[None] for part in (x, cotangent))
-        along_columns = jax.vjp(lambda x: F.max_pool2d(x, (80, 1), 1), columns)[1](of_columns)[0]
-        return along_rows, jnp.moveaxis(along_columns[0], 2, 0)
-
-    for got in gradients(x, cotangent):
-        assert_same_bits(got, want)
-
-
-@pytest.mark.usefixtures("lowering")
-def test_a_negative_zero_in_a_gradient_of_max_pool1d_keeps_its_sign():
-    @jax.jit
-    def gradients(apart, overlapping):
-        return (
-            jax.vjp(lambda x: F.max_pool1d(x, 2), apart)[1](jnp.array([[-0.0, 0.0]]))[0],
-            jax.vjp(lambda x: F.max_pool1d(x, 3, 1), overlapping)[1](jnp.full((1, 2), -0.0))[0],
-        )
-
-    of_apart, of_overlapping = gradients(
-        np.array([[1, 2, 3, 0.0]], np.float32), np.array([[3, 1, 2, 5]], np.float32)
-    )
-    assert_same_bits(of_apart, np.array([[0, -0.0, 0, 0]], np.float32))
-    assert_same_bits(of_overlapping, np.array([[-0.0, 0, 0, -0.0]], np.float32))
 
 
 def test_equal_elements_and_nan():
@@ -237,76 +189,6 @@ def test_the_first_of_equals_in_a_long_window():
         first = np.isnan(window).argmax() if np.isnan(window).any() else window.argmax()
         at = np.unravel_index(first, window.shape)
         assert indices[lane, row, column] == (at[0] + rows.start) * 30 + at[1] + columns.start
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("size", "windows", "kernel"), [(40, 3, 30), (32, 1, 20), (24, 3, 8), (5, 3, 3), (8, 3, 4)]
-)
-def test_the_gradient_of_many_windows(size, windows, kernel):
-    # Evenly spaced windows are read in whole slices; in the last two cases, a phase at a time. An
-    # element of three windows shows the order of its three terms.
-    start = np.arange(windows) * (size - kernel) // max(windows - 1, 1)
-    table = WindowTable.intervals(size, start, start + kernel)
-    rng = np.random.default_rng(size)
-    picked = rng.uniform(1, 1.25, (2, windows, 3)) * [[[1], [1e8], [-1e8]][:windows]]
-    picked, index = picked.astype(np.float32), np.zeros((2, windows, 3), np.int32)
-    index[0] = np.clip(size // 2, start, start + kernel - 1)[:, None]
-    index[1], picked[1] = start[:, None], -0.0
-    assert_the_transpose_adds_in_order(picked, index, table)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("inner", [1, 3])
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride", "padding", "dilation"),
-    [
-        (9, 3, 2, 1, 1),  # Two windows over an element, in a short row.
-        (120, 3, 2, 1, 1),  # In a long row.
-        (24, 3, 2, 1, 1),  # In short rows that are joined.
-        (28, 4, 2, 1, 1),
-        (60, 2, 1, 1, 1),  # Two windows over each element, and one window more.
-        (11, 3, 1, 1, 1),
-        (13, 5, 2, 2, 1),
-        (14, 7, 4, 3, 1),
-        (12, 3, 2, -1, 1),  # The first input is in no window.
-        (13, 2, 1, 0, 3),
-        (7, 2, 3, 1, 2),
-    ],
-)
-def test_the_gradient_of_evenly_spaced_windows(size, kernel, stride, padding, dilation, inner):
-    windows = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    start = stride * np.arange(windows) - padding
-    table = WindowTable.of(size, start[:, None] + dilation * np.arange(kernel))
-    even = table.even
-    assert even is not None
-    assert (even.start, even.step, even.taps) == (-padding, stride, kernel)
-    rng = np.random.default_rng(size)
-    shape = 5, windows, inner
-    tap = rng.integers(0, table.counts[:, None], shape)
-    index = np.take_along_axis(table.index[None, :, :, None], tap[:, :, None], 2)[:, :, 0]
-    magnitude = 10.0 ** rng.integers(-6, 7, shape)
-    picked = (rng.uniform(-1, 1, shape) * magnitude).astype(np.float32)
-    picked[rng.random(shape) < 0.3] = -0.0
-    assert_the_transpose_adds_in_order(picked, index, table)
-
-
-def assert_the_transpose_adds_in_order(picked, index, table):
-    on_cpu = functools.partial(picks.pick_transpose_cpu, before=picked.shape[0])
-    for transpose in (on_cpu, picks.pick_transpose_xla):
-        got = jax.jit(functools.partial(transpose, table=table))(picked, index)
-        assert_same_bits(got, by_the_table(picked, index, table=table))
-
-
-def by_the_table(picked, index, *, table):
-    """Adds the terms of each element one after another."""
-    out = np.zeros((picked.shape[0], table.inputs, picked.shape[2]), np.float32)
-    met = np.zeros(out.shape, bool)
-    for outer, window, inner in np.ndindex(picked.shape):
-        cell = outer, int(index[outer, window, inner]), inner
-        value = np.asarray(picked)[outer, window, inner]
-        out[cell], met[cell] = out[cell] + value if met[cell] else value, True
-    return out
 
 
 OPS = {"fractional_max_pool2d": 2, "fractional_max_pool3d": 3}

@@ -10,30 +10,14 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.nn.support.window_sums import CLOSE
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
-from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
-from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
-
-
-@pytest.mark.parametrize("name", DISTINCT)
-def test_bits_of_avg_pool3d(name):
-    x = spread(np.random.default_rng(0), (2, 9, 3, 11))
-    total = x
-    for axis, k in ((3, 5), (2, 2), (1, 4)):
-        indices = np.array(window_sums.fixed(x.shape[axis], k, 1))
-        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
-    with LOWERINGS[name]():
-        got = jax.jit(lambda x: F.avg_pool3d(x, (4, 2, 5), 1))(x)
-    assert_same_bits(got, total * np.float32(1 / 40))
 
 
 def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_pool2d():
@@ -99,34 +83,18 @@ def test_forms_of_the_arguments_of_avg_pool2d():
         assert_same_bits(F.avg_pool2d(x, *arguments), want)
 
 
-@pytest.mark.parametrize("name", DISTINCT)
-def test_bits_of_adaptive_avg_pool2d(name):
-    x = total = spread(np.random.default_rng(0), (3, 7, 11))
-    windows = [window_sums.adaptive(7, 3), window_sums.adaptive(11, 4)]
-    for axis in (2, 1):
-        of_dim = windows[axis - 1]
-        most = max(map(len, of_dim))
-        indices = np.array([window + [-1] * (most - len(window)) for window in of_dim])
-        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
-    count = window_sums.count_within(windows, [(0, 7), (0, 11)])
-    with LOWERINGS[name]():
-        got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
-    assert_same_bits(got, total * (1 / count).astype(np.float32))
-
-
-def test_the_facts_state_one_element_per_channel_and_overlapping_windows():
+def test_the_facts_state_one_element_per_channel():
     def facts(op, output_size):
         with impl.testing.questions() as questions:
             jax.eval_shape(lambda x: op(x, output_size), ones(3, 6, 5))
         (question,) = questions
         assert question.direction == "backward"
-        return tuple(question.facts[name] for name in ("output_size_is_one", "overlapping"))
+        return question.facts["output_size_is_one"]
 
-    assert facts(F.adaptive_avg_pool2d, 1) == (True, False)
-    assert facts(F.adaptive_avg_pool2d, (1, 5)) == (False, False)
-    assert facts(F.adaptive_avg_pool2d, (1, 3)) == (False, True)
-    assert facts(F.adaptive_avg_pool1d, 1) == (True, False)
-    assert facts(F.adaptive_avg_pool1d, 10) == (False, True)
+    assert facts(F.adaptive_avg_pool2d, 1)
+    assert not facts(F.adaptive_avg_pool2d, (1, 5))
+    assert facts(F.adaptive_avg_pool1d, 1)
+    assert not facts(F.adaptive_avg_pool1d, 10)
 
 
 #: op, positional arguments, exception, fragment of the message

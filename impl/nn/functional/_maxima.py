@@ -1,0 +1,184 @@
+"""The greatest element of each window, and its position.
+
+Dimensions are reduced one after another, the last one first, as pairs of elements and positions.
+Short windows that are evenly spaced combine one tap after another. Of all others, each combines two
+parts that may overlap, whose length is a power of 2; such parts are combined of shorter ones::
+
+    elements              3 7 2 5 1     positions     0 1 2 3 4
+    parts of 2            7 7 5 5                     1 1 3 3
+    windows of 3          7 7 5                       1 1 3
+
+The gradient sends each cotangent to the position: a scatter, the transpose of reads by positions.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.axes import elements_at, index_dtype, rows_at, three_axes
+from impl._core.numerics import accumulator, convert, fence, lowest
+
+#: The greatest length of evenly spaced windows that are combined one tap after another.
+_SHORT = 8
+
+#: Elements and their positions, of one shape. The padding has the position -1.
+_Pair: TypeAlias = tuple[jax.Array, jax.Array]
+
+
+class Spans(NamedTuple):
+    """The windows of one dimension.
+
+    Attributes:
+        start: The position where each window begins; it may be negative. Or an array of int32, of
+            shape [lanes, windows], if a program computes the positions. All are then inside.
+        taps: The number of taps of each window. The greatest is at most twice the least.
+        spacing: The distance between two taps.
+    """
+
+    start: tuple[int, ...] | jax.Array
+    taps: tuple[int, ...]
+    spacing: int = 1
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def greatest(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
+    """Returns ``pairs`` of windows that shapes decide; the elements have a gradient."""
+    return pairs(values, spans)
+
+
+@greatest.defjvp
+def _jvp(spans: Sequence[Spans], primals: Any, tangents: Any) -> Any:
+    values, position = greatest(*primals, spans)
+    is_padded = any(min(each.start, default=0) < 0 or each.spacing > 1 for each in spans)
+    tangent = read(tangents[0], position, has_empty=is_padded)
+    return (values, position), (tangent, np.zeros(position.shape, jax.dtypes.float0))
+
+
+def pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
+    """Returns the greatest element of each window, without a gradient, and its position.
+
+    A NaN is greater than every number, and all NaNs are equal. Of equal elements the first in
+    row-major order is taken, on every device. The maximum of a window without elements is the
+    lowest value of the dtype, and its position is -1.
+
+    Args:
+        values: Shape [lanes, *sizes].
+        spans: The windows of each dimension besides the lanes.
+
+    Returns:
+        The elements, and their row-major positions in a lane: two arrays [lanes, *windows].
+    """
+    sizes = values.shape[1:]
+    count = math.prod(sizes)
+    position = jnp.arange(count, dtype=index_dtype(count)).reshape(sizes)
+    pair = lax.stop_gradient(values), jnp.broadcast_to(position, values.shape)
+    for dim in reversed(range(len(sizes))):
+        pair = _along(pair, 1 + dim, spans[dim])
+    return pair
+
+
+def read(values: jax.Array, position: jax.Array, *, has_empty: bool = False) -> jax.Array:
+    """Returns the elements at row-major positions of each lane; the gradient adds in float32.
+
+    Args:
+        values: Shape [lanes, *sizes].
+        position: Shape [lanes, *windows].
+        has_empty: Whether positions may be -1, for a zero without a gradient.
+    """
+    lanes, count = values.shape[0], math.prod(values.shape[1:])
+    if 0 in (lanes, count, position.size):
+        return jnp.zeros(position.shape, values.dtype)
+    rows = convert(values, accumulator(values.dtype)).reshape(lanes, count, 1)
+    index = position.reshape(lanes, math.prod(position.shape[1:]), 1)
+    out = elements_at(rows, jnp.maximum(index, 0) if has_empty else index)
+    if has_empty:
+        out = jnp.where(index < 0, jnp.zeros((), out.dtype), out)
+    return convert(out.reshape(position.shape), values.dtype)
+
+
+def _along(pair: _Pair, axis: int, spans: Spans) -> _Pair:
+    """Returns the pair of each window along an axis."""
+    shape, n, lanes = pair[0].shape, len(spans.taps), pair[0].shape[0]
+    result = (*shape[:axis], n, *shape[axis + 1 :])
+    if 0 in (*shape, n):
+        return jnp.zeros(result, pair[0].dtype), jnp.zeros(result, pair[1].dtype)
+    pair = three_axes(pair[0], axis), three_axes(pair[1], axis)
+    start: Any = spans.start
+    least = min(spans.taps)
+    if isinstance(start, jax.Array):
+        start = jnp.repeat(start, pair[0].shape[0] // lanes, axis=0)[:, :, None]
+    else:
+        last = np.add(start, spans.spacing * (np.asarray(spans.taps) - 1))
+        before = max(0, -min(start))
+        pair = _padded(pair, before, max(0, int(last.max()) + 1 - shape[axis]))
+        start = np.add(start, before)
+    if _step(start) and least == max(spans.taps) <= _SHORT:
+        taps = [_picked(pair, start + tap * spans.spacing) for tap in range(least)]
+        values, position = functools.reduce(_first_greatest, taps)
+    else:
+        values, position = _by_parts(fence(pair), start, spans)
+    return values.reshape(result), position.reshape(result)
+
+
+def _by_parts(pair: _Pair, start: Any, spans: Spans) -> _Pair:
+    """Combines each window of two parts, of the greatest power of 2 taps that every window has."""
+    length = 1
+    while 2 * length <= min(spans.taps):
+        shift = spans.spacing * length
+        count = pair[0].shape[1] - shift
+        pair = _first_greatest(_slice(pair, 0, count, 1), _slice(pair, shift, count, 1))
+        length *= 2
+    first = _picked(pair, start)
+    rest = spans.spacing * (np.asarray(spans.taps) - length)
+    if not rest.any():
+        return first
+    second = start + (rest if isinstance(start, np.ndarray) else rest[:, None])
+    return _first_greatest(first, _picked(pair, second))
+
+
+def _first_greatest(first: _Pair, other: _Pair) -> _Pair:
+    """Returns the greater element of two; the first one if they are equal."""
+    (a, position), (b, other_position) = first, other
+    greater = b > a
+    if jnp.issubdtype(a.dtype, jnp.floating):
+        greater |= jnp.isnan(b) & ~jnp.isnan(a)
+    return jnp.where(greater, b, a), jnp.where(greater | (position < 0), other_position, position)
+
+
+def _padded(pair: _Pair, before: int, after: int) -> _Pair:
+    if not before and not after:
+        return pair
+    config = [(0, 0, 0), (before, after, 0), (0, 0, 0)]
+    values, position = pair
+    fill: Any = lowest(values.dtype)
+    return lax.pad(values, fill, config), lax.pad(position, np.array(-1, position.dtype), config)
+
+
+def _step(start: Any) -> int:
+    """Returns the distance between evenly spaced windows; 0 if there is none."""
+    if not isinstance(start, np.ndarray):
+        return 0
+    steps = {*np.diff(start).tolist()} or {1}
+    return steps.pop() if len(steps) == 1 and min(steps) > 0 else 0
+
+
+def _picked(pair: _Pair, index: Any) -> _Pair:
+    """Returns the pairs at indices along the middle axis: [windows], or [outer, windows, 1]."""
+    if step := _step(index):
+        return _slice(pair, int(index[0]), len(index), step)
+    at = rows_at if index.ndim == 1 else elements_at
+    return at(pair[0], index), at(pair[1], index)
+
+
+def _slice(pair: _Pair, start: int, count: int, step: int) -> _Pair:
+    stop = start + (count - 1) * step + 1
+    values, position = (lax.slice_in_dim(part, start, stop, step, axis=1) for part in pair)
+    return values, position

@@ -3,10 +3,5 @@
 - Scatters: ``reductions`` (the operations that combine), ``scatter_keys`` (contributions sorted by
   destination), ``replicas`` (of destinations that most updates meet in).
 - Scans: ``scan_combines`` (the associative operations), ``scan_source`` (the elements of a tile).
-<<<<<<< HEAD
-- Windows: ``window_table`` (the positions that windows read).
-=======
-- Windows: ``convolution_window`` (the geometry of a convolution).
->>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
 - Sorts: ``sort_keys`` (integers that sort as floats do).
 """

@@ -15,13 +15,4 @@ Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_
 ``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have one lowering each, in the file of
 their rules.
 
-<<<<<<< HEAD
-The primitives with a file of one lowering or more are ``blend``, ``scan``, ``scan_extreme``,
-``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``, ``sparse_matmul`` and
-``windows``.
-=======
-The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
-``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
-``sparse_matmul`` and ``total``; ``convolution_products`` is a part of one.
->>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
 """

@@ -22,11 +22,4 @@ from spec.oracles.scatters import source as source
 from spec.oracles.selections import lowest_index as lowest_index
 from spec.oracles.selections import most_frequent as most_frequent
 from spec.oracles.selections import stable_sort as stable_sort
-<<<<<<< HEAD
-from spec.oracles.sums import window as window
-=======
-from spec.oracles.sums import halves as halves
-from spec.oracles.sums import steps as steps
-from spec.oracles.sums import taps as taps
->>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
 from spec.oracles.transforms import transform as transform

@@ -93,36 +93,6 @@ def test_a_map_follows_another():
     assert oracles.affine(earlier, later).tolist() == [10.0, 5 * 3 + 7.0]
 
 
-<<<<<<< HEAD
-def test_a_window_adds_its_terms_in_ascending_order():
-    values = rough(6)
-    index = np.array([[0, 2, 5], [-1, 1, -1], [-1, -1, -1]])
-    weight = rough(3, 3)
-    out = oracles.window(values, index, weight)
-    assert out[0] == (values[0] * weight[0, 0] + values[2] * weight[0, 1]) + (
-        values[5] * weight[0, 2]
-    )
-    assert out[1] == values[1] * weight[1, 1]
-    assert out[2] == 0
-=======
-@pytest.mark.parametrize(("image", "run"), [(False, 4), (True, 1)])
-def test_runs_of_taps_are_added_in_order(image, run):
-    terms = rough(9)[:, None] * np.ones((1, 8), np.float32)
-    sums = [terms[i : i + run].sum(axis=(0, 1)) for i in range(0, 9, run)]
-    assert oracles.taps(terms, image=image) == left_to_right(sums, 0.0)
-
-
-def test_steps_are_added_from_the_last_one():
-    terms = rough(5)
-    assert oracles.steps(terms) == left_to_right(terms[::-1], 0.0)
-
-
-def test_the_second_half_is_added_to_the_first():
-    a, b, c, d, e = rough(5)
-    assert oracles.halves(np.array([a, b, c, d, e])) == ((a + d) + c) + (b + e)
-    assert oracles.halves(rough(1)) == rough(1)[0]
-    assert np.signbit(oracles.halves(rough(0)))
->>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
 
 
 def test_of_equal_elements_the_lowest_index_is_taken():

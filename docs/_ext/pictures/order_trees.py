@@ -59,15 +59,6 @@ def examples() -> Mapping[str, Example]:
         "blocked_scan": Example(
             lambda terms: oracles.blocked_scan(terms)[-1], _names(block * block + 2 * block + 3)
         ),
-<<<<<<< HEAD
-        "window": Example(
-            lambda terms: oracles.window(terms, np.arange(len(terms))[None])[0], _names(5)
-        ),
-=======
-        "taps": Example(_runs, tuple(f"run {number}" for number in range(1, 5))),
-        "steps": Example(oracles.steps, tuple(f"step {number}" for number in range(1, 6))),
-        "halves": Example(oracles.halves, _names(11)),
->>>>>>> 1197baade74b68860928062a59a0f98b8185c4f9
     }
 
 

@@ -7,12 +7,8 @@ nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import functools
-from collections.abc import Sequence
-=======
 from collections.abc import Callable, Sequence
->>>>>>> 10e769844e5362ef83b7bab1ea26f5b5c89c24c3
 from typing import Any, TypeAlias
 
 import jax

@@ -6,7 +6,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT
-from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles

@@ -5,7 +5,7 @@ are cut into blocks. One lane takes one block and one column. It combines each r
 right, and writes the result of a run that lies in its block. A run that is cut leaves a share in
 each of its blocks. The shares of a run are neighbours, so the same kernel combines them in the next
 level, and one destination of all contributions takes as long as many destinations. With blocks of 4
-contributions (really ``BLOCK``)::
+contributions::
 
     destinations    0 0 1 1 | 1 1 1 1 | 1 2 3 3      written at once: 0, 2 and 3
     shares          - 1     | 1 1     | 1 -          a head and a tail of each block; - is none
@@ -28,8 +28,11 @@ from impl._families.reductions import Reduction
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: The number of contributions of a block: a line of the cache, if rows have one element.
-BLOCK = 32
+#: The contributions of a block. Blocks of narrow rows are a line of the cache, and blocks of wide
+#: rows, of at least ``_WIDE`` elements, are longer, since a row has many lanes. Shares are few,
+#: so long blocks of them save launches.
+_NARROW_BLOCK, _WIDE_BLOCK, _SHARES_BLOCK = 32, 256, 512
+_WIDE = 32
 #: The lanes of a kernel instance, and the contributions that a lane of a GPU loads at once.
 _LANES, _AHEAD = 128, 4
 
@@ -66,7 +69,7 @@ def fold(
         count = keys.shape[0]
         level = _Level(launch, reduction, count, size, width, are_shares=not sources)
         flat, keys, values = level.run(flat, [keys, *sources, values])
-        if count <= BLOCK:
+        if level.blocks == 1:
             return flat.reshape(size, width)
         sources = []
 
@@ -87,10 +90,12 @@ class _Level:
         self._launch, self._reduction, self._are_shares = launch, reduction, are_shares
         self._count, self._size, self._width = count, size, width
         self._ahead = 1 if launch.interpret else _AHEAD
-        self._blocks = pl.cdiv(count, BLOCK)
+        first = _WIDE_BLOCK if width >= _WIDE else _NARROW_BLOCK
+        self._block = _SHARES_BLOCK if are_shares else first
+        self.blocks = pl.cdiv(count, self._block)
         self._columns = min(_LANES, pl.next_power_of_2(width))
         self._rows = _LANES // self._columns
-        self._grid = (pl.cdiv(self._blocks, self._rows), pl.cdiv(width, self._columns))
+        self._grid = (pl.cdiv(self.blocks, self._rows), pl.cdiv(width, self._columns))
 
     def run(self, operand: jax.Array, arrays: list[jax.Array]) -> Any:
         """Returns the operand with its results, and the destinations and values of all shares."""
@@ -100,8 +105,8 @@ class _Level:
             self._grid,
             (
                 jax.ShapeDtypeStruct(operand.shape, operand.dtype),
-                jax.ShapeDtypeStruct((2 * self._blocks,), np.dtype(np.int32)),
-                jax.ShapeDtypeStruct((2 * self._blocks * self._width,), wide),
+                jax.ShapeDtypeStruct((2 * self.blocks,), np.dtype(np.int32)),
+                jax.ShapeDtypeStruct((2 * self.blocks * self._width,), wide),
             ),
             *arrays,
             operand,
@@ -116,7 +121,7 @@ class _Level:
             launch.program_id(axis, self._grid[axis]) * length + jnp.arange(length, dtype=jnp.int32)
             for axis, length in enumerate((self._rows, self._columns))
         )
-        first, is_column = block * BLOCK, column < self._width
+        first, is_column = block * self._block, column < self._width
         identity = jnp.full((self._rows, self._columns), self._reduction.identity(wide), wide)
 
         def key_at(position: jax.Array) -> jax.Array:
@@ -161,11 +166,11 @@ class _Level:
 
         before, is_own = key_at(first - 1), jnp.zeros(self._rows, bool)
         _, is_own, total, head = jax.lax.fori_loop(
-            0, BLOCK // self._ahead, step, (before, is_own, identity, identity)
+            0, self._block // self._ahead, step, (before, is_own, identity, identity)
         )
-        last = jnp.minimum(first + BLOCK, self._count) - 1
+        last = jnp.minimum(first + self._block, self._count) - 1
         tail = jnp.where(is_own[:, None], total, identity)
-        exists = block < self._blocks
+        exists = block < self.blocks
         for slot, position, neighbour, value in (
             (0, first, before, head),
             (1, last, key_at(last + 1), tail),

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
-from impl._mode.decide import decide
+from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert_pullback
-from impl._primitives.blend import blend
 from impl.nn.functional._sampling import Sampling, indices_and_weights
+from impl.ops._scatters import gather
 
 _NAME = "grid_sample"
 _OP = f"nn.functional.{_NAME}"
@@ -79,13 +79,27 @@ def grid_sample(
     sizes, samples = input.shape[2:], grid.shape[1:-1]
     sampling = Sampling(sizes, mode, padding_mode, bool(align_corners))  # type: ignore[arg-type]
     wide = accumulator(input.dtype)
-    # With channels last, ``blend`` reads and adds rows.
+    # With channels last, a sample reads rows, and so does the sum of the gradient.
     rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
     coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
     indices, weights = indices_and_weights(coordinates, sampling)
-    out = jnp.moveaxis(blend(rows, weights, indices, pullback=decision), 2, 1)
+    out = jnp.moveaxis(_blended(rows, weights, indices), 2, 1)
     out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
     return alert_pullback(out, decision)
+
+
+def _blended(values: jax.Array, weights: jax.Array, indices: jax.Array) -> jax.Array:
+    """Returns weighted sums of rows: [outer, size, inner] and [outer, n, k] to [outer, n, inner].
+
+    An index outside of [0, size) stands for a row of zeros without a derivative.
+    """
+    outer, n, taps = indices.shape
+    rows = gather(values, indices.reshape(outer, n * taps, 1), pullback=Decision())
+    rows = rows.reshape(outer, n, taps, values.shape[2])
+    is_row = ((indices >= 0) & (indices < values.shape[1]))[..., None]
+    # The second choice keeps an infinite cotangent from the derivative by a weight.
+    terms = jnp.where(is_row, rows, 0) * weights[..., None]
+    return jnp.sum(jnp.where(is_row, terms, 0), axis=2)
 
 
 def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:

@@ -11,7 +11,7 @@ from impl._core.numerics import ANY_ORDER
 from impl._kernels import pallas
 from impl._reading.control_flow import every_jaxpr
 
-_KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
+_KERNEL = re.compile(r"scatter_(?:add|mul)_(?:atomic|runs)")
 
 #: Stands for an exact sum among the kernels of a program, since XLA computes it.
 EXACT = "exact_sum"
@@ -60,7 +60,7 @@ def scatters_floats(text):
 
 
 def kernels(lowered):
-    """Returns the names of the kernels of scatters, scans and selections in a lowered program.
+    """Returns the names of the kernels of scatters in a lowered program.
 
     ``EXACT`` is among them if a sum has a bound of its error, which decides the rounding.
     """

@@ -16,6 +16,5 @@ devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``
 ``uninitialized`` have one lowering each, in the file of their rules.
 
 The primitives with a file of one lowering or more are ``blend``, ``scan``, ``scan_extreme``,
-``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``, ``sparse_matmul`` and
-``windows``.
+``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort`` and ``windows``.
 """

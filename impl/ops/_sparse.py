@@ -142,7 +142,7 @@ def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
     positions = jnp.moveaxis(jnp.indices(batch, indices.dtype), 0, -1)[..., None, :]
     positions = jnp.broadcast_to(positions, (*batch, elements, len(batch)))
     every = jnp.concatenate([positions, indices], axis=-1).reshape(len(data), input.ndim)
-    inside = ((every >= 0) & (every < jnp.asarray(input.shape, every.dtype))).all(axis=-1)
+    inside = ((every >= 0) & (every < jnp.asarray([input.shape], every.dtype))).all(axis=-1)
     matrix = every[:, 0] if input.ndim == 3 else jnp.zeros_like(every[:, 0])
     row, column = (matrix * input.shape[i] + every[:, i] for i in (-2, -1))
     past = math.prod(input.shape[:-2]) * input.shape[-1]

@@ -12,7 +12,6 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``select_kth``: the position of the k-th smallest element.
 - ``sort``: positions in sorted order, and the position of the most frequent element.
 - ``blend``: weighted sums of rows.
-- ``sparse_matmul``: products with sparse matrices, and the products of their gradients.
 - ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays without initial values, or filled with a known value.
 - ``alert``: raises or warns when it is lowered for a platform that the alert names;

@@ -120,13 +120,13 @@ def product(
     facts = {"dtype": arguments.dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
     decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
     if is_sparse(input):
-        out = _sparse.product(input, other, decision=decision, pullback=pullback)
+        out = _sparse.product(input, other)
     else:
         dense: Any = input  # A type guard does not narrow the type in the other branch.
-        out = alert_pullback(products.matmul(dense, other), pullback)
+        out = products.matmul(dense, other)
     # The alert is attached to the result. A gradient reads the operands again, and would repeat an
     # alert attached to one of them.
-    return alert(out, decision)
+    return alert(alert_pullback(out, pullback), decision)
 
 
 def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:

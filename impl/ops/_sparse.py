@@ -1,7 +1,12 @@
 """Products of a sparse matrix, or of a batch of them, with a dense one.
 
-The module checks BCOO and BCSR operands, brings both to elements with rows and columns, and calls
-the sparse primitive.
+The module checks BCOO and BCSR operands and brings both to elements with rows and columns. Each
+element then multiplies a row of the dense operand, and a scatter adds the products. For the
+elements 2, 3 and 5 in the rows 0, 1, 0 and the columns 1, 0, 0::
+
+    dense      [[1, 10], [2, 20]]
+    products   2 * [2, 20], 3 * [1, 10], 5 * [1, 10]
+    result     [[9, 90], [3, 30]]
 """
 
 from __future__ import annotations
@@ -17,8 +22,7 @@ import numpy as np
 from impl._core import eager
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
-from impl._mode.decide import Decision
-from impl._primitives.sparse_matmul import sparse_matmul
+from impl._core.shard_axes import vary_like
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
@@ -92,54 +96,58 @@ def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -
         )
 
 
-def product(
-    input: Sparse, other: jax.Array, *, decision: Decision, pullback: Decision
-) -> jax.Array:
+def product(input: Sparse, other: jax.Array) -> jax.Array:
     """Multiplies [m, k] by [k, n], or [batch, m, k] by [batch, k, n].
 
-    Products are added in the order in which the elements are stored. Several elements of one
-    position are added up. float16 and bfloat16 are added in float32 and rounded once. If the batch
-    is a batch dimension of ``input``, each matrix of it has an order of its own.
+    Several elements of one position are added up. float16 and bfloat16 are added in float32 and
+    rounded once. The parts of a complex number are two sums.
     """
-    wide = accumulator(input.dtype) if jnp.issubdtype(input.dtype, jnp.floating) else input.dtype
     data, rows, columns = _elements(input)
-    # The outer axis is a batch dimension of the storage. Another batch becomes part of the rows.
-    split = -2 if input.n_batch and input.ndim == 3 else 0
-    total = sparse_matmul(
-        convert(data, wide),
-        rows,
-        columns,
-        convert(other, wide).reshape(len(data), math.prod(other.shape[split:-1]), other.shape[-1]),
-        size=math.prod(input.shape[split:-1]),
-        decision=decision,
-        pullback=pullback,
-    )
-    return convert(total.reshape(*input.shape[:-1], other.shape[-1]), input.dtype)
+    shape = (*input.shape[:-1], other.shape[-1])
+    if 0 in (*shape, data.size, other.size):
+        return vary_like(jnp.zeros(shape, other.dtype), data, rows, columns, other)
+    dense = other.reshape(-1, other.shape[-1])
+
+    def read(values: jax.Array) -> jax.Array:
+        """Returns the row of the dense operand that each element multiplies."""
+        rows_of = values.at[columns]
+        return rows_of.get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+    def added(*pairs: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """Returns the sum of products of elements and dense operands."""
+        wide = accumulator(pairs[0][0].dtype)
+        terms = [convert(a, wide)[:, None] * read(convert(b, wide)) for a, b in pairs]
+        total = jnp.zeros((math.prod(shape[:-1]), shape[-1]), wide)
+        total = total.at[jnp.concatenate([rows] * len(pairs))].add(
+            jnp.concatenate(terms), mode="promise_in_bounds", wrap_negative_indices=False
+        )
+        return total.reshape(shape)
+
+    if not jnp.iscomplexobj(data):
+        return convert(added((data, dense)), other.dtype)
+    real = added((data.real, dense.real), (-data.imag, dense.imag))
+    return jax.lax.complex(real, added((data.real, dense.imag), (data.imag, dense.real)))
 
 
 def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns elements, their rows and their columns, each of shape [outer, n].
+    """Returns elements, their rows and their columns; a batch is part of the rows and columns.
 
-    The outer axis is the batch, if it is a batch dimension of the storage. Otherwise the batch is
-    part of the rows and columns. An element whose index is out of range gets a row past the last
-    one, so that it contributes nothing.
+    An element whose index is out of range is 0, at row 0 and a column past the last one, where the
+    dense operand reads as 0 and has no gradient. So it adds 0 to a row, also if that has a NaN.
     """
     indices = _indices(input)
     batch, elements = indices.shape[:-2], indices.shape[-2]
-    data = jnp.broadcast_to(input.data, (*batch, elements))
+    data = jnp.broadcast_to(input.data, (*batch, elements)).reshape(-1)
     # Along a batch dimension of the storage, the index of an element is its position.
     positions = jnp.moveaxis(jnp.indices(batch, indices.dtype), 0, -1)[..., None, :]
     positions = jnp.broadcast_to(positions, (*batch, elements, len(batch)))
-    every = jnp.concatenate([positions, indices], axis=-1)
-    split = 1 if batch and input.ndim == 3 else 0
-    shape = math.prod(batch[:split]), math.prod(batch[split:]) * elements
-    sizes, every = input.shape[split:], every[..., split:].reshape(*shape, input.ndim - split)
-    limits = jnp.broadcast_to(jnp.asarray(sizes, every.dtype), every.shape)
-    inside = ((every >= 0) & (every < limits)).all(axis=-1)
-    matrix = every[..., 0] if len(sizes) == 3 else jnp.zeros_like(every[..., 0])
-    row, column = (matrix * sizes[i] + every[..., i] for i in (-2, -1))
-    row = jnp.where(inside, row, math.prod(sizes[:-1]))
-    return data.reshape(shape), row, jnp.where(inside, column, 0)
+    every = jnp.concatenate([positions, indices], axis=-1).reshape(len(data), input.ndim)
+    inside = ((every >= 0) & (every < jnp.asarray([input.shape], every.dtype))).all(axis=-1)
+    matrix = every[:, 0] if input.ndim == 3 else jnp.zeros_like(every[:, 0])
+    row, column = (matrix * input.shape[i] + every[:, i] for i in (-2, -1))
+    past = math.prod(input.shape[:-2]) * input.shape[-1]
+    row, column = jnp.where(inside, row, 0), jnp.where(inside, column, past)
+    return jnp.where(inside, data, 0), row, column
 
 
 def _indices(input: Sparse) -> jax.Array:

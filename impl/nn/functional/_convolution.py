@@ -196,7 +196,7 @@ def convolved(function: str, operands: Operands, weight: jax.Array, window: Wind
     if operands.bias is not None:
         dtype = out.dtype
         wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
-        bias = convert(operands.bias, wide).reshape(-1, *(1,) * len(window.result))
+        bias = convert(operands.bias, wide).reshape(1, -1, *(1,) * len(window.result))
         out = convert(convert(out, wide) + bias, dtype)
     out = alert(alert_pullback(out, pullback), decision)
     return out if operands.batched else out[0]

@@ -72,11 +72,16 @@ SAMPLES = {
         ),
     ),
     "bmm": (
-        Sample(lambda ns, a, b: ns.bmm(a, b), (spread(RNG, (2, 3, 5)), spread(RNG, (2, 5, 2)))),
+        Sample(
+            lambda ns, a, b: ns.bmm(a, b),
+            (spread(RNG, (2, 3, 5)), spread(RNG, (2, 5, 2))),
+            same_bits=False,
+        ),
         Sample(
             lambda ns, data, indices, b: ns.bmm(_sparse_matrix(ns, data, indices, (2, 4, 5)), b),
             (DATA, BATCH_POSITIONS, spread(RNG, (2, 5, 2))),
             variant="sparse",
+            same_bits=False,
         ),
     ),
     "cummax": _cumulative("cummax", TWENTY_APART),
@@ -157,12 +162,17 @@ SAMPLES = {
         Sample(lambda ns, x: ns.median(x, 0), (TWENTY_APART,), variant="dim"),
     ),
     "mm": (
-        Sample(lambda ns, a, b: ns.mm(a, b), (spread(RNG, (3, 5)), MATRIX)),
-        Sample(_sparse_product(lambda ns: ns.mm), (DATA, POSITIONS, MATRIX), variant="sparse"),
+        Sample(lambda ns, a, b: ns.mm(a, b), (spread(RNG, (3, 5)), MATRIX), same_bits=False),
+        Sample(
+            _sparse_product(lambda ns: ns.mm),
+            (DATA, POSITIONS, MATRIX),
+            variant="sparse",
+            same_bits=False,
+        ),
     ),
     "mode": (Sample(lambda ns, x: ns.mode(x, 0), (TWENTY_APART,)),),
     "mv": (
-        Sample(lambda ns, a, b: ns.mv(a, b), (spread(RNG, (3, 5)), MATRIX[:, 0])),
+        Sample(lambda ns, a, b: ns.mv(a, b), (spread(RNG, (3, 5)), MATRIX[:, 0]), same_bits=False),
         Sample(
             _sparse_product(lambda ns: ns.mv),
             (DATA, POSITIONS, MATRIX[:, 0]),

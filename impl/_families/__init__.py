@@ -5,5 +5,5 @@
 - Scans: ``scan_combines`` (the associative operations), ``scan_source`` (the elements of a tile).
 - Windows: ``window_table`` (the positions that windows read), ``convolution_window`` (the
   geometry of a convolution).
-- Sorts: ``sort_keys`` (integers that sort as floats do).
+- Sorts: ``sort_keys`` (unsigned integers that sort as floats do).
 """

@@ -6,7 +6,7 @@ chooses for each path one of three functions by the platform: one for a CPU (its
 ``impl._kernels`` (``_kernel``). On the ordered path the three give the same bits.
 
 The name of a function begins with the path, as in ``ordered_cpu``, or with its result, as in
-``argsort_cpu``.
+``extreme_cpu``.
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
 ``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scatter_accumulate_ordered``,
@@ -16,6 +16,6 @@ devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``
 ``uninitialized`` have one lowering each, in the file of their rules.
 
 The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
-``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
-``sparse_matmul``, ``total`` and ``windows``; ``convolution_products`` is a part of one.
+``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``sparse_matmul``, ``total``
+and ``windows``; ``convolution_products`` is a part of one.
 """

@@ -11,6 +11,7 @@ Module                Contents
 ``axes``              axes as [outer, n, inner], and indices along the middle one
 ``devices``           the devices that share the terms of sums
 ``eager``             calls outside of ``jit``: compiled once for each signature (``eager_keys``)
+``float_order``       integers in the order of floats, and keys of sorts
 ``jax_internals``     every use of an undocumented part of JAX, and every test of its release
 ``later``             modules that are imported when a name of them is first used
 ``lax_functions``     functions of ``jax.numpy`` in fewer equations

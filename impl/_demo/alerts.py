@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 import impl
 from impl._demo.report import Report
-from impl._kernels import pallas
 
 
 def lower_kthvalue(profile: str) -> str:
@@ -21,13 +20,6 @@ def lower_kthvalue(profile: str) -> str:
     zeros = jnp.zeros(10_000, jnp.float32)
     with impl.deterministic(profile=profile):
         return impl.testing.lower(_smallest, zeros).as_text()
-
-
-def kernels(program: str) -> list[str]:
-    """Returns the names of this package's kernels in a lowered program."""
-    return sorted(
-        set(re.findall(r"\b[a-z]+(?:_[a-z]+)*_(?:atomic|ordered)(?:_[a-z]+)*\b", program))
-    )
 
 
 def show(report: Report) -> None:
@@ -43,16 +35,12 @@ def show(report: Report) -> None:
         "it is refused, by the name that PyTorch gives it",
         holds=message.startswith("kthvalue CUDA does not have a deterministic implementation"),
     )
-    names = kernels(lower_kthvalue("complete"))
-    report.text(f'profile="complete" lowers to the kernels: {", ".join(names) or "(none)"}')
-    reason = pallas.reason_missing()
-    if reason is not None:
-        report.text(f"There are no kernels: {reason}.")
-        report.claim("there it is computed by XLA's operations", holds=not names)
-        return
+    program = lower_kthvalue("complete")
+    operations = sorted(set(re.findall(r"stablehlo\.\w*(?:sort|gather|scatter)\w*", program)))
+    report.text(f'profile="complete" lowers to {", ".join(operations)}')
     report.claim(
-        "there it is an ordered kernel, and no atomic one",
-        holds=bool(names) and all("_ordered" in name for name in names),
+        "there it is a sort that keeps the order of equal elements",
+        holds="stablehlo.sort" in operations and "is_stable = true" in program,
     )
 
 

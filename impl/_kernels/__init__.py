@@ -9,16 +9,14 @@ platforms without these kernels.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
 - ``scan_tiles`` holds the blocked scan by any operation; ``impl._families.scan_source`` describes
   what an instance loads for it.
-- ``scatter_accumulate`` and ``select_kth`` hold the kernels of the primitives of these names.
 
 ``scatter_accumulate.atomic`` is the one kernel whose result depends on timing: atomics add there in
 any order, which costs less than any order that is kept. Where an ordered path costs no more than
 atomics would, or JAX has an operation of its own, no kernel races.
 
 Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
-``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
-and ``sort_frequent``. ``pallas`` is Pallas, imported where kernels may be needed. It tells
-whether there is a backend.
+``_sorted_rows``. ``pallas`` is Pallas, imported where kernels may be needed. It tells whether there
+is a backend.
 
 A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
 lowerings import this package, and a file of kernels is imported at its first use.
@@ -35,17 +33,11 @@ if TYPE_CHECKING:
     from impl._kernels import scatter_accumulate as scatter_accumulate
     from impl._kernels import scatter_atomic as scatter_atomic
     from impl._kernels import scatter_runs as scatter_runs
-    from impl._kernels import select_kth as select_kth
-    from impl._kernels import sort_frequent as sort_frequent
-    from impl._kernels import sort_top as sort_top
 else:
     _LATER = (
         "scan_tiles",
         "scatter_accumulate",
         "scatter_atomic",
         "scatter_runs",
-        "select_kth",
-        "sort_frequent",
-        "sort_top",
     )
     __getattr__ = later.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})

@@ -6,7 +6,7 @@ chooses for each path one of three functions by the platform: one for a CPU (its
 ``impl._kernels`` (``_kernel``). On the ordered path the three give the same bits.
 
 The name of a function begins with the path, as in ``ordered_cpu``, or with its result, as in
-``argsort_cpu``.
+``extreme_cpu``.
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
 ``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scatter_accumulate_ordered``,

@@ -9,8 +9,6 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``gather``: reads elements; its transpose is a scatter-accumulate.
 - ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
 - ``scan_extreme``: running minima and maxima, and their positions.
-- ``select_kth``: the position of the k-th smallest element.
-- ``sort``: positions in sorted order, and the position of the most frequent element.
 - ``blend``: weighted sums of rows.
 - ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays without initial values, or filled with a known value.

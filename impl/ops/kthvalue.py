@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+from jax import lax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.select_kth import select_kth
-from impl.ops._selection import as_index, picked, real, reduced_shape, slices
+from impl.ops._selection import as_index, kth, lanes, picked, real, reduced_shape
 
 _NAME = "kthvalue"
 
@@ -39,9 +39,8 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
         keepdim: Whether ``dim`` stays, with length 1.
 
     Returns:
-        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). With the
-        mode off, the index may be any of several equal elements'. The gradient of a value
-        goes to the element at its index.
+        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off); of
+        equal elements the lowest index. The gradient of a value goes to the element at its index.
 
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
@@ -55,16 +54,14 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     input = real(_NAME, input)
     k = arguments.integer(_NAME, "k", k)
     arguments.flag(_NAME, "keepdim", keepdim)
-    values, dim = slices(_NAME, input, dim, reduced=True)
-    length = values.shape[1]
+    values, dim = lanes(_NAME, input, dim, reduced=True)
+    length = values.shape[dim]
     if not 1 <= k <= length:
         raise RuntimeError(
             f"{_NAME}(): selected number k out of range for dimension {dim}: got {k}, allowed are "
             f"1 to {length}"
         )
-    decision = decide(_NAME, **arguments.facts(input))
-    values = alert(values, decision)
-    position = select_kth(values, k, decision=decision)
+    values = alert(values, decide(_NAME, **arguments.facts(input)))
+    index = kth(values, dim, lambda keys: lax.slice_in_dim(keys, k - 1, k, axis=dim))
     shape = reduced_shape(input, dim, keepdim)
-    elements = picked(values, position).reshape(shape)
-    return Kthvalue(elements, as_index(position).reshape(shape))
+    return Kthvalue(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))

@@ -1,7 +1,7 @@
 """The ops ``median`` and ``nanmedian``, of all elements or along a dimension.
 
-Along a dimension the median is an element, found by the selection primitive. Of all elements it is
-a number, whose gradient is shared among the elements that equal it:
+Along a dimension the median is an element, found by a sort. Of all elements it is a number, whose
+gradient is shared among the elements that equal it:
 
     median([3, 1, 2, 4], dim=0)     value 2, index 2: the lower of the two middle elements
     median([2, 1, 2, 4])            2, with the gradient [0.5, 0, 0.5, 0]
@@ -15,17 +15,15 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._core.float_order import sort_keys
 from impl._core.numerics import accumulator, convert
-from impl._mode.decide import Action, Decision, decide
+from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.arithmetic import divide
-from impl._primitives.gather import gather
-from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl._primitives.select_kth import equal, select_kth
-from impl.ops._selection import as_index, picked, real, reduced_shape, slices
+from impl.ops._selection import as_index, kth, lanes, picked, real, reduced_shape
 
 
 class Median(NamedTuple):
@@ -77,8 +75,8 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.A
 
     Returns:
         With a ``dim``: values of the dtype of ``input``, and indices of int64 (int32 where x64 is
-        off). With the mode off, the index may be any of several equal elements'. The
-        gradient of a value goes to the element at its index.
+        off); of equal elements the lowest index. The gradient of a value goes to the element at its
+        index.
 
         Without a ``dim``: a 0-d array of the dtype of ``input``. Its gradient is shared equally
         among all elements that equal it. The median of an empty array is NaN, or the integer to
@@ -134,7 +132,7 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> ja
 def _median(
     function: str,
     pair: type[_Pair],
-    middle: _Find,
+    middle: _KeyOf,
     input: Array,
     dim: int | None,
     keepdim: bool,
@@ -145,32 +143,35 @@ def _median(
         raise TypeError(f"{function}(): argument 'dim' must be given where 'keepdim' is True")
     facts = arguments.facts(input, returns_indices=dim is not None)
     if dim is None:
-        decision = decide(function, **facts)
-        values = alert(input.reshape(1, -1, 1), decision)
-        return _of_all(values, middle, decision) if input.size else _of_empty(input.dtype)
-    values, dim = slices(function, input, dim, reduced=True)
-    decision = decide(function, **facts)
-    values = alert(values, decision)
-    position = middle(values, decision)
+        values = alert(input.reshape(-1), decide(function, **facts))
+        if not input.size:
+            return _of_empty(input.dtype)
+        return _shared(values, kth(values, 0, functools.partial(middle, values, 0))).reshape(())
+    values, dim = lanes(function, input, dim, reduced=True)
+    values = alert(values, decide(function, **facts))
+    index = kth(values, dim, functools.partial(middle, values, dim))
     shape = reduced_shape(input, dim, keepdim)
-    elements = picked(values, position).reshape(shape)
-    return pair(elements, as_index(position).reshape(shape))
+    return pair(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))
 
 
-#: Finds the position of a median of [outer, n, inner] under a decision.
-_Find = Callable[[jax.Array, Decision], jax.Array]
+#: Returns the key of a median along a dimension from the values, the dimension and the sorted keys.
+_KeyOf = Callable[[jax.Array, int, jax.Array], jax.Array]
 
 
-def _middle(values: jax.Array, decision: Decision) -> jax.Array:
-    """Returns the position of the lower median, or of a NaN if there is one."""
-    middle = (values.shape[1] + 1) // 2
-    return select_kth(values, middle, decision=decision, nan_first=True)
+def _middle(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
+    """Returns the key of the lower median, or of a NaN if there is one."""
+    n = keys.shape[dim]
+    middle = lax.slice_in_dim(keys, (n - 1) // 2, (n + 1) // 2, axis=dim)
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return middle
+    last = lax.slice_in_dim(keys, n - 1, n, axis=dim)
+    return lax.select(jnp.isnan(values).any(dim, keepdims=True), last, middle)
 
 
-def _middle_number(values: jax.Array, decision: Decision) -> jax.Array:
-    """Returns the position of the lower median of the numbers, or of a NaN if all are NaN."""
-    count = (~jnp.isnan(values)).sum(1, keepdims=True, dtype=jnp.int32)
-    return select_kth(values, jnp.maximum((count + 1) // 2, 1), decision=decision)
+def _middle_number(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
+    """Returns the key of the lower median of the numbers, or of a NaN if all are NaN."""
+    count = (~jnp.isnan(values)).sum(dim, keepdims=True, dtype=jnp.int32)
+    return picked(keys, jnp.maximum(count - 1, 0) // 2, dim)
 
 
 def _of_empty(dtype: Any) -> jax.Array:
@@ -180,29 +181,17 @@ def _of_empty(dtype: Any) -> jax.Array:
     return jnp.full((), jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0, dtype)
 
 
-def _of_all(values: jax.Array, middle: _Find, decision: Decision) -> jax.Array:
-    # No index is returned, so no row decides between -0 and 0, or between two NaNs. The first of
-    # equal elements is selected on every path.
-    first = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
-    position = middle(values, first)
-    return _shared(values, position, first).reshape(())
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _shared(values: jax.Array, position: jax.Array, decision: Decision) -> jax.Array:
-    """Returns the element of [1, n, 1] at a position; equal elements share its derivative."""
-    return gather(values, position, pullback=decision)
+@jax.custom_jvp
+def _shared(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Returns the element at an index of one axis; its equals share its derivative."""
+    return picked(values, index, 0)
 
 
 @_shared.defjvp
-def _jvp(decision: Decision, primals: Any, tangents: Any) -> Any:
-    values, position = primals
-    value = _shared(values, position, decision)
-    sharing = equal(values, value)
+def _jvp(primals: Any, tangents: Any) -> Any:
+    values, index = primals
+    value = _shared(values, index)
+    is_equal = sort_keys(values) == sort_keys(value)
     dots = convert(tangents[0], accumulator(values.dtype))
-    count = sharing.sum(1, keepdims=True, dtype=jnp.int32).astype(dots.dtype)
-    # Index 1 is out of range: that tangent is dropped, and its cotangent is 0.
-    total = scatter_accumulate(
-        jnp.zeros_like(count), jnp.where(sharing, 0, 1), dots, decision=decision
-    )
-    return value, convert(divide(total, count), values.dtype)
+    total = jnp.where(is_equal, dots, 0).sum(keepdims=True)
+    return value, convert(total / is_equal.sum(dtype=dots.dtype), values.dtype)

@@ -10,8 +10,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.sort import most_frequent
-from impl.ops._selection import as_index, picked, real, reduced_shape, slices
+from impl.ops._selection import as_index, lanes, most_frequent, picked, real, reduced_shape
 
 _NAME = "mode"
 
@@ -55,10 +54,8 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     """
     input = real(_NAME, input, bools=True)
     arguments.flag(_NAME, "keepdim", keepdim)
-    values, dim = slices(_NAME, input, dim, reduced=True)
-    decision = decide(_NAME, **arguments.facts(input))
-    values = alert(values, decision)
-    position = most_frequent(values, decision=decision)
+    values, dim = lanes(_NAME, input, dim, reduced=True)
+    values = alert(values, decide(_NAME, **arguments.facts(input)))
+    index = most_frequent(values, dim)
     shape = reduced_shape(input, dim, keepdim)
-    elements = picked(values, position).reshape(shape)
-    return Mode(elements, as_index(position).reshape(shape))
+    return Mode(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._mode.decide import Decision, decide
+from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.sort import argsort as argsort_along
-from impl._primitives.sort import sort as sort_along
-from impl.ops._selection import as_index, real, slices
+from impl.ops._selection import argsort as indices_in_order
+from impl.ops._selection import as_index, lanes, picked, real
 
 
 class Sort(NamedTuple):
@@ -52,9 +52,10 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
 
     Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
     """
-    input, values, decision = _prepared("sort", input, dim, descending, stable)
-    elements, positions = sort_along(values, descending=descending, decision=decision)
-    return Sort(elements.reshape(input.shape), as_index(positions).reshape(input.shape))
+    values, dim = _prepared("sort", input, dim, descending, stable)
+    index = indices_in_order(values, dim, descending=descending)
+    shape = np.shape(input)
+    return Sort(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))
 
 
 @eager.compiled
@@ -80,18 +81,17 @@ def argsort(
 
     Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
     """
-    input, values, decision = _prepared("argsort", input, dim, descending, stable)
-    positions = argsort_along(values, values.shape[1], descending=descending, decision=decision)
-    return as_index(positions).reshape(input.shape)
+    values, dim = _prepared("argsort", input, dim, descending, stable)
+    index = indices_in_order(values, dim, descending=descending)
+    return as_index(index).reshape(np.shape(input))
 
 
 def _prepared(
     function: str, input: Array, dim: int, descending: bool, stable: bool
-) -> tuple[jax.Array, jax.Array, Decision]:
-    """Returns the input, its elements on three axes, and the decision of the call."""
+) -> tuple[jax.Array, int]:
+    """Returns the input with at least one dimension, and ``dim`` counted from the front."""
     input = real(function, input, bools=True, error=RuntimeError)
     arguments.flag(function, "descending", descending)
     arguments.flag(function, "stable", stable)
-    values, _ = slices(function, input, dim, reduced=False)
-    decision = decide(function, **arguments.facts(input))
-    return input, alert(values, decision), decision
+    values, dim = lanes(function, input, dim, reduced=False)
+    return alert(values, decide(function, **arguments.facts(input))), dim

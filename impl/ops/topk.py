@@ -10,8 +10,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.sort import argsort
-from impl.ops._selection import as_index, picked, real, slices
+from impl.ops._selection import as_index, first_in_order, lanes, picked, real
 
 _NAME = "topk"
 
@@ -58,18 +57,16 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     k = arguments.integer(_NAME, "k", k)
     arguments.flag(_NAME, "largest", largest)
     arguments.flag(_NAME, "sorted", sorted)
-    values, dim = slices(_NAME, input, dim, reduced=False)
-    length = values.shape[1]
+    values, dim = lanes(_NAME, input, dim, reduced=False)
+    length = values.shape[dim]
     if not 0 <= k <= length:
         raise RuntimeError(
             f"{_NAME}(): selected index k out of range for dimension {dim}: got {k}, allowed are "
             f"0 to {length}"
         )
-    decision = decide(_NAME, **arguments.facts(input))
-    values = alert(values, decision)
+    values = alert(values, decide(_NAME, **arguments.facts(input)))
     # The result of a 0-d array is 0-d, also for k = 0.
     count = k if input.ndim else 1
-    positions = argsort(values, count, descending=largest, decision=decision)
+    index = first_in_order(values, count, dim, descending=largest)
     shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
-    elements = picked(values, positions).reshape(shape)
-    return Topk(elements, as_index(positions).reshape(shape))
+    return Topk(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))

@@ -45,10 +45,6 @@ from impl._kernels import (
     scan_tiles,
     scatter_accumulate,
     scatter_accumulate_rows,
-    select_kth,
-    select_kth_sample,
-    sort_frequent,
-    sort_top,
 )
 from impl._kernels.launch import Launch
 from impl._lowerings import scan as scan_lowerings
@@ -87,7 +83,6 @@ def kernel_calls() -> Iterator[KernelCall]:
         yield from _rows(dtype)
         yield from _scans(dtype)
     yield from _runs()
-    yield from _selects()
 
 
 def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
@@ -217,33 +212,6 @@ def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
     return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
 
 
-def _selects() -> Iterator[KernelCall]:
-    # A row that one program holds, and one that programs share.
-    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
-        inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
-        call = functools.partial(select_kth.first_position, launch=_LAUNCH, nan_first=True)
-        kernel = "select_kth.first_position"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, inputs)
-    values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
-    call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
-    yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
-    for dtype in (jnp.float32, jnp.float64):
-        sampled = functools.partial(
-            select_kth_sample.first_position, most=4096, launch=_LAUNCH, nan_first=True
-        )
-        inputs = (Shape((2, 50_000), dtype), ranks)
-        kernel = "select_kth_sample.first_position"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, sampled, inputs)
-    for length, parts in ((5000, 1), (50_000, 7)):
-        call = functools.partial(
-            sort_top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
-        )
-        values = Shape((3, length), jnp.float32)
-        yield KernelCall("sort_top.top_positions", f"{parts}-float32", True, call, (values,))
-    for dtype, length in ((jnp.float16, 70), (jnp.uint64, 300)):
-        call = functools.partial(sort_frequent.first_position, launch=_LAUNCH)
-        kernel = "sort_frequent.first_position"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, (Shape((9, length), dtype),))
 
 
 def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:

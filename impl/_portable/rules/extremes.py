@@ -2,11 +2,7 @@
 
 Devices and releases of XLA differ in which zero they take for the greater one, in which NaN they
 return, and in the index of equal elements. Here 0 is greater than -0, and a NaN wins. Many elements
-are compared as integers in the order of the floats: the bit pattern of a float whose sign bit is 0,
-and for a negative float the bit pattern with all other bits flipped (M. Herf, "Radix Tricks",
-2001). For example, of float32::
-
-    -inf  ->  0x807fffff     -0.0  ->  0xffffffff     0.0  ->  0x00000000     inf  ->  0x7f800000
+are compared as integers in the order of the floats (``impl._core.float_order``).
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.float_order import in_order, ordered_bits
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._core.spread import spread
 from impl._portable import shared
@@ -29,38 +26,15 @@ from impl._portable.rules._floats import operation, working, zero_where
 from impl._portable.rules.rounding import unrounded
 
 
-def _in_order(bits: jax.Array) -> jax.Array:
-    """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
-    last = 8 * bits.dtype.itemsize - 1
-    negative = lax.shift_right_arithmetic(bits, lax.full_like(bits, last))
-    return lax.bitwise_xor(
-        bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max))
-    )
-
-
-def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
-    """Returns integers in the order of floats; a NaN is the greatest, or the lowest.
-
-    Args:
-        sign: 1 if a NaN is the greatest, -1 if it is the lowest.
-        value: Floats.
-    """
-    word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
-    limits = jnp.iinfo(word)
-    bits = _in_order(lax.bitcast_convert_type(value, word))
-    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
-    return lax.select(lax.ne(value, value), of_nan, bits)
-
-
 def _of_ordered_bits(bits: jax.Array, wide: jax.Array, value: jax.Array) -> jax.Array:
-    """Returns the floats that ``_ordered_bits`` made integers of.
+    """Returns the floats that ``ordered_bits`` made integers of.
 
     Args:
         bits: The integers.
         wide: The floats that were compared.
         value: An array of the dtype of the result.
     """
-    floats = lax.bitcast_convert_type(_in_order(bits), wide.dtype)
+    floats = lax.bitcast_convert_type(in_order(bits), wide.dtype)
     return lax.convert_element_type(floats, value.dtype)
 
 
@@ -69,7 +43,7 @@ def _ordered(function: Compute, a: jax.Array, b: jax.Array, **_: Any) -> Any:
 
     XLA compares two constants in another order, in which -0 equals 0.
     """
-    return function(_ordered_bits(1, a), _ordered_bits(1, b))
+    return function(ordered_bits(1, a), ordered_bits(1, b))
 
 
 def maximum(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -124,10 +98,10 @@ def _extreme(
     """
     (wide,) = working((value,), flushes=flushes)
     word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
-    extremes = function(_ordered_bits(sign, wide), tuple(axes))
+    extremes = function(ordered_bits(sign, wide), tuple(axes))
     if not value.size:
         infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
-        extremes = _in_order(lax.bitcast_convert_type(infinity, word))
+        extremes = in_order(lax.bitcast_convert_type(infinity, word))
     return _of_ordered_bits(extremes, wide, value)
 
 
@@ -136,7 +110,7 @@ def _running_extreme(
 ) -> jax.Array:
     """Returns running extremes along an axis: ``function`` is ``lax.cummax`` or ``lax.cummin``."""
     (wide,) = working((value,), flushes=flushes)
-    return _of_ordered_bits(function(_ordered_bits(sign, wide), **params), wide, value)
+    return _of_ordered_bits(function(ordered_bits(sign, wide), **params), wide, value)
 
 
 def _extreme_of_windows(
@@ -151,7 +125,7 @@ def _extreme_of_windows(
 ) -> jax.Array:
     """Returns the greatest or lowest elements of windows: ``function`` is of two elements."""
     (wide,) = working((value,), flushes=flushes)
-    bits = _ordered_bits(sign, wide)
+    bits = ordered_bits(sign, wide)
     limits = jnp.iinfo(bits.dtype)
     border = limits.min if sign > 0 else limits.max
     least = bits.dtype.type(border)
@@ -161,7 +135,7 @@ def _extreme_of_windows(
     extremes = lax.reduce_window(bits, least, function, padding=padding, **params)
     # A window that has only borders gives an infinity, not a NaN.
     infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
-    extremes = function(extremes, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
+    extremes = function(extremes, in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
     return _of_ordered_bits(extremes, wide, value)
 
 
@@ -171,7 +145,7 @@ def _extreme_of_devices(
     """Returns the greatest or lowest elements over axes of a mesh, by ``lax.pmax`` or ``pmin``."""
     (wide,) = working((value,), flushes=flushes)
     groups = params.get("axis_index_groups")
-    bits = function(_ordered_bits(sign, wide), axes, axis_index_groups=groups)
+    bits = function(ordered_bits(sign, wide), axes, axis_index_groups=groups)
     return _of_ordered_bits(bits, wide, value)
 
 

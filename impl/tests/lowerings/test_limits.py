@@ -11,7 +11,7 @@ import pytest
 
 from impl._families import reductions
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import scan, scatter_accumulate_ordered, select_kth
+from impl._lowerings import scan, scatter_accumulate_ordered
 
 LAUNCH = Launch(interpret=True)
 
@@ -38,13 +38,6 @@ def launches(function, *operands):
 def test_scans(shape, dtype, small):
     ordered = functools.partial(scan.ordered_kernel, by="add", launch=LAUNCH)
     assert launches(ordered, (shape, dtype)) == small
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize(("rows", "small"), [(40_000, True), (50_000, False)])
-def test_selections(rows, small):
-    find = functools.partial(select_kth.ordered_kernel, launch=LAUNCH)
-    assert launches(find, ((rows, 50_000, 1), jnp.uint8), ((rows, 1, 1), jnp.int32)) == small
 
 
 @pytest.mark.triton

@@ -108,7 +108,8 @@ def test_lowering_for_cuda(function, caller):
     ):
         lowered = lower(function, X)
     if HAS_KERNELS:
-        assert kernels(lowered) or scatters_floats(lowered.as_text())
+        text = lowered.as_text()
+        assert kernels(lowered) or scatters_floats(text) or "stablehlo.sort" in text
     with impl.deterministic(profile="complete"):
         lower(function, X)
 

@@ -39,10 +39,7 @@ SCAN: dict[str, set[str]] = {
     "atomic": set(),
     "ordered": {"scan_ordered_tiles"} if HAS_KERNELS else set(),
 }
-SELECT = {path: {"select_ordered_first"} if HAS_KERNELS else set() for path in SCAN}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
-#: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
-ONCE = {path: SELECT[path] | SCATTER["atomic"] for path in SCAN}
 
 #: A function of one [4, 3] array; its kernels; the kernels of its gradient.
 OPS = {
@@ -52,12 +49,11 @@ OPS = {
     "index_select": (lambda x: impl.index_select(x, 0, INDEX), NONE, SCATTER),
     "bincount": (lambda x: impl.bincount(INDEX, x[:, 0]), SCATTER, NONE),
     "cumsum": (lambda x: impl.cumsum(x, 0, dtype=x.dtype), SCAN, SCAN),
-    "kthvalue": (lambda x: impl.kthvalue(x, 2, 0).values, SELECT, ONCE),
 }
 
-#: XLA's scatter serves for integers, whose sum has the same bits in every order. These ops have
-#: kernels for integers too, since they add floats or select positions.
-KERNELS_FOR_INTEGERS = {"bincount", "kthvalue"}
+#: XLA's scatter serves for integers, whose sum has the same bits in every order. bincount of
+#: integers adds floats.
+KERNELS_FOR_INTEGERS = {"bincount"}
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])
@@ -85,14 +81,13 @@ def test_gradient(op, dtype, path):
             jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
         )
     assert kernels(lowered) == names[path]
-    # The test takes a column of the operand of bincount, whose gradient is a scatter. No order
-    # matters for the gradient of kthvalue.
-    if op != "bincount" and not (XLA_ADDS and (path == "atomic" or op == "kthvalue")):
+    # The test takes a column of the operand of bincount, whose gradient is a scatter.
+    if op != "bincount" and not (XLA_ADDS and path == "atomic"):
         assert not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("platform", ["cpu", "rocm"])
-@pytest.mark.parametrize("op", ["index_add", "cumsum", "kthvalue"])
+@pytest.mark.parametrize("op", ["index_add", "cumsum"])
 def test_other_platforms_have_no_kernels(op, platform):
     with impl.deterministic(profile="complete"):
         lowered = lower(OPS[op][0], jnp.ones((4, 3)), platform=platform)
@@ -117,7 +112,6 @@ def test_float64(path):
         added = SCATTER["ordered"] if path == "ordered" else set()
         assert kernels(lower(OPS["index_add"][0], x)) == added
         assert kernels(lower(OPS["cumsum"][0], x)) == SCAN[path]
-        assert kernels(lower(OPS["kthvalue"][0], x)) == SELECT[path]
 
 
 def test_complex_numbers_are_added_by_parts():

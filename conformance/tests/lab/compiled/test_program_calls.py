@@ -140,7 +140,7 @@ def test_a_call_is_compiled_without_its_kernels_too(monkeypatch):
         return code(hlo=HLO, lowered=lowered)
 
     monkeypatch.setattr(compiler, "compile_call", compile_call)
-    call = program_calls.check_program("mode", "h200")
+    call = program_calls.check_program("scatter_reduce, product", "h200")
     jax.clear_caches()
     assert seen == [(True, None), (True, None), (False, "it is hidden")]
     assert call.detail.endswith("; without kernels 1 launches, 32 bytes")

@@ -14,7 +14,7 @@ from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._families.reductions import ReductionName
 from impl._families.scan_combines import Parts, later_extreme
-from impl._families.sort_keys import sort_keys
+from impl._core.float_order import sort_keys
 from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length

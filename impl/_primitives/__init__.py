@@ -4,12 +4,8 @@ A file here has the rules of a primitive: shapes, derivatives, batching, and the
 lowering. The file of the same name in ``impl._lowerings`` computes each path of the primitive on
 each platform. The one in ``impl._kernels`` has the GPU programs that a lowering launches.
 
-- ``scatter_accumulate``: combines contributions with elements by sum, product, minimum or maximum.
-- ``scatter_assign``: writes contributions; the last one for an element stays.
-- ``gather``: reads elements; its transpose is a scatter-accumulate.
 - ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
 - ``scan_extreme``: running minima and maxima, and their positions.
-- ``blend``: weighted sums of rows.
 - ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays without initial values, or filled with a known value.
 - ``alert``: raises or warns when it is lowered for a platform that the alert names;
@@ -18,7 +14,3 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 Most primitives work on arrays of three axes, [outer, n, inner], and compute along the middle one.
 ``_common`` makes a primitive and chooses its lowering.
 """
-
-from impl._primitives import (
-    scatter_accumulate_derivatives as scatter_accumulate_derivatives,  # registers derivatives
-)

@@ -13,7 +13,7 @@ from impl._lowerings import scan_extreme as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
-from impl._primitives.gather import gather
+from impl.ops._scatters import gather
 
 
 def scan_extreme(

@@ -107,7 +107,8 @@ def test_a_program_for_cuda_takes_a_kernel_of_the_pair(name):
     off = {"scatter_mul_atomic"} if by == "mul" else ATOMIC_SUM
     with impl.deterministic(False):
         assert kernels(lower(run, x)) == off
-        assert kernels(lower(run, x.astype(jnp.bfloat16))) == set()
+        if name in ("add", "subtract", "multiply"):
+            assert kernels(lower(run, x.astype(jnp.bfloat16))) == set()
 
 
 def test_what_does_not_race_takes_no_kernel():

@@ -48,22 +48,8 @@ class Spans(NamedTuple):
     spacing: int = 1
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def greatest(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
-    """Returns ``pairs`` of windows that shapes decide; the elements have a gradient."""
-    return pairs(values, spans)
-
-
-@greatest.defjvp
-def _jvp(spans: Sequence[Spans], primals: Any, tangents: Any) -> Any:
-    values, position = greatest(*primals, spans)
-    is_padded = any(min(each.start, default=0) < 0 or each.spacing > 1 for each in spans)
-    tangent = read(tangents[0], position, has_empty=is_padded)
-    return (values, position), (tangent, np.zeros(position.shape, jax.dtypes.float0))
-
-
-def pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
-    """Returns the greatest element of each window, without a gradient, and its position.
+    """Returns the greatest element of each window, and its position.
 
     A NaN is greater than every number, and all NaNs are equal. Of equal elements the first in
     row-major order is taken, on every device. The maximum of a window without elements is the
@@ -76,6 +62,34 @@ def pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
     Returns:
         The elements, and their row-major positions in a lane: two arrays [lanes, *windows].
     """
+    maxima, position = _pairs(values, spans)
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return maxima, position
+    has_empty = any(_is_padded(each) for each in spans)
+    return _with_gradient(values, maxima, position, has_empty), position
+
+
+def _is_padded(spans: Spans) -> bool:
+    """Returns whether a window may have no element."""
+    return isinstance(spans.start, tuple) and (min(spans.start, default=0) < 0 or spans.spacing > 1)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _with_gradient(
+    values: jax.Array, maxima: jax.Array, position: jax.Array, has_empty: bool
+) -> jax.Array:
+    """Returns ``maxima`` with the derivative of the elements at their positions."""
+    del values, position, has_empty
+    return maxima
+
+
+@_with_gradient.defjvp
+def _jvp(has_empty: bool, primals: Any, tangents: Any) -> Any:
+    return _with_gradient(*primals, has_empty), _read(tangents[0], primals[2], has_empty)
+
+
+def _pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
+    """Returns the result of ``greatest``, without a gradient."""
     sizes = values.shape[1:]
     count = math.prod(sizes)
     position = jnp.arange(count, dtype=index_dtype(count)).reshape(sizes)
@@ -85,7 +99,7 @@ def pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
     return pair
 
 
-def read(values: jax.Array, position: jax.Array, *, has_empty: bool = False) -> jax.Array:
+def _read(values: jax.Array, position: jax.Array, has_empty: bool) -> jax.Array:
     """Returns the elements at row-major positions of each lane; the gradient adds in float32.
 
     Args:
@@ -140,7 +154,7 @@ def _by_parts(pair: _Pair, start: Any, spans: Spans) -> _Pair:
     rest = spans.spacing * (np.asarray(spans.taps) - length)
     if not rest.any():
         return first
-    second = start + (rest if isinstance(start, np.ndarray) else rest[:, None])
+    second = start + (rest if isinstance(start, np.ndarray) else rest[None, :, None])
     return _first_greatest(first, _picked(pair, second))
 
 

@@ -271,6 +271,7 @@ def mean(
     divisor = functools.reduce(np.multiply, np.ix_(*divisors))
     if divisor.size and (divisor == divisor.flat[0]).all():
         divisor = divisor.flat[0]
+    divisor = np.reshape(divisor, (1,) * (total.ndim - np.ndim(divisor)) + np.shape(divisor))
     if jnp.issubdtype(total.dtype, jnp.integer):
         limits = jnp.iinfo(total.dtype)
         whole = jnp.asarray(np.clip(divisor, limits.min, limits.max), total.dtype)

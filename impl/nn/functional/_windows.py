@@ -183,7 +183,7 @@ def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
     index = table.index[:, taps]
     terms = rows_at(rows, np.maximum(index, 0))
     if table.weight is not None:
-        terms = terms * table.weight[:, taps].astype(terms.dtype)[..., None]
+        terms = terms * table.weight[:, taps].astype(terms.dtype)[None, ..., None]
     if (index < 0).any():
-        terms = jnp.where((index >= 0)[..., None], terms, jnp.zeros((), terms.dtype))
+        terms = jnp.where((index >= 0)[None, ..., None], terms, jnp.zeros((), terms.dtype))
     return terms

@@ -147,9 +147,9 @@ def _fractional(
         Spans(_starts(samples[:, dim], sizes[dim], n, kernel[dim]), (kernel[dim],) * n)
         for dim, n in enumerate(lengths)
     ]
-    _, position = _maxima.pairs(lanes, spans)
+    out, position = _maxima.greatest(lanes, spans)
     shape = (*input.shape[:-dims], *lengths)
-    out = alert_pullback(_maxima.read(lanes, position).reshape(shape), pullback)
+    out = alert_pullback(out.reshape(shape), pullback)
     position = position.astype(jnp.result_type(int)).reshape(shape)
     return (out, position) if return_indices else out
 

@@ -96,15 +96,15 @@ LOG_PROBABILITIES = LOGITS - np.log(np.exp(LOGITS).sum(-1, keepdims=True))
 CLASSES = RNG.integers(0, 5, 8)
 
 SAMPLES = {
-    **_pooling("adaptive_avg_pool1d", 3),
-    **_pooling("adaptive_avg_pool2d", (3, 2)),
-    **_pooling("adaptive_avg_pool3d", (3, 2, 2)),
+    **_pooling("adaptive_avg_pool1d", 3, same_bits=False),
+    **_pooling("adaptive_avg_pool2d", (3, 2), same_bits=False),
+    **_pooling("adaptive_avg_pool3d", (3, 2, 2), same_bits=False),
     **_pooling("adaptive_max_pool1d", 3),
     **_pooling("adaptive_max_pool2d", (3, 2)),
     **_pooling("adaptive_max_pool3d", (3, 2, 2)),
-    **_pooling("avg_pool1d", 3, 2, 1),
-    **_pooling("avg_pool2d", 3, 2, 1),
-    **_pooling("avg_pool3d", 2, 2, 1),
+    **_pooling("avg_pool1d", 3, 2, 1, same_bits=False),
+    **_pooling("avg_pool2d", 3, 2, 1, same_bits=False),
+    **_pooling("avg_pool3d", 2, 2, 1, same_bits=False),
     **_pooling("lp_pool1d", 2, 3, 2, same_bits=False),
     **_pooling("lp_pool2d", 2, 2, 1, same_bits=False),
     **_pooling("max_pool1d", 3, 2, 1),
@@ -131,6 +131,7 @@ SAMPLES = {
                 theta, (2, 1, 3, 4), align_corners=False
             ),
             (spread(RNG, (2, 2, 3)),),
+            same_bits=False,
         ),
     ),
     "nn.functional.cross_entropy": (
@@ -178,11 +179,13 @@ SAMPLES = {
         Sample(
             lambda ns, x: ns.nn.functional.interpolate(x, (7, 3), mode="bicubic"),
             (spread(RNG, (2, 3, 4, 5)),),
+            same_bits=False,
         ),
         Sample(
             lambda ns, x: ns.nn.functional.interpolate(x, 11),
             (spread(RNG, (2, 3, 7)),),
             variant="nearest",
+            same_bits=False,
         ),
     ),
     "nn.functional.nll_loss": (

@@ -2,7 +2,6 @@
 
 - Scatters: ``reductions`` (the operations that combine), ``scatter_keys`` (contributions sorted by
   destination), ``replicas`` (of destinations that most updates meet in).
-- Scans: ``scan_combines`` (the associative operations), ``scan_source`` (the elements of a tile).
 - Windows: ``window_table`` (the positions that windows read), ``convolution_window`` (the
   geometry of a convolution).
 - Sorts: ``sort_keys`` (integers that sort as floats do).

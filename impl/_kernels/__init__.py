@@ -7,8 +7,6 @@ platforms without these kernels.
 - ``launch`` holds the operations that a kernel may use. ``_contributions`` divides the
   contributions of a scatter among kernel instances.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
-- ``scan_tiles`` holds the blocked scan by any operation; ``impl._families.scan_source`` describes
-  what an instance loads for it.
 - ``convolution``, ``matmul``, ``scatter_accumulate`` and ``select_kth`` hold the kernels of the
   primitives of these names.
 
@@ -16,10 +14,10 @@ platforms without these kernels.
 any order, which costs less than any order that is kept. Where an ordered path costs no more than
 atomics would, or JAX has an operation of its own, no kernel races.
 
-Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
-``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
-and ``sort_frequent``. ``pallas`` is Pallas, imported where kernels may be needed. It tells
-whether there is a backend.
+Parts of kernels: ``scatter_accumulate_rows`` for wide rows, with ``_sorted_rows``;
+``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top`` and
+``sort_frequent``. ``pallas`` is Pallas, imported where kernels may be needed. It tells whether
+there is a backend.
 
 A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
 lowerings import this package, and a file of kernels is imported at its first use.
@@ -34,7 +32,6 @@ from impl._core import later
 if TYPE_CHECKING:
     from impl._kernels import convolution as convolution
     from impl._kernels import matmul as matmul
-    from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_accumulate as scatter_accumulate
     from impl._kernels import scatter_accumulate_rows as scatter_accumulate_rows
     from impl._kernels import select_kth as select_kth
@@ -44,7 +41,6 @@ else:
     _LATER = (
         "convolution",
         "matmul",
-        "scan_tiles",
         "scatter_accumulate",
         "scatter_accumulate_rows",
         "select_kth",

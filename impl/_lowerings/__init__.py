@@ -9,13 +9,13 @@ The name of a function begins with the path, as in ``ordered_cpu``, or with its 
 ``argsort_cpu``.
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
-``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scatter_accumulate_ordered``,
-``scan_blocks`` and ``scan_positions``. ``windows`` is a package, with a table of its algorithms.
-``_common`` holds operations that several files share, ``_partitioning`` shares the work among
-devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``, ``gather`` and
-``uninitialized`` have one lowering each, in the file of their rules.
+``scatter_accumulate_exact``, ``scatter_accumulate_extreme`` and ``scatter_accumulate_ordered``.
+``windows`` is a package, with a table of its algorithms. ``_common`` holds operations that several
+files share, ``_partitioning`` shares the work among devices, and ``_traces`` caches traces. The
+primitives ``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have one lowering each, in
+the file of their rules.
 
 The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
-``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
-``sparse_matmul``, ``total`` and ``windows``; ``convolution_products`` is a part of one.
+``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``, ``sparse_matmul``, ``total``
+and ``windows``; ``convolution_products`` is a part of one.
 """

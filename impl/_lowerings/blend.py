@@ -20,11 +20,11 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.axes import elements_at, is_inside
+from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import where
-from impl._core.numerics import identity, product
+from impl._core.numerics import fence, identity, product
 from impl._core.shard_axes import vary_like
 from impl._families.reductions import ADD
-from impl._lowerings.scan_blocks import apart
 from impl._lowerings.scatter_accumulate import Scatter
 
 #: The number of columns that are unrolled; a loop goes through more, this many at a time.
@@ -73,8 +73,23 @@ def sums_cpu(
     outer, n, taps = indices.shape
     parts = (*_rows(indices, size), weights)
     flat = tuple(jnp.moveaxis(part, 2, 0).reshape(-1) for part in parts)
-    stored = apart(lambda parts: parts, flat, flat)
+    stored = _apart(flat)
     return _sum_of_taps(values, *(list(part.reshape(taps, outer, n, 1)) for part in stored))
+
+
+def _apart(parts: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """Returns arrays that XLA puts into memory: behind fences, or before jax 0.11 by a branch."""
+    if FENCES_HOLD:
+        return tuple(map(fence, parts))
+    number = parts[0][0].astype(jnp.int32)
+    # The product of neighbours is even, which XLA does not know.
+    always = (number * (number + 1)) & 1 == 0
+
+    def never(parts: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in parts)
+
+    of_branch = tuple(vary_like(part, *parts) for part in parts)
+    return jax.lax.cond(always, lambda parts: parts, never, of_branch)  # type: ignore[no-any-return]
 
 
 def values_by_scatter(

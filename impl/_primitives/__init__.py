@@ -7,8 +7,6 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``scatter_accumulate``: combines contributions with elements by sum, product, minimum or maximum.
 - ``scatter_assign``: writes contributions; the last one for an element stays.
 - ``gather``: reads elements; its transpose is a scatter-accumulate.
-- ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
-- ``scan_extreme``: running minima and maxima, and their positions.
 - ``select_kth``: the position of the k-th smallest element.
 - ``sort``: positions in sorted order, and the position of the most frequent element.
 - ``windows``: sums over windows, elements picked from windows, and the maxima of windows.

@@ -40,12 +40,10 @@ from conformance.lab.compiled.row_calls import (
 from impl._exact import arithmetic
 from impl._families.convolution_window import ConvolutionWindow
 from impl._families.reductions import ADD, MUL
-from impl._families.scan_combines import COMBINES, Parts, Running
 from impl._kernels import (
     _sorted_rows,
     convolution,
     matmul,
-    scan_tiles,
     scatter_accumulate,
     scatter_accumulate_rows,
     select_kth,
@@ -54,7 +52,6 @@ from impl._kernels import (
     sort_top,
 )
 from impl._kernels.launch import Launch
-from impl._lowerings import scan as scan_lowerings
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -88,7 +85,6 @@ def kernel_calls() -> Iterator[KernelCall]:
     for dtype in FLOATS:
         yield from _scatters(dtype)
         yield from _rows(dtype)
-        yield from _scans(dtype)
         yield from _products(dtype)
     yield from _runs()
     yield from _selects()
@@ -190,35 +186,6 @@ def _arithmetic(dtype: DTypeLike) -> scatter_accumulate_rows.Arithmetic:
         ("add", "max"),
         lambda sums, count: ((sums[0] + count).astype(dtype), sums[1] > count),
     )
-
-
-def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
-    name = jnp.dtype(dtype).name
-
-    if dtype == jnp.float32:  # narrower dtypes are converted before
-        cases: tuple[tuple[Running, tuple[int, int, int]], ...]
-        cases = (("add", (3, 9000, 1)), ("affine", (2, 300, 200)))
-        for by, shape in cases:
-            count = 2 if by == "affine" else 1
-            folded = functools.partial(_scan, by=by, results=(count - 1,))
-            inputs = (Shape(shape, dtype),) * count
-            yield KernelCall("scan_tiles.scan", f"{by}-{shape[-1]}-{name}", True, folded, inputs)
-        for transposed in (False, True):
-            made = functools.partial(
-                scan_lowerings.tangents_kernel,
-                by="mul",
-                reverse=False,
-                transposed=transposed,
-                launch=_LAUNCH,
-            )
-            label = f"tangents{'-transposed' if transposed else ''}-{name}"
-            inputs = (Shape((2, 300, 1), dtype),) * 3
-            yield KernelCall("scan_tiles.scan", label, True, made, inputs)
-
-
-def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
-    combine = functools.partial(COMBINES[by], product=_LAUNCH.product)
-    return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
 
 
 def _products(dtype: DTypeLike) -> Iterator[KernelCall]:

@@ -12,7 +12,7 @@ import pytest
 from impl._families import reductions
 from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import convolution, scan, scatter_accumulate_ordered, select_kth
+from impl._lowerings import convolution, scatter_accumulate_ordered, select_kth
 
 LAUNCH = Launch(interpret=True)
 
@@ -21,24 +21,6 @@ def launches(function, *operands):
     """Returns whether the program of a call launches a kernel; operands are shapes and dtypes."""
     shapes = (jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands)
     return "pallas_call" in str(jax.make_jaxpr(function)(*shapes))
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize(
-    ("shape", "dtype", "small"),
-    [
-        ((2_000_000, 1025, 1), jnp.float32, True),
-        # The kernel writes both parts of complex numbers into one array.
-        ((1_000_000, 1025, 1), jnp.complex64, True),
-        ((2_000_000, 1025, 1), jnp.complex64, False),
-        ((2_100_000, 1025, 1), jnp.float32, False),
-        # Offsets of the last tile go beyond the end.
-        ((1, 2**31 - 100, 1), jnp.float32, False),
-    ],
-)
-def test_scans(shape, dtype, small):
-    ordered = functools.partial(scan.ordered_kernel, by="add", launch=LAUNCH)
-    assert launches(ordered, (shape, dtype)) == small
 
 
 @pytest.mark.triton

@@ -34,15 +34,10 @@ SCATTER = {
     "atomic": ATOMIC_SUM,
     "ordered": {EXACT},
 }
-#: With the mode off it is JAX's cumsum.
-SCAN: dict[str, set[str]] = {
-    "atomic": set(),
-    "ordered": {"scan_ordered_tiles"} if HAS_KERNELS else set(),
-}
-SELECT = {path: {"select_ordered_first"} if HAS_KERNELS else set() for path in SCAN}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
+SELECT = {path: {"select_ordered_first"} if HAS_KERNELS else set() for path in NONE}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
-ONCE = {path: SELECT[path] | SCATTER["atomic"] for path in SCAN}
+ONCE = {path: SELECT[path] | SCATTER["atomic"] for path in NONE}
 
 #: A function of one [4, 3] array; its kernels; the kernels of its gradient.
 OPS = {
@@ -51,7 +46,7 @@ OPS = {
     "gather": (lambda x: impl.gather(x, 0, MATRIX), NONE, SCATTER),
     "index_select": (lambda x: impl.index_select(x, 0, INDEX), NONE, SCATTER),
     "bincount": (lambda x: impl.bincount(INDEX, x[:, 0]), SCATTER, NONE),
-    "cumsum": (lambda x: impl.cumsum(x, 0, dtype=x.dtype), SCAN, SCAN),
+    "cumsum": (lambda x: impl.cumsum(x, 0, dtype=x.dtype), NONE, NONE),
     "kthvalue": (lambda x: impl.kthvalue(x, 2, 0).values, SELECT, ONCE),
 }
 
@@ -116,7 +111,7 @@ def test_float64(path):
         # XLA's scatter adds float64 with every release.
         added = SCATTER["ordered"] if path == "ordered" else set()
         assert kernels(lower(OPS["index_add"][0], x)) == added
-        assert kernels(lower(OPS["cumsum"][0], x)) == SCAN[path]
+        assert kernels(lower(OPS["cumsum"][0], x)) == NONE[path]
         assert kernels(lower(OPS["kthvalue"][0], x)) == SELECT[path]
 
 
@@ -124,7 +119,7 @@ def test_complex_numbers_are_added_by_parts():
     x = jnp.ones((4, 3), jnp.complex64)
     with impl.deterministic(profile="complete"):
         assert kernels(lower(OPS["index_add"][0], x)) == SCATTER["ordered"]
-        assert kernels(lower(OPS["cumsum"][0], x)) == SCAN["ordered"]
+        assert kernels(lower(OPS["cumsum"][0], x)) == NONE["ordered"]
 
 
 def test_unique_indices_need_no_order():

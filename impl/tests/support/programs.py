@@ -11,7 +11,7 @@ from impl._core.numerics import ANY_ORDER
 from impl._kernels import pallas
 from impl._reading.control_flow import every_jaxpr
 
-_KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
+_KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|select)_(?:atomic|ordered)_?\w*")
 
 #: Stands for an exact sum among the kernels of a program, since XLA computes it.
 EXACT = "exact_sum"

@@ -34,10 +34,6 @@ from impl._primitives.alert_not_deterministic import alert_not_deterministic
 from impl._version import __version__ as __version__
 from impl.ops.bincount import bincount
 from impl.ops.bmm import bmm
-from impl.ops.cummax import cummax
-from impl.ops.cummin import cummin
-from impl.ops.cumprod import cumprod
-from impl.ops.cumsum import cumsum
 from impl.ops.empty import (
     empty,
     empty_like,
@@ -55,7 +51,6 @@ from impl.ops.index_put import index_put
 from impl.ops.index_reduce import index_reduce
 from impl.ops.index_select import index_select
 from impl.ops.kthvalue import kthvalue
-from impl.ops.logcumsumexp import logcumsumexp
 from impl.ops.median import median, nanmedian
 from impl.ops.mm import mm
 from impl.ops.mode import mode
@@ -63,6 +58,7 @@ from impl.ops.mv import mv
 from impl.ops.put import put
 from impl.ops.repeat_interleave import repeat_interleave
 from impl.ops.resize import resize
+from impl.ops.running import cummax, cummin, cumprod, cumsum, logcumsumexp
 from impl.ops.scatter import scatter
 from impl.ops.scatter_add import scatter_add
 from impl.ops.scatter_reduce import scatter_reduce

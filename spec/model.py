@@ -11,7 +11,7 @@ own. The row R0059 of ``rows/cumsum.toml`` has these fields, among others::
     Row.condition   "when called on a CUDA array and the dtype is floating or complex"
     Row.behaviour   {"torch-1.10": None, "torch-2.12": "raise", "torch-2.15": "deterministic",
                      "complete": None}                    a Profile each
-    Row.order       "blocked_scan"                        an Order: the rule of the additions
+    Row.guarantee   "run_to_run"                          which runs give the same bits
     Row.callers     {"torch-2.12": "cumsum_cuda_kernel"}  the name in PyTorch's error
     Row.sources     a Source: the Document "list", releases 2.12 and 2.15, and a phrase of it
 """

@@ -33,41 +33,15 @@ def _cumprod() -> Iterator[Sample]:
             call=lambda ns, x: ns.cumprod(x, 0),
             arrays=(array,),
             expected=_expected_integers if name == "integer" else _expected,
-            ordered=running_product,
+            ordered=oracles.doubling if name == "floating" else None,
             wrt=None if name == "integer" else 0,
             expected_gradient=_expected_gradient,
-            ordered_gradient=gradient_of_running_product,
             choices={
                 "forward": "The dtype stays, and int32 wraps around; PyTorch's result is int64."
             }
             if name == "integer"
             else {},
         )
-
-
-def running_product(x: Array) -> Array:
-    """Returns the bits of the products down columns."""
-    return oracles.blocked_scan(x, oracles.complex_product if x.dtype.kind == "c" else np.multiply)
-
-
-def gradient_of_running_product(ct: Array, x: Array) -> Array:
-    """Returns the bits of the gradient. float16 and bfloat16 are rounded once, at the end."""
-    wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
-    x, ct, dtype = x.astype(wide), ct.astype(wide), x.dtype
-    ones = np.ones_like(x[:1])
-    after = _recurrence(np.concatenate([ones, x[:0:-1]]), ct[::-1])[::-1]
-    before = np.concatenate([ones, running_product(x)[:-1]])
-    return _product(before, after).astype(dtype)
-
-
-def _recurrence(factors: Array, terms: Array) -> Array:
-    """Returns ``h[i] = factors[i] * h[i - 1] + terms[i]`` down columns, by the oracle."""
-    maps = np.stack([factors, terms], axis=-1)
-    return oracles.blocked_scan(maps, oracles.affine)[..., 1]
-
-
-def _product(a: Array, b: Array) -> Array:
-    return oracles.complex_product(a, b) if a.dtype.kind == "c" else a * b
 
 
 def _expected_integers(x: Array) -> Array:

@@ -16,7 +16,7 @@ OP = "cumulative_trapezoid"
 #: The blanks of each file, and the text that fills each of them.
 FILLED = {
     f"spec/rows/{OP}.toml": {
-        'order = "FILL_IN"\n': 'order = "blocked_scan"\n',
+        'guarantee = "portable"\norder = "FILL_IN"\n': 'guarantee = "run_to_run"\n',
     },
     f"impl/ops/{OP}.py": {
         "FILL IN.": "running areas under a line.",
@@ -24,16 +24,15 @@ FILLED = {
         "FILL IN: its shape and dtypes.": "Any shape of floats.",
         "FILL IN: the shape and dtype of the result.": "One element less along the dimension.",
         "    # FILL IN: state each fact that a row asks for.\n": "",
-        "    values = alert(input, decision)\n": "",
+        "    values = alert(input, decision)\n": "    values = alert(y, decision)\n",
         "    # FILL IN: compose primitives of impl/_primitives; each takes the decision.\n": """\
-    last = y.shape[dim]
-    left = jax.lax.slice_in_dim(y, 0, last - 1, axis=dim)
-    right = jax.lax.slice_in_dim(y, 1, last, axis=dim)
+    last = values.shape[dim]
+    left = jax.lax.slice_in_dim(values, 0, last - 1, axis=dim)
+    right = jax.lax.slice_in_dim(values, 1, last, axis=dim)
 """,
         'raise NotImplementedError(f"{_NAME}(): FILL IN, for an input of shape {values.shape}")': (
-            'return along((left + right) * 0.5, "add", dim, decision)'
+            "return jax.lax.cumsum((left + right) * 0.5, dim)"
         ),
-        "from impl._primitives.alert import alert\n": "from impl.ops._cumulative import along\n",
         "(input: Array)": "(y: Array, *, dim: int = -1)",
         "        input: Any shape of floats.\n": """\
         y: Any shape of floats.
@@ -58,7 +57,7 @@ y = arguments.array(_NAME, "y", y)
 x = x.astype(np.float64)
     return np.cumsum((x[1:] + x[:-1]) / 2, axis=0)""",
         'raise NotImplementedError("FILL IN: spec.oracles has a function for each order")': (
-            "return oracles.blocked_scan((x[1:] + x[:-1]) * np.float32(0.5))"
+            "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
         "import Sample\n": "import Sample\nfrom spec import oracles\n",
         f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",

@@ -2,6 +2,4 @@
 
 - Scatters: ``reductions`` (the operations that combine), ``scatter_keys`` (contributions sorted by
   destination), ``replicas`` (of destinations that most updates meet in).
-- Scans: ``scan_combines`` (the associative operations), ``scan_source`` (the elements of a tile).
-- Sorts: ``sort_keys`` (unsigned integers that sort as floats do).
 """

@@ -4,8 +4,8 @@
 without kernels.
 
 - ``launch`` holds the operations that a kernel may use.
-- ``triton`` is the backend, and the one file that knows Triton and PTX. ``pallas`` is Pallas, imported
-  where kernels may be needed; it tells whether there is a backend.
+- ``triton`` is the backend, and the one file that knows Triton and PTX. ``pallas`` is Pallas,
+  imported where kernels may be needed; it tells whether there is a backend.
 - ``scatter_runs`` combines the contributions of a scatter in a fixed order. ``scatter_atomic``
   combines them in any order: the one kernel whose result depends on timing.
 
@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING
 from impl._core import later
 
 if TYPE_CHECKING:
-    from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_atomic as scatter_atomic
     from impl._kernels import scatter_runs as scatter_runs
 else:
     _LATER = (
-        "scan_tiles",
         "scatter_atomic",
         "scatter_runs",
     )

@@ -4,8 +4,6 @@ A file here has the rules of a primitive: shapes, derivatives, batching, and the
 lowering. The file of the same name in ``impl._lowerings`` computes each path of the primitive on
 each platform. The one in ``impl._kernels`` has the GPU programs that a lowering launches.
 
-- ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
-- ``scan_extreme``: running minima and maxima, and their positions.
 - ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays without initial values, or filled with a known value.
 - ``alert``: raises or warns when it is lowered for a platform that the alert names;

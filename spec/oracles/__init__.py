@@ -13,9 +13,6 @@ from spec.oracles.nearest import nearest_scatter as nearest_scatter
 from spec.oracles.nearest import rounded_once as rounded_once
 from spec.oracles.rotations import rotations as rotations
 from spec.oracles.rotations import sum_of_halves as sum_of_halves
-from spec.oracles.scans import affine as affine
-from spec.oracles.scans import blocked_scan as blocked_scan
-from spec.oracles.scans import complex_product as complex_product
 from spec.oracles.scans import doubling as doubling
 from spec.oracles.scatters import last_write as last_write
 from spec.oracles.scatters import source as source

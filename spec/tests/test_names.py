@@ -94,7 +94,7 @@ MUTATIONS = {
         "apart = true",
         "orders.toml: panel: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": ("orders.toml", "{block}", "16", "blocked_scan: the braces"),
+    "an unknown parameter": ("orders.toml", "{minimum}", "1024", "panel: the braces"),
 }
 
 

@@ -69,32 +69,6 @@ def test_a_destination_without_contributions_keeps_its_bits():
     assert out.tobytes() == initial.tobytes()
 
 
-def test_a_scan_combines_levels_of_blocks():
-    values = rough(600)
-
-    def total(start, end):
-        return left_to_right(values[start + 1 : end], values[start])
-
-    blocks = [total(start, start + 16) for start in range(0, 592, 16)]
-    row = [left_to_right(blocks[start + 1 : start + 16], blocks[start]) for start in (0, 16)]
-    got = oracles.blocked_scan(values)
-    assert got[15] == blocks[0]
-    assert got[37] == (blocks[0] + blocks[1]) + total(32, 38)
-    assert got[255] == left_to_right(blocks[1:15], blocks[0]) + blocks[15]
-    assert got[260] == row[0] + total(256, 261)
-    assert got[599] == ((row[0] + row[1]) + left_to_right(blocks[33:37], blocks[32])) + total(
-        592, 600
-    )
-    assert got.tobytes() != np.cumsum(values).tobytes()
-
-
-def test_a_map_follows_another():
-    earlier, later = np.array([2.0, 3.0]), np.array([5.0, 7.0])
-    assert oracles.affine(earlier, later).tolist() == [10.0, 5 * 3 + 7.0]
-
-
-
-
 def test_of_equal_elements_the_lowest_index_is_taken():
     values = np.array([[np.nan], [0.0], [-0.0], [1.0], [np.nan]])
     assert [int(oracles.lowest_index(values, k)[0]) for k in range(1, 6)] == [1, 1, 3, 0, 0]

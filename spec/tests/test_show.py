@@ -23,10 +23,12 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert "PyTorch's code since 2.6: deterministic." in text
     assert row.sources[0].phrase in " ".join(text.split())
     assert "  otherwise: the same bits anyway [R0060]\n" in text
-    assert "    Order: blocked_scan\n    Guarantee: portable\n" in text
-    assert "    Under portable: the same path\n" in text
+    assert "    Guarantee: run_to_run\n    Under portable: another path, of prim" in text
     assert "Listed by: complete, not by torch-2.12" in text
-    assert "\nThe order blocked_scan\n  (1) The axis is cut into blocks of 16 elements." in text
+    text = shown(capsys, "sort", "--device", "cuda")
+    assert "    Order: stable_sort\n    Guarantee: portable\n" in text
+    assert "    Under portable: the same path\n" in text
+    assert "\nThe order stable_sort\n  Elements are sorted by value." in text
 
 
 def test_a_profile_can_be_named(capsys):

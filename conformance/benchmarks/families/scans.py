@@ -20,10 +20,7 @@ TITLE = "Scans along rows, float32"
 BASE = "plain JAX"
 OURS = "ordered"
 #: The reasons why another side is more than twice as fast.
-REMARKS = (
-    "`cummax` computes indices by a second scan. Plain JAX has none.",
-    "PyTorch scans a single row on one core. The ordered scan uses all.",
-)
+REMARKS = ("`cummax` computes indices by a second scan. Plain JAX has none.",)
 
 #: The number and the length of the rows, for each op.
 SIZES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(

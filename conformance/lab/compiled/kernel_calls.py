@@ -6,16 +6,16 @@ kernel had no atomic, the reader of the machine code would have missed it, and i
 ordered kernels would prove nothing:
 
 ===================================  =======  =============  ==========================
-call, in ``scatter_accumulate``      ordered  an atomic      fault
+call                                 ordered  an atomic      fault
 ===================================  =======  =============  ==========================
-``fold_panels-add-1-float32``        yes      is not found   no fault
-``fold_panels-add-1-float32``        yes      is found       it races: atom.global....
-``atomic-add-1-float32``             no       is found       no fault
-``atomic-add-1-float32``             no       is not found   it has no atomic of floats
+``scatter_runs.fold-add-1-float32``  yes      is not found   no fault
+``scatter_runs.fold-add-1-float32``  yes      is found       it races: atom.global....
+``scatter_atomic.combine-add-1-...`` no       is found       no fault
+``scatter_atomic.combine-add-1-...`` no       is not found   it has no atomic of floats
 ===================================  =======  =============  ==========================
 
 The words after the kernel are the reduction, the width of a row and the dtype. ``-k`` takes
-``kernel-scatter_accumulate.atomic-add-1-float32``.
+``kernel-scatter_atomic.combine-add-1-float32``.
 """
 
 from __future__ import annotations
@@ -37,21 +37,12 @@ from conformance.lab.compiled.row_calls import (
     compile_program,
     is_selected,
 )
-from impl._exact import arithmetic
 from impl._families.reductions import ADD, MUL
-from impl._families.scan_combines import COMBINES, Parts, Running
-from impl._kernels import (
-    _sorted_rows,
-    scan_tiles,
-    scatter_accumulate,
-    scatter_accumulate_rows,
-)
+from impl._kernels import scatter_atomic, scatter_runs
 from impl._kernels.launch import Launch
-from impl._lowerings import scan as scan_lowerings
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
-_LAUNCH = Launch()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,140 +69,19 @@ class KernelCall:
 
 def kernel_calls() -> Iterator[KernelCall]:
     """Yields every call of every kernel."""
-    for dtype in FLOATS:
-        yield from _scatters(dtype)
-        yield from _rows(dtype)
-        yield from _scans(dtype)
-    yield from _runs()
-
-
-def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
-    name = jnp.dtype(dtype).name
     ints = functools.partial(Shape, dtype=jnp.int32)
-    for reduction, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
-        options: dict[str, Any] = {"reduction": reduction, "launch": _LAUNCH}
-        label = f"{reduction.name}-{inner}-{name}"
-        operand, updates = Shape((2, size, inner), dtype), Shape((2, 2500, inner), dtype)
-        if reduction is ADD or dtype == jnp.float32:  # narrower dtypes multiply in float32
-            call = functools.partial(scatter_accumulate.atomic, **options)
-            inputs = (operand, ints((2, 2500, 1)), updates)
-            yield KernelCall("scatter_accumulate.atomic", label, False, call, inputs)
-        rows = Shape((5000, inner), dtype)
-        yield KernelCall(
-            "scatter_accumulate.fold_chains",
-            label,
-            True,
-            functools.partial(scatter_accumulate.fold_chains, **options),
-            (ints((30,)), ints((30,)), ints((5000,)), rows),
-        )
-        yield KernelCall(
-            "scatter_accumulate.fold_panels",
-            label,
-            True,
-            functools.partial(scatter_accumulate.fold_panels, **options),
-            (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
-        )
-
-
-def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
-    """Yields calls of the kernels of wide rows, with terms that take few instructions."""
-    ints = functools.partial(Shape, dtype=jnp.int32)
-    for width in (5, 300):
-        parts = -(-500 // _sorted_rows.PART)
-        runs = (ints((500,)), ints((500,)), ints((2 * parts,)), Shape((500,), jnp.float32))
-        updates, operand = Shape((500, width), dtype), Shape((70, width), dtype)
-        label = f"{width}-{jnp.dtype(dtype).name}"
-        yield KernelCall(
-            "scatter_accumulate_rows.add_whole_runs",
-            label,
-            True,
-            _whole_runs,
-            (*runs, updates, operand),
-        )
-        yield KernelCall(
-            "scatter_accumulate_rows.add_from_zeros",
-            label,
-            True,
-            _runs_from_zeros,
-            (*runs, updates),
-        )
-
-
-def _runs() -> Iterator[KernelCall]:
-    """Yields calls of the search for cut runs, which reads keys and no floats."""
-    for dtype in (jnp.uint16, jnp.int32):
-        kernel = "scatter_accumulate_rows.cuts"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, _cuts, (Shape((500,), dtype),))
-
-
-def _cuts(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
-    with arithmetic.wide():
-        return scatter_accumulate_rows.cuts(keys, 70, launch=_LAUNCH)
-
-
-def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, ...]:
-    *runs, updates, operand = arrays
-    with arithmetic.wide():
-        whole = scatter_accumulate_rows.add_whole_runs(
-            _sorted_rows.Runs(*runs),
-            updates,
-            operand,
-            _arithmetic(operand.dtype),
-            launch=_LAUNCH,
-        )
-    return whole.out, whole.doubts, *whole.parts
-
-
-def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, ...]:
-    *runs, updates = arrays
-    with arithmetic.wide():
-        whole = scatter_accumulate_rows.add_from_zeros(
-            _sorted_rows.Runs(*runs),
-            updates,
-            Shape((70, updates.shape[1]), updates.dtype),
-            _arithmetic(updates.dtype),
-            launch=_LAUNCH,
-        )
-    return whole.out, whole.doubts, *whole.parts
-
-
-def _arithmetic(dtype: DTypeLike) -> scatter_accumulate_rows.Arithmetic:
-    return scatter_accumulate_rows.Arithmetic(
-        lambda values: [values.astype(jnp.float32), values.astype(jnp.int32)],
-        ("add", "max"),
-        lambda sums, count: ((sums[0] + count).astype(dtype), sums[1] > count),
-    )
-
-
-def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
-    name = jnp.dtype(dtype).name
-
-    if dtype == jnp.float32:  # narrower dtypes are converted before
-        cases: tuple[tuple[Running, tuple[int, int, int]], ...]
-        cases = (("add", (3, 9000, 1)), ("affine", (2, 300, 200)))
-        for by, shape in cases:
-            count = 2 if by == "affine" else 1
-            folded = functools.partial(_scan, by=by, results=(count - 1,))
-            inputs = (Shape(shape, dtype),) * count
-            yield KernelCall("scan_tiles.scan", f"{by}-{shape[-1]}-{name}", True, folded, inputs)
-        for transposed in (False, True):
-            made = functools.partial(
-                scan_lowerings.tangents_kernel,
-                by="mul",
-                reverse=False,
-                transposed=transposed,
-                launch=_LAUNCH,
-            )
-            label = f"tangents{'-transposed' if transposed else ''}-{name}"
-            inputs = (Shape((2, 300, 1), dtype),) * 3
-            yield KernelCall("scan_tiles.scan", label, True, made, inputs)
-
-
-def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
-    combine = functools.partial(COMBINES[by], product=_LAUNCH.product)
-    return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
-
-
+    sizes = ((7, 1), (1000, 96))
+    for dtype, reduction, (size, width) in itertools.product(FLOATS, (ADD, MUL), sizes):
+        label = f"{reduction.name}-{width}-{jnp.dtype(dtype).name}"
+        options: dict[str, Any] = {"reduction": reduction, "launch": Launch()}
+        operand, updates = Shape((size, width), dtype), Shape((2500, width), dtype)
+        fold = functools.partial(scatter_runs.fold, **options)
+        inputs = (operand, ints((2500,)), ints((2500,)), updates)
+        yield KernelCall("scatter_runs.fold", label, True, fold, inputs)
+        if dtype == jnp.float32:
+            combine = functools.partial(scatter_atomic.combine, **options)
+            inputs = (operand, ints((2500,)), updates)
+            yield KernelCall("scatter_atomic.combine", label, False, combine, inputs)
 
 
 def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:

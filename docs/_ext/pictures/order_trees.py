@@ -52,13 +52,10 @@ class Example:
 def examples() -> Mapping[str, Example]:
     """Returns a sum for each order that fixes a tree of additions, by the name of the order."""
     orders = spec.load().orders
-    panel, block = orders["panel"].parameters["minimum"], orders["blocked_scan"].parameters["block"]
+    panel = orders["panel"].parameters["minimum"]
     return {
         "panel": Example(_scatter(oracles.panel), _names(2 * panel + panel // 4, initial=True)),
         "source": Example(_scatter(oracles.source), _names(5, initial=True)),
-        "blocked_scan": Example(
-            lambda terms: oracles.blocked_scan(terms)[-1], _names(block * block + 2 * block + 3)
-        ),
     }
 
 

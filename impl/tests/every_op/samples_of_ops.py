@@ -86,7 +86,7 @@ SAMPLES = {
     ),
     "cummax": _cumulative("cummax", TWENTY_APART),
     "cummin": _cumulative("cummin", TWENTY_APART),
-    "cumprod": _cumulative("cumprod", TWENTY_FACTORS),
+    "cumprod": _cumulative("cumprod", TWENTY_FACTORS, same_bits=False),
     # XLA compiles a short sum without a loop.
     "cumsum": (
         *_cumulative("cumsum", TWENTY),

@@ -7,8 +7,6 @@ import math
 
 import numpy as np
 
-from spec import oracles
-
 #: The reduction of a list of terms, by the value of ``reduce``; None is a write.
 REDUCTIONS = {
     None: lambda terms: terms[-1],
@@ -55,24 +53,6 @@ def written(array, index, values, *, accumulate):
 def along(function, x, dim):
     """Applies a function of the first axis along another one."""
     return np.moveaxis(function(np.moveaxis(x, dim, 0)), 0, dim)
-
-
-def cumulative_product(x):
-    """Returns the bits of cumprod along the first axis."""
-    return oracles.blocked_scan(x, oracles.complex_product if x.dtype.kind == "c" else np.multiply)
-
-
-def gradient_of_cumulative_product(ct, x):
-    """Returns the bits of the gradient of cumprod; narrow floats are computed in float32."""
-    wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
-    x, ct, dtype = x.astype(wide), ct.astype(wide), x.dtype
-    ones = np.ones_like(x[:1])
-    factors = np.concatenate([ones, x[:0:-1]])
-    maps = np.stack([factors, ct[::-1]], axis=-1)
-    back = oracles.blocked_scan(maps, oracles.affine)[..., 1][::-1]
-    before = np.concatenate([ones, cumulative_product(x)[:-1]])
-    times = oracles.complex_product if x.dtype.kind == "c" else np.multiply
-    return times(before, back).astype(dtype)
 
 
 def cumulative_extreme(x, extreme):

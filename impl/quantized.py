@@ -25,7 +25,6 @@ import numpy as np
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import fence, product
-from impl._primitives.arithmetic import divide, multiply
 
 __all__ = [
     "QuantizedArray",
@@ -148,7 +147,7 @@ def dequantize(input: QuantizedArray | Array) -> jax.Array:
     if not isinstance(input, QuantizedArray):
         return arguments.array("dequantize", "input", input).astype(jnp.float32)
     steps = (input.int_repr.astype(jnp.int32) - input.zero_point).astype(jnp.float32)
-    return multiply(steps, jnp.broadcast_to(input.scale, steps.shape))
+    return steps * input.scale
 
 
 def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
@@ -156,7 +155,7 @@ def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
     values, scale, point = map(jax.lax.stop_gradient, (values, like.scale, like.zero_point))
     stored = _STORED[like.dtype]
     # Without the fences, XLA may simplify the rounding errors below to 0 if these are constants.
-    inverse, zero = fence(divide(jnp.ones_like(scale), scale)), fence(point.astype(jnp.float32))
+    inverse, zero = fence(1 / scale), fence(point.astype(jnp.float32))
     scaled = product(values, inverse)
     shifted = scaled + zero
     if stored.itemsize == 1:

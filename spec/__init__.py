@@ -43,7 +43,6 @@ from spec.portable import portable_classes as portable_classes
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive
-from spec.resolve import is_serial as is_serial
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
 from spec.resolve import varies as varies

@@ -126,8 +126,6 @@ def _order(order: Order, spec: Spec) -> dict[str, Any]:
     plain = _by_name({order.name: order})[order.name]
     rows = (*spec.rows, *spec.primitives)
     given = {row.guarantee for row in rows if row.order == order.name}
-    if any(row.serial_order == order.name for row in rows):
-        given.add("run_to_run")
     return {
         **plain,
         "statement": order.statement.format(**order.parameters),

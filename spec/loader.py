@@ -10,7 +10,6 @@ condition. For example, ``rows/index_add.toml`` has this row::
     device = "cpu"
     guarantee = "portable"
     order = "nearest"
-    serial_order = "source"
     behaviour = { complete = "deterministic" }
 
 Its record has these fields as well::

@@ -138,8 +138,6 @@ class Row:
         guarantee: The promise of the ordered path; None if the row is deterministic under no
             profile.
         order: Name of the order of the ordered path, if it has one.
-        serial_order: Name of the order of the fast path on a device that does not race. It is taken
-            there, because it is cheaper, unless the bits of every device are asked for.
         mode_off: ``not_guaranteed`` if, with the mode off, some calls give other bits from run to
             run; None if all calls repeat their bits.
         covers_backward: Whether a row of the forward direction decides the backward direction of
@@ -170,7 +168,6 @@ class Row:
     sources: tuple[Source, ...]
     guarantee: Guarantee | None = None
     order: str | None = None
-    serial_order: str | None = None
     mode_off: Literal["not_guaranteed"] | None = None
     covers_backward: bool = False
     switch: str | None = None

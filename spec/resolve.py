@@ -177,19 +177,6 @@ def varies(row: Row, device: str, rules: Spec) -> bool:
     return row.mode_off is not None and (known is None or known.races)
 
 
-def is_serial(row: Row, device: str, rules: Spec | None = None) -> bool:
-    """Returns whether calls of a row take its serial order, unless ``portable`` is asked for.
-
-    Args:
-        row: The row.
-        device: Name of a device, or ``any`` for one that the spec does not name.
-        rules: The rows; None for the rows of this distribution.
-    """
-    rules = loader.load() if rules is None else rules
-    known = rules.devices.get(device)
-    return row.serial_order is not None and known is not None and not known.races
-
-
 def _without_row(rules: Spec, op: str, direction: Direction, device: str) -> Effect:
     """Returns the effect on a call that no row of any profile is about.
 
@@ -235,7 +222,7 @@ def known_facts(rows: Iterable[Row], rules: Spec) -> set[str]:
     for row in rows:
         names |= set(row.when)
         names |= {name for erratum in row.errata for name in erratum.when}
-        for order in {row.order, row.serial_order} & set(rules.orders):
+        for order in {row.order} & set(rules.orders):
             names |= {name for when in rules.orders[str(order)].order_free_when for name in when}
     return names
 

@@ -29,7 +29,7 @@ from spec.conditions import precedence, specificity
 from spec.contents import Spec
 from spec.model import Direction, Primitive, Row, Source, SpecError
 from spec.portable import portable_answer, portable_classes
-from spec.resolve import Answer, cases, effect_of_primitive, is_serial, unknown_op, varies
+from spec.resolve import Answer, cases, effect_of_primitive, unknown_op, varies
 
 _WIDTH = 100
 
@@ -74,7 +74,7 @@ def text(
         for one, where in calls:
             answers = _answers(name, one, where, profile, rules)
             for answer in answers:
-                orders |= dict.fromkeys(_orders(answer, where, rules))
+                orders |= dict.fromkeys(filter(None, [answer.order]))
             body = "\n".join(_lines(answers, where, profile, rules))
             headings.setdefault(body, {}).setdefault(one, []).append(where)
         blocks += [f"{name}, {_on(heads)}\n{body}" for body, heads in headings.items()]
@@ -176,14 +176,12 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
         return
     if answer.behaviour == "raise":
         yield f"Alert: {row.callers.get(profile, row.op)}"
-    order, *others = _orders(answer, device, rules) or [""]
-    if order:
-        yield f"Order: {order}"
+    if answer.order:
+        yield f"Order: {answer.order}"
     if answer.guarantee:
-        yield f"Guarantee: {'run_to_run' if others else answer.guarantee}"
+        yield f"Guarantee: {answer.guarantee}"
     if answer.behaviour != "raise" and (portable := portable_answer(row)):
-        taken = "".join(f", in the order {other}" for other in others if portable == "exact")
-        yield f"Under portable: {english.PORTABLE[portable]}{taken}"
+        yield f"Under portable: {english.PORTABLE[portable]}"
     if varies(row, device, rules):
         yield "With the mode off: two runs can differ"
     if not answer.listed:
@@ -194,14 +192,6 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
         yield f"{does} {erratum.statement}"
     if row.note:
         yield f"Note: {row.note}"
-
-
-def _orders(answer: Answer, device: str, rules: Spec) -> list[str]:
-    """Returns the order of an answer; a serial order comes before the order of every device."""
-    if answer.row is None or answer.order is None:
-        return []
-    serial = answer.row.serial_order if is_serial(answer.row, device, rules) else None
-    return [serial, answer.order] if serial else [answer.order]
 
 
 def _order(name: str, rules: Spec) -> str:

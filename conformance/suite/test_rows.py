@@ -32,7 +32,6 @@ from conformance.hardware.round_context import RoundContext
 from conformance.lab.readers import stablehlo
 from conformance.suite.cells import Cell
 from conformance.suite.sample import Sample, samples
-from spec import oracles
 
 EVERY = (None, *spec.BEHAVIOURS)
 #: The number of runs of a program after which its arrays are copied to the device again.
@@ -62,13 +61,6 @@ def judge(implementation: Adapter, cell: Cell, result: Any) -> None:
     """Compares a result with the expected one, unless that is a choice of this project."""
     if implementation.of_this_project or cell.direction not in cell.sample.choices:
         cell.sample.judge(cell.direction, result)
-
-
-def order_of(row: spec.Row, device: str) -> str | None:
-    """Returns the order that a row has on a device; spec.oracles has an oracle of that name."""
-    order = row.serial_order if spec.is_serial(row, device) else row.order
-    assert order is None or row.guarantee != "portable" or hasattr(oracles, order)
-    return order
 
 
 @functools.cache
@@ -153,12 +145,11 @@ def test_bits(
     """
     function, inputs = call(implementation, cell)
     assert cell.expected_row is not None
-    order = order_of(cell.expected_row, cell.device)
     of_oracle, first_digests = None, dict[str, str]()
     if cell.states_bits and implementation.keeps_orders:
         of_oracle = digest_of_oracle(cell.sample, cell.direction)
     exact = of_oracle is not None and contracts(cell)
-    reference = f"the oracle of the order {order!r}" if of_oracle else "a run before"
+    reference = f"the oracle of {cell.expected_row.order!r}" if of_oracle else "a run before"
     names = lowerings(implementation, cell)
     # Profiles differ in the calls that they list, and take one path for those that they order.
     for lowering in names if cell.profile == spec.load().own_profile else names[:1]:
@@ -189,7 +180,7 @@ def test_bits(
 def test_bits_under_portable(implementation: Adapter, portable_cell: Cell, record: Any) -> None:
     """A CPU has the bits of every device if they are asked for.
 
-    They are the bits of the row's order, or, where JAX's primitives compute, the exact results.
+    JAX's primitives compute them, by their rules under the guarantee.
     """
     if not implementation.of_this_project:
         pytest.skip("the guarantee is this project's alone")

@@ -35,7 +35,6 @@ from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
-import pictures
 import row_evidence
 import spec
 from conformance.reporting.report import ReportError
@@ -182,8 +181,6 @@ class SpecOrders(SpecDirective):
                     f"When {conditions}, every order gives the same bits. The fast path is"
                     " taken then."
                 )
-            if pictures.of_order(order.name) in pictures.pictures():
-                body += pictures.images(pictures.of_order(order.name), self.env)
             definitions += nodes.definition_list_item("", term, body)
         return [definitions]
 
@@ -247,9 +244,6 @@ class SpecRows(SpecDirective):
             yield "Decides also", paragraph("the gradient, which is the same computation")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
-        if row.serial_order:
-            link = self.link("order", row.serial_order)
-            yield "Order on a CPU", paragraph(link, ", unless `portable` is asked for")
         callers: dict[str, list[str]] = {}
         for profile, caller in row.callers.items():
             callers.setdefault(caller, []).append(profile)

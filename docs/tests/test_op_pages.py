@@ -77,7 +77,7 @@ def test_page_says_why_shows_the_code_of_orders_and_the_error(
     assert ("It does not" not in plain(section(page, "Why it varies"))) == varies
     orders = plain(section(page, "The order"))
     for row in SPEC.select(op=op, kind="op", active=True):
-        for name in filter(None, (row.order, row.serial_order)):
+        for name in filter(None, (row.order,)):
             assert SPEC.orders[name].statement.format(**SPEC.orders[name].parameters) in orders
             assert f"def {name}(" in orders
     error = plain(section(page, "The error"))

@@ -25,9 +25,9 @@ import numpy as np
 
 from impl._core import jax_internals, numerics
 from impl._core.shard_axes import aligned
-from impl._families.reductions import Reduction
 from impl._kernels import pallas
 from impl._kernels import triton as backend
+from impl._kernels.reductions import Reduction
 from impl._mode.emulation import Seed
 
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and

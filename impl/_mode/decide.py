@@ -6,10 +6,9 @@ the mode on, ``impl.index_add`` of floats asks and gets:
 
     decide("index_add", "forward", dtype="floating", input_ndim=1, unique_indices=False)
 
-    cpu        path "atomic", serial       a CPU adds in one order by itself
-    cuda       path "ordered"              the row R0001
-    rocm       path "ordered"
-    elsewhere  path "atomic"               no row is about any other platform
+    cpu        row R0002      no alert, and nothing to fill
+    cuda       row R0001      the same; under the profile torch-2.12, `put_` has an alert there
+    elsewhere  no row         no row is about any other platform
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Literal
@@ -29,8 +28,6 @@ from impl._mode import modes as _mode
 from impl._mode.emulation import Emulation
 from impl._mode.modes import Mode
 from impl._mode.switches import Switches
-
-Path = Literal["atomic", "ordered"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,17 +54,13 @@ class Action:
     """The behaviour of one platform in one call.
 
     Attributes:
-        path: The path that the op takes.
-        alert: The alert that is given before the path runs; None for no alert.
+        alert: The alert that is given before the op runs; None for no alert.
         fill: Whether fresh memory is filled with a known value.
-        serial: Whether the atomic path keeps an order, since the platform does not race.
         row: Id of the row that decided; None if no row did.
     """
 
-    path: Path = "atomic"
     alert: Alert | None = None
     fill: bool = False
-    serial: bool = False
     row: str | None = None
 
 
@@ -90,26 +83,6 @@ class Decision:
         if self.emulation is not None and platform == "cpu":
             platform = self.emulation.platform
         return dict(self.actions).get(platform, self.elsewhere)
-
-    @property
-    def of_derivatives(self) -> Decision:
-        """The decision for derivatives of an op that gives the same bits in every order.
-
-        Such an op (a minimum, for example) may take the atomic path in the deterministic mode. Its
-        derivatives are sums of contributions, which need the ordered path, unless the platform does
-        not race.
-        """
-
-        def ordered(action: Action) -> Action:
-            computes = action.row is not None and action.alert is None and not action.fill
-            computes = computes and not action.serial
-            return dataclasses.replace(action, path="ordered") if computes else action
-
-        return dataclasses.replace(
-            self,
-            actions=tuple((platform, ordered(action)) for platform, action in self.actions),
-            elsewhere=ordered(self.elsewhere),
-        )
 
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
@@ -219,19 +192,9 @@ def _action(
     if row is None or not (mode.enabled or row.switch in switches_on):
         return Action()
     if answer.behaviour == "raise":
-        # The path stays atomic: with warn_only the op runs as it would with the mode off.
         kind: Literal["raise", "warn"] = "warn" if mode.warn_only else "raise"
         caller = row.callers.get(mode.profile, row.op)
         return Action(alert=Alert(kind, caller, row.id, mode.profile), row=row.id)
     if answer.behaviour == "fill":
         return Action(fill=True, row=row.id)
-    if not mode.portable and spec.is_serial(row, device, rules):
-        return Action(serial=True, row=row.id)
-    order = rules.orders[row.order] if row.order is not None else None
-    order_free = order is not None and any(_holds(when, facts) for when in order.order_free_when)
-    return Action(path="atomic" if order_free else "ordered", row=row.id)
-
-
-def _holds(when: Mapping[str, spec.model.Test], facts: spec.Facts) -> bool:
-    """Returns whether a condition holds; it does not if the op does not state one of its facts."""
-    return set(when) <= set(facts) and spec.holds(when, facts)
+    return Action(row=row.id)

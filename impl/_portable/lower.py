@@ -23,10 +23,10 @@ from jax import lax
 from jax.interpreters import mlir
 
 import spec
+from impl._core import partitioning
 from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl._portable import classes, entries, exported, refusal, shared
 from impl._portable.rule import Compute, Rule, Target
@@ -61,7 +61,7 @@ def equation(
     """
     record = RULES.get(name) or Rule(name)
     lower = functools.partial(_prepared, record, original, anywhere)
-    if record.keeps_whole is None or not _partitioning.is_partitioned(context):
+    if record.keeps_whole is None or not partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
     axes = functools.partial(record.keeps_whole, context)
     results = lower(context, *_whole(context, axes, operands, context.avals_in), **params)
@@ -96,7 +96,7 @@ def _prepared(
     """
     if record.params is not None:
         params = record.params(context, params)
-    if record.merges_borders and _partitioning.is_partitioned(context):
+    if record.merges_borders and partitioning.is_partitioned(context):
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     if record.moves and shared.is_shared(context, of_integers=record.moves_integers):
         return _moved(record, record.moves, context, operands, params)
@@ -136,7 +136,7 @@ def _by_rule(
         return anywhere(context, *operands, **params)
     if portability.of_complex:
         return _of_complex(record, context, operands, params)
-    if record.whole_axes is not None and _partitioning.is_partitioned(context):
+    if record.whole_axes is not None and partitioning.is_partitioned(context):
         count = record.whole_axes(params)
         return _with_whole_axes(record, count, context, operands, params)
     return _computed(record, context, operands, params)

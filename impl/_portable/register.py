@@ -8,21 +8,17 @@ which calls JAX's own rule where the guarantee ``portable`` does not hold, or ch
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import spec
 from impl._core.jax_internals import Primitive, lowering, rules
-from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl._mode.decide import Decision
 from impl._portable import classes, exported, lower, refusal, unknown
 from impl._portable.carried_sums import lower as carried_sums
 from impl._portable.device_sums import lower_sums
 from impl._portable.rules import RULES
-from impl._primitives import arithmetic
 from impl._run_to_run import rules as _rules
-from impl._soft_float64 import engines
 
 #: The primitive in whose body sums over devices are joined with the sums of each device.
 _MAPPED = "shard_map"
@@ -88,10 +84,7 @@ def _lower(
         if joined is not None:
             return joined
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
-        # The rule for any platform divides, and `portable` computes this quotient without floats.
-        if primitive in arithmetic.APPROXIMATED and not engines.has_float64(context):
-            return (anywhere or original)(context, *operands, **params)
-        return _own(original, anywhere or original, context, *operands, **params)
+        return original(lowering.natively(context), *operands, **params)
     if unknown.is_unknown(primitive, original):
         portability = unknown.portability(classes.dtypes((*context.avals_in, *context.avals_out)))
         rule = unknown.rule(portability, primitive, original, anywhere, context, params)
@@ -99,26 +92,3 @@ def _lower(
     if _is_fixed(name):
         return original(context, *operands, **params)
     return lower.equation(name, original, anywhere or original, context, *operands, **params)
-
-
-def _own(
-    original: Callable[..., Any],
-    anywhere: Callable[..., Any],
-    context: Any,
-    /,
-    *operands: Any,
-    **params: Any,
-) -> Any:
-    """Lowers an equation of this project.
-
-    An equation whose row is portable, or that has no row, is lowered as it is. Any other one takes
-    the lowering for any platform, whose own equations are portable or refused.
-    """
-    decision = params.get("decision")
-    if isinstance(decision, Decision):
-        rows = {decision.on(platform).row for platform in lowering.platforms(context)}
-        exact = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
-        if not all(exact):
-            with _partitioning.exact_equations():
-                return anywhere(context, *operands, **params)
-    return original(lowering.natively(context), *operands, **params)

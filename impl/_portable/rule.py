@@ -18,9 +18,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from impl._core import jax_internals
+from impl._core import jax_internals, partitioning
 from impl._exact import arithmetic
-from impl._lowerings import _partitioning
 from impl._portable.device_sums.shardings import Sharding
 from impl._soft_float64 import engines
 
@@ -54,7 +53,7 @@ class Target:
         """Returns the devices of the context of a lowering rule."""
         return cls(
             engines.platforms(context),
-            _partitioning.is_partitioned(context),
+            partitioning.is_partitioned(context),
             jax_internals.exports(context),
         )
 

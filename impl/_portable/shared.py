@@ -15,10 +15,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from impl._core import jax_internals
+from impl._core import jax_internals, partitioning
 from impl._core.jax_internals import shardings
 from impl._core.jax_internals.releases import SCATTERS_MOVE_ELEMENTS
-from impl._lowerings import _partitioning
 
 
 def is_shared(context: Any, *, of_integers: bool = False) -> bool:
@@ -30,10 +29,10 @@ def is_shared(context: Any, *, of_integers: bool = False) -> bool:
     """
     dtype = context.avals_in[0].dtype
     if jnp.issubdtype(dtype, jnp.inexact):
-        counts = jnp.finfo(dtype).bits >= _partitioning.NARROWEST
+        counts = jnp.finfo(dtype).bits >= partitioning.NARROWEST
     else:
         counts = of_integers and (jnp.issubdtype(dtype, jnp.integer) or dtype == jnp.bool_)
-    return counts and _partitioning.is_partitioned(context)
+    return counts and partitioning.is_partitioned(context)
 
 
 def devices_of(context: Any) -> float:

@@ -29,7 +29,7 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._lowerings._partitioning import Axes
+from impl._core.partitioning import Axes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,13 +27,13 @@ from impl._core.jax_internals.releases import FLOAT32_HAS_ATOMIC_ADD
 from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, convert
+from impl._core.partitioning import Axes
 from impl._core.shard_axes import vary_like
-from impl._families.reductions import ADD, MUL, Reduction
-from impl._families.scatter_keys import sorted_keys
 from impl._kernels.launch import Launch
-from impl._lowerings._partitioning import Axes
+from impl._kernels.reductions import ADD, MUL, Reduction
 from impl._run_to_run import flat_scatter, pool_gradient
 from impl._run_to_run.flat_scatter import FlatScatter
+from impl._run_to_run.sorted_keys import sorted_keys
 
 
 def compute(

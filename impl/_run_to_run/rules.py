@@ -31,11 +31,10 @@ import jax
 from jax import lax
 
 import spec
-from impl._core import jax_internals, native_scatter
+from impl._core import jax_internals, native_scatter, partitioning
 from impl._core.jax_internals import Primitive, lowering, rules
+from impl._core.partitioning import LEFT_TO_XLA
 from impl._kernels.launch import Launch
-from impl._lowerings import _partitioning
-from impl._lowerings._partitioning import LEFT_TO_XLA
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
@@ -158,7 +157,7 @@ def _lower(
     context = lowering.natively(context) if mode.portable else context
     is_cut = any(path.row is not None for path in paths.values())
     axes = ordered.free_axes(primitive, context.avals_in, params) if is_cut else LEFT_TO_XLA
-    return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
+    return partitioning.lower(function, axes, context, *operands, multiple_results=False)
 
 
 @dataclasses.dataclass(frozen=True)

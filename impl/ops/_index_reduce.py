@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from impl._core.arguments import dtype_kind
 from impl._core.numerics import accumulator, convert, highest, lowest
-from impl._families import reductions
-from impl._families.reductions import ReductionName
+from impl._kernels import reductions
+from impl._kernels.reductions import ReductionName
 from impl.ops._scatters import accumulate, extreme
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.

@@ -26,11 +26,11 @@ from impl._core.axes import within
 from impl._core.lax_functions import where
 from impl._core.numerics import convert
 from impl._core.shard_axes import vary_like
-from impl._families.extreme_keys import from_keys, to_keys
-from impl._families.reductions import ReductionName
+from impl._kernels.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._mode.sums import sum_dtype
 from impl._primitives.alert import alert_pullback
+from impl.ops._extreme_keys import from_keys, to_keys
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:

@@ -25,7 +25,7 @@ from impl._core.arguments import Array
 from impl._core.axes import at_least_1d
 from impl._core.float_order import in_order, sort_keys
 from impl._core.numerics import fence
-from impl._lowerings._partitioning import as_bits
+from impl._core.partitioning import as_bits
 
 
 def real(

@@ -19,7 +19,6 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.arithmetic import divide, isolated, multiply
 from impl.ops._scatters import accumulate
 
 _NAME = "histc"
@@ -71,7 +70,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     decision = decide(_NAME, **arguments.facts(numbers))
     wide = _wide(numbers.dtype)
     flat, *ends = (
-        isolated(convert(jax.lax.stop_gradient(value), wide))
+        convert(jax.lax.stop_gradient(value), wide)
         for value in (alert(numbers, decision).reshape(-1), *ends)
     )
     # Ends that are known to differ need no pass over the elements.
@@ -157,8 +156,8 @@ def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array,
 
 
 def _bins_of_floats(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
-    scaled = multiply(flat - low, jnp.asarray(bins, flat.dtype))
-    quotient = divide(scaled, high - low)
+    scaled = (flat - low) * bins
+    quotient = scaled / (high - low)
     # An element outside the range may have a quotient that no integer holds. It is not counted.
     return jnp.where(quotient >= 0, jnp.minimum(quotient, bins), 0).astype(jnp.int32)
 

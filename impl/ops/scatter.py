@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._families.reductions import ReductionName
+from impl._kernels.reductions import ReductionName
 from impl._mode.decide import decide
 from impl.ops._index_reduce import refuse_complex_product
 from impl.ops._scatter_corner import Combine, scattered

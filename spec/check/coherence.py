@@ -61,8 +61,7 @@ def _primitives(spec: Spec) -> Iterator[Finding]:
                 yield rows[0].id, f"no row says what {call} does; add one"
             for first, second in itertools.pairwise(tied):
                 outcomes = [
-                    (r.behaviour, r.order, r.serial_order, r.guarantee, r.mode_off)
-                    for r in (first, second)
+                    (r.behaviour, r.order, r.guarantee, r.mode_off) for r in (first, second)
                 ]
                 if outcomes[0] != outcomes[1] and (first.id, second.id) not in reported:
                     reported.add((first.id, second.id))
@@ -161,4 +160,4 @@ def _outcome(row: Row, profile: str) -> tuple[object, ...]:
 
 def _path(row: Row) -> tuple[str | None, ...]:
     """Returns what a deterministic row states about the path that it takes."""
-    return row.order, row.serial_order, row.guarantee
+    return row.order, row.guarantee

@@ -98,9 +98,9 @@ def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
             yield f"erratum: {text}"
     if row.get("switch") not in (None, *facts):
         yield f"the fact {row['switch']!r} of switch is not in facts.toml; add it there"
-    for order in (row.get("order"), row.get("serial_order")):
-        if order not in (None, *tables["orders"]):
-            yield f"the order {order!r} is not in orders.toml; add it there"
+    order = row.get("order")
+    if order not in (None, *tables["orders"]):
+        yield f"the order {order!r} is not in orders.toml; add it there"
     for source in itertools.chain(row["source"], *(e["source"] for e in row.get("erratum", []))):
         if source["document"] not in tables["documents"]:
             yield f"the document {source['document']!r} is not in documents.toml; add it there"
@@ -139,8 +139,6 @@ def _device(row: Mapping[str, Any], devices: Mapping[str, Any]) -> Iterator[str]
         yield f"no row may name {device!r}, where rows of {like!r} decide; leave `like` out of it"
     elif "mode_off" in row and device != "any" and not devices[device]["races"]:
         yield f"must not have mode_off: nothing races on {devices[device]['english']} device"
-    if "serial_order" in row and device in devices and devices[device]["races"]:
-        yield "must not have serial_order: its device races; leave the key out"
 
 
 def _when(when: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[str]:

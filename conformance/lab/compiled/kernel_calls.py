@@ -37,9 +37,9 @@ from conformance.lab.compiled.row_calls import (
     compile_program,
     is_selected,
 )
-from impl._families.reductions import ADD, MUL
 from impl._kernels import scatter_atomic, scatter_runs
 from impl._kernels.launch import Launch
+from impl._kernels.reductions import ADD, MUL
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -80,8 +80,8 @@ def kernel_calls() -> Iterator[KernelCall]:
         yield KernelCall("scatter_runs.fold", label, True, fold, inputs)
         if dtype == jnp.float32:
             combine = functools.partial(scatter_atomic.combine, **options)
-            inputs = (operand, ints((2500,)), updates)
-            yield KernelCall("scatter_atomic.combine", label, False, combine, inputs)
+            of_one = operand, ints((2500,)), updates
+            yield KernelCall("scatter_atomic.combine", label, False, combine, of_one)
 
 
 def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:

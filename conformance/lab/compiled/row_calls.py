@@ -178,7 +178,7 @@ def _profile_with_most_options() -> str:
 
 def _answers(asked_questions: Iterable[Question]) -> tuple[Any, ...]:
     actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked_questions)
-    return tuple((action.path, action.fill) for action in actions)
+    return tuple((action.row, action.fill) for action in actions)
 
 
 def compile_program(

@@ -70,8 +70,8 @@ def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) 
     free = [
         dataclasses.replace(row, when=when)
         for row in rows
-        for order in filter(None, (row.order, row.serial_order))
-        for when in rules.orders[order].order_free_when
+        if row.order
+        for when in rules.orders[row.order].order_free_when
         if set(when) <= set(stated)
     ]
     return list(distinct_calls([*rows, *free], rules.facts))
@@ -228,7 +228,7 @@ def _with_mode(
     words = [_word(group, device, profile, guarantee, rules) for group in groups]
     for group, word in _joined(groups, words):
         answer = group.answer
-        order = _order(answer, device, guarantee, rules) if not group.free else None
+        order = _order(answer, guarantee) if not group.free else None
         yield dataclasses.replace(
             _cell(op, direction, device, group, rules),
             profile=profile,
@@ -253,22 +253,20 @@ def _word(group: _Group, device: str, profile: str, guarantee: str, rules: spec.
         return "exact everywhere" if portable == "exact" else "JAX's rules"
     row = answer.row
     varies = row is not None and spec.varies(row, device, rules)
-    free = group.free and not (row is not None and spec.is_serial(row, device, rules))
     # This project's own profile lists each op, also where nothing races.
     own = profile == rules.own_profile and not varies
-    if answer.effect == "same" or free or own:
+    if answer.effect == "same" or group.free or own:
         return SAME
     return "deterministic" if answer.listed else "ordered under complete"
 
 
-def _order(answer: spec.Answer, device: str, guarantee: str, rules: spec.Spec) -> str | None:
+def _order(answer: spec.Answer, guarantee: str) -> str | None:
     """Returns the name of the order that is taken; None if none is."""
     if answer.row is None or answer.order is None:
         return None
     if guarantee == "portable":
         return answer.order if spec.portable_answer(answer.row) == "exact" else None
-    serial = spec.is_serial(answer.row, device, rules)
-    return answer.row.serial_order if serial else answer.order
+    return answer.order
 
 
 def _sentence(word: Word, group: _Group, profile: str, order: str | None, rules: spec.Spec) -> str:

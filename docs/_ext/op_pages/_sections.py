@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import answers
-import pictures
 import row_evidence
 import spec
 from conformance.reporting.report import Report
@@ -64,7 +63,7 @@ class Subject:
     @property
     def orders(self) -> list[spec.Order]:
         """The orders of its paths, each once."""
-        names = [name for row in self.rows for name in (row.order, row.serial_order) if name]
+        names = [row.order for row in self.rows if row.order]
         return [self.rules.orders[name] for name in dict.fromkeys(names)]
 
     def under(self, profile: str | None, guarantee: str | None) -> list[answers.Cell]:
@@ -157,8 +156,6 @@ def orders(subject: Subject) -> str:
     for order in subject.orders:
         statement = order.statement.format(**order.parameters)
         parts.append(f"{order.title} ({{order}}`{order.name}`)\n: {statement}\n")
-        if (picture := pictures.of_order(order.name)) in pictures.pictures():
-            parts.append(f"```{{picture}} {picture}\n```\n")
         function: Callable[..., object] | None = getattr(oracles, order.name, None)
         if function is not None:
             parts.append(_text.code(inspect.getsource(function), "python"))

@@ -1,8 +1,7 @@
 """Pictures that are made from data while the site is built: ``picture``.
 
-``{picture} sums`` shows the picture ``sums``. The picture ``order-panel`` shows the order
-``panel``, and ``bench-scatter-cpu`` shows the family ``scatter`` of the benchmark report
-``cpu.json``.
+``{picture} sums`` shows the picture ``sums``. The picture ``bench-scatter-cpu`` shows the family
+``scatter`` of the benchmark report ``cpu.json``.
 Each picture is made for a light and for a dark page, and its alternative text says what it shows.
 """
 
@@ -21,7 +20,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from pictures import benchmarks, costs, evidence, orders, sums
+from pictures import benchmarks, costs, evidence, sums
 from pictures.themes import Theme, write
 
 #: Where the files are written, in the folder of the sources.
@@ -47,14 +46,8 @@ def pictures() -> dict[str, Picture]:
         "sums": Picture(sums.draw, sums.description),
         "costs-cpu": Picture(costs.draw, costs.description),
         "evidence": Picture(evidence.draw, evidence.description),
-        **{of_order(name): _order(name) for name in orders.names()},
         **{of_benchmark(name): _benchmark(name) for name in benchmarks.families()},
     }
-
-
-def of_order(order: str) -> str:
-    """Returns the name of the picture of an order. An order may have no picture."""
-    return f"order-{order}"
 
 
 def of_benchmark(name: str) -> str:
@@ -80,10 +73,6 @@ def _written(name: str, folder: Path) -> tuple[Mapping[str, Path], str]:
     """Writes a picture once for all pages, and returns its files and its description."""
     picture = pictures()[name]
     return write(name, picture.draw, folder), picture.description()
-
-
-def _order(name: str) -> Picture:
-    return Picture(lambda theme: orders.draw(name, theme), lambda: orders.description(name))
 
 
 def _benchmark(name: str) -> Picture:

@@ -11,7 +11,6 @@ mode of a scope) needs caches of its own. A context with other caches makes them
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -30,7 +29,6 @@ from impl._core.jax_internals import (
     ClosedJaxpr,
     enables_x64,
     exports,
-    forgotten,
     jaxprs,
     parts,
     tags,
@@ -212,52 +210,6 @@ def _pinned(value: Any) -> Any:
 
 #: The least number of axes that have more than one order.
 _FEWEST_AXES = 2
-
-
-class Traced:
-    """A function of arrays, with a cache of its equations for each tuple of operand types.
-
-    Called as a function, it is traced by ``jax.jit`` and inlined into the caller's program. As a
-    lowering rule, it lowers the cached equations directly: JAX does not bind them again, and puts
-    no function around them.
-    """
-
-    def __init__(self, function: Callable[..., Any], kept: int = 64) -> None:
-        """Makes the function.
-
-        Args:
-            function: Takes arrays, and returns an array or a tuple of arrays. It depends on nothing
-                else than these and JAX's trace context.
-            kept: The greatest number of tuples of types in the cache.
-        """
-        self._function = function
-        self._call = jax.jit(function, inline=True)
-        self._equations = forgotten(functools.lru_cache(maxsize=kept)(self._trace))
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self._call(*arrays)
-
-    def rule(self, *, multiple_results: bool) -> Callable[..., Any]:
-        """Returns the lowering rule.
-
-        Args:
-            multiple_results: Whether the function returns a tuple.
-        """
-        otherwise = mlir.lower_fun(self._call, multiple_results=multiple_results)
-
-        def lower(context: Any, *operands: Any) -> Any:
-            jaxpr = self._equations(tuple(context.avals_in), config.trace_context())
-            if jaxpr is None:
-                return otherwise(context, *operands)
-            return lower_equations(context, jaxpr, *operands)
-
-        return lower
-
-    def _trace(self, avals: tuple[Any, ...], _: Any) -> Any:
-        """Returns the equations; None if they have effects or types that are not arrays."""
-        closed = jax.make_jaxpr(self._function)(*avals)
-        plain = jaxprs.opened(closed)
-        return None if plain.effects or plain.is_high else closed
 
 
 def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:

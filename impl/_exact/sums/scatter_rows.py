@@ -5,7 +5,7 @@ each update. A row of the operand then has one number, and no array is transpose
 shape [5, 4, 8] and windows of shape [1, 1, 8], a row has 8 elements, and the update at (i, j) goes
 to row 4 * i + j. The number 20 stands for an update that is dropped.
 
-On a GPU, destinations that get many updates have replicas (``impl._families.replicas``).
+On a GPU, destinations that get many updates have replicas (``impl._exact.sums.replicas``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._exact.nearest.exact_sum import Addition
-from impl._families.replicas import Replicas
+from impl._exact.sums.replicas import Replicas
 
 #: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18

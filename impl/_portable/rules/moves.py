@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core import partitioning
 from impl._core.jax_internals import Primitive, shardings
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._core.numerics import fence
 from impl._core.spread import spread
-from impl._lowerings import _partitioning
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule
@@ -32,7 +32,7 @@ def _as_bits(function: Compute) -> Compute:
     """Returns a function that moves the bits of floats, as unsigned integers."""
 
     def run(*operands: jax.Array, **params: Any) -> Any:
-        return _partitioning.as_bits(functools.partial(function, **params))(*operands)
+        return partitioning.as_bits(functools.partial(function, **params))(*operands)
 
     return run
 
@@ -53,14 +53,14 @@ def _gather(operand: jax.Array, indices: jax.Array, *, devices: float, **params:
     indices = _wide(indices)
     if params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
         function = functools.partial(lax.gather_p.bind, **params)
-        return _partitioning.as_bits(function)(operand, indices)
+        return partitioning.as_bits(function)(operand, indices)
     fill = np.asarray(np.nan if params["fill_value"] is None else params["fill_value"])
 
     def part(value: jax.Array, number: Any) -> Any:
         of_dtype = np.asarray(number).astype(value.dtype)
         bits = int(of_dtype.view(f"uint{8 * of_dtype.itemsize}"))
         function = functools.partial(lax.gather_p.bind, **{**params, "fill_value": bits})
-        return _partitioning.as_bits(function)(value, indices)
+        return partitioning.as_bits(function)(value, indices)
 
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
         return lax.complex(part(lax.real(operand), fill.real), part(lax.imag(operand), fill.imag))

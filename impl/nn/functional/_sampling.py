@@ -1,6 +1,5 @@
 """Indices and weights of the elements that each sample of a grid reads.
 
-They are computed by additions and rounded products, so they have the same bits on every device.
 The functions for one dimension apply to x, y and z, in the order of the last dimension of a grid;
 x goes along the last dimension of the input. For an input of 2 x 3 elements, without
 ``align_corners``, the coordinates x = 0 and y = 0 are the middle, column 1 and row 0.5:
@@ -22,7 +21,6 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.axes import index_dtype
-from impl._primitives.arithmetic import isolated, multiply
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]
@@ -62,7 +60,6 @@ def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]
-    coordinates = isolated(coordinates)
     of_dims = [
         _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
         for coordinate, size in zip(
@@ -163,13 +160,13 @@ def _reflected(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
         return jnp.zeros_like(x)
     beyond = x - edge
     sign = jnp.where(beyond < 0, jnp.full_like(x, -1), 1)
-    distance = multiply(beyond, sign)
+    distance = beyond * sign
     periods = jax.lax.stop_gradient(jnp.floor(_times(distance, 1 / period)))
     rest = distance - _times(periods, period)
     # The product with a rounded reciprocal may be one period too small or too large.
     rest = rest + jnp.where(rest < 0, period, jnp.where(rest >= period, -period, 0))
     back = rest >= period / 2
-    folded = multiply(rest, jnp.where(back, jnp.full_like(x, -1), 1)) + jnp.where(back, period, 0)
+    folded = rest * jnp.where(back, jnp.full_like(x, -1), 1) + jnp.where(back, period, 0)
     return folded + edge
 
 
@@ -179,7 +176,7 @@ def _clipped(x: jax.Array, least: float, most: float) -> jax.Array:
 
 
 def _times(x: jax.Array, factor: float) -> jax.Array:
-    return multiply(x, jnp.asarray(factor, x.dtype))
+    return x * jnp.asarray(factor, x.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -212,7 +209,7 @@ def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
 def _products(factors: Sequence[jax.Array]) -> jax.Array:
     """Multiplies the factors of each element along each dimension, beginning with x."""
     on_axes = [_on_axis(factor, dim, len(factors)) for dim, factor in enumerate(factors)]
-    return _flattened(functools.reduce(multiply, jnp.broadcast_arrays(*on_axes)))
+    return _flattened(functools.reduce(jnp.multiply, jnp.broadcast_arrays(*on_axes)))
 
 
 def _factors(mode: Mode, t: jax.Array) -> jax.Array:
@@ -246,6 +243,6 @@ def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
     first, *others = coefficients
     total = _times(x, first)
     for number, coefficient in enumerate(others):
-        total = multiply(total, x) if number else total
+        total = total * x if number else total
         total = total + coefficient if coefficient else total
     return total

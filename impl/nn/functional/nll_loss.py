@@ -16,7 +16,6 @@ from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert, alert_pullback
-from impl._primitives.arithmetic import multiply
 from impl.nn.functional import _losses
 
 _NAME = "nll_loss"
@@ -80,7 +79,7 @@ def nll_loss(
     divisor: Any = None
     if weight is not None:
         weights = convert(_losses.weights_of(weight, classes, decision=pullback), wide)
-        terms = multiply(terms, weights)
+        terms = terms * weights
         if reduction == "mean":
             divisor = jnp.sum(where(counts, weights, zero).reshape(-1))
     elif reduction == "mean":

@@ -205,16 +205,7 @@ def _by_own_decision(case: _Case) -> _Judgement:
     decision: Decision = params["decision"]
     if not decision.actions:
         return case.found(case.site.name, None, "unknown", _TRACED_OFF)
-    action = decision.on(case.judge.platform)
-    if action.row is None or action.alert is not None or action.path != "ordered":
-        return SAME_BITS
-    loaded = spec.load()
-    row = loaded.row(action.row)
-    if not spec.varies(row, case.judge.device, loaded):
-        return SAME_BITS
-    if case.mode.enabled:
-        return case.found(row.op, row.id, "deterministic", None)
-    return case.found(row.op, row.id, "varies", _TURN_ON)
+    return SAME_BITS
 
 
 def _by_platform(case: _Case) -> _Judgement:

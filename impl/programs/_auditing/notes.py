@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from jax import lax
+
 import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import rules, tags
@@ -12,13 +14,14 @@ from impl._kernels import pallas
 from impl._mode.modes import Mode
 from impl._portable import classes, unknown
 from impl._portable.carried_sums.lower import carried_sums
-from impl._primitives import _common
 from impl._reading import control_flow, source
 from impl._reading.walk import Site
 from spec import releases_of_jax
 
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+#: Scatters that a kernel orders on a GPU.
+_SUMS_BY_INDEX = frozenset({lax.scatter_add_p, lax.scatter_sub_p, lax.scatter_mul_p})
 #: The primitive that passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
 #: The primitives whose random bits depend on the device, by the implementation of the key.
@@ -106,20 +109,19 @@ def of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
 
 
 def of_kernels(sites: Iterable[Site], platform: str) -> tuple[str, ...]:
-    """Returns a note if operations of impl would launch kernels, and their backend is missing.
+    """Returns a note if scatters would launch kernels, and their backend is missing.
 
     Args:
         sites: The equations of a program.
         platform: The platform that it is lowered for.
     """
-    count = sum(site.equation.primitive in _common.with_kernels for site in sites)
+    count = sum(site.equation.primitive in _SUMS_BY_INDEX for site in sites)
     reason = pallas.reason_missing() if count and platform == "cuda" else None
     if reason is None:
         return ()
     text = (
-        f"This process has no kernels: {reason}. XLA's operations compute {count} equations of "
-        "impl: they keep the bits of ordered paths, and move more bytes. Matrix products and "
-        "convolutions repeat only if XLA times no kernels, as with `impl.compile_options`."
+        f"This process has no kernels: {reason}. XLA's operations compute {count} scatters, in "
+        "another fixed order, and move more bytes."
     )
     return (text,)
 

@@ -1,6 +1,6 @@
 """Integers in the order of floats.
 
-Tests: impl._families.sort_keys.
+Tests: impl._core.float_order.
 """
 
 import jax

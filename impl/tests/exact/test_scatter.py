@@ -13,8 +13,7 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic
-from impl._exact.sums import scatter
-from impl._families import replicas
+from impl._exact.sums import replicas, scatter
 from impl._native import scope
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms

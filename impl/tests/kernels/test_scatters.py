@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import impl
-from impl._families.reductions import ADD, MUL
 from impl._kernels import scatter_atomic, scatter_runs
 from impl._kernels.launch import Launch
+from impl._kernels.reductions import ADD, MUL
 from impl.testing import lower
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.numbers import spread

@@ -1,6 +1,6 @@
 """kthvalue, median, nanmedian, mode, topk, sort and argsort.
 
-Tests: impl._lowerings._common, impl.ops.kthvalue, impl.ops.median, impl.ops.mode, impl.ops.sort,
+Tests: impl.ops.kthvalue, impl.ops.median, impl.ops.mode, impl.ops.sort,
 impl.ops.topk.
 """
 

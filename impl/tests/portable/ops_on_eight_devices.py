@@ -1,4 +1,4 @@
-"""Scans, selections, windows and convolutions on 1, 2, 4 and 8 devices.
+"""Scans, scatters, selections, windows and convolutions on 1, 2, 4 and 8 devices.
 
 ``test_ops`` runs it. Arrays and cotangents are products that XLA may fuse into the op. The axis of
 the op is sharded, or another axis; older releases of JAX only test the first.
@@ -40,6 +40,22 @@ SELECTIONS = {
     "mode": lambda x: impl.mode(x, 0),
     "topk": lambda x: impl.topk(x, 3, 0),
 }
+#: The indices that scatters write to, and reads of them.
+INDEX = RNG.integers(0, 7, 40).astype(np.int32)
+TWO_INDICES = RNG.integers(0, 7, (40, 16)).astype(np.int32)
+TABLE = rough(RNG, (7, 16))
+SCATTERS = {
+    "index_add": lambda x: impl.index_add(TABLE, 0, INDEX, x),
+    "scatter_reduce": lambda x: impl.scatter_reduce(TABLE, 0, TWO_INDICES, x, "prod"),
+    "index_reduce": lambda x: impl.index_reduce(TABLE, 0, INDEX, x, "mean"),
+    "amax": lambda x: impl.scatter_reduce(TABLE, 0, TWO_INDICES, x, "amax"),
+    "bincount": lambda x: impl.bincount(INDEX, x[:, 0], length=7),
+    "index_select": lambda x: impl.index_select(x, 0, INDEX),
+    "gather": lambda x: impl.gather(x, 0, TWO_INDICES),
+    "embedding": lambda x: functional.embedding(INDEX, x),
+    "index_copy": lambda x: impl.index_copy(x, 0, np.arange(40)[::-1] // 2, -0.0 * x),
+    "nll_loss": lambda x: functional.nll_loss(x, INDEX),
+}
 #: Each has an image of channels, rows and columns. Windows overlap, and adaptive ones are unequal.
 WINDOWS = {
     "avg_pool2d": lambda x: functional.avg_pool2d(x, 3, 2, 1),
@@ -67,7 +83,12 @@ def results_and_gradient(function, array, scale):
 
 
 def program(matrix, ties, image, scale):
-    arrays = ((SCANS, matrix), (SELECTIONS, ties), (WINDOWS, image))
+    arrays = (
+        (SCANS, matrix),
+        (SCATTERS, matrix),
+        (SELECTIONS, ties),
+        (WINDOWS, image),
+    )
     return {
         name: results_and_gradient(function, array, scale)
         for functions, array in arrays
@@ -75,20 +96,12 @@ def program(matrix, ties, image, scale):
     }
 
 
-#: The scopes in which bits do not depend on the number of devices. ``run_to_run`` promises this
-#: only for the paths of a GPU: on a CPU, sums and functions such as ``exp`` depend on the number.
-SCOPES = {
-    "portable": lambda: impl.deterministic(profile="complete", guarantee="portable"),
-    "a GPU's order": lambda: impl.testing.emulate("cuda", lowering="native"),
-}
-
-
 #: The axes of a matrix and of an image that are sharded: the axis of the op, or another one.
 OWN, OTHER = (0, -1), (1, 0)
 
 
 @functools.cache
-def on(count, axes, scope):
+def on(count, axes):
     """Returns the results of some devices, over which an axis of each array is cut."""
     mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
     arrays = [
@@ -96,22 +109,22 @@ def on(count, axes, scope):
         for x, axis in zip((MATRIX, TIES, IMAGE), (axes[0], *axes), strict=True)
     ]
     # XLA contracts a product with a sum from level 1 on.
-    level = {"xla_backend_optimization_level": int(scope == "portable" and count != 2)}
-    with impl.deterministic(profile="complete"), SCOPES[scope]():
+    level = {"xla_backend_optimization_level": int(count != 2)}
+    with impl.deterministic(profile="complete", guarantee="portable"):
         return jax.device_get(jax.jit(program, compiler_options=level)(*arrays, SCALE))
 
 
 @pytest.mark.parametrize(
-    ("count", "axes", "scope"),
+    ("count", "axes"),
     [
-        (8, OWN, "portable"),
-        pytest.param(2, OTHER, "portable", marks=pytest.mark.once),
-        pytest.param(4, OWN, "a GPU's order", marks=pytest.mark.once),
+        (8, OWN),
+        pytest.param(2, OTHER, marks=pytest.mark.once),
+        pytest.param(4, OWN, marks=pytest.mark.once),
     ],
 )
-def test_the_bits_are_those_of_one_device(count, axes, scope):
-    alone, shared = on(1, OWN, scope), on(count, axes, scope)
-    for name in shared.keys() - ({"logcumsumexp"} if scope != "portable" else set()):
+def test_the_bits_are_those_of_one_device(count, axes):
+    alone, shared = on(1, OWN), on(count, axes)
+    for name in shared:
         for position, (result, wanted) in enumerate(zip(shared[name], alone[name], strict=True)):
             assert_same_bits(result, wanted, f"{name} [{position}]")
 

@@ -1,6 +1,6 @@
 """A second process compiles nothing again: JAX's cache on disk has all programs of the first.
 
-Tests: impl._portable.rule, impl._lowerings._partitioning, impl._core.jax_internals.partitions.
+Tests: impl._portable.rule, impl._core.partitioning, impl._core.jax_internals.partitions.
 """
 
 import json
@@ -23,10 +23,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._lowerings import _partitioning
+from impl._core import partitioning
 
 counts = {}
-_partitioning.__version__ = sys.argv[1]
+partitioning.__version__ = sys.argv[1]
 jax.monitoring.register_event_listener(lambda e, **_: counts.update({e: counts.get(e, 0) + 1}))
 sharding = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
 x = jax.device_put(np.arange(32.0, dtype=np.float32).reshape(8, 4), sharding)

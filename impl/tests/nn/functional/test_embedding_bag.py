@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl._mode.decide import Action, Decision
 from impl.nn.functional import _embedding_rows
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT
@@ -351,7 +350,6 @@ def test_a_narrow_dtype_beside_a_wide_one_is_taken_as_in_pytorch(torch):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-6)
 
 
-ORDERED = Decision(elsewhere=Action(path="ordered"))
 WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.lax_functions import where
-from impl._families.reductions import ReductionName
+from impl._kernels.reductions import ReductionName
 
 
 def to_keys(values: jax.Array, by: ReductionName) -> jax.Array:

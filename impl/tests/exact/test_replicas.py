@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from impl._families import replicas
-from impl._families.replicas import Replicas
+from impl._exact.sums import replicas
+from impl._exact.sums.replicas import Replicas
 
 N, SIZE = 4000, 500
 

@@ -13,9 +13,9 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._core import partitioning
 from impl._core.jax_internals import shardings
-from impl._lowerings import _partitioning
-from impl._lowerings._partitioning import Axes
+from impl._core.partitioning import Axes
 from impl.tests.support import eight_devices
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -26,8 +26,7 @@ INDEX = np.array([0, 1, 1, 3])
 
 
 def test_on_eight_devices():
-    scatters = HERE.parent / "run_to_run" / "scatters_on_eight_devices.py"
-    eight_devices.run(HERE / "on_eight_devices.py", scatters)
+    eight_devices.run(HERE.parent / "run_to_run" / "scatters_on_eight_devices.py")
 
 
 def ops(values):
@@ -65,7 +64,7 @@ def test_a_program_for_one_device_is_that_of_the_lowerings_alone(program, monkey
 
     text = program().as_text()
     assert "CustomSPMDPartitioning" not in text
-    monkeypatch.setattr(_partitioning, "lower", alone)
+    monkeypatch.setattr(partitioning, "lower", alone)
     assert program().as_text() == text
 
 
@@ -90,11 +89,11 @@ def test_names_of_axes():
         ("A", "B", None),
         ("A", "B", "C"),
     ]
-    assert _partitioning.NONE_FREE.names(operands, []) == [(None,) * 3] * 2
+    assert partitioning.NONE_FREE.names(operands, []) == [(None,) * 3] * 2
 
 
 def test_complex_elements_are_selected_by_their_bits():
     values = np.array([complex(-0.0, 0.0), complex(0.0, -0.0)], np.complex64)
-    out = _partitioning.as_bits(lambda a, index: a[index])(values, np.array([1, 0, 1]))
+    out = partitioning.as_bits(lambda a, index: a[index])(values, np.array([1, 0, 1]))
     assert np.signbit(out.real).tolist() == [False, True, False]
     assert np.signbit(out.imag).tolist() == [True, False, True]

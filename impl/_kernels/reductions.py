@@ -36,6 +36,3 @@ class Reduction:
 
 ADD = Reduction("add", lambda a, b: a + b, numerics.identity)
 MUL = Reduction("mul", lambda a, b: a * b, lambda _: 1)
-#: MIN and MAX take integers: ``impl._lowerings.scatter_accumulate_extreme`` maps floats to them.
-MIN = Reduction("min", jnp.minimum, lambda dtype: int(jnp.iinfo(dtype).max))
-MAX = Reduction("max", jnp.maximum, lambda dtype: int(jnp.iinfo(dtype).min))

@@ -18,11 +18,9 @@ A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import string
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -79,24 +77,6 @@ NARROWEST = 8
 NONE_FREE = Axes("")
 #: XLA partitions the lowering. Its result must not depend on the order of sums.
 LEFT_TO_XLA = Axes(None)
-
-_is_exact: ContextVar[bool] = ContextVar("_is_exact", default=False)
-
-
-@contextlib.contextmanager
-def exact_equations() -> Iterator[None]:
-    """Makes a scope in which the equations of lowerings, except native ones, are exact.
-
-    Their results do not depend on any order, so XLA may partition them, and no axis is gathered.
-
-    Yields:
-        None.
-    """
-    token = _is_exact.set(True)
-    try:
-        yield
-    finally:
-        _is_exact.reset(token)
 
 
 def is_partitioned(context: Any) -> bool:
@@ -155,15 +135,11 @@ def lower(
         *args: The operands of the lowering rule.
         multiple_results: Whether ``function`` returns several arrays.
     """
-    if isinstance(function, lowering.Traced):
-        whole = function.rule(multiple_results=multiple_results)
-    else:
-        whole = mlir.lower_fun(function, multiple_results=multiple_results)
+    whole = mlir.lower_fun(function, multiple_results=multiple_results)
     context = lowering.with_own_sizes(context)
     if shardings.is_local(context):
         return whole(context, *args)
-    is_exact = _is_exact.get() and not lowering.is_native(context)
-    is_cut = axes.rule is not None and is_partitioned(context) and not is_exact
+    is_cut = axes.rule is not None and is_partitioned(context)
     with shardings.no_mesh():
         context = shardings.without_shardings(context)
         if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):

@@ -1,1 +1,0 @@
-"""How lowerings share their work among devices: ``_partitioning``."""

@@ -10,6 +10,7 @@ lowering would otherwise call itself. For example, ``natively`` turns
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,26 @@ from impl._core.jax_internals import ClosedJaxpr, Primitive, jaxpr_as_fun
 
 #: The twin of each primitive; empty if JAX's own rules stand.
 twins: dict[Primitive, Primitive] = {}
+
+
+#: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
+switch = jax.make_user_context(True)
+
+
+def holds() -> bool:
+    """Returns whether the mode holds for JAX's own primitives."""
+    return bool(twins) and bool(switch.value)
+
+
+def how_to_enable() -> str:
+    """Returns advice where the mode does not hold for JAX's own primitives."""
+    if twins:
+        return "Call `impl.programs.enable()`: the rules for JAX's primitives are disabled."
+    if os.environ.get("SAMEBITS_PROGRAMS", "1") == "0":
+        return (
+            "Start Python without SAMEBITS_PROGRAMS=0, which keeps the mode from JAX's primitives."
+        )
+    return "Install a samebits that knows this release of JAX: its primitives have no rules."
 
 
 def replaced_primitives() -> tuple[Primitive, ...]:

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import spec
-from impl._core import eager
+from impl._core import eager, native_scatter
 from impl._mode import emulation, switches
 from impl._mode import modes as _mode
 from impl._mode.emulation import Emulation
@@ -147,7 +147,8 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     mode, state = _mode.current(), switches.current()
     if not mode.enabled and state == Switches():
         return Decision(emulation=stand_in)
-    return _decide(op, direction, tuple(sorted(facts.items())), mode, state, stand_in)
+    given = tuple(sorted(facts.items()))
+    return _decide(op, direction, given, mode, state, stand_in, native_scatter.holds())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -164,16 +165,17 @@ def _decide(
     mode: Mode,
     state: Switches,
     stand_in: Emulation | None,
+    are_ordered: bool,
 ) -> Decision:
     by_name = dict(facts)
     spec.check_facts(by_name, spec.load().facts)
     switches_on = {name for name, value in state.facts(mode).items() if value is True}
     return Decision(
         actions=tuple(
-            (platform, _action(op, direction, device.name, by_name, mode, switches_on))
+            (platform, _action(op, direction, device.name, by_name, mode, switches_on, are_ordered))
             for platform, device in spec.load().platforms.items()
         ),
-        elsewhere=_action(op, direction, "any", by_name, mode, switches_on),
+        elsewhere=_action(op, direction, "any", by_name, mode, switches_on, are_ordered),
         emulation=stand_in,
     )
 
@@ -185,6 +187,7 @@ def _action(
     facts: spec.Facts,
     mode: Mode,
     switches_on: Collection[str],
+    are_ordered: bool,
 ) -> Action:
     rules = spec.load()
     answer = spec.resolve(op, direction, device, facts, mode.profile, rules)
@@ -197,4 +200,8 @@ def _action(
         return Action(alert=Alert(kind, caller, row.id, mode.profile), row=row.id)
     if answer.behaviour == "fill":
         return Action(fill=True, row=row.id)
-    return Action(row=row.id)
+    alert = None
+    if not are_ordered and mode.enabled and spec.varies(row, device, rules):
+        remedy = native_scatter.how_to_enable()
+        alert = Alert("warn" if mode.warn_only else "raise", row.op, row.id, mode.profile, remedy)
+    return Action(alert=alert, row=row.id)

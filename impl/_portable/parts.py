@@ -28,11 +28,10 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
-from impl._core import jax_internals
+from impl._core import jax_internals, native_scatter
 from impl._core.jax_internals import Primitive, cotangents
 from impl._mode import modes
 from impl._primitives import _common
-from impl._run_to_run import rules
 
 #: The dtypes of parts; JAX adds the parts of other dtypes, of which ``portable`` refuses some.
 DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "complex64"})
@@ -56,7 +55,7 @@ def add(parts: Sequence[jax.Array]) -> jax.Array:
 
 def _holds() -> bool:
     """Returns whether programs are differentiated for the guarantee ``portable`` now."""
-    return modes.current().portable and bool(rules.switch.value)
+    return modes.current().portable and bool(native_scatter.switch.value)
 
 
 def _keeps(part: Any) -> bool:

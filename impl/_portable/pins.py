@@ -24,9 +24,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import ad
 
+from impl._core import native_scatter
 from impl._core.jax_internals import Primitive, initializers
 from impl._mode import modes
-from impl._run_to_run import rules
 
 #: The derivative of a function, from a tangent, the operand and the result.
 Derivative: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -170,7 +170,7 @@ def _rule(
 
 def _holds() -> bool:
     """Returns whether programs are traced for the guarantee ``portable`` now."""
-    return modes.current().portable and bool(rules.switch.value)
+    return modes.current().portable and bool(native_scatter.switch.value)
 
 
 def _jvp(

@@ -23,7 +23,6 @@ from jax.lax import ScatterDimensionNumbers
 
 from impl import _kernels
 from impl._core.jax_internals import Primitive
-from impl._core.jax_internals.releases import FLOAT32_HAS_ATOMIC_ADD
 from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, convert
@@ -76,11 +75,7 @@ def compute(
 
 def has_atomics(primitive: Primitive, dtype: jax.typing.DTypeLike) -> bool:
     """Returns whether the kernel of atomics takes a scatter that XLA compiles to a loop."""
-    if dtype not in (jnp.float32, jnp.float64):
-        return False
-    adds = primitive in (lax.scatter_add_p, lax.scatter_sub_p)
-    is_loop = adds and dtype == jnp.float32 and not FLOAT32_HAS_ATOMIC_ADD
-    return is_loop or primitive is lax.scatter_mul_p
+    return primitive is lax.scatter_mul_p and dtype in (jnp.float32, jnp.float64)
 
 
 def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:

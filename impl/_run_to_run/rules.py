@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -44,27 +43,8 @@ from impl._reading.control_flow import HOLDERS
 from impl._reading.facts import facts_of
 from impl._run_to_run import launches, ordered, schedule
 
-#: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
-switch = jax.make_user_context(True)
-
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
-
-
-def holds() -> bool:
-    """Returns whether the mode holds for JAX's own primitives."""
-    return bool(native_scatter.twins) and bool(switch.value)
-
-
-def how_to_enable() -> str:
-    """Returns advice where the mode does not hold for JAX's own primitives."""
-    if native_scatter.twins:
-        return "Call `impl.programs.enable()`: the rules for JAX's primitives are disabled."
-    if os.environ.get("SAMEBITS_PROGRAMS", "1") == "0":
-        return (
-            "Start Python without SAMEBITS_PROGRAMS=0, which keeps the mode from JAX's primitives."
-        )
-    return "Install a samebits that knows this release of JAX: its primitives have no rules."
 
 
 def in_words(mode: Mode) -> str:
@@ -72,7 +52,7 @@ def in_words(mode: Mode) -> str:
     if not mode.enabled:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
-    part = "" if holds() else ", but not for JAX's own primitives"
+    part = "" if native_scatter.holds() else ", but not for JAX's own primitives"
     asks = f", guarantee={mode.guarantee!r}" if mode.portable else ""
     return f"the mode on (profile={mode.profile!r}{warns}{asks}){part}"
 
@@ -86,9 +66,9 @@ def register() -> None:
         rules.replace(_replacement)
     except LookupError as error:
         warnings.warn(
-            f"impl: {error}. The mode therefore holds for the functions of impl only: JAX's own "
-            "scatters can differ from run to run. Install a newer samebits. The environment "
-            "variable SAMEBITS_PROGRAMS=0 silences this warning.",
+            f"impl: {error}. The mode therefore orders no scatter: JAX's own scatters can differ "
+            "from run to run, and functions of impl that race raise. Install a newer samebits. The "
+            "environment variable SAMEBITS_PROGRAMS=0 silences this warning.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -121,7 +101,7 @@ def _lower(
     **params: Any,
 ) -> Any:
     mode, stand_in = modes.current(), emulation.current()
-    if not switch.value or lowering.is_native(context):
+    if not native_scatter.switch.value or lowering.is_native(context):
         return original(context, *operands, **params)
     platforms = lowering.platforms(context)
     if not mode.enabled and stand_in is None and "cuda" not in platforms:

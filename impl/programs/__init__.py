@@ -59,10 +59,11 @@ if not TYPE_CHECKING:
 def disable() -> None:
     """Leaves JAX's own primitives to JAX in the whole process, also while the mode is on.
 
-    The functions of ``impl`` keep to the mode. Programs that are compiled already are compiled
-    again when they are called.
+    Functions of ``impl`` are composed of these primitives. With the mode on, those that race on a
+    device then raise there. Programs that are compiled already are compiled again when they are
+    called.
     """
-    rules.switch.set_global(False)
+    native_scatter.switch.set_global(False)
 
 
 def enable() -> None:
@@ -77,20 +78,20 @@ def enable() -> None:
             "the rules for JAX's primitives are not registered: SAMEBITS_PROGRAMS=0 was set when "
             "impl was imported, or this release of JAX lacks what they need"
         )
-    rules.switch.set_global(True)
+    native_scatter.switch.set_global(True)
 
 
 def are_enabled() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return rules.holds()
+    return native_scatter.holds()
 
 
 def _warn_of_no_rules() -> None:
     """Warns where the guarantee ``portable`` is asked for and JAX's primitives have no rules."""
-    if not rules.holds():
+    if not native_scatter.holds():
         warnings.warn(
             "impl: guarantee='portable' has no effect on JAX's own primitives, so that programs "
-            f"may give other bits on another device. {rules.how_to_enable()}",
+            f"may give other bits on another device. {native_scatter.how_to_enable()}",
             RuntimeWarning,
             stacklevel=4,
         )

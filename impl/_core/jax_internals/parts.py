@@ -33,8 +33,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
-        "jax.interpreters.ad.defbilinear": "the derivatives of a product",
-        "jax.interpreters.ad.instantiate_zeros": "to make an array of a symbolic zero",
         "jax.interpreters.ad.is_undefined_primal": "to find the operand to differentiate by",
         "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",
         "jax.interpreters.ad.primitive_transposes": "to register a transpose rule",

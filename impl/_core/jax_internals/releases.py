@@ -19,11 +19,6 @@ ABSTRACT_DEVICES_HAVE_PLATFORMS = jax.__version_info__ >= (0, 10, 1)
 #: Whether XLA partitions an array whose layout is pinned as it partitions any other operation (0.11
 #: and later). XLA of jax 0.10 gathers the array on each device.
 PINNED_LAYOUTS_ARE_PARTITIONED = jax.__version_info__ >= (0, 11)
-#: Whether XLA adds float32 on a GPU by one instruction. With jax 0.10.2 to 0.11.0, LLVM makes it a
-#: loop of compare and swap (https://github.com/openxla/xla/issues/46225); of later releases, 0.11.2
-#: is the first whose code was read. Integers and float64 take one instruction with each release.
-#: With 0.11.2 float16 takes one too, and bfloat16 on a Hopper or newer; on an Ampere it is a loop.
-FLOAT32_HAS_ATOMIC_ADD = jax.__version_info__ >= (0, 11, 2)
 #: Whether XLA merges two paddings of one array that devices share (before 0.12). It then keeps the
 #: border of the first, and forgets the number that the second pads with. No upstream issue is
 #: known.

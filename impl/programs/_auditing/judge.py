@@ -97,7 +97,7 @@ class Judge:
             equation: The equation.
             mode: The mode of the scope inside of the program that it is in; None for no scope.
         """
-        portable = (mode or self.mode).portable and rules.holds()
+        portable = (mode or self.mode).portable and native_scatter.holds()
         return unknown.equations(equation, self.platform, portable=portable)
 
     def finding(self, site: Site) -> Finding | None:
@@ -135,7 +135,7 @@ class _Case:
     @property
     def is_portable(self) -> bool:
         """Whether the guarantee ``portable`` decides about it."""
-        return self.mode.portable and rules.holds() and not self.has_decision
+        return self.mode.portable and native_scatter.holds() and not self.has_decision
 
     @functools.cached_property
     def answer(self) -> spec.Answer:
@@ -155,7 +155,9 @@ class _Case:
 
     def lowered(self) -> spec.Answer | None:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""
-        if not (self.mode.enabled and rules.holds() and self.site.name in self.judge.replaced):
+        if not (
+            self.mode.enabled and native_scatter.holds() and self.site.name in self.judge.replaced
+        ):
             return None
         device = rules.device_of(self.judge.platform, self.mode)
         stated = self._facts(with_values=False)
@@ -210,7 +212,7 @@ def _by_own_decision(case: _Case) -> _Judgement:
 
 def _by_platform(case: _Case) -> _Judgement:
     """Decides about an equation of floats that ``portable`` refuses on the platform."""
-    if not (case.mode.portable and rules.holds()):
+    if not (case.mode.portable and native_scatter.holds()):
         return None
     equation = case.site.equation
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
@@ -270,8 +272,8 @@ def _by_row(case: _Case) -> _Judgement:
     remedy = refusal.remedy(site.name, site.lines, answer.remedy)
     if site.mode is not None and not site.mode.enabled:
         remedy = _EXEMPT
-    elif answer.effect == "ordered" and not rules.holds():
-        remedy = f"{rules.how_to_enable()} {remedy}"
+    elif answer.effect == "ordered" and not native_scatter.holds():
+        remedy = f"{native_scatter.how_to_enable()} {remedy}"
     return case.found(case.op, answer.row.id, "varies" if case.races else "unknown", remedy)
 
 

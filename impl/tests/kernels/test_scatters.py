@@ -16,7 +16,7 @@ from impl._kernels.reductions import ADD, MUL
 from impl.testing import lower
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.numbers import spread
-from impl.tests.support.programs import ATOMIC_SUM, kernels, scatters_floats
+from impl.tests.support.programs import kernels, scatters_floats
 
 #: Destinations, width and contributions: of one block, of several blocks, and of several levels.
 SIZES = [(4, 5, 1), (5, 1, 100), (3, 130, 600), (1, 2, 700), (50, 1, 31), (2, 1, 9000)]
@@ -104,7 +104,7 @@ def test_a_program_for_cuda_takes_a_kernel_of_the_pair(name):
             assert kernels(lowered) == set()
             assert platform == "cpu" or not scatters_floats(lowered.as_text())
     # With the mode off, the kernel is for what XLA compiles to a loop of compare and swap.
-    off = {"scatter_mul_atomic"} if by == "mul" else ATOMIC_SUM
+    off = {"scatter_mul_atomic"} if by == "mul" else set()
     with impl.deterministic(False):
         assert kernels(lower(run, x)) == off
         if name in ("add", "subtract", "multiply"):

@@ -67,7 +67,6 @@ SMALL = spec.Spec(
         row("silent", "cuda", None, "deterministic", mode_off="not_guaranteed"),
         row("silent", "cpu", None, "deterministic"),
         row("memory", "any", None, "fill", when={"fill_uninitialized_memory": True}),
-        row("serial", "any", "deterministic", serial_order="walk"),
         row("refused", "cuda", "raise", when={"input_ndim": {"min": 2}}),
         row("refused", "any", None, "deterministic", mode_off="not_guaranteed"),
     ),
@@ -78,7 +77,6 @@ SMALL = spec.Spec(
     },
     orders={
         "sum": order("sum", {"dtype": ("integer", "bool")}, {"unique": True}),
-        "walk": order("walk"),
     },
     facts={
         "dtype": fact("dtype", "choice", "floating", "complex", "integer", "bool", every_op=True),
@@ -112,9 +110,9 @@ def on_cuda(op, direction="forward", /, **facts):
     return decide(op, direction, **facts).on("cuda")
 
 
-def test_deterministic_is_the_ordered_path_on_the_rows_device():
+def test_a_row_decides_on_its_device():
     decision = decide("ordered", dtype="floating")
-    ordered = Action(path="ordered", row="ordered-cuda-deterministic")
+    ordered = Action(row="ordered-cuda-deterministic")
     assert decision.on("cuda") == ordered
     assert decision.on("rocm") == ordered
     assert decision.on("cpu") == Action()
@@ -129,46 +127,26 @@ def test_deterministic_is_the_ordered_path_on_the_rows_device():
 def test_a_row_for_any_device_holds_everywhere():
     decision = decide("unordered")
     for platform in ("cpu", "cuda", "rocm", "tpu"):
-        assert decision.on(platform) == Action("ordered", row="unordered-any-deterministic")
+        assert decision.on(platform) == Action(row="unordered-any-deterministic")
 
 
 def test_decisions_are_hashable():
     assert len({decide("raises"), decide("raises"), decide("ordered")}) == 2
 
 
-@pytest.mark.parametrize(
-    ("facts", "path"),
-    [
-        ({}, "ordered"),
-        ({"dtype": "floating"}, "ordered"),
-        ({"dtype": "integer"}, "atomic"),
-        ({"dtype": "bool"}, "atomic"),
-        ({"dtype": "floating", "unique": False}, "ordered"),
-        ({"dtype": "floating", "unique": True}, "atomic"),
-    ],
-)
-def test_the_path_is_atomic_where_every_order_gives_the_same_bits(facts, path):
-    action = on_cuda("ordered", **facts)
-    assert action == Action(path=path, row="ordered-cuda-deterministic")
-
-
-def test_a_row_without_an_order_is_never_free():
-    assert on_cuda("unordered", dtype="integer").path == "ordered"
-
-
 def test_raise():
     alert = Alert("raise", "raises_kernel", "raises-cuda-raise", "strict")
     decision = decide("raises")
-    assert decision.on("cuda") == Action("atomic", alert=alert, row="raises-cuda-raise")
+    assert decision.on("cuda") == Action(alert=alert, row="raises-cuda-raise")
     assert decision.on("cpu") == Action()
     assert decision.alerts == (("cuda", alert), ("rocm", alert))
 
 
-def test_warn_only_warns_on_the_same_path():
+def test_warn_only_warns():
     impl.use_deterministic_algorithms(True, warn_only=True)
     alert = Alert("warn", "raises_kernel", "raises-cuda-raise", "strict")
-    assert on_cuda("raises") == Action("atomic", alert=alert, row="raises-cuda-raise")
-    assert on_cuda("ordered").path == "ordered"
+    assert on_cuda("raises") == Action(alert=alert, row="raises-cuda-raise")
+    assert on_cuda("ordered").row == "ordered-cuda-deterministic"
 
 
 def test_a_row_that_names_no_caller_gives_the_op():
@@ -206,19 +184,17 @@ def test_where_nothing_is_stated_nothing_changes():
 def test_what_a_profile_does_not_list_takes_the_path_of_our_own_profile(profile):
     with impl.deterministic(profile=profile):
         decision = decide("silent", dtype="floating")
-        assert decision.on("cuda") == Action("ordered", row="silent-cuda-deterministic")
-        assert decision.on("cpu") == Action("ordered", row="silent-cpu-deterministic")
+        assert decision.on("cuda") == Action(row="silent-cuda-deterministic")
+        assert decision.on("cpu") == Action(row="silent-cpu-deterministic")
         assert decision.on("tpu") == decision.on("cuda")
         assert decision.on("metal") == Action()
-        assert decision.of_derivatives == decision
-        assert on_cuda("silent", dtype="integer").path == "atomic"
         memory = decide("memory", fill_uninitialized_memory=True)
         assert memory.on("cuda") == Action(fill=True, row="memory-any-fill")
         assert decide("memory", fill_uninitialized_memory=False).on("cuda") == Action()
 
 
 def test_only_what_a_profile_lists_raises():
-    ordered = Action("ordered", row="refused-any-deterministic")
+    ordered = Action(row="refused-any-deterministic")
     assert on_cuda("refused", input_ndim=1) == ordered
     for warn_only, kind in ((False, "raise"), (True, "warn")):
         with impl.deterministic(warn_only=warn_only):
@@ -226,24 +202,6 @@ def test_only_what_a_profile_lists_raises():
     for profile in ("empty", "own"):
         with impl.deterministic(profile=profile, warn_only=True):
             assert on_cuda("refused", input_ndim=2) == ordered
-
-
-def test_derivatives_of_an_unlisted_op_that_needs_no_order_are_ordered():
-    decision = decide("silent", dtype="integer")
-    assert decision.on("cuda").path == "atomic"
-    assert decision.of_derivatives.on("cuda").path == "ordered"
-
-
-def test_where_nothing_races_a_serial_order_is_that_of_the_fast_path():
-    ordered = Action("ordered", row="serial-any-deterministic")
-    decision = decide("serial", dtype="floating")
-    assert decision.on("cpu") == Action("atomic", serial=True, row="serial-any-deterministic")
-    assert [decision.on(platform) for platform in ("cuda", "tpu")] == [ordered] * 2
-    assert decision.of_derivatives == decision
-    with impl.testing.emulate("cuda"):
-        assert decide("serial", dtype="floating").on("cpu") == ordered
-    with impl.deterministic(guarantee="portable"):
-        assert decide("serial", dtype="floating").on("cpu") == ordered
 
 
 def test_a_row_is_for_one_direction():
@@ -277,10 +235,10 @@ def test_off_nothing_is_decided():
 
 
 def test_the_mode_is_read_at_every_call():
-    assert on_cuda("ordered").path == "ordered"
+    assert on_cuda("ordered").row == "ordered-cuda-deterministic"
     with impl.deterministic(False):
-        assert on_cuda("ordered").path == "atomic"
-    assert on_cuda("ordered").path == "ordered"
+        assert on_cuda("ordered").row is None
+    assert on_cuda("ordered").row == "ordered-cuda-deterministic"
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -317,4 +275,4 @@ def test_a_fact_that_a_row_asks_for_must_be_stated():
 
 def test_actions_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        on_cuda("ordered").path = "atomic"
+        on_cuda("ordered").row = None

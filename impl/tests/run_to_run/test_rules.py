@@ -64,7 +64,7 @@ for x in (jnp.zeros(5), jnp.zeros((2, 5))):
     i, u = jnp.arange(4, dtype=jnp.int32) % x.shape[0], jnp.ones((4, *x.shape[1:]))
     for function in (program, jax.vmap(program, (1, None, 1)), backward):
         if function is program or x.ndim == 2:
-            for platform in ("cpu", "cuda", "tpu", "rocm"):
+            for platform in ("cpu", "tpu", "rocm"):  # On CUDA, kernels replace loops.
                 lowered = jax.jit(function).trace(x, i, u).lower(lowering_platforms=(platform,))
                 print(lowered.as_text(debug_info=True))
 """
@@ -222,17 +222,17 @@ def test_random_keys_are_assigned_in_order():
 
 
 def test_the_rules_can_be_turned_off():
-    off = text(add, X, platform="cuda")
+    off = text(add, X, platform="rocm")
     impl.programs.disable()
     try:
         assert not impl.programs.are_enabled()
         with impl.deterministic():
-            assert text(add, X, platform="cuda") == off
+            assert text(add, X, platform="rocm") == off
     finally:
         impl.programs.enable()
     assert impl.programs.are_enabled()
     with impl.deterministic():
-        assert text(add, X, platform="cuda") != off
+        assert text(add, X, platform="rocm") != off
 
 
 FRESH = """
@@ -244,9 +244,13 @@ from impl.tests.support.programs import scatters_floats
 assert impl.programs.are_enabled() is {enabled}
 with impl.deterministic():
     text = impl.testing.lower(lambda x, i: x.at[i].add(1.), jnp.ones(3), jnp.arange(3)).as_text()
-    ours = impl.testing.lower(lambda x, i: impl.index_add(x, 0, i, x), jnp.ones(3), jnp.arange(3))
+    try:
+        impl.testing.lower(lambda x, i: impl.index_add(x, 0, i, x), jnp.ones(3), jnp.arange(3))
+    except RuntimeError as error:
+        assert "index_add has no deterministic implementation" in str(error)
+    else:
+        raise AssertionError("an op that races gave no alert")
 assert scatters_floats(text) is not {enabled}
-assert not scatters_floats(ours.as_text())
 try:
     impl.programs.enable()
 except RuntimeError as error:

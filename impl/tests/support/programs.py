@@ -6,15 +6,11 @@ import types
 import jax
 
 import impl
-from impl._core.jax_internals import jaxprs, releases
-from impl._core.numerics import ANY_ORDER
+from impl._core.jax_internals import jaxprs
 from impl._kernels import pallas
 from impl._reading.control_flow import every_jaxpr
 
 _KERNEL = re.compile(r"scatter_(?:add|mul)_(?:atomic|runs)")
-
-#: Stands for an exact sum among the kernels of a program, since XLA computes it.
-EXACT = "exact_sum"
 
 
 def run_together(calls):
@@ -37,10 +33,6 @@ def run_together(calls):
 
 #: Whether JAX has the backend of kernels.
 HAS_KERNELS = pallas.reason_missing() is None
-#: Whether XLA's scatter adds float32 on a GPU with the mode off; if not, a kernel does.
-XLA_ADDS = releases.FLOAT32_HAS_ATOMIC_ADD or not HAS_KERNELS
-#: The kernels of such a sum.
-ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 
 
 def equations(jaxpr):
@@ -60,12 +52,8 @@ def scatters_floats(text):
 
 
 def kernels(lowered):
-    """Returns the names of the kernels of scatters in a lowered program.
-
-    ``EXACT`` is among them if a sum has a bound of its error, which decides the rounding.
-    """
-    text = lowered.as_text()
-    return set(_KERNEL.findall(text)) | ({EXACT} if ANY_ORDER in text else set())
+    """Returns the names of the kernels of scatters in a lowered program."""
+    return set(_KERNEL.findall(lowered.as_text()))
 
 
 def gpu_program(function, *arrays, on=True):

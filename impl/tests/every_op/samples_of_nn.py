@@ -173,6 +173,7 @@ SAMPLES = {
             lambda ns, x, grid: ns.nn.functional.grid_sample(x, grid, align_corners=False),
             (spread(RNG, (2, 3, 4, 5)), RNG.uniform(-1, 1, (2, 3, 2, 2)).astype(np.float32)),
             smooth=False,
+            same_bits=False,
         ),
     ),
     "nn.functional.interpolate": (
@@ -189,7 +190,11 @@ SAMPLES = {
         ),
     ),
     "nn.functional.nll_loss": (
-        Sample(lambda ns, x, t: ns.nn.functional.nll_loss(x, t), (spread(RNG, (8, 5)), CLASSES)),
+        Sample(
+            lambda ns, x, t: ns.nn.functional.nll_loss(x, t),
+            (spread(RNG, (8, 5)), CLASSES),
+            same_bits=False,
+        ),
     ),
     "nn.functional.pad": (
         Sample(

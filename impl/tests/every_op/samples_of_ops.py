@@ -49,6 +49,7 @@ def _reductions(op, index, cases):
             ),
             (arrays[0], index, arrays[1]),
             variant=reduce if include_self else f"{reduce}-without-self",
+            same_bits=reduce != "mean",
         )
 
 

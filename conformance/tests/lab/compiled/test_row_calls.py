@@ -90,7 +90,7 @@ def cell(behaviour="deterministic", guarantee="portable"):
         (cell(guarantee="run_to_run"), CompiledProgram(library_calls=("__cublas$gemm",)), 0),
         (
             cell(guarantee="run_to_run"),
-            CompiledProgram(library_calls=("__cudnn$convBackwardFilter",)),
+            CompiledProgram(library_calls=("__cudnn$fmhaSoftmaxBackward",)),
             1,
         ),
     ],

@@ -42,6 +42,16 @@ def test_conv1d_of_every_dtype(rng):
         assert_same_bits(got, jnp.asarray(source).astype(dtype))
 
 
+def test_the_gradient_of_a_bias_of_bfloat16_is_added_in_float32():
+    # 256 plus one for each 32 terms, which a sum kept in bfloat16 would lose.
+    cotangent = np.full((1, 1, 1025), 1 / 32, jnp.bfloat16)
+    cotangent[0, 0, 0] = 256
+    x, w, b = ones(1, 1, 1025), ones(1, 1, 1), ones(1)
+    narrow = [array.astype(jnp.bfloat16) for array in (x, w, b)]
+    gradient = jax.jit(lambda *arrays: jax.vjp(F.conv1d, *arrays)[1](cotangent)[2])
+    assert gradient(*narrow)[0] == 288
+
+
 def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
     # The library's convolution does not support integers.
     x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)

@@ -21,13 +21,10 @@ OURS = "ordered"
 #: The reasons why another side is more than twice as fast.
 REMARKS = (
     (
-        "The maximum of a window is found one dimension at a time, by reads from a table. PyTorch "
-        "scans each window."
+        "The maximum of a window is found one dimension at a time, by comparisons of whole arrays. "
+        "PyTorch scans each window."
     ),
-    (
-        "A gradient of `max_pool2d` compares, for each element, the positions of all windows over "
-        "it. PyTorch writes once for each window."
-    ),
+    "A gradient of `avg_pool2d` adds the elements of each window again, as XLA does.",
     "`interpolate` forward uses little more than one core here. PyTorch uses both.",
 )
 

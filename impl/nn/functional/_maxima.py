@@ -9,6 +9,8 @@ parts that may overlap, whose length is a power of 2; such parts are combined of
     windows of 3          7 7 5                       1 1 3
 
 The gradient sends each cotangent to the position: a scatter, the transpose of reads by positions.
+For evenly spaced windows of few taps, devices other than a CPU add one shifted array for each tap,
+which costs them less.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from impl._core.numerics import accumulator, convert, fence, lowest
 
 #: The greatest length of evenly spaced windows that are combined one tap after another.
 _SHORT = 8
+
+#: The greatest number of taps of a window for which a gradient adds an array for each.
+UNROLLED = 64
 
 #: Elements and their positions, of one shape. The padding has the position -1.
 _Pair: TypeAlias = tuple[jax.Array, jax.Array]
@@ -65,27 +70,33 @@ def greatest(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
     maxima, position = _pairs(values, spans)
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return maxima, position
-    has_empty = any(_is_padded(each) for each in spans)
-    return _with_gradient(values, maxima, position, has_empty), position
-
-
-def _is_padded(spans: Spans) -> bool:
-    """Returns whether a window may have no element."""
-    return isinstance(spans.start, tuple) and (min(spans.start, default=0) < 0 or spans.spacing > 1)
+    of_shapes = all(isinstance(each.start, tuple) for each in spans)
+    return _with_gradient(values, maxima, position, tuple(spans) if of_shapes else ()), position
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _with_gradient(
-    values: jax.Array, maxima: jax.Array, position: jax.Array, has_empty: bool
+    values: jax.Array, maxima: jax.Array, position: jax.Array, spans: Sequence[Spans]
 ) -> jax.Array:
     """Returns ``maxima`` with the derivative of the elements at their positions."""
-    del values, position, has_empty
+    del values, position, spans
     return maxima
 
 
 @_with_gradient.defjvp
-def _jvp(has_empty: bool, primals: Any, tangents: Any) -> Any:
-    return _with_gradient(*primals, has_empty), _read(tangents[0], primals[2], has_empty)
+def _jvp(spans: Sequence[Spans], primals: Any, tangents: Any) -> Any:
+    position, dtype = primals[2], tangents[0].dtype
+    # The gradient is added in float32, and rounded once.
+    tangent = convert(tangents[0], accumulator(dtype))
+    has_empty = any(min(each.start, default=0) < 0 or each.spacing > 1 for each in spans)
+    read = functools.partial(_read, has_empty=has_empty)
+    even = all(len({*each.taps}) == 1 and _step(np.array(each.start)) for each in spans)
+    if spans and even and math.prod(each.taps[0] for each in spans) <= UNROLLED:
+        by_taps = functools.partial(_read_by_taps, spans=spans)
+        out = lax.platform_dependent(tangent, position, cpu=read, default=by_taps)
+    else:
+        out = read(tangent, position)
+    return _with_gradient(*primals, spans), convert(out, dtype)
 
 
 def _pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
@@ -99,8 +110,8 @@ def _pairs(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
     return pair
 
 
-def _read(values: jax.Array, position: jax.Array, has_empty: bool) -> jax.Array:
-    """Returns the elements at row-major positions of each lane; the gradient adds in float32.
+def _read(values: jax.Array, position: jax.Array, *, has_empty: bool) -> jax.Array:
+    """Returns the elements at row-major positions of each lane.
 
     Args:
         values: Shape [lanes, *sizes].
@@ -110,12 +121,38 @@ def _read(values: jax.Array, position: jax.Array, has_empty: bool) -> jax.Array:
     lanes, count = values.shape[0], math.prod(values.shape[1:])
     if 0 in (lanes, count, position.size):
         return jnp.zeros(position.shape, values.dtype)
-    rows = convert(values, accumulator(values.dtype)).reshape(lanes, count, 1)
     index = position.reshape(lanes, math.prod(position.shape[1:]), 1)
+    rows = values.reshape(lanes, count, 1)
     out = elements_at(rows, jnp.maximum(index, 0) if has_empty else index)
     if has_empty:
         out = jnp.where(index < 0, jnp.zeros((), out.dtype), out)
-    return convert(out.reshape(position.shape), values.dtype)
+    return out.reshape(position.shape)
+
+
+def _read_by_taps(values: jax.Array, position: jax.Array, spans: Sequence[Spans]) -> jax.Array:
+    """Computes ``_read`` for evenly spaced windows, by one slice for each tap."""
+    sizes, starts = values.shape[1:], [np.array(each.start) for each in spans]
+    taps = [
+        [s + e.spacing * t for t in range(e.taps[0])] for s, e in zip(starts, spans, strict=True)
+    ]
+    # The coordinates of a position along each dimension, and whether each tap has it.
+    strides = [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
+    chosen = [
+        [(position // stride) % size == _on_axis(tap, dim + 1, position.ndim) for tap in of_dim]
+        for dim, (of_dim, stride, size) in enumerate(zip(taps, strides, sizes, strict=True))
+    ]
+    before = [max(0, -int(s[0])) for s in starts]
+    after = [max(0, int(of_dim[-1][-1]) + 1 - n) for of_dim, n in zip(taps, sizes, strict=True)]
+    config = [(0, 0, 0), *((b, a, 0) for b, a in zip(before, after, strict=True))]
+    padded = lax.pad(values, np.zeros((), values.dtype), config)
+    out = jnp.zeros(position.shape, values.dtype)
+    for number in np.ndindex(*map(len, taps)):
+        part, is_chosen = padded, position >= 0
+        for dim, (tap, first) in enumerate(zip(number, before, strict=True)):
+            part = _sliced(part, dim + 1, taps[dim][tap] + first)
+            is_chosen &= chosen[dim][tap]
+        out = jnp.where(is_chosen, part, out)
+    return out
 
 
 def _along(pair: _Pair, axis: int, spans: Spans) -> _Pair:
@@ -147,8 +184,8 @@ def _by_parts(pair: _Pair, start: Any, spans: Spans) -> _Pair:
     length = 1
     while 2 * length <= min(spans.taps):
         shift = spans.spacing * length
-        count = pair[0].shape[1] - shift
-        pair = _first_greatest(_slice(pair, 0, count, 1), _slice(pair, shift, count, 1))
+        parts = np.arange(pair[0].shape[1] - shift)
+        pair = _first_greatest(_picked(pair, parts), _picked(pair, parts + shift))
         length *= 2
     first = _picked(pair, start)
     rest = spans.spacing * (np.asarray(spans.taps) - length)
@@ -184,15 +221,18 @@ def _step(start: Any) -> int:
     return steps.pop() if len(steps) == 1 and min(steps) > 0 else 0
 
 
+def _on_axis(values: Any, axis: int, ndim: int) -> Any:
+    return values.reshape([-1 if each == axis else 1 for each in range(ndim)])
+
+
+def _sliced(values: jax.Array, axis: int, index: Any) -> jax.Array:
+    """Returns the elements at evenly spaced indices along an axis."""
+    return lax.slice_in_dim(values, int(index[0]), int(index[-1]) + 1, _step(index), axis)
+
+
 def _picked(pair: _Pair, index: Any) -> _Pair:
     """Returns the pairs at indices along the middle axis: [windows], or [outer, windows, 1]."""
-    if step := _step(index):
-        return _slice(pair, int(index[0]), len(index), step)
+    if _step(index):
+        return _sliced(pair[0], 1, index), _sliced(pair[1], 1, index)
     at = rows_at if index.ndim == 1 else elements_at
     return at(pair[0], index), at(pair[1], index)
-
-
-def _slice(pair: _Pair, start: int, count: int, step: int) -> _Pair:
-    stop = start + (count - 1) * step + 1
-    values, position = (lax.slice_in_dim(part, start, stop, step, axis=1) for part in pair)
-    return values, position

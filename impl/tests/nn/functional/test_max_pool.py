@@ -4,11 +4,14 @@ Tests: impl.nn.functional._maxima, impl.nn.functional.adaptive_max_pool,
 impl.nn.functional.fractional_max_pool.
 """
 
+import functools
+
 import jax
 import numpy as np
 import pytest
 
 import impl
+from impl.nn.functional import _maxima, _pooling
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.maxima import assert_as_references, pooled, with_ties
@@ -67,6 +70,43 @@ def test_equal_elements_and_nan():
     # The first in row-major order is taken, although columns are pooled before rows.
     plane = np.array([[[0, 1, nan], [1, 0, nan], [nan, 1, 0]]], np.float32)
     assert F.max_pool2d(plane, 2, 1, return_indices=True)[1].tolist() == [[[1, 2], [6, 5]]]
+
+
+NAMES = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arguments"),
+    [
+        ((9,), (3, 2, 1)),
+        ((7, 8), ((3, 2), (1, 2), (1, 0))),
+        ((2, 3), (2, (1, 2), 1, (3, 1))),
+        ((4, 5), (3, 2, 1, 1, True)),
+        ((3, 4, 5), (2, 1, (0, 1, 1), (2, 1, 1))),
+    ],
+)
+def test_a_gradient_by_taps_is_a_gradient_by_positions(sizes, arguments):
+    windows = _pooling.Windows.of(
+        "f",
+        len(sizes),
+        **dict(zip(NAMES, arguments, strict=False)),
+    )
+    spans = windows.spans(windows.outputs("f", sizes))
+    x, tangent = with_ties((2, *sizes)), normal((2, *sizes))
+
+    @jax.jit
+    def run(x, tangent):
+        position = _maxima.greatest(x, spans)[1]
+        reads = (
+            functools.partial(_maxima._read_by_taps, spans=spans),
+            functools.partial(_maxima._read, has_empty=True),
+        )
+        functions = [functools.partial(read, position=position) for read in reads]
+        return [(f(tangent), jax.vjp(f, tangent)[1](f(tangent))[0]) for f in functions]
+
+    by_taps, by_position = run(x, tangent)
+    assert_same_bits(by_taps[0], by_position[0])
+    np.testing.assert_allclose(by_taps[1], by_position[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])

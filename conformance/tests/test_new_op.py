@@ -25,7 +25,7 @@ FILLED = {
         "FILL IN: the shape and dtype of the result.": "One element less along the dimension.",
         "    # FILL IN: state each fact that a row asks for.\n": "",
         "    values = alert(input, decision)\n": "    values = alert(y, decision)\n",
-        "    # FILL IN: compose primitives of impl/_primitives; each takes the decision.\n": """\
+        "    # FILL IN: compose primitives of JAX.\n": """\
     last = values.shape[dim]
     left = jax.lax.slice_in_dim(values, 0, last - 1, axis=dim)
     right = jax.lax.slice_in_dim(values, 1, last, axis=dim)

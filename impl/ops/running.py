@@ -74,8 +74,8 @@ def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None
 
     Returns:
         An array of the shape of ``input``. float16 and bfloat16 are multiplied in float32 and
-        rounded once. If the product of one block of a long row overflows and another block's is 0,
-        the products after both are NaN.
+        rounded once. If a product of some elements overflows and another is 0, the products after
+        both may be NaN.
 
     Raises:
         IndexError: ``dim`` is out of range.

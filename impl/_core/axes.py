@@ -113,8 +113,13 @@ def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
     return elements_at(values, index[:, :, None])
 
 
-def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns ``values[a, index[a, i, b], b]`` of [outer, n, inner]; every index must be in [0, n).
+def elements_at(
+    values: jax.Array,
+    index: jax.Array,
+    mode: str = "promise_in_bounds",
+    fill_value: int | None = None,
+) -> jax.Array:
+    """Returns ``values[a, index[a, i, b], b]`` of [outer, n, inner].
 
     Along an axis where the indices have one element, all values share it. This is one operation:
     ``jnp.take_along_axis`` would wrap negative indices.
@@ -122,17 +127,24 @@ def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
     Args:
         values: Shape [outer, n, inner].
         index: Integers of at least 32 bits, shape [outer or 1, m, inner or 1].
+        mode: As ``lax.gather`` takes it: by default, every index must be in [0, n).
+        fill_value: As ``lax.gather`` takes it.
     """
-    outer, _, inner = values.shape
-    batch = tuple(axis for axis in (0, 2) if index.shape[axis] != 1)
+    # A gather without axes of length 1 has the faster transpose on a CPU.
+    axes = [axis for axis in range(3) if axis == 1 or values.shape[axis] != 1]
+    batch = [axis for axis in axes if axis != 1 and index.shape[axis] != 1]
+    of_index = [axis for axis in axes if axis == 1 or axis in batch]
     numbers = jax.lax.GatherDimensionNumbers(
-        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
-        collapsed_slice_dims=(1,),
-        start_index_map=(1,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
+        offset_dims=tuple(i for i, axis in enumerate(axes) if axis not in of_index),
+        collapsed_slice_dims=(axes.index(1),),
+        start_index_map=(axes.index(1),),
+        operand_batching_dims=tuple(map(axes.index, batch)),
+        start_indices_batching_dims=tuple(map(of_index.index, batch)),
     )
-    shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
-    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
-    starts = jax.lax.reshape(index, (*shape, 1))
-    return jax.lax.gather(values, starts, numbers, sizes, mode="promise_in_bounds")
+    sizes = [min(1, values.shape[a]) if a in of_index else values.shape[a] for a in axes]
+    sizes[axes.index(1)] = 1
+    starts = jax.lax.reshape(index, (*(index.shape[axis] for axis in of_index), 1))
+    dropped = [axis for axis in (0, 2) if axis not in axes]
+    operand = jax.lax.squeeze(values, dropped)
+    out = jax.lax.gather(operand, starts, numbers, sizes, mode=mode, fill_value=fill_value)
+    return jax.lax.expand_dims(out, dropped)

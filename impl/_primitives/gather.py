@@ -1,8 +1,4 @@
-"""Gather along an axis, whose transpose is scatter-accumulate.
-
-The gradient of nearly every op with indices comes from this transpose, and so does the order of its
-additions.
-"""
+"""Gather along an axis, whose transpose is scatter-accumulate; scatters have it as a derivative."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
-from impl._primitives.gather import gather
+from impl.ops._reads import gather
 from impl.ops._subscripts import subscript
 
 _NAME = "getitem"

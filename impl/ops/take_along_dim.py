@@ -14,7 +14,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import Decision, decide
-from impl._primitives.gather import gather
+from impl.ops._reads import gather
 
 _NAME = "take_along_dim"
 

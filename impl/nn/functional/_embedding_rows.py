@@ -29,8 +29,8 @@ from impl._mode.decide import Action, Decision
 from impl._primitives.alert import alert_pullback
 from impl._primitives.arithmetic import divide, multiply, sqrt
 from impl._primitives.blend import blend
-from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._reads import gather, tangents_at
 
 #: Values of ``norm_type`` for which a norm needs no powers but squares.
 _WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
@@ -213,7 +213,8 @@ def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -
     table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
     # Through this function again, so that the primal result can be differentiated a second time.
     values = _with_gradient(*primals, padding, pullback)
-    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)
+    dot = alert_pullback(tangents_at(table_dot[None], index), pullback)[0]
+    return values, convert(dot, values.dtype)
 
 
 def _tangent_of_table(

@@ -24,8 +24,8 @@ from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
-from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._reads import gather
 
 REDUCTIONS = ("none", "mean", "sum")
 

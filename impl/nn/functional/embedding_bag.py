@@ -24,9 +24,9 @@ from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.arithmetic import divide, multiply
-from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl.nn.functional import _embedding_rows
+from impl.ops._reads import gather
 
 #: Up to this many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14

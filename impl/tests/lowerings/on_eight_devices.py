@@ -102,7 +102,7 @@ SELECTIONS |= {
 }
 OPS = {**SUMS, **SELECTIONS}
 #: One of each rule, for more meshes.
-FEW = ("index_add", "gather", "cumsum", "sort", "index_copy")
+FEW = ("index_add", "cumsum", "sort", "index_copy")
 
 AXES = {"outer": P("d"), "n": P(None, "d"), "inner": P(None, None, "d")}
 

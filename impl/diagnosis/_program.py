@@ -281,8 +281,7 @@ def kernels(platform: str | None) -> Iterator[Item]:
         None,
         "fixed",
         f"XLA's operations replace the kernels of impl, and move more bytes: {reason}. Ordered "
-        "paths keep their bits. Products and convolutions repeat if XLA times no kernels, as in "
-        "impl.jit.",
+        "paths keep their bits.",
     )
 
 

@@ -41,6 +41,9 @@ from impl.testing import questions
 #: matrices, and convolutions.
 _PRODUCTS = ("__cublas$", "__cublas$lt$", "__cudnn$conv")
 
+#: With the options of ``impl.jit``, XLA asks a device how to tile its own kernels of products.
+_NO_TRITON = {"xla_gpu_enable_triton_gemm": False}
+
 
 @dataclasses.dataclass(frozen=True)
 class CompiledProgram:
@@ -150,7 +153,7 @@ class CallPrograms:
         with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
             yield False, self._compile(cell, compiler.NO_AUTOTUNING)
             if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
-                options = {**impl.compile_options(), **compiler.NO_AUTOTUNING}
+                options = {**impl.compile_options(), **compiler.NO_AUTOTUNING, **_NO_TRITON}
                 yield True, self._compile(cell, options)
 
     def _compile(self, cell: Cell, options: Mapping[str, Any]) -> CompiledProgram:

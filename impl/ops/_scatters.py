@@ -67,22 +67,24 @@ def _jvp_of_read(dtype: np.dtype, primals: Any, tangents: Any) -> Any:
 
 
 def _gathered(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    batch, in_indices, indices = _batch_axes(indices, operand.shape[1])
-    sizes = [size if axis not in (*batch, 1) else 1 for axis, size in enumerate(operand.shape)]
+    shape = operand.shape[0], indices.shape[1], operand.shape[2]
     if operand.shape[1] == 0:
         # No index is valid, and a gather needs an element to read.
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
         indices = jnp.ones_like(indices)
+    axes = _Axes(operand, indices)
     numbers = GatherDimensionNumbers(
-        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
-        collapsed_slice_dims=(1,),
-        start_index_map=(1,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=in_indices,
+        offset_dims=axes.windows,
+        collapsed_slice_dims=axes.middle,
+        start_index_map=axes.middle,
+        operand_batching_dims=axes.batch,
+        start_indices_batching_dims=axes.of_indices,
     )
+    sizes = [size if axis in axes.windows else 1 for axis, size in enumerate(axes.shape)]
     mode = GatherScatterMode.FILL_OR_DROP
-    out: jax.Array = lax.gather(operand, indices, numbers, slice_sizes=sizes, mode=mode)
-    return out
+    values = operand.reshape(axes.shape)
+    out: jax.Array = lax.gather(values, axes.indices, numbers, slice_sizes=sizes, mode=mode)
+    return out.reshape(shape)
 
 
 def accumulate(
@@ -141,37 +143,56 @@ def assign(
     return _scatter("scatter", operand, indices, updates, unique=unique)
 
 
-def _batch_axes(
-    indices: jax.Array, size: int
-) -> tuple[tuple[int, ...], tuple[int, ...], jax.Array]:
-    """Returns the axes of the operand along which indices differ, and the form that JAX takes.
+class _Axes:
+    """The axes of a read or write in JAX's form, without axes of one element, which cost time.
 
-    JAX's form has the batch axes of the indices, the axis of n, and an axis of one element. JAX
-    would narrow indices of 64 bits before it compares them with the size.
+    Attributes:
+        shape: The shape of the operand.
+        windows: The axes that a window has whole.
+        middle: The axis that the indices count along.
+        batch: The axes along which the indices differ.
+        of_indices: The axes of the indices for ``batch``.
+        indices: The batch axes, the axis of n, and an axis of one element.
     """
-    indices = within(indices, size)
-    batch = tuple(axis for axis in (0, 2) if indices.shape[axis] > 1)
-    axes = [axis for axis in range(3) if axis == 1 or axis in batch]
-    in_indices = tuple(axes.index(axis) for axis in batch)
-    return batch, in_indices, indices.reshape([*(indices.shape[axis] for axis in axes), 1])
+
+    def __init__(self, operand: jax.Array, indices: jax.Array) -> None:
+        if indices.dtype != jnp.int32:
+            # JAX narrows indices of 64 bits, or the size, before it compares them.
+            indices = within(indices, operand.shape[1])
+        batch = [axis for axis in (0, 2) if indices.shape[axis] > 1]
+        axes = [axis for axis in range(3) if axis == 1 or operand.shape[axis] != 1 or axis in batch]
+        of_indices = [axis for axis in axes if axis == 1 or axis in batch]
+        self.shape = [operand.shape[axis] for axis in axes]
+        self.middle = (axes.index(1),)
+        self.batch = tuple(axes.index(axis) for axis in batch)
+        self.windows = tuple(i for i in range(len(axes)) if i not in (*self.middle, *self.batch))
+        self.of_indices = tuple(of_indices.index(axis) for axis in batch)
+        self.indices = indices.reshape([*(indices.shape[axis] for axis in of_indices), 1])
 
 
 def _scatter(
     method: str, operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool
 ) -> jax.Array:
     """Calls a scatter of ``jax.lax``, named by its method."""
-    batch, in_indices, indices = _batch_axes(indices, operand.shape[1])
+    axes = _Axes(operand, indices)
     numbers = ScatterDimensionNumbers(
-        update_window_dims=tuple(axis for axis in (0, 2) if axis not in batch),
-        inserted_window_dims=(1,),
-        scatter_dims_to_operand_dims=(1,),
-        operand_batching_dims=batch,
-        scatter_indices_batching_dims=in_indices,
+        update_window_dims=axes.windows,
+        inserted_window_dims=axes.middle,
+        scatter_dims_to_operand_dims=axes.middle,
+        operand_batching_dims=axes.batch,
+        scatter_indices_batching_dims=axes.of_indices,
     )
-    function = getattr(lax, method)
-    mode = GatherScatterMode.FILL_OR_DROP
-    out: jax.Array = function(operand, indices, updates, numbers, unique_indices=unique, mode=mode)
-    return out
+    shape = axes.shape.copy()
+    shape[axes.middle[0]] = updates.shape[1]
+    out: jax.Array = getattr(lax, method)(
+        operand.reshape(axes.shape),
+        axes.indices,
+        updates.reshape(shape),
+        numbers,
+        unique_indices=unique,
+        mode=GatherScatterMode.FILL_OR_DROP,
+    )
+    return out.reshape(operand.shape)
 
 
 def operand_takes_part(operand: jax.Array) -> jax.Array:

@@ -1,6 +1,6 @@
 """Ops that read or write by an index: their arguments, and indices out of range.
 
-Tests: impl._primitives.gather, impl.ops.gather, impl.ops.index_select, impl.ops.put,
+Tests: impl.ops._scatters, impl.ops.gather, impl.ops.index_select, impl.ops.put,
 impl.ops.take, impl.ops.take_along_dim.
 """
 

@@ -15,6 +15,7 @@ _KERNEL = {1: (21,), 2: (5, 4), 3: (3, 2, 5)}
 _STRIDE = {1: (1,), 2: (1, 2), 3: (1, 1, 2)}
 _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
 _DILATION = {1: (2,), 2: (1, 3), 3: (2, 1, 1)}
+_LONG = {1: (70,), 2: (9, 8), 3: (5, 4, 4)}
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -42,6 +43,15 @@ def _max_pool(dims: int) -> Iterator[Sample]:
         lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
         reads,
         **with_indices,
+    )
+    # The gradient of so many taps is a scatter on every device.
+    kernel = _LONG[dims]
+    yield of_values(
+        "long",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, 1),
+        values((2, 3, *sizes), np.float32),
+        [_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)],
+        **without,
     )
     # The last window of a dimension may end beyond the input, but must begin inside.
     yield of_values(

@@ -18,20 +18,16 @@ import jax
 from jax import lax
 from jax.interpreters import mlir, xla
 
-from impl._core import jax_internals
+from impl._core import contexts, jax_internals
 from impl._core.jax_internals import ClosedJaxpr, Primitive, jaxpr_as_fun
 
 #: The twin of each primitive; empty if JAX's own rules stand.
 twins: dict[Primitive, Primitive] = {}
 
 
-#: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
-switch = jax.make_user_context(True)
-
-
 def holds() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return bool(twins) and bool(switch.value)
+    return bool(twins) and bool(contexts.switch.value)
 
 
 def how_to_enable() -> str:

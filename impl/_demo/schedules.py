@@ -36,11 +36,13 @@ def under_schedules(mode: bool, seeds: range) -> list[str]:
     return fingerprints
 
 
-def on_device() -> str:
-    """Returns the fingerprint of the sums on the default device, with the bits of every device."""
+def exact() -> list[str]:
+    """Returns the fingerprints of the exact sums on the default device, of two source orders."""
     initial, index, source = inputs()
     with impl.deterministic(profile="complete", guarantee="portable"):
-        return fingerprint(impl.scatter_add(initial, 0, index, source))
+        forward = impl.scatter_add(initial, 0, index, source)
+        backward = impl.scatter_add(initial, 0, index[::-1], source[::-1])
+    return [fingerprint(forward), fingerprint(backward)]
 
 
 def show(report: Report) -> None:
@@ -55,8 +57,6 @@ def show(report: Report) -> None:
     report.line(f"    mode on, ordered path   {len(set(ordered)):>2}  SHA-256 {ordered[0][:16]}…")
     report.claim("the atomic path gives several results", holds=len(set(atomic)) > 1)
     report.claim("the ordered path gives one", holds=len(set(ordered)) == 1)
-    platform = jax.devices()[0].platform
-    report.claim(
-        f"this machine's {platform} gives the same under guarantee portable, without a schedule",
-        holds=set(ordered) == {on_device()},
-    )
+    sums = exact()
+    report.line(f"    guarantee portable         SHA-256 {sums[0][:16]}…")
+    report.claim("under portable the source may have another order", holds=len(set(sums)) == 1)

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core import contexts
 from impl._core.numerics import zero_below
 
 #: The least float64 whose rounding to 24 bits is 2**-126, the least normal float32. A CPU that
@@ -47,8 +48,6 @@ def wide() -> contextlib.AbstractContextManager[Any]:
 
 #: The platforms that take subnormal floats for zero by themselves.
 _FLUSHING = frozenset({"cpu"})
-#: Whether the device keeps subnormals, which are then dropped here; part of the key of jit.
-_keeps_subnormals = jax.make_user_context(True)
 
 
 def are_kept_on(platforms: Iterable[str]) -> bool:
@@ -68,7 +67,7 @@ def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any
     Args:
         are_kept: Whether the devices keep subnormal floats. Outside of any scope it is true.
     """
-    scope: contextlib.AbstractContextManager[Any] = _keeps_subnormals(are_kept)
+    scope: contextlib.AbstractContextManager[Any] = contexts.keeps_subnormals(are_kept)
     return scope
 
 
@@ -153,7 +152,7 @@ def narrow_sum(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
 
 def _flushed_float32(value: jax.Array) -> jax.Array:
     """Returns float64 with zeros for the subnormals of float32, if the devices keep subnormals."""
-    return zero_below(value, _TINY) if _keeps_subnormals.value else value
+    return zero_below(value, _TINY) if contexts.keeps_subnormals.value else value
 
 
 def flushed_float64(value: jax.Array) -> jax.Array:

@@ -14,13 +14,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import jax
-
+from impl._core import contexts
 from impl._core.jax_internals import lowering
-
-#: The number of devices that XLA may partition a program over; 0 outside of the engine. It is a
-#: part of the key of every trace.
-_devices = jax.make_user_context(0)
 
 #: The name of the primitive that calls C++, and of the one that exchanges sums between calls.
 CALL = "samebits_call"
@@ -35,7 +30,7 @@ def within(devices: int = 1) -> contextlib.AbstractContextManager[Any]:
     Args:
         devices: The number of devices that XLA may partition the program over; 0 for no calls.
     """
-    scope: contextlib.AbstractContextManager[Any] = _devices(devices)
+    scope: contextlib.AbstractContextManager[Any] = contexts.devices(devices)
     return scope
 
 
@@ -51,7 +46,7 @@ def with_calls(function: Callable[..., Any], devices: int = 1) -> Callable[..., 
 
 def devices() -> int:
     """Returns the number of devices that XLA may partition over; 0 outside of the engine."""
-    number: int = _devices.value
+    number: int = contexts.devices.value
     return number
 
 

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
-from impl._core import jax_internals, native_scatter
+from impl._core import contexts, jax_internals
 from impl._core.jax_internals import Primitive, cotangents
 from impl._mode import modes
 from impl._primitives import _common
@@ -55,7 +55,7 @@ def add(parts: Sequence[jax.Array]) -> jax.Array:
 
 def _holds() -> bool:
     """Returns whether programs are differentiated for the guarantee ``portable`` now."""
-    return modes.current().portable and bool(native_scatter.switch.value)
+    return modes.current().portable and bool(contexts.switch.value)
 
 
 def _keeps(part: Any) -> bool:

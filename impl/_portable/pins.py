@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import ad
 
-from impl._core import native_scatter
+from impl._core import contexts
 from impl._core.jax_internals import Primitive, initializers
 from impl._mode import modes
 
@@ -170,7 +170,7 @@ def _rule(
 
 def _holds() -> bool:
     """Returns whether programs are traced for the guarantee ``portable`` now."""
-    return modes.current().portable and bool(native_scatter.switch.value)
+    return modes.current().portable and bool(contexts.switch.value)
 
 
 def _jvp(

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 import spec
-from impl._core import native_scatter
+from impl._core import contexts
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._mode import modes
 from impl._mode.decide import Decision
@@ -49,7 +49,7 @@ def _is_fixed(name: str) -> bool:
 
 def _applies(context: Any) -> bool:
     """Returns whether the guarantee ``portable`` decides how an equation is lowered."""
-    if not native_scatter.switch.value or lowering.is_native(context):
+    if not contexts.switch.value or lowering.is_native(context):
         return False
     mode = modes.current()
     exported.mark(context, mode)
@@ -74,7 +74,7 @@ def _lower(
     refuses to add them: it is lowered before the class of its operands is asked for.
     """
     name = primitive.name
-    if name == _MAPPED and native_scatter.switch.value and not lowering.is_native(context):
+    if name == _MAPPED and contexts.switch.value and not lowering.is_native(context):
         params = lower_sums.with_joined_sums(params)
     if not _applies(context):
         return original(context, *operands, **params)

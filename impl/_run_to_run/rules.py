@@ -30,7 +30,7 @@ import jax
 from jax import lax
 
 import spec
-from impl._core import jax_internals, native_scatter, partitioning
+from impl._core import contexts, jax_internals, native_scatter, partitioning
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._core.partitioning import LEFT_TO_XLA
 from impl._kernels.launch import Launch
@@ -101,7 +101,7 @@ def _lower(
     **params: Any,
 ) -> Any:
     mode, stand_in = modes.current(), emulation.current()
-    if not native_scatter.switch.value or lowering.is_native(context):
+    if not contexts.switch.value or lowering.is_native(context):
         return original(context, *operands, **params)
     platforms = lowering.platforms(context)
     if not mode.enabled and stand_in is None and "cuda" not in platforms:

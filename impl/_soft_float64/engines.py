@@ -14,18 +14,14 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 from jax.interpreters import mlir
 
-from impl._core import jax_internals
+from impl._core import contexts, jax_internals
 from impl._core.jax_internals import lowering, shardings
 from impl._mode import emulation
 from impl._native import library, scope
 from impl._soft_float64 import interpreter
 from spec.engines import engine_of, of_several
-
-#: The engine that a scope asks for; None for the one of the device. It is part of the key of jit.
-_asked = jax.make_user_context(None)
 
 #: The engine that changes nothing, and the engine of C++ for a CPU.
 _DEFAULT, _NATIVE = "float64", "native"
@@ -39,7 +35,7 @@ _FORMS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 def asked(name: str | None) -> contextlib.AbstractContextManager[Any]:
     """Returns a scope whose programs have an engine; None for the engine of the device."""
-    scope: contextlib.AbstractContextManager[Any] = _asked(name)
+    scope: contextlib.AbstractContextManager[Any] = contexts.engine(name)
     return scope
 
 
@@ -50,7 +46,7 @@ def of(context: Any) -> str:
     runs on all of them.
     """
     platforms, is_exported = lowering.platforms(context), jax_internals.exports(context)
-    if _asked.value is None and _is_of_cpu(platforms, is_exported):
+    if contexts.engine.value is None and _is_of_cpu(platforms, is_exported):
         library.warn_if_missing()
     return of_program(platforms, lowering.assigned(context), is_exported=is_exported)
 
@@ -68,8 +64,8 @@ def of_program(
             C++: another machine may run it.
     """
     has_calls = _is_of_cpu(platforms, is_exported) and library.is_available()
-    if _asked.value is not None:
-        asked = str(_asked.value)
+    if contexts.engine.value is not None:
+        asked = str(contexts.engine.value)
         return _DEFAULT if asked == _NATIVE and not has_calls else asked
     if has_calls:
         return _NATIVE

@@ -17,7 +17,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from impl._core import later, native_scatter
+from impl._core import contexts, later, native_scatter
 from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
@@ -63,7 +63,7 @@ def disable() -> None:
     device then raise there. Programs that are compiled already are compiled again when they are
     called.
     """
-    native_scatter.switch.set_global(False)
+    contexts.switch.set_global(False)
 
 
 def enable() -> None:
@@ -78,7 +78,7 @@ def enable() -> None:
             "the rules for JAX's primitives are not registered: SAMEBITS_PROGRAMS=0 was set when "
             "impl was imported, or this release of JAX lacks what they need"
         )
-    native_scatter.switch.set_global(True)
+    contexts.switch.set_global(True)
 
 
 def are_enabled() -> bool:

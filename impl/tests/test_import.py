@@ -14,8 +14,8 @@ import pytest
 import impl._kernels
 from impl._kernels import pallas
 
-#: The modules that lowerings for a CPU read too: the launch of a kernel, and its backend.
-LAUNCHES = {"launch", "pallas", "triton"}
+#: The modules that rules for a CPU read too.
+LAUNCHES = {"launch", "pallas", "reductions", "triton"}
 #: The files of kernels, which no CPU runs.
 KERNELS = {file.name for file in pkgutil.iter_modules(impl._kernels.__path__)} - LAUNCHES
 

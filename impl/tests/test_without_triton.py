@@ -1,9 +1,8 @@
-"""Without Pallas' Triton backend: every op is lowered for a GPU, with the bits of the kernels.
+"""Without Pallas' Triton backend: scatters are ordered on a GPU by operations of XLA.
 
 Tests: impl._kernels.pallas.
 """
 
-import functools
 import json
 import subprocess
 import sys
@@ -14,21 +13,14 @@ import jax.numpy as jnp
 import pytest
 
 import impl
-from impl._kernels import pallas, triton
-from impl._primitives import _common
+from impl._kernels import pallas
 from impl.diagnosis import _program
-from impl.tests.every_op.programs import outputs_and_gradient
-from impl.tests.every_op.public_ops import named_samples, primitives_of
-from impl.tests.every_op.sample import Sample
-from impl.tests.support.bits import assert_all_same_bits
 from impl.tests.support.programs import scatters_floats
 
 BACKEND = "jax.experimental.pallas.triton"
 #: The custom call of a kernel.
 KERNEL = "__gpu$xla.gpu.triton"
 X = jnp.ones((4, 3))
-#: The samples of sums that are too small for a kernel: XLA's operations compute them.
-TOO_FEW = {"bincount", "bmm-sparse"}
 
 
 @pytest.fixture
@@ -38,11 +30,6 @@ def hidden(monkeypatch):
     monkeypatch.setitem(sys.modules, BACKEND, None)
     yield
     pallas.reason_missing.cache_clear()
-
-
-def fresh(function, sample):
-    """Returns a program of a function of a sample and its arrays, which JAX has not lowered yet."""
-    return jax.jit(functools.partial(function, sample))
 
 
 @pytest.mark.usefixtures("hidden")
@@ -87,63 +74,22 @@ def test_a_process_without_the_backend_imports_and_lowers():
     assert json.loads(done.stdout) == [False, [1.0, 1.0, 1.0]]
 
 
-def one_for_each_primitive():
-    """Returns a sample for each primitive with kernels."""
-    known, found, chosen = {primitive.name for primitive in _common.with_kernels}, set(), []
-    for name, sample in named_samples().items():
-        launches = primitives_of(sample) & known
-        if launches - found:
-            found |= launches
-            chosen.append(pytest.param(sample, id=name))
-    return chosen
-
-
-each_primitive = pytest.mark.parametrize("sample", one_for_each_primitive())
-
-
-# every_op/test_untried_platforms.py lowers each op for AMD's GPUs, which have no kernels either.
-@pytest.mark.once
 @pytest.mark.usefixtures("hidden")
-@pytest.mark.parametrize("mode", [True, False])
-@each_primitive
-def test_a_primitive_is_lowered_for_cuda(sample, mode):
-    with impl.deterministic(mode, profile="complete"):
-        text = impl.testing.lower(fresh(Sample.outputs, sample), *sample.arrays).as_text()
-    assert KERNEL not in text
-    assert not (mode and scatters_floats(text))
+@pytest.mark.parametrize("method", ["add", "subtract", "multiply", "set"])
+def test_a_scatter_is_ordered_by_operations_of_xla(method):
+    def scatter(x, i):
+        return getattr(x.at[i], method)(x)
 
-
-@pytest.fixture
-def launches(monkeypatch):
-    """Returns the names of the kernels that the test launches, as a list."""
-    names, run = [], triton.run
-
-    def recorded(*args, name, **options):
-        names.append(name)
-        return run(*args, name=name, **options)
-
-    monkeypatch.setattr(triton, "run", recorded)
-    return names
-
-
-@pytest.mark.once  # The suite tries both stand-ins for each row.
-@pytest.mark.triton
-@each_primitive
-def test_xla_has_the_bits_of_the_kernels(request, launches, sample):
-    # An exponential has other bits in another fusion, unless XLA optimises as little as it can.
-    options = {"xla_backend_optimization_level": 0}
-
-    def run():
-        with impl.deterministic(profile="complete"), impl.testing.emulate("cuda"):
-            lowered = fresh(outputs_and_gradient, sample).lower(*sample.arrays)
-        return jax.tree.leaves(lowered.compile(options)(*sample.arrays))
-
-    want = run()
-    assert bool(launches) == (request.node.callspec.id not in TOO_FEW)
-    launches.clear()
-    request.getfixturevalue("hidden")
-    assert_all_same_bits(run(), want)
-    assert launches == []
+    index = jnp.array([1, 1, 0, 1])
+    with impl.deterministic():
+        text = impl.testing.lower(scatter, X, index).as_text()
+        assert KERNEL not in text
+        assert not scatters_floats(text)
+        with impl.testing.emulate("cuda"):
+            ordered = jax.jit(scatter)(2 * X, index)
+    with impl.deterministic(False):
+        assert KERNEL not in impl.testing.lower(scatter, X, index).as_text()
+    assert ordered.tolist() == jnp.asarray(scatter(2 * X, index)).tolist()
 
 
 @pytest.mark.usefixtures("hidden")
@@ -153,7 +99,7 @@ def test_the_audit_says_so():
 
     with impl.deterministic(profile="complete"):
         (note,) = impl.audit(program)(X).notes
-        assert f"has no kernels: {pallas.reason_missing()}. XLA's operations compute 1 eq" in note
+        assert f"has no kernels: {pallas.reason_missing()}. XLA's operations compute 1 sc" in note
         assert impl.audit(program, device="cpu")(X).notes == ()
         assert impl.audit(jnp.sin)(X).notes == ()
 

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core import contexts
 from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact.nearest import interval
 
@@ -102,14 +103,10 @@ def _bits(dtype: Any) -> int:
 #: Takes both operands, the dimension numbers and the bits; returns the approximation.
 Product = Callable[[jax.Array, jax.Array, DimensionNumbers, Bits], Approximation]
 
-#: The function that computes products in place of a library; None for a library. It is part of the
-#: key of every trace.
-_replacement = jax.make_user_context(None)
-
 
 def replaced(by: Product) -> contextlib.AbstractContextManager[Any]:
     """Returns a scope in which a function computes the products that are traced."""
-    scope: contextlib.AbstractContextManager[Any] = _replacement(by)
+    scope: contextlib.AbstractContextManager[Any] = contexts.replacement(by)
     return scope
 
 
@@ -124,7 +121,7 @@ def product(
         numbers: The dimension numbers.
         bits: The bits that it asks for; None for all bits of float64, without an excess.
     """
-    replacement: Product | None = _replacement.value
+    replacement: Product | None = contexts.replacement.value
     if bits is not None and replacement is not None:
         return replacement(lhs, rhs, numbers, bits).each(cut_as_the_operands)
     total = lax.dot_general(lhs, rhs, numbers, lax.Precision.HIGHEST, np.dtype(np.float64))

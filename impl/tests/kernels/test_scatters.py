@@ -1,7 +1,7 @@
 """The pair of kernels of scatters: what they combine, in which order, and for which programs.
 
 Tests: impl._kernels.scatter_runs, impl._kernels.scatter_atomic, impl._kernels.launch,
-impl._run_to_run.launches.
+impl._run_to_run.launches, impl._run_to_run.sorted_keys, impl._kernels.reductions.
 """
 
 import jax

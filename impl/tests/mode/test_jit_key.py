@@ -1,4 +1,7 @@
-"""The mode, the profile and the emulation are part of the key of jit's caches."""
+"""The mode, the profile and the emulation are part of the key of jit's caches.
+
+Tests: impl._core.contexts.
+"""
 
 import contextlib
 import threading

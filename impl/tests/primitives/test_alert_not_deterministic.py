@@ -1,6 +1,6 @@
 """Alerts: given when a program is lowered for the device, and at every eager call.
 
-Tests: impl._primitives.alert.
+Tests: impl._primitives.alert, impl._primitives._common.
 """
 
 import contextlib

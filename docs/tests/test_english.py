@@ -64,9 +64,6 @@ QUOTES = {"find", "replace", "phrase", "command", "source", "quote", "title", "i
 
 #: Sentences that have to be as they are, with the reason, by file.
 EXEMPT: dict[str, dict[str, str]] = {
-    "impl/_lowerings/scatter_accumulate_exact.py": {
-        "place: The platform, as in": "the name of an argument"
-    },
     "impl/nn/functional/max_unpool.py": {
         "Expected shape of indices to be same as that of the input": "PyTorch's message"
     },

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import spec
+
 ROOT = Path(__file__).parents[2]
 
 #: The noun, without "in place", "last place", "takes place" and "takes the place of".
@@ -51,6 +53,9 @@ TICS = [
     ("the others", r"\b[Tt]he others\b", "name them: 'the other devices'"),
     ("place", PLACE, "write index, slot, position or line"),
 ]
+
+#: Orders that a sentence names: "the order `nearest`", "the orders `source` and `last_write`".
+NAMED_ORDERS = r"(?:[Tt]he|[Aa]n|in|by|'s) orders? (?:\[?`+\w+`+[^\s`]*(?:,? (?:and|or))? ?)+"
 
 #: Files that hold texts of others, or that a command writes, and why they are not read.
 SKIPPED = {
@@ -169,7 +174,7 @@ def files() -> dict[str, list[str]]:
 
 
 def faults(path: str) -> Iterator[str]:
-    """Yields a line for each tic in a file: where it is, the sentence, and the cure."""
+    """Yields a line for each tic, and each unknown order, in a file: where it is, and the cure."""
     source = (ROOT / path).read_text(encoding="utf-8")
     if path.endswith(".md"):
         source = re.sub(r'"[^"\n|]+"', '""', source)  # A quotation.
@@ -178,6 +183,9 @@ def faults(path: str) -> Iterator[str]:
     for line, text in TEXTS[Path(path).suffix](source):
         words = re.sub(r"`+[^`]+`+", lambda code: "`x`" + "\n" * code[0].count("\n"), text)
         flat = " ".join(words.split())
+        for named in re.finditer(NAMED_ORDERS, " ".join(text.split())):
+            for name in set(re.findall(r"`(\w+)`", named[0])) - set(spec.load().orders):
+                yield f"{path}:{line}: spec/orders.toml has no order '{name}': name another one"
         starts = [word.start() for word in re.finditer(r"\S+", words)]
         for tic, pattern, cure in TICS:
             for match in re.finditer(pattern, flat):

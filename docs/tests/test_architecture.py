@@ -75,38 +75,17 @@ QUESTIONS = [
     (
         "the gradient of avg_pool2d has a wrong bit",
         "A wrong bit in a sum, a scatter, or a gradient that adds, as of `avg_pool2d`",
-        [
-            "impl/_portable/rules/sums.py",
-            "impl/_native/windows.py",
-            "impl/_native/src/windows.cc",
-            "impl/_exact/sums/windows.py",
-            "impl/_exact/nearest/exact_sum.py",
-            "spec/oracles/nearest.py",
-            "impl/tests/exact/test_windows.py",
-            "impl/tests/native/test_windows.py",
-        ],
+        ["impl/_portable/rules/sums.py", "impl/_native/windows.py", "impl/_exact/sums/windows.py"],
     ),
     (
         "lax.cumprod is wrong under portable",
         "A wrong bit in a running sum, or in `lax.cumprod` or `lax.cumlogsumexp`",
-        [
-            "impl/_portable/rules/sums.py",
-            "impl/_exact/running/cumprod.py",
-            "spec/orders.toml",
-            "spec/oracles/scans.py",
-            "impl/tests/exact/test_cumprod.py",
-        ],
+        ["impl/_portable/rules/sums.py", "impl/_exact/running/cumprod.py", "spec/oracles/scans.py"],
     ),
     (
         "impl.Accumulator has a wrong sum",
         "The sums that a `scan` carries, and `impl.Accumulator`",
-        [
-            "impl/accumulator.py",
-            "impl/_exact/unrounded/states.py",
-            "impl/_native/states.py",
-            "impl/_portable/carried_sums/functions.py",
-            "impl/tests/test_accumulator.py",
-        ],
+        ["impl/accumulator.py", "impl/_exact/unrounded/states.py", "impl/_native/states.py"],
     ),
     (
         "kernels should be compiled by another backend than Triton",

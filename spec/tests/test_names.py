@@ -87,12 +87,7 @@ MUTATIONS = {
         "apart = true",
         "orders.toml: source: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": (
-        "orders.toml",
-        "highest position",
-        "{highest}",
-        "last_write: the braces",
-    ),
+    "an unknown parameter": ("orders.toml", "highest", "{max}", "last_write: the braces"),
 }
 
 

@@ -33,18 +33,8 @@ MUTATIONS = {
         'order = "source"\ncaller = "x"',
         "R0001: must not have .*caller",
     ),
-    "no guarantee": (
-        INDEX_ADD,
-        'guarantee = "run_to_run"\n',
-        "",
-        "R0001: 'guarantee' is a required",
-    ),
-    "portable without order": (
-        "rows/put.toml",
-        'order = "last_write"\n',
-        "",
-        "R0158: 'order' is a required",
-    ),
+    "no guarantee": (INDEX_ADD, "guarantee", "# guarantee", "R0001: 'guarantee' is a required"),
+    "portable without order": ("rows/put.toml", "order", "# order", "R0158: 'order' is a required"),
     "a note that behaves": (
         "rows/notes.toml",
         'kind = "note"',

@@ -7,8 +7,8 @@ parses the words, prints the result as text or JSON, and returns an exit status 
 
     On cuda, with the mode off:
       varies     1  lax.scatter_add
-          To do: Turn the mode on: it adds exactly. If no index repeats, pass
-          `unique_indices=True`, which is faster.
+          To do: Turn the mode on: it adds in a fixed order. If no index
+          repeats, pass `unique_indices=True`, which is faster.
     Of 5 equations 1 varies, 0 are unknown and 0 raise.
 
 The status is 0 if nothing was found, 1 for findings (an equation that varies, runs that differ) and

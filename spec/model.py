@@ -135,9 +135,9 @@ class Row:
         condition: ``when``, device and direction in English (rendered, never written by hand).
         behaviour: The behaviour under each profile; None if the profile does not list the row.
         sources: At least one.
-        guarantee: The promise of the ordered path; None if the row is deterministic under no
+        guarantee: The promise with the mode on; None if the row is deterministic under no
             profile.
-        order: Name of the order of the ordered path, if it has one.
+        order: Name of the order that fixes the result, or a sequence of additions, if one does.
         mode_off: ``not_guaranteed`` if, with the mode off, some calls give other bits from run to
             run; None if all calls repeat their bits.
         covers_backward: Whether a row of the forward direction decides the backward direction of

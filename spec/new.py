@@ -187,7 +187,7 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
     step = f"Add samples of {new.op!r} to the table that `samples()` returns."
     if not (repository / new.cases).exists():
         texts[new.cases] = _filled(f"{new.direction}/cases.py.txt", names)
-        step = "Compute the expected values, and the bits of the ordered path."
+        step = "Compute the expected values, and the bits under `portable`."
     paths = {"rows": new.rows, "module": new.module, "test": new.test, "cases": new.cases}
     steps = {**paths, "cases_step": step, "ids": " or ".join(ids.values())}
     return Skeleton(texts, _filled("steps.txt", steps))

@@ -27,7 +27,7 @@ def _lp_pool(dims: int) -> Iterator[Sample]:
     for label, power, array, kernel, stride in (
         ("squares", 2, signed, 5, 2),
         ("cubes", 3.0, x[0], 2, 2),
-        # The gradient of so many taps is a scatter on every device.
+        # The gradient of 65 taps or more is a scatter on every device.
         ("greatest", float("inf"), signed, 70 if dims == 1 else 9, 1),
     ):
         reads = [windows(n, kernel, stride, 0, (n - kernel) // stride + 1) for n in sizes]

@@ -44,7 +44,7 @@ def _max_pool(dims: int) -> Iterator[Sample]:
         reads,
         **with_indices,
     )
-    # The gradient of so many taps is a scatter on every device.
+    # The gradient of 65 taps or more is a scatter on every device.
     kernel = _LONG[dims]
     yield of_values(
         "long",

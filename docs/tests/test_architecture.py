@@ -26,9 +26,9 @@ QUESTIONS = [
         ["spec/facts.toml", "impl/ops/index_add.py"],
     ),
     (
-        "a panel should have at least 2048 contributions",
+        "rotations should end after 40 sweeps",
         "The sentence of an order, or its numbers",
-        ["spec/orders.toml", "spec/oracles/scatters.py"],
+        ["spec/orders.toml", "spec/oracles/rotations.py"],
     ),
     (
         "PyTorch 2.16 is out, and its lists should be a profile",
@@ -38,7 +38,7 @@ QUESTIONS = [
     (
         "rows should speak of TPUs",
         "A device, or the platforms of JAX that belong to it",
-        ["spec/devices.toml", "impl/_primitives/_common.py"],
+        ["spec/devices.toml", "impl/_run_to_run/launches.py"],
     ),
     (
         "torch.renorm should exist",
@@ -68,9 +68,24 @@ QUESTIONS = [
         ["impl/_core/arguments.py"],
     ),
     (
-        "scatter_add should be faster on a CPU",
-        "The algorithm of a path on one device",
-        ["impl/_lowerings/scatter_accumulate_cpu.py"],
+        "scatter_add should be faster on a GPU",
+        "The sequence in which a scatter adds or multiplies on a GPU",
+        ["impl/_run_to_run/ordered.py", "impl/_kernels/scatter_runs.py"],
+    ),
+    (
+        "the gradient of avg_pool2d has a wrong bit",
+        "A wrong bit in a sum, a scatter, or a gradient that adds, as of `avg_pool2d`",
+        ["impl/_portable/rules/sums.py", "impl/_native/windows.py", "impl/_exact/sums/windows.py"],
+    ),
+    (
+        "lax.cumprod is wrong under portable",
+        "A wrong bit in a running sum, or in `lax.cumprod` or `lax.cumlogsumexp`",
+        ["impl/_portable/rules/sums.py", "impl/_exact/running/cumprod.py", "spec/oracles/scans.py"],
+    ),
+    (
+        "impl.Accumulator has a wrong sum",
+        "The sums that a `scan` carries, and `impl.Accumulator`",
+        ["impl/accumulator.py", "impl/_exact/unrounded/states.py", "impl/_native/states.py"],
     ),
     (
         "kernels should be compiled by another backend than Triton",
@@ -211,7 +226,7 @@ QUESTIONS = [
     ),
     (
         "jax.lax.approx_max_k should have a path under portable",
-        "A primitive under `portable`",
+        "A new primitive of JAX under `portable`",
         [
             "spec/portable.toml",
             "spec/rows/jax/elementwise.toml",

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import spec
+
 ROOT = Path(__file__).parents[2]
 
 #: The noun, without "in place", "last place", "takes place" and "takes the place of".
@@ -52,6 +54,9 @@ TICS = [
     ("place", PLACE, "write index, slot, position or line"),
 ]
 
+#: Orders that a sentence names: "the order `nearest`", "the orders `source` and `last_write`".
+NAMED_ORDERS = r"(?:[Tt]he|[Aa]n|in|by|'s) orders? (?:\[?`+\w+`+[^\s`]*(?:,? (?:and|or))? ?)+"
+
 #: Files that hold texts of others, or that a command writes, and why they are not read.
 SKIPPED = {
     "spec/releases_of_jax.toml": "`nox -s releases` writes it",
@@ -64,9 +69,6 @@ QUOTES = {"find", "replace", "phrase", "command", "source", "quote", "title", "i
 
 #: Sentences that have to be as they are, with the reason, by file.
 EXEMPT: dict[str, dict[str, str]] = {
-    "impl/_lowerings/scatter_accumulate_exact.py": {
-        "place: The platform, as in": "the name of an argument"
-    },
     "impl/nn/functional/max_unpool.py": {
         "Expected shape of indices to be same as that of the input": "PyTorch's message"
     },
@@ -172,7 +174,7 @@ def files() -> dict[str, list[str]]:
 
 
 def faults(path: str) -> Iterator[str]:
-    """Yields a line for each tic in a file: where it is, the sentence, and the cure."""
+    """Yields a line for each tic, and each unknown order, in a file: where it is, and the cure."""
     source = (ROOT / path).read_text(encoding="utf-8")
     if path.endswith(".md"):
         source = re.sub(r'"[^"\n|]+"', '""', source)  # A quotation.
@@ -181,6 +183,9 @@ def faults(path: str) -> Iterator[str]:
     for line, text in TEXTS[Path(path).suffix](source):
         words = re.sub(r"`+[^`]+`+", lambda code: "`x`" + "\n" * code[0].count("\n"), text)
         flat = " ".join(words.split())
+        for named in re.finditer(NAMED_ORDERS, " ".join(text.split())):
+            for name in set(re.findall(r"`(\w+)`", named[0])) - set(spec.load().orders):
+                yield f"{path}:{line}: spec/orders.toml has no order '{name}': name another one"
         starts = [word.start() for word in re.finditer(r"\S+", words)]
         for tic, pattern, cure in TICS:
             for match in re.finditer(pattern, flat):

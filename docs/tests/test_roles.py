@@ -18,7 +18,7 @@ def test_another_site_links_to_an_entry(kind: str, tmp_path: Path) -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     text = re.findall(r"^```python\n(extensions.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
     configuration = text.replace(", None)", f', r"{HTML / "objects.inv"}")')
-    name = {"row": "R0001", "profile": spec.default_profile(), "order": "panel"}[kind]
+    name = {"row": "R0001", "profile": spec.default_profile(), "order": "source"}[kind]
     source = tmp_path / "source"
     source.mkdir()
     (source / "conf.py").write_text(configuration, encoding="utf-8")

@@ -17,6 +17,7 @@ Module                Contents
 ``lax_functions``     functions of ``jax.numpy`` in fewer equations
 ``native_scatter``    JAX's own scatters, whatever the mode is
 ``numerics``          arithmetic that XLA must not change: seals, quotients, square roots
+``products``          products of matrices with the precision that ops promise
 ``settings_module``   modules whose attributes are settings
 ``shard_axes``        the types of values inside ``shard_map``
 ``symbolic_sizes``    errors about symbolic sizes

@@ -31,7 +31,7 @@ from impl._kernels.reductions import Reduction
 from impl._mode.emulation import Seed
 
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
-#: the lanes of the last instance may go beyond the end. Larger arrays take the XLA lowering.
+#: the lanes of the last instance may go beyond the end. Larger arrays take operations of XLA.
 MAX_ELEMENTS = 2**31 - 2**10
 #: The shape and dtype of a result, or of each.
 Out: TypeAlias = jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...]

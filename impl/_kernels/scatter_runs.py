@@ -8,7 +8,7 @@ level, and one destination of all contributions takes as long as many destinatio
 contributions::
 
     destinations    0 0 1 1 | 1 1 1 1 | 1 2 3 3      written at once: 0, 2 and 3
-    shares          - 1     | 1 1     | 1 -          a head and a tail of each block; - is none
+    shares          - 1     | 1 1     | 1 -          a head and a tail of each block, or no (-)
     next level      - 1 1 1 | 1 -                    written in the level after this one: 1
 
 The order of a sum depends on the positions of its contributions alone, and no update is atomic.

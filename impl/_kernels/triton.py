@@ -2,7 +2,7 @@
 
 ``impl._kernels.launch`` calls the functions of this module, and the kernels call ``launch``. A
 backend for other hardware is one more module with these functions. JAX deprecates the Triton
-backend since 0.11.0, so every ordered kernel also has a lowering to plain XLA operations.
+backend since 0.11.0, so operations of XLA stand for every kernel without it.
 """
 
 from __future__ import annotations

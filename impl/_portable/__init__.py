@@ -35,7 +35,7 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
    product, for ``reduce_sum`` an exact sum (``impl._exact``). ``lower`` prepares the operands as
    the record says, and JAX traces the function and lowers its equations. ``entries`` seals operands
    that come from outside of a portable scope; ``shared`` has the precautions for floats that
-   several devices share. On a CPU the result is::
+   several devices share. On a CPU without the engine ``native``, the result is::
 
     func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<f32> {
       %0 = stablehlo.multiply %arg0, %arg1

@@ -1,6 +1,7 @@
-"""The guarantee ``run_to_run`` for JAX's own scatters: their lowering rules and ordered paths.
+"""The guarantee ``run_to_run`` for JAX's own scatters: their lowering rules and their sequences.
 
-``rules`` has the lowering rules, which read the mode. ``ordered`` computes a scatter in its order,
-which ``flat_scatter`` first brings into the form of three axes; ``pool_gradient`` is for
+``rules`` has the lowering rules, which read the mode, and ``launches`` the choice of kernels.
+``ordered`` computes a scatter in the order of the source: ``flat_scatter`` brings it into the form
+of rows, and ``sorted_keys`` sorts these by destination. ``pool_gradient`` is for
 ``lax.select_and_scatter_add``. ``schedule`` permutes updates, for tests.
 """

@@ -10,7 +10,7 @@ the program is lowered for:
 the row's answer                               the equation becomes
 =============================================  =================================================
 no row, or the bits are the same anyway        JAX's own scatter
-the mode orders it                             the core primitive that adds in a fixed order
+the mode orders it                             a scatter in the order of the source, by a kernel
 the mode refuses it                            an error or a warning, then JAX's own scatter
 =============================================  =================================================
 

@@ -7,7 +7,7 @@ they saw into items of the report. A scatter-add that was compiled with the mode
     Varies per process (1)
       train.py:4  lax.scatter_add  f32[8] i32[64,1] f32[64]
           It can give other bits in each run on cuda (R0400). It was compiled with the mode off. To
-          do: Turn the mode on: it adds exactly. ...
+          do: Turn the mode on: it adds in a fixed order. ...
 """
 
 from __future__ import annotations

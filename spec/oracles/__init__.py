@@ -1,8 +1,6 @@
 """The orders as a few lines of NumPy each, so that tests can compare bits.
 
-An oracle has the name of its order in ``orders.toml`` and reads the numbers of the statement from
-there. It is written to be read, not to be fast. In an order of additions, float16 and bfloat16 are
-computed in float32 and rounded once, at the end.
+An oracle has the name of its order in ``orders.toml``. It is written to be read, not to be fast.
 """
 
 from spec.oracles.nearest import nearest as nearest

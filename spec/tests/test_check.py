@@ -21,12 +21,12 @@ def test_the_small_spec_has_no_problem(root):
 def test_all_problems_are_listed_at_once(root):
     edit(root / "rows/index_add.toml", '"cuda"', '"gpu"')
     edit(root / "rows/bincount.toml", "{ weights", "{ weight")
-    edit(root / "rows/put.toml", '"nearest"', '"plane"')
+    edit(root / "rows/put.toml", '"source"', '"plane"')
     assert len(reports(root)) == 3
 
 
 def test_a_problem_names_its_file_and_its_row(root):
-    edit(root / "rows/index_add.toml", 'order = "nearest"', 'order = "plane"')
+    edit(root / "rows/index_add.toml", 'order = "source"', 'order = "plane"')
     (problem,) = check.problems(root)
     assert (problem.file, problem.id) == ("index_add.toml", "R0001")
     assert str(problem).startswith("index_add.toml: R0001: the order 'plane'")
@@ -34,7 +34,7 @@ def test_a_problem_names_its_file_and_its_row(root):
 
 def test_rows_are_checked_where_a_row_of_the_same_file_is_malformed(root):
     edit(root / "rows/put.toml", 'device = "any"', 'devise = "any"')
-    edit(root / "rows/put.toml", 'order = "nearest"', 'order = "plane"')
+    edit(root / "rows/put.toml", 'order = "source"', 'order = "plane"')
     assert [text.split(": ")[1] for text in reports(root)] == ["R0158", "R0158", "R0159"]
 
 

@@ -13,14 +13,7 @@ HISTC = "rows/histc.toml"
 MUTATIONS = {
     "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
     "an unknown profile": (INDEX_ADD, "complete =", "total =", "R0001: the profile 'total'"),
-    "an unknown order": (INDEX_ADD, '"nearest"', '"plane"', "R0001: the order 'plane'"),
-    "an unknown serial order": (INDEX_ADD, '"source"', '"plane"', "R0002: the order 'plane'"),
-    "a serial order where threads race": (
-        INDEX_ADD,
-        'order = "nearest"\nmode_off',
-        'order = "nearest"\nserial_order = "source"\nmode_off',
-        "R0001: must not have serial_order",
-    ),
+    "an unknown order": (INDEX_ADD, '"source"', '"plane"', "R0001: the order 'plane'"),
     "an unknown document": (INDEX_ADD, '"list"', '"rumour"', "R0001: the document 'rumour'"),
     "an unknown device": (INDEX_ADD, '"cuda"', '"gpu"', "R0001: device 'gpu' is not one of"),
     "a race on a CPU": (
@@ -92,9 +85,9 @@ MUTATIONS = {
         "orders.toml",
         "unique_indices = true",
         "apart = true",
-        "orders.toml: panel: order_free_when: the fact 'apart'",
+        "orders.toml: source: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": ("orders.toml", "{minimum}", "1024", "panel: the braces"),
+    "an unknown parameter": ("orders.toml", "highest", "{max}", "last_write: the braces"),
 }
 
 

@@ -64,14 +64,14 @@ def new(checkout, op, **options):
 
 
 def test_a_new_op_has_a_row_and_an_id(checkout):
-    new(checkout, "gamma", order="panel")
+    new(checkout, "gamma", order="last_write")
     assert rows(checkout, "gamma") == [
         {
             "id": ID,
             "op": "gamma",
             "device": "any",
             "guarantee": "portable",
-            "order": "panel",
+            "order": "last_write",
             "behaviour": {"complete": "deterministic"},
         }
     ]
@@ -86,7 +86,7 @@ def test_without_an_order_the_check_reports_the_blank(checkout):
 
 
 def test_a_device_that_races_has_a_row_of_its_own(checkout):
-    new(checkout, "gamma", device="cuda", direction="backward", order="panel")
+    new(checkout, "gamma", device="cuda", direction="backward", order="last_write")
     cuda, cpu = rows(checkout, "gamma")
     assert cuda.pop("mode_off") == "not_guaranteed"
     assert (cuda.pop("id"), cuda.pop("device")) == (ID, "cuda")
@@ -97,7 +97,7 @@ def test_a_device_that_races_has_a_row_of_its_own(checkout):
 
 
 def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
-    new(checkout, "gamma", device="cpu", order="panel")
+    new(checkout, "gamma", device="cpu", order="last_write")
     assert [row["device"] for row in rows(checkout, "gamma")] == ["cpu", "cuda"]
     assert not [row for row in rows(checkout, "gamma") if "mode_off" in row]
 
@@ -155,7 +155,7 @@ def test_the_torch_adapter_has_the_op(checkout):
 
 def test_an_op_may_join_a_family(checkout):
     before = rows(checkout, "put")
-    made = new(checkout, "put_all", family="put", order="panel")
+    made = new(checkout, "put_all", family="put", order="last_write")
     assert rows(checkout, "put")[:-1] == before
     assert rows(checkout, "put")[-1]["op"] == "put_all"
     assert (checkout / "conformance/cases/put.py").read_bytes() == b""
@@ -175,7 +175,7 @@ def test_an_op_may_join_a_family(checkout):
         ("random", {}, "random.toml has the rows of other ops; pass --family random"),
         ("gamma", {"device": "gpu"}, r"--device got 'gpu'; allowed are \['any', 'cpu', 'cuda'\]"),
         ("gamma", {"device": "mps"}, "--device got 'mps'"),
-        ("gamma", {"order": "plane"}, r"--order got 'plane'; allowed are \['panel'"),
+        ("gamma", {"order": "plane"}, r"--order got 'plane'; allowed are \['source'"),
         ("gamma", {"torch": "gamma"}, "--torch got 'gamma'"),
         ("gamma", {"family": "../a"}, "--family got '../a'"),
     ],
@@ -210,7 +210,7 @@ def test_an_installed_spec_has_no_checkout(checkout):
 
 def test_the_command_writes_and_prints_the_steps(checkout, capsys):
     root = str(checkout / "spec")
-    command = ["--root", root, "new", "gamma", "--device", "cuda", "--order", "panel"]
+    command = ["--root", root, "new", "gamma", "--device", "cuda", "--order", "last_write"]
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "wrote impl/ops/gamma.py" in out

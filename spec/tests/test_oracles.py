@@ -17,31 +17,18 @@ def rough(*shape):
     return (rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 5, shape)).astype(np.float32)
 
 
-def left_to_right(values, start):
-    total = np.float32(start)
-    for value in values:
-        total = total + value
-    return total
-
-
 def test_every_order_has_an_oracle():
     assert [name for name in spec.load().orders if not callable(getattr(oracles, name))] == []
 
 
-def test_panels_of_one_destination_are_added_left_to_right():
-    source = rough(2500)
-    index = np.zeros(2500, np.int64)
-    panels = [left_to_right(source[i : i + 1024], -0.0) for i in (0, 1024, 2048)]
-    expected = np.float32(3) + left_to_right(panels, -0.0)
-    assert oracles.panel(np.array([3], np.float32), index, source) == expected
-    assert expected != np.float32(3) + left_to_right(source, -0.0)
-
-
-def test_the_order_of_the_source_starts_from_the_initial_value():
-    source, index = rough(2500), np.zeros(2500, np.int64)
-    initial = np.array([3], np.float32)
-    assert oracles.source(initial, index, source) == left_to_right(source, 3)
-    assert left_to_right(source, 3) != oracles.source(initial, index, source[::-1])
+def test_products_by_index_are_made_in_rounds():
+    a, b, c, d, e, start = rough(6, 30)[:, 0]
+    index = np.array([1, 1, 7, 1, 1, -1, 1])
+    source = np.array([a, b, 9, c, d, 9, e], np.float32)
+    out = oracles.source(np.array([5, start], np.float32), index, source, np.multiply)
+    assert out.tolist() == [5, start * (((a * b) * (c * d)) * e)]
+    assert out[1] != start * (a * b * c * d * e)
+    assert out[1] != start * a * b * c * d * e
 
 
 def test_the_initial_value_of_a_scatter_is_a_term():
@@ -56,17 +43,11 @@ def test_the_initial_value_of_a_scatter_is_a_term():
     assert parts[0] == (2**24 + 2) * 1j
 
 
-def test_a_panel_is_as_long_as_there_are_destinations():
-    source, index = rough(3000), np.full(3000, 1)
-    panels = [left_to_right(source[i : i + 2048], -0.0) for i in (0, 2048)]
-    out = oracles.panel(np.zeros(1500, np.float32), index, source)
-    assert out[1] == np.float32(0) + left_to_right(panels, -0.0)
-
-
 def test_a_destination_without_contributions_keeps_its_bits():
     initial = np.array([-0.0, 0.0], np.float32)
-    out = oracles.panel(initial, np.array([-1, 2, 5]), np.ones(3, np.float32))
-    assert out.tobytes() == initial.tobytes()
+    for write in (oracles.last_write, lambda *each: oracles.source(*each, np.multiply)):
+        out = write(initial, np.array([-1, 2, 5]), np.full(3, 3, np.float32))
+        assert out.tobytes() == initial.tobytes()
 
 
 def test_of_equal_elements_the_lowest_index_is_taken():

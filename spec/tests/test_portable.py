@@ -96,7 +96,7 @@ def test_a_refusal_without_a_remedy_is_a_problem(root):
 @pytest.mark.parametrize(
     ("row", "answer"),
     [
-        ("R0002", "exact"),
+        ("R0158", "exact"),
         ("R0138", "rule"),
         ("R0070", "exact"),
         ("R0024", None),
@@ -124,5 +124,5 @@ def test_the_export_has_the_classes():
     assert classes["products"]["dtypes"] == ["bfloat16", "float16", "float32"]
     assert exported["portable"]["unlisted"]["answer"] == "refused"
     rows = {row["id"]: row["portable"] for row in (*exported["rows"], *exported["primitives"])}
-    assert (rows["R0002"], rows["R0138"]) == ("exact", "rule")
+    assert (rows["R0158"], rows["R0138"]) == ("exact", "rule")
     assert rows["R0412"] == ["sequences"]

@@ -36,10 +36,10 @@ phrase = "A phrase"
 @pytest.mark.parametrize(
     ("primitive", "device", "facts", "effect", "order"),
     [
-        ("scatter-add", "cuda", RACES, "ordered", "nearest"),
+        ("scatter-add", "cuda", RACES, "ordered", "source"),
         ("scatter-add", "cpu", RACES, "same", None),
         ("scatter-add", "cpu", {**RACES, "ordered_path_fits": False}, "same", None),
-        ("scatter-add", "any", RACES, "ordered", "nearest"),
+        ("scatter-add", "any", RACES, "ordered", "source"),
         ("scatter-sub", "cuda", {**RACES, "unique_indices": True}, "same", None),
         ("scatter-add", "cuda", {**RACES, "dtype": "integer"}, "same", None),
         ("scatter-mul", "cuda", {**RACES, "dtype": "complex"}, "raises", None),

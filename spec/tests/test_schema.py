@@ -29,17 +29,12 @@ MUTATIONS = {
     "a raise without a caller": (BINCOUNT, 'caller = "_bincount_cuda"', "", "caller"),
     "a caller without a raise": (
         INDEX_ADD,
-        'order = "nearest"',
-        'order = "nearest"\ncaller = "x"',
+        'order = "source"',
+        'order = "source"\ncaller = "x"',
         "R0001: must not have .*caller",
     ),
-    "no guarantee": (INDEX_ADD, 'guarantee = "portable"\n', "", "R0001: 'guarantee' is a required"),
-    "portable without order": (
-        INDEX_ADD,
-        'order = "nearest"\n',
-        "",
-        "R0001: 'order' is a required",
-    ),
+    "no guarantee": (INDEX_ADD, "guarantee", "# guarantee", "R0001: 'guarantee' is a required"),
+    "portable without order": ("rows/put.toml", "order", "# order", "R0158: 'order' is a required"),
     "a note that behaves": (
         "rows/notes.toml",
         'kind = "note"',

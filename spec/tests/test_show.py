@@ -51,7 +51,7 @@ def test_a_primitive_of_jax_has_its_path_on_each_device(capsys):
     assert "scatter-add, on cpu\n  always: the same bits anyway [R0515]\n" in text
     assert "\n  otherwise: deterministic [R0400]\n" in text
     assert 'guarantee="portable"\n  Computed by a rule. It is the exact sum, rounded once.' in text
-    assert "\nThe order nearest\n" in text
+    assert "\nThe order source\n" in text
     assert (
         shown(capsys, "lax.scatter_add")
         .partition("\n")[2]

@@ -20,9 +20,9 @@ MUTATIONS = {
     ),
     "a long order": (
         "orders.toml",
-        'statement = "',
-        'statement = "' + "First this. " * 120,
-        "orders.toml: panel: statement has .* characters",
+        'statement = "Of several writes',
+        'statement = "' + "First this. " * 140 + "Of several writes",
+        "orders.toml: last_write: statement has .* characters",
     ),
     "a fact without a full stop": (
         "facts.toml",

@@ -2,7 +2,9 @@
 
 The parts of a result are computed in float64, where a product of two float32 is exact, and are
 rounded once. The textbook formulas need no scaling, since the square of a float32 neither overflows
-nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
+nor underflows in float64. Call the functions inside ``arithmetic.wide()``. For example::
+
+    (1 + 2i) (3 + 4i)    the parts 1 * 3 - 2 * 4 and 1 * 4 + 2 * 3, each rounded once
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 Devices and releases of XLA differ in which zero they take for the greater one, in which NaN they
 return, and in the index of equal elements. Here 0 is greater than -0, and a NaN wins. Many elements
-are compared as integers in the order of the floats (``impl._core.float_order``).
+are compared as integers in the order of the floats (``impl._core.float_order``)::
+
+    max(-0., 0.) = 0.    max(inf, nan) = nan    argmax([1., 3., 3.]) = 1
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sums, running sums, products of many elements, and scatters.
 
-A sum adds parts of its terms, which float64 adds without error, and is rounded once
-(``impl._exact.sums``), so that no order of its terms shows. Running products and log-sums have one
-order (``impl._exact.running``).
+A sum is the exact one, rounded once, so that no order of its terms shows (``impl._exact.sums``).
+Running products and logarithms of sums have one order (``impl._exact.running``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The part that ``conv`` and ``conv_transpose`` share.
 
-It checks the arrays and the numbers of a call, convolves, and adds the bias.
+It checks the arrays and the numbers of a call, convolves, and adds the bias::
+
+    [1, 2, 3], a kernel of [1, 10], a bias of 5    [26, 37]
 """
 
 from __future__ import annotations

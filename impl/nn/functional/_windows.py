@@ -179,7 +179,7 @@ def _sums_along_axis(values: jax.Array, axis: int, table: WindowTable) -> jax.Ar
 
 
 def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
-    """Returns the terms of one tap, or those of all taps along an axis after the windows."""
+    """Returns the terms of one tap, or the terms of all taps along an axis after the windows."""
     index = table.index[:, taps]
     terms = rows_at(rows, np.maximum(index, 0))
     if table.weight is not None:

@@ -1,7 +1,9 @@
 """The op ``pad``: adds elements at the ends of dimensions, or removes them.
 
 Each mode but ``constant`` joins slices of the array, one dimension after another, the last first. A
-gradient adds the cotangents of all copies of an element.
+gradient adds the cotangents of all copies of an element::
+
+    [1, 2, 3] by (2, 1)    reflect [3, 2, 1, 2, 3, 2]    circular [2, 3, 1, 2, 3, 1]
 """
 
 from __future__ import annotations

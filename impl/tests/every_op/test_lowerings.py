@@ -17,7 +17,7 @@ each_kernel = pytest.mark.parametrize("op", ["index_add"])
 
 
 def assert_close(results, wanted):
-    """Compares results up to rounding: blocks of a kernel depend on what is sorted with a run."""
+    """Compares results up to rounding: a kernel sums blocks that also hold other runs."""
     for got, want in zip(results, wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 

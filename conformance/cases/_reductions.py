@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import DTYPES, Array, values
-from conformance.suite.orders import combined
+from spec import oracles
 
 _COMBINE: Mapping[str, np.ufunc] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ class Reduction:
         total, s = self._start(x.astype(wide), i), s.astype(wide)
         combine = _COMBINE[self.reduce]
         if combine in (np.add, np.multiply):
-            total = combined(total, i, s, combine)
+            total = oracles.source(total, i, s, combine)
         else:
             combine.at(total, i, s)
         return self._finished(total, x, i)

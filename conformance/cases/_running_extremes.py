@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples(op: str, extreme: np.ufunc) -> Iterator[Sample]:
@@ -60,5 +60,5 @@ def _accept(result: Any, expected: tuple[Array, Array]) -> None:
 def _gradient(ct: Array, x: Array, extreme: np.ufunc) -> Array:
     index = running(x, extreme)[1]
     zeros = np.zeros((len(x),), ct.dtype)
-    columns = [combined(zeros, index[:, c], ct[:, c]) for c in range(x.shape[1])]
+    columns = [oracles.source(zeros, index[:, c], ct[:, c]) for c in range(x.shape[1])]
     return np.stack(columns, axis=1)

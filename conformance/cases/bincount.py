@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import FEW, MANY, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -24,7 +24,7 @@ def _bincount() -> Iterator[Sample]:
         call=lambda ns, n, w: ns.bincount(n, w, length=FEW),
         arrays=(numbers, values((MANY,), np.float32)),
         expected=lambda n, w: np.bincount(n, w, FEW),
-        ordered=lambda n, w: combined(np.zeros(FEW, w.dtype), n, w),
+        ordered=lambda n, w: oracles.source(np.zeros(FEW, w.dtype), n, w),
         wrt=1,
         expected_gradient=lambda ct, n, w: ct[n],
         ordered_gradient=lambda ct, n, w: ct[n],

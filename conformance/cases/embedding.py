@@ -20,8 +20,8 @@ from conformance.cases._data import (
     values,
 )
 from conformance.cases._embedding_rows import bounded, bounded_in_order
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 #: A row so wide that the order of the additions to its norm changes bits.
 _WIDTH = 1500
@@ -43,7 +43,7 @@ def _embedding() -> Iterator[Sample]:
             ordered=lambda i, w: w[i],
             wrt=None if dtype is np.int32 else 1,
             expected_gradient=lambda ct, i, w: folded(np.zeros(w.shape), i, ct),
-            ordered_gradient=lambda ct, i, w: combined(np.zeros_like(w), i, ct),
+            ordered_gradient=lambda ct, i, w: oracles.source(np.zeros_like(w), i, ct),
             choices=rounded_once(name, "backward"),
         )
     yield Sample(
@@ -57,7 +57,7 @@ def _embedding() -> Iterator[Sample]:
         ordered=lambda i, w: w[i],
         wrt=1,
         expected_gradient=lambda ct, i, w: _divided(ct, i, np.zeros(w.shape), folded),
-        ordered_gradient=lambda ct, i, w: _divided(ct, i, np.zeros_like(w), combined),
+        ordered_gradient=lambda ct, i, w: _divided(ct, i, np.zeros_like(w), oracles.source),
     )
     for name, order in (("bounded", 2), ("bounded_powers", 3)):
         yield Sample(

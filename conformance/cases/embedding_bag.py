@@ -11,8 +11,8 @@ from ml_dtypes import bfloat16
 
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
 from conformance.cases._embedding_rows import bounded, bounded_in_order, wide
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 #: The first element of each bag. The second bag is empty, and the last bag is small.
 _OFFSETS = np.array([0, 900, 900, 1300, 1310, 2400, 2490], np.int32)
@@ -172,7 +172,7 @@ class _Bags:
     def _add(self, size: int, index: Array, source: Array) -> Array:
         zeros = np.zeros((size, *source.shape[1:]), self.dtype)
         if self.ordered:
-            return combined(zeros, index, source)
+            return oracles.source(zeros, index, source)
         return folded(zeros, index[index >= 0], source[index >= 0])
 
     def _greatest(self) -> Array:

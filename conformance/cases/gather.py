@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import FEW, MANY, by_column, folded, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -37,5 +37,5 @@ def _gather() -> Iterator[Sample]:
             ordered=lambda x, i: np.take_along_axis(x, i, 0),
             wrt=0,
             expected_gradient=lambda ct, x, i: by_column(folded, np.zeros_like(x), i, ct),
-            ordered_gradient=lambda ct, x, i: by_column(combined, np.zeros_like(x), i, ct),
+            ordered_gradient=lambda ct, x, i: by_column(oracles.source, np.zeros_like(x), i, ct),
         )

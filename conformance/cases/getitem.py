@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -27,7 +27,7 @@ def _getitem() -> Iterator[Sample]:
         ordered=lambda x, i: x[i],
         wrt=0,
         expected_gradient=lambda ct, x, i: folded(np.zeros_like(x), i, ct),
-        ordered_gradient=lambda ct, x, i: combined(np.zeros_like(x), i, ct),
+        ordered_gradient=lambda ct, x, i: oracles.source(np.zeros_like(x), i, ct),
     )
     yield Sample(
         name="list_of_arrays",
@@ -42,7 +42,7 @@ def _getitem() -> Iterator[Sample]:
         ordered=lambda x, i, j: x[i, 1:, j],
         wrt=0,
         expected_gradient=lambda ct, x, i, j: _of_list(ct, x, i, j, folded),
-        ordered_gradient=lambda ct, x, i, j: _of_list(ct, x, i, j, combined),
+        ordered_gradient=lambda ct, x, i, j: _of_list(ct, x, i, j, oracles.source),
     )
     yield Sample(
         name="slices",

@@ -12,8 +12,8 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 #: The number of elements by which the reference extends an input at each end.
 _MARGIN = 6
@@ -280,7 +280,7 @@ def _ordered_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
     for rows, e, w in zip(ct.reshape(*ct.shape[:2], -1), elements, weights, strict=True):
         terms = rows.T.astype(np.float32)[:, None, :] * w[:, :, None]
         zeros = np.zeros((np.prod(call.sizes), len(rows)), x.dtype)
-        out.append(combined(zeros, e.reshape(-1), terms.reshape(-1, len(rows))).T)
+        out.append(oracles.source(zeros, e.reshape(-1), terms.reshape(-1, len(rows))).T)
     return np.stack(out).reshape(x.shape)
 
 

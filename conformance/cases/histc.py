@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 _BINS = 7
 
@@ -57,4 +57,4 @@ def _counts(x: Array, low: float, high: float) -> Array:
     quotient = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
     bin = np.minimum(np.trunc(quotient), _BINS - 1).astype(np.int64)
     bin = np.where((wide >= least) & (wide <= most), bin, -1)
-    return combined(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))
+    return oracles.source(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import DTYPES, FEW, MANY, folded, indices, kind, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -24,7 +24,7 @@ def _index_add() -> Iterator[Sample]:
             call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
             arrays=(values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)),
             expected=folded,
-            ordered=combined,
+            ordered=oracles.source,
             wrt=None if dtype is np.int32 else 2,
             expected_gradient=lambda ct, x, i, s: ct[i].astype(np.float64),
             ordered_gradient=lambda ct, x, i, s: ct[i],
@@ -35,7 +35,7 @@ def _index_add() -> Iterator[Sample]:
         call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
         arrays=(values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)),
         expected=folded,
-        ordered=combined,
+        ordered=oracles.source,
     )
     yield Sample(
         name="last_dim",
@@ -43,5 +43,5 @@ def _index_add() -> Iterator[Sample]:
         call=lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
         arrays=(values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)),
         expected=lambda x, i, s: folded(x.T, i, 2 * s.T).T,
-        ordered=lambda x, i, s: combined(x.T, i, 2 * s.T).T,
+        ordered=lambda x, i, s: oracles.source(x.T, i, 2 * s.T).T,
     )

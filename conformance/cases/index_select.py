@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import DTYPES, FEW, MANY, indices, kind, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -31,5 +31,5 @@ def _index_select() -> Iterator[Sample]:
             expected_gradient=lambda ct, x, i: np.stack(
                 [ct[i == row].astype(np.float64).sum(0) for row in range(FEW)]
             ),
-            ordered_gradient=lambda ct, x, i: combined(np.zeros_like(x), i, ct),
+            ordered_gradient=lambda ct, x, i: oracles.source(np.zeros_like(x), i, ct),
         )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, Array, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 #: The class whose targets do not count.
 _IGNORED = 2
@@ -62,4 +62,4 @@ def _terms(x: Array, target: Array, weight: Array, dtype: Any) -> tuple[Array, A
 def _add(terms: Array) -> Array:
     """Returns the sum of all terms, in float64 in any order."""
     destination = np.zeros(terms.size, np.int64)
-    return np.asarray(combined(np.zeros(1, terms.dtype), destination, terms.reshape(-1))[0])
+    return np.asarray(oracles.source(np.zeros(1, terms.dtype), destination, terms.reshape(-1))[0])

@@ -19,7 +19,6 @@ from conformance.cases._data import (
     rounded_once,
     values,
 )
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
 from spec import oracles
 
@@ -37,7 +36,7 @@ def _put() -> Iterator[Sample]:
 
 def _sample(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Sample:
     differentiable = accumulate and dtype is not np.int32
-    write = combined if accumulate else oracles.last_write
+    write = oracles.source if accumulate else oracles.last_write
     return Sample(
         name=name,
         facts={

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -27,7 +27,7 @@ def _repeat_interleave() -> Iterator[Sample]:
         ordered=lambda x, r: np.repeat(x, r, 0),
         wrt=0,
         expected_gradient=lambda ct, x, r: _gradient(ct, x, r, folded),
-        ordered_gradient=lambda ct, x, r: _gradient(ct, x, r, combined),
+        ordered_gradient=lambda ct, x, r: _gradient(ct, x, r, oracles.source),
     )
     yield Sample(
         name="number",
@@ -38,7 +38,7 @@ def _repeat_interleave() -> Iterator[Sample]:
         ordered=lambda x: np.repeat(x, MANY),
         wrt=0,
         expected_gradient=lambda ct, x: _gradient(ct, x, MANY, folded),
-        ordered_gradient=lambda ct, x: _gradient(ct, x, MANY, combined),
+        ordered_gradient=lambda ct, x: _gradient(ct, x, MANY, oracles.source),
     )
 
 

@@ -20,7 +20,6 @@ from conformance.cases._data import (
     one_of_the_writes,
     values,
 )
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
 from spec import oracles
 
@@ -52,7 +51,7 @@ def _scatter() -> Iterator[Sample]:
             call=lambda ns, x, i, reduce=reduce: ns.scatter(x, 0, i, value=_NUMBER, reduce=reduce),
             arrays=(values((FEW,), np.float32), indices((MANY,))),
             expected=functools.partial(_by_number, folded, combine),
-            ordered=functools.partial(_by_number, combined, combine),
+            ordered=functools.partial(_by_number, oracles.source, combine),
         )
 
 
@@ -98,7 +97,7 @@ def _fold(reduce: str, combine: np.ufunc, number: str, lanes: tuple[int, ...]) -
         call=lambda ns, x, i, s: ns.scatter(x, 0, i, s, reduce=reduce),
         arrays=(x, i, s),
         expected=functools.partial(by_column, functools.partial(folded, combine=combine)),
-        ordered=functools.partial(by_column, functools.partial(combined, combine=combine)),
+        ordered=functools.partial(by_column, functools.partial(oracles.source, combine=combine)),
         wrt=2 if linear else None,
         expected_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
     )

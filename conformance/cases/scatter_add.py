@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import DTYPES, FEW, MANY, by_column, folded, indices, kind, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -40,7 +40,7 @@ def _scatter_add() -> Iterator[Sample]:
             values((2, MANY + 1), np.float32),
         ),
         expected=lambda x, i, s: by_column(folded, x.T, i.T, s[:, :-1].T).T,
-        ordered=lambda x, i, s: by_column(combined, x.T, i.T, s[:, :-1].T).T,
+        ordered=lambda x, i, s: by_column(oracles.source, x.T, i.T, s[:, :-1].T).T,
     )
 
 
@@ -55,7 +55,7 @@ def _sample(name: str, lanes: tuple[int, ...], dtype_fact: str, dtype: Any) -> S
             values((MANY, *lanes), dtype, 1),
         ),
         expected=functools.partial(by_column, folded),
-        ordered=functools.partial(by_column, combined),
+        ordered=functools.partial(by_column, oracles.source),
         wrt=None if dtype is np.int32 else 2,
         expected_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
         ordered_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
-from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
+from spec import oracles
 
 
 def samples() -> Mapping[str, Sequence[Sample]]:
@@ -27,7 +27,7 @@ def _take() -> Iterator[Sample]:
         ordered=lambda x, i: x.reshape(-1)[i],
         wrt=0,
         expected_gradient=lambda ct, x, i: _gradient_of_take(ct, x, i, folded),
-        ordered_gradient=lambda ct, x, i: _gradient_of_take(ct, x, i, combined),
+        ordered_gradient=lambda ct, x, i: _gradient_of_take(ct, x, i, oracles.source),
     )
 
 
@@ -47,7 +47,7 @@ def _take_along_dim() -> Iterator[Sample]:
         ordered=_broadcast_read,
         wrt=0,
         expected_gradient=lambda ct, x, i: _gradient_of_broadcast(ct, x, i, folded),
-        ordered_gradient=lambda ct, x, i: _gradient_of_broadcast(ct, x, i, combined),
+        ordered_gradient=lambda ct, x, i: _gradient_of_broadcast(ct, x, i, oracles.source),
     )
     yield Sample(
         name="flat",
@@ -58,7 +58,7 @@ def _take_along_dim() -> Iterator[Sample]:
         ordered=lambda x, i: x.reshape(-1)[i.reshape(-1)],
         wrt=0,
         expected_gradient=lambda ct, x, i: _gradient_of_flat(ct, x, i, folded),
-        ordered_gradient=lambda ct, x, i: _gradient_of_flat(ct, x, i, combined),
+        ordered_gradient=lambda ct, x, i: _gradient_of_flat(ct, x, i, oracles.source),
     )
 
 

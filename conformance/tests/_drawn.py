@@ -59,7 +59,7 @@ def _lane(initial, index, updates, combine):
     if combine == "add":
         return oracles.nearest_scatter(initial, index, updates)
     if combine == "mul":
-        return oracles.panel(initial, index, updates, np.multiply)
+        return oracles.source(initial, index, updates, np.multiply)
     out = initial.copy()
     (np.maximum if combine == "max" else np.minimum).at(out, index, updates)
     return out

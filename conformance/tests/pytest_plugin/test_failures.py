@@ -46,8 +46,8 @@ def source(line):
 def test_a_cell_states_its_row_its_command_and_the_three_files():
     lines = explained(FOLD, Config("xdist", device="cpu"))
     assert lines[0] == (
-        "R0001: index_add, forward, on cuda, under complete; deterministic; order nearest; "
-        "guarantee portable"
+        "R0001: index_add, forward, on cuda, under complete; deterministic; order source; "
+        "guarantee run_to_run"
     )
     assert lines[1] == "says:  torch.index_add: when called on a CUDA array"
     assert lines[2] == (

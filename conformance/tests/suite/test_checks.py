@@ -28,6 +28,7 @@ def cell(op, device, profile, sample="floating"):
 
 
 SUMS = cell("index_add", "cpu", "complete")
+WRITES = cell("index_copy", "cpu", "complete")
 RACES = cell("index_add", "cuda", "complete")
 REFUSED = cell("cumsum", "cuda", "torch-2.12")
 UNLISTED = cell("cumsum", "cpu", "torch-2.12")
@@ -104,7 +105,8 @@ def always_in_order(op):
 CASES = [
     ("test_off", SUMS, off_by_one),
     ("test_bits", SUMS, off_by_one),
-    ("test_bits", SUMS, from_the_last_to_the_first),
+    ("test_bits", WRITES, from_the_last_to_the_first),
+    ("test_bits_under_portable", SUMS, off_by_one),
     ("test_bits", RACES, off_by_one),
     ("test_no_race", RACES, by_a_scatter),
     ("test_raise", REFUSED, silent),
@@ -128,6 +130,7 @@ def check_cell(check, of):
         "implementation": loading.load("impl"),
         "pytestconfig": SimpleNamespace(getoption=lambda _: None),
         "cell": of,
+        "portable_cell": of,
         "calls": [of],
         "under_profiles": [of],
         "round_context": RoundContext(),

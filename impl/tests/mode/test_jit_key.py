@@ -1,7 +1,4 @@
-"""The mode, the profile and the emulation are part of the key of jit's caches.
-
-Tests: impl._core.contexts.
-"""
+"""The mode, the profile and the emulation are part of the key of jit's caches."""
 
 import contextlib
 import threading

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def named_samples() -> dict[str, Sample]:
 
 
 def parametrize_by_primitives(condition: Callable[[Sample], bool], *, adding: bool = False) -> Any:
-    """Parametrizes a test by samples; those that add no core primitive have the marker ``once``.
+    """Parametrizes a test by samples; those that add no primitive have the marker ``once``.
 
     The rules of a primitive may depend on the release of JAX. Ops are made of primitives, so that
     one op for each primitive tries another release.
@@ -70,7 +71,7 @@ def parametrize_by_primitives(condition: Callable[[Sample], bool], *, adding: bo
 def parametrize_pairs(name: str, values: Sequence[Any], condition: Callable[[Sample], bool]) -> Any:
     """Parametrizes a test by samples and an option, which has one of its values, in turn.
 
-    A sample that adds no core primitive has the marker ``once``.
+    A sample that adds no primitive has the marker ``once``.
     """
     samples, parameters, others = named_samples(), [], itertools.cycle(values)
     for sample, adds in _samples_by_primitives(condition):
@@ -91,12 +92,24 @@ def _samples_by_primitives(condition: Callable[[Sample], bool]) -> Iterator[tupl
 
 
 @functools.cache
-def primitives_of(sample: Sample) -> frozenset[str]:
-    """Returns the names of the core primitives of a call."""
-    with impl.deterministic(profile="complete"):
-        closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
-    names = (equation.primitive.name for equation in equations(closed))
-    return frozenset(name for name in names if name.startswith("samebits_"))
+def primitives_of(
+    sample: Sample, profile: str = "complete", *, differentiated: bool = False
+) -> frozenset[str]:
+    """Returns the names of the primitives in a call, and perhaps in its derivatives."""
+    positions = sample.float_positions
+
+    def function(*floats: Any) -> Any:
+        values = dict(zip(positions, floats, strict=True))
+        return sample.outputs(*(values.get(i, a) for i, a in enumerate(sample.arrays)))
+
+    def derivatives(*floats: Any) -> Any:
+        return jax.linearize(function, *floats)[1](*floats)
+
+    with impl.deterministic(profile=profile, warn_only=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        has_derivatives = differentiated and sample.smooth and positions
+        closed = jax.make_jaxpr(derivatives if has_derivatives else function)(*sample.floats)
+    return frozenset(equation.primitive.name for equation in equations(closed))
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

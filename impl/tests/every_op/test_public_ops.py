@@ -12,6 +12,8 @@ import spec
 from impl.tests.every_op.public_ops import (
     Recorder,
     first_samples,
+    named_samples,
+    primitives_of,
     public_ops,
     samples_of,
     samples_of_no_op,
@@ -64,3 +66,12 @@ def test_bits_may_differ_only_if_a_row_says_so():
         guarantees = {row.guarantee for row in spec.load().rows if row.op == op}
         same_bits = all(sample.same_bits for sample in samples_of(op))
         assert same_bits or guarantees - {"portable"}, op
+
+
+def test_ops_consist_of_the_primitives_of_jax():
+    # JAX has none for an alert, and for memory that is not initialized.
+    own = {"samebits_alert", "samebits_alert_pullback", "samebits_uninitialized"}
+    for name, sample in named_samples().items():
+        for profile in ("complete", "torch-1.10"):
+            names = primitives_of(sample, profile, differentiated=True)
+            assert {each for each in names if each.startswith("samebits_")} <= own, name

@@ -232,6 +232,7 @@ QUESTIONS = [
             "spec/rows/jax/elementwise.toml",
             "impl/_portable/rule.py",
             "impl/_portable/lower.py",
+            "conformance/hunt/coverage.toml",
             "impl/tests/portable/test_rules.py",
             "impl/tests/portable/functions.toml",
         ],

@@ -1,10 +1,9 @@
 """Each module of impl that defines a function or a class has a test file.
 
 The test of ``impl/_core/axes.py`` is ``impl/tests/core/test_axes.py``: ``test_`` and the name of
-the module, in the folder of its room. The three layers of a primitive, ``_primitives``,
-``_lowerings`` and ``_kernels``, share the tests of its name. A test file of other modules names
-them in the last paragraph of its docstring:
-``Tests: impl._exact.sums.measures, impl._exact.sums.scatter_rows.``
+the module, in the folder of its room. A test file of other modules names them in the last
+paragraph of its docstring:
+``Tests: impl._exact.sums.replicas, impl._exact.sums.scatter_rows.``
 """
 
 import ast
@@ -16,7 +15,6 @@ import pytest
 
 IMPL = Path(__file__).parents[1]
 TESTS = sorted(IMPL.glob("tests/**/test_*.py"))
-LAYERS = ("primitives", "lowerings", "kernels")
 #: The tests read files alone.
 pytestmark = pytest.mark.once
 
@@ -54,9 +52,7 @@ def of_name(module: str) -> list[Path]:
         room = "data"
     if not rooms:  # A module or package at the top.
         return list((IMPL / "tests").glob(f"test_{name.strip('_')}.py"))
-    of_layer = room in LAYERS and not name.startswith("_")
-    folders = [IMPL / "tests" / each for each in (LAYERS if of_layer else (room,))]
-    return [test for folder in folders for test in folder.rglob(f"test_{name.strip('_')}.py")]
+    return list((IMPL / "tests" / room).rglob(f"test_{name.strip('_')}.py"))
 
 
 def test_each_module_has_a_test_file() -> None:

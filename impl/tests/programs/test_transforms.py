@@ -158,7 +158,7 @@ def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
         assert jitted(X)[0] == plain[0]
         with impl.testing.emulate("cuda", lowering="native"):
             ordered = jitted(X)
-    # Panels of 1024 elements are another order than XLA's on a CPU.
+    # The sequence of a GPU is another one than XLA's on a CPU.
     assert plain[0] != ordered[0]
     assert jitted(X)[0] == plain[0]
 

@@ -60,7 +60,7 @@ def test_forward_derivatives_omit_padding_and_divide_as_gradients_do():
     np.testing.assert_allclose(tangent[:, 0], np.where(INDEX == 1, 0, 1 / count[INDEX]), rtol=1e-6)
 
 
-#: Indices of two panels and a part of a third.
+#: Many indices of few rows.
 LONG = np.random.default_rng(1).integers(0, 3, 2100)
 
 

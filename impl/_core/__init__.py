@@ -9,6 +9,7 @@ Module                Contents
 ``arguments``         checks of arguments, with PyTorch's exceptions; ``number_arguments`` checks
                       single numbers, ``few_integers`` has a fast test of indices
 ``axes``              axes as [outer, n, inner], and indices along the middle one
+``contexts``          user contexts of JAX, which are made when ``impl`` is imported
 ``devices``           the devices that share the terms of sums
 ``eager``             calls outside of ``jit``: compiled once for each signature (``eager_keys``)
 ``float_order``       integers in the order of floats, and keys of sorts

@@ -128,7 +128,7 @@ def _order(order: Order, spec: Spec) -> dict[str, Any]:
     given = {row.guarantee for row in rows if row.order == order.name}
     return {
         **plain,
-        "statement": order.statement.format(**order.parameters),
+        "statement": order.statement,
         "guarantees": [guarantee for guarantee in get_args(Guarantee) if guarantee in given],
     }
 

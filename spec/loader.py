@@ -266,7 +266,6 @@ def _order(name: str, table: dict[str, Any]) -> Order:
         name=name,
         title=table["title"],
         statement=table["statement"],
-        parameters=MappingProxyType(table.get("parameters", {})),
         order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
         varies=table.get("varies"),
     )

@@ -243,8 +243,7 @@ class Order:
     Attributes:
         name: The name that rows write.
         title: A few words.
-        statement: The rule, in a few sentences. It may name a parameter in braces.
-        parameters: The numbers in the statement, by name.
+        statement: The rule, in a few sentences.
         order_free_when: Conditions under which every order gives the same bits.
         varies: Why two runs can differ without the order; None if no row says that they can.
     """
@@ -252,7 +251,6 @@ class Order:
     name: str
     title: str
     statement: str
-    parameters: Mapping[str, int]
     order_free_when: tuple[Mapping[str, Test], ...]
     varies: str | None = None
 

@@ -198,7 +198,7 @@ def _order(name: str, rules: Spec) -> str:
     """Returns the rule of an order."""
     order = rules.orders[name]
     free = " or when ".join(english.conditions(w, rules.facts) for w in order.order_free_when)
-    lines = [f"The order {name}", order.statement.format(**order.parameters)]
+    lines = [f"The order {name}", order.statement]
     lines += [f"Every order gives the same bits when {free}."] if free else []
     return "\n".join([lines[0], *(_wrapped(line, 1) for line in lines[1:])])
 

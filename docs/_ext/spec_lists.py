@@ -172,7 +172,7 @@ class SpecOrders(SpecDirective):
         for order in entries.orders.values():
             term = nodes.term("", order.title, nodes.Text(" "), nodes.literal("", order.name))
             self.anchor_entry(term, "order", order.name)
-            body = nodes.definition("", paragraph(order.statement.format(**order.parameters)))
+            body = nodes.definition("", paragraph(order.statement))
             if order.order_free_when:
                 conditions = ", or when ".join(
                     condition_phrase(when, entries.facts) for when in order.order_free_when

@@ -6,7 +6,6 @@ Profiles, orders, facts, devices, documents and rows have names.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -58,9 +57,6 @@ def _orders(orders: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Fin
         for when in order.get("order_free_when", []):
             for text in _when(when, facts):
                 yield "orders.toml", name, f"order_free_when: {text}"
-        braces = re.findall(r"{(\w*)}", order["statement"])
-        if set(braces) != set(order.get("parameters", {})):
-            yield "orders.toml", name, "the braces of statement are not its parameters"
 
 
 def _portable(classes: Mapping[str, Any]) -> Iterator[Finding]:

@@ -87,7 +87,6 @@ MUTATIONS = {
         "apart = true",
         "orders.toml: source: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": ("orders.toml", "highest", "{max}", "last_write: the braces"),
 }
 
 

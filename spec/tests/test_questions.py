@@ -155,7 +155,7 @@ def test_the_fill_and_its_setting(data):
 
 
 def test_the_licence_the_version_and_the_schema(data):
-    assert licence_and_version(data) == ("Apache-2.0", 3, "urn:samebits:export-schema:1.3.0")
+    assert licence_and_version(data) == ("Apache-2.0", 3, "urn:samebits:export-schema:2.0.0")
 
 
 def test_the_default_profile_and_its_release(data):

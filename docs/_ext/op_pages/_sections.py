@@ -154,7 +154,7 @@ def orders(subject: Subject) -> str:
     """Returns each order as a sentence, and its oracle."""
     parts = []
     for order in subject.orders:
-        statement = order.statement.format(**order.parameters)
+        statement = order.statement
         parts.append(f"{order.title} ({{order}}`{order.name}`)\n: {statement}\n")
         function: Callable[..., object] | None = getattr(oracles, order.name, None)
         if function is not None:

@@ -38,7 +38,7 @@ def fact(name, type_, *values, every_op=False):
 
 
 def order(name, *free_when):
-    return spec.Order(name=name, title="", statement="", parameters={}, order_free_when=free_when)
+    return spec.Order(name=name, title="", statement="", order_free_when=free_when)
 
 
 SMALL = spec.Spec(

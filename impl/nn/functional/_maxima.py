@@ -26,6 +26,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.axes import elements_at, index_dtype, rows_at, three_axes
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence, lowest
 
 #: The greatest length of evenly spaced windows that are combined one tap after another.
@@ -200,8 +201,8 @@ def _first_greatest(first: _Pair, other: _Pair) -> _Pair:
     (a, position), (b, other_position) = first, other
     greater = b > a
     if jnp.issubdtype(a.dtype, jnp.floating):
-        greater |= jnp.isnan(b) & ~jnp.isnan(a)
-    return jnp.where(greater, b, a), jnp.where(greater | (position < 0), other_position, position)
+        greater |= lax.ne(b, b) & lax.eq(a, a)
+    return where(greater, b, a), where(greater | (position < 0), other_position, position)
 
 
 def _padded(pair: _Pair, before: int, after: int) -> _Pair:

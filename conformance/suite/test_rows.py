@@ -133,6 +133,17 @@ def alert_of(implementation: Adapter, cell: Cell) -> Hashable:
     return path(implementation, cell), cell.row and cell.row.id, cell.caller
 
 
+def _lowerings_apart(implementation: Adapter, cell: Cell) -> Sequence[str]:
+    """Returns the lowerings of a call with the mode on, one for each program."""
+    names = lowerings(implementation, cell)
+    # Profiles differ in the calls that they list, and take one path for those that they order.
+    if len(names) == 1 or cell.profile != spec.load().own_profile:
+        return names[:1]
+    with mode(implementation, cell):
+        program = implementation.program(*call(implementation, cell), cell.device, cell.call())
+    return names if stablehlo.has_schedule(program) else names[:1]
+
+
 @pytest.mark.again
 @pytest.mark.about("deterministic")
 def test_bits(
@@ -150,9 +161,7 @@ def test_bits(
         of_oracle = digest_of_oracle(cell.sample, cell.direction)
     exact = of_oracle is not None and contracts(cell)
     reference = f"the oracle of {cell.expected_row.order!r}" if of_oracle else "a run before"
-    names = lowerings(implementation, cell)
-    # Profiles differ in the calls that they list, and take one path for those that they order.
-    for lowering in names if cell.profile == spec.load().own_profile else names[:1]:
+    for lowering in _lowerings_apart(implementation, cell):
         evidence = "hardware" if lowering == "native" else None
         entry = record(
             cell, f"bits{round_context.check_suffix}", lowering=lowering, evidence=evidence

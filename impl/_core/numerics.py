@@ -194,16 +194,6 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.select(ordinary, exact, lax.div(a, b))
 
 
-def quotient_by_division(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns the bits of ``quotient`` on a device that rounds divisions to nearest, as a CPU does.
-
-    XLA would turn ``a / b / c`` into ``a / (b * c)``, and a division by a broadcast value into a
-    multiplication. The barrier hides from XLA how ``a`` and ``b`` were computed.
-    """
-    result = lax.div(*lax.optimization_barrier((a, b)))
-    return zero_below(result, float(jnp.finfo(a.dtype).tiny))
-
-
 def zero_below(value: jax.Array, bound: float) -> jax.Array:
     """Returns floats with a zero of the same sign where the magnitude is below ``bound``."""
     is_small = lax.lt(lax.abs(value), filled(value, bound))

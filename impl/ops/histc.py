@@ -15,7 +15,7 @@ import numpy as np
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, fence
 from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -157,7 +157,8 @@ def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array,
 
 def _bins_of_floats(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
     scaled = (flat - low) * bins
-    quotient = scaled / (high - low)
+    # Of a known or broadcast divisor, XLA would multiply by the rounded reciprocal.
+    quotient = jax.lax.div(*fence((scaled, jnp.broadcast_to(high - low, scaled.shape))))
     # An element outside the range may have a quotient that no integer holds. It is not counted.
     return jnp.where(quotient >= 0, jnp.minimum(quotient, bins), 0).astype(jnp.int32)
 

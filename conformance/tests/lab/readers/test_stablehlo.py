@@ -52,10 +52,11 @@ def test_a_program_without_its_kernels_code_still_tells_paths_apart():
     assert off != on
 
 
-def test_kernels_and_scatters_have_schedules():
+def test_kernels_and_races_have_schedules():
     for function in (index_add, multiply):
         assert stablehlo.has_schedule(lower(function, (X,), "cuda"))
-    assert not stablehlo.has_schedule(lower(jnp.sin, (X,), "cuda"))
+    for x, function in ((X, jnp.sin), (X.astype(int), index_add)):
+        assert not stablehlo.has_schedule(lower(function, (x,), "cuda"))
 
 
 def test_a_scatter_of_integers_is_no_race():

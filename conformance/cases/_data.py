@@ -17,11 +17,10 @@ import spec
 
 Array = npt.NDArray[Any]
 
-#: A number of contributions or elements that fills several blocks and panels.
+#: A number of contributions that fills several blocks of a kernel, and many threads of a GPU.
 MANY = 2500
-#: A number of elements that fills two blocks of a scan, and a part of a third. It is for complex
-#: numbers, whose scans of several tiles take ten seconds to compile; other scans have several.
-SOME_BLOCKS = 40
+#: A number of elements of a scan in rounds. XLA compiles each round, and is slow.
+SOME = 40
 #: A number of destinations so small that each gets many contributions.
 FEW = 7
 

@@ -12,7 +12,7 @@ from conformance.suite.sample import Sample
 
 #: The class whose targets do not count.
 _IGNORED = 2
-#: A number of elements that fills several blocks of a kernel.
+#: A number of elements of which XLA adds several at once.
 _COUNT = 1100
 
 

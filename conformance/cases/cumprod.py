@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.cases._data import MANY, SOME_BLOCKS, Array, values
+from conformance.cases._data import SOME, Array, values
 from conformance.suite.sample import Sample
 from spec import oracles
 
@@ -17,12 +17,11 @@ def samples() -> Mapping[str, Sequence[Sample]]:
 
 def _cumprod() -> Iterator[Sample]:
     """Yields columns of floats, integers and complex numbers. One column contains a zero."""
-    floats = np.exp(values((MANY, 2), np.float32) / 100)
-    few = floats[:SOME_BLOCKS]
+    floats = np.exp(values((SOME, 2), np.float32) / 100)
     data = {
         "floating": floats,
-        "integer": values((MANY, 2), np.int32) | 1,
-        "complex": few * np.exp(1j * few[::-1]).astype(np.complex64),
+        "integer": values((SOME, 2), np.int32) | 1,
+        "complex": floats * np.exp(1j * floats[::-1]).astype(np.complex64),
     }
     for array in data.values():
         array[len(array) // 2, 1] = 0

@@ -30,7 +30,7 @@ def _index_add() -> Iterator[Sample]:
             ordered_gradient=lambda ct, x, i, s: ct[i],
         )
     yield Sample(
-        name="one_panel",
+        name="one_column",
         facts={"dtype": "floating", "input_ndim": 1, "unique_indices": False},
         call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
         arrays=(values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)),

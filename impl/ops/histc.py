@@ -15,7 +15,7 @@ import numpy as np
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._core.numerics import accumulator, convert, fence
+from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -78,7 +78,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     counted = (low < high) & (flat >= low) & (flat <= high)
     if jnp.issubdtype(wide, jnp.floating):
         counted &= jnp.isfinite(low) & jnp.isfinite(high)
-        positions = _bins_of_floats(flat, low, high, bins)
+        positions = _bins_of_floats(flat, low, high, bins, counted)
     else:
         positions = _bins_of_integers(flat, low, high, bins)
     counts = accumulate(
@@ -155,10 +155,12 @@ def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array,
     return low - down, high + up
 
 
-def _bins_of_floats(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
+def _bins_of_floats(
+    flat: jax.Array, low: jax.Array, high: jax.Array, bins: int, counted: jax.Array
+) -> jax.Array:
     scaled = (flat - low) * bins
-    # Of a known or broadcast divisor, XLA would multiply by the rounded reciprocal.
-    quotient = jax.lax.div(*fence((scaled, jnp.broadcast_to(high - low, scaled.shape))))
+    # XLA multiplies by the rounded reciprocal where each element has the same known divisor.
+    quotient = scaled / jnp.where(counted, high - low, 1)
     # An element outside the range may have a quotient that no integer holds. It is not counted.
     return jnp.where(quotient >= 0, jnp.minimum(quotient, bins), 0).astype(jnp.int32)
 

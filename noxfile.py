@@ -59,12 +59,12 @@ CHEAPEST = (
 #: there.
 RELEASES = [
     *("-m", "not stand_in and not once"),
-    *(f"impl/tests/{room}" for room in ("core", "families", "kernels", "mode", "portable")),
+    *(f"impl/tests/{room}" for room in ("core", "kernels", "mode", "portable")),
     *(f"impl/tests/{room}" for room in ("primitives", "reading", "run_to_run")),
     *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
     *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
-    *("impl/tests/core/test_partitioning.py", "impl/tests/programs/test_drawn_programs.py"),
+    "impl/tests/programs/test_drawn_programs.py",
     *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
     *("impl/tests/test_import.py", "impl/tests/test_random.py", "impl/tests/test_testing.py"),
     "impl/tests/test_without_triton.py",
@@ -73,7 +73,7 @@ RELEASES = [
 #: A contributor's loop: the spec, the mode, the main exact engines, the rules of `portable`, and
 #: each op of the public API.
 QUICK = [
-    *("spec/tests", "impl/tests/core", "impl/tests/families", "impl/tests/mode"),
+    *("spec/tests", "impl/tests/core", "impl/tests/mode"),
     *("impl/tests/primitives", "impl/tests/reading", "impl/tests/digests"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("reduction", "dot_general", "elementary")),
     *(f"impl/tests/portable/test_{name}.py" for name in ("rules", "invariance", "parts")),

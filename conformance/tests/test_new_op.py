@@ -56,7 +56,7 @@ y = arguments.array(_NAME, "y", y)
         '"""Computes the result in float64."""\n    raise NotImplementedError("FILL IN")': """\
 x = x.astype(np.float64)
     return np.cumsum((x[1:] + x[:-1]) / 2, axis=0)""",
-        'raise NotImplementedError("FILL IN: spec.oracles has a function for each order")': (
+        'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
         "import Sample\n": "import Sample\nfrom spec import oracles\n",

@@ -37,7 +37,6 @@ def test_one_module_calls_the_backend():
     assert importers("impl._kernels.triton") == {
         "_kernels/launch.py",
         "tests/kernels/test_triton.py",
-        "tests/test_without_triton.py",
     }
 
 

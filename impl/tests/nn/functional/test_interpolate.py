@@ -94,7 +94,7 @@ def test_empty_inputs_and_results():
     [
         ((28, 28), 56, {"mode": "bilinear"}),
         ((56, 56), 50, {"mode": "bilinear", "antialias": True}),
-        ((28, 28), 60, {"mode": "bicubic"}),
+        # Not bicubic: where XLA compiles fast, it stores the products of four reads.
         ((12, 12, 12), 17, {"mode": "trilinear"}),
     ],
 )

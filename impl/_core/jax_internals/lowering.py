@@ -267,7 +267,8 @@ def gpu(devices: Sequence[Any] = ()) -> tuple[str | None, str | None]:
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.abstract_device is not None:
-        return None, mesh.abstract_device.device_kind
+        kind = mesh.abstract_device.device_kind
+        return None, None if kind == "cpu" else kind
     if not devices and xla_bridge.backends_are_initialized():  # jax.devices would start one.
         names = xla_bridge.backends().keys() & {"cuda", "gpu"}
         devices = [each for name in names for each in jax.devices(name)]

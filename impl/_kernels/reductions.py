@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import jax
-import jax.numpy as jnp
 
 from impl._core import numerics
 
@@ -28,10 +27,6 @@ class Reduction:
     name: ReductionName
     combine: Callable[[jax.Array, jax.Array], jax.Array]
     identity: Callable[[jax.typing.DTypeLike], float | int]
-
-    def full(self, shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
-        """Returns an array whose elements are all the identity."""
-        return jnp.full(shape, self.identity(dtype), dtype)
 
 
 ADD = Reduction("add", lambda a, b: a + b, numerics.identity)

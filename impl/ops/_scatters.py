@@ -114,7 +114,7 @@ def accumulate(
     if updates.size == 0 or operand.size == 0:
         return operand
     if by in ("min", "max"):
-        return extreme(by, operand, operand_takes_part(operand), indices, updates)
+        return extreme(by, operand, jnp.ones(operand.shape, bool), indices, updates)
     dtype = sum_dtype(operand.dtype)
     wide, terms = convert(operand, dtype), convert(updates, dtype)
     if by == "mul" and not unique and jnp.issubdtype(dtype, jnp.inexact):
@@ -193,11 +193,6 @@ def _scatter(
         mode=GatherScatterMode.FILL_OR_DROP,
     )
     return out.reshape(operand.shape)
-
-
-def operand_takes_part(operand: jax.Array) -> jax.Array:
-    """Returns that each initial value counts among the elements equal to its extreme."""
-    return jnp.ones(operand.shape, bool)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

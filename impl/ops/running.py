@@ -27,6 +27,7 @@ from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._mode import modes
 from impl._mode.decide import decide
+from impl._mode.sums import sum_dtype
 from impl._primitives.alert import alert, alert_pullback
 
 #: A running fold along an axis.
@@ -250,12 +251,9 @@ def _along(function: str, scan: Scan, values: jax.Array, dim: int) -> jax.Array:
 
 
 def _widened(values: jax.Array) -> jax.Array:
-    """Returns float16 and bfloat16 as float32, in which results and derivatives are computed.
-
-    Under ``portable`` JAX's primitives take them as they are, since they round exact results once.
-    """
-    is_wide = modes.current().portable or arguments.dtype_kind(values.dtype) != "floating"
-    return values if is_wide else convert(values, accumulator(values.dtype))
+    """Returns floats as `sum_dtype`, in which results and derivatives are computed."""
+    is_float = arguments.dtype_kind(values.dtype) == "floating"
+    return convert(values, sum_dtype(values.dtype)) if is_float else values
 
 
 def _lanes(values: jax.Array, dim: int) -> jax.Array:
@@ -312,7 +310,7 @@ def _after_logarithms(values: jax.Array, before: jax.Array, folds: jax.Array) ->
 
 
 def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
-    """Returns ``exp(part - total)``, and 0 for a part of minus infinity, whatever the total is."""
+    """Returns ``exp(part - total)``, and 0 for every part of minus infinity."""
     is_zero = part.real == -jnp.inf
     # Both operands are masked too. Otherwise the derivative of the unused branch would be NaN.
     difference = where(is_zero, 0, part) - where(is_zero, 0, total)

@@ -1,4 +1,4 @@
-"""JAX's scatters in an order of the source, whatever the device does in parallel.
+"""JAX's scatters in an order that the source fixes.
 
 Sums and products sort their contributions by destination, and combine each destination's from left
 to right: by a kernel (``impl._kernels.scatter_runs``), or in rounds where JAX has no kernels, and

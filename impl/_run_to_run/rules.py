@@ -181,7 +181,7 @@ class _Path:
 
 
 def _path(answer: spec.Answer, mode: Mode, *, unique: bool) -> _Path:
-    """Returns the path of one platform under the mode; raises or warns if there is none."""
+    """Returns the path of one platform under the mode; a missing path raises or warns."""
     if answer.row is None or answer.effect == "same" or not mode.enabled:
         return _Path(unique=unique)
     if answer.effect == "ordered":

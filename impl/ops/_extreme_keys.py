@@ -1,4 +1,4 @@
-"""Integers by which floats have one minimum and one maximum, whatever the order.
+"""Integers by which floats have one minimum and one maximum, in every order.
 
 Floats are mapped to integers that sort alike, so that zeros of both signs and NaNs too give the
 same result in every order and on every device: -0 is below 0, and a NaN is the minimum as well as

@@ -215,7 +215,7 @@ def _padded(pair: _Pair, before: int, after: int) -> _Pair:
 
 
 def _step(start: Any) -> int:
-    """Returns the distance between evenly spaced windows; 0 if there is none."""
+    """Returns the distance between evenly spaced windows, or 0 for uneven or traced windows."""
     if not isinstance(start, np.ndarray):
         return 0
     steps = {*np.diff(start).tolist()} or {1}

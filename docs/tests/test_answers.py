@@ -128,7 +128,7 @@ def path(cell: answers.Cell, facts: spec.Facts) -> str:
 
 
 def test_each_cell_of_a_primitive_with_the_mode_is_what_its_rule_does() -> None:
-    replaced = {p.name for p in impl._core.native_scatter.replaced_primitives()}
+    replaced = {p.name for p in impl._core.ordered_primitives.PRIMITIVES}
     cells = [c for c in CELLS if c.kind == "primitive" and c.guarantee == "run_to_run"]
     ruled = [cell for cell in cells if replaced & set(cell.primitives)]
     assert ruled

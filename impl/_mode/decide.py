@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import spec
-from impl._core import eager, native_scatter
+from impl._core import eager, ordered_primitives
 from impl._mode import emulation, switches
 from impl._mode import modes as _mode
 from impl._mode.emulation import Emulation
@@ -148,7 +148,7 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     if not mode.enabled and state == Switches():
         return Decision(emulation=stand_in)
     given = tuple(sorted(facts.items()))
-    return _decide(op, direction, given, mode, state, stand_in, native_scatter.holds())
+    return _decide(op, direction, given, mode, state, stand_in, ordered_primitives.holds())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -202,6 +202,6 @@ def _action(
         return Action(fill=True, row=row.id)
     alert = None
     if not are_ordered and mode.enabled and spec.varies(row, device, rules):
-        remedy = native_scatter.how_to_enable()
+        remedy = ordered_primitives.how_to_enable()
         alert = Alert("warn" if mode.warn_only else "raise", row.op, row.id, mode.profile, remedy)
     return Action(alert=alert, row=row.id)

@@ -13,7 +13,6 @@ are scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].a
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -24,7 +23,6 @@ from jax.lax import ScatterDimensionNumbers
 from impl import _kernels
 from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
-from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, convert
 from impl._core.partitioning import Axes
 from impl._core.shard_axes import vary_like
@@ -45,7 +43,7 @@ def compute(
     """Computes what an equation of JAX does, in an order that the device does not choose.
 
     Args:
-        primitive: One of ``impl._core.native_scatter.replaced_primitives``.
+        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
         *operands: The operands of the equation.
         launch: How kernels run; None for no kernels.
         by_atomics: Whether the device chooses an order after all, for the mode off.
@@ -82,7 +80,7 @@ def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:
     """Returns the axes along which devices may share an equation, each with its own elements.
 
     Args:
-        primitive: One of ``impl._core.native_scatter.replaced_primitives``.
+        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
         operands: The types of the operands.
         params: The parameters of the equation.
     """
@@ -142,25 +140,17 @@ def _in_rounds(
     # The rows beyond the last one are distinct too, as ``unique_indices`` promises.
     is_written = starts & (keys < size)
     rows = where(is_written, keys.astype(jnp.uint32), size + position.astype(jnp.uint32))
-    store = functools.partial(
-        lax.scatter,
-        dimension_numbers=ScatterDimensionNumbers((1,), (0,), (0,)),
-        unique_indices=True,
-        mode="drop",
-    )
-    out: jax.Array = natively(store, operand, rows[:, None], totals)
-    return out
+    numbers = ScatterDimensionNumbers((1,), (0,), (0,))
+    return lax.scatter(operand, rows[:, None], totals, numbers, unique_indices=True, mode="drop")
 
 
 def _last_written(flat: FlatScatter) -> jax.Array:
     """Writes rows; of several writes to one row, the one at the highest position stays."""
     # The maximum of integers is the same in every order.
-    latest = functools.partial(
-        lax.scatter_max, dimension_numbers=ScatterDimensionNumbers((), (0,), (0,)), mode="drop"
-    )
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
     none = vary_like(jnp.full(flat.operand.shape[0], -1, jnp.int32), flat.keys)
     positions = vary_like(jnp.arange(flat.keys.shape[0], dtype=jnp.int32), flat.keys)
-    writers = natively(latest, none, flat.keys[:, None], positions)
+    writers = lax.scatter_max(none, flat.keys[:, None], positions, numbers, mode="drop")
     taken = flat.updates[jnp.maximum(writers, 0)]
     return where((writers >= 0)[:, None], taken, flat.operand)
 

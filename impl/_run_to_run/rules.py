@@ -30,7 +30,7 @@ import jax
 from jax import lax
 
 import spec
-from impl._core import contexts, jax_internals, native_scatter, partitioning
+from impl._core import contexts, jax_internals, ordered_primitives, partitioning
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._core.partitioning import LEFT_TO_XLA
 from impl._kernels.launch import Launch
@@ -52,17 +52,14 @@ def in_words(mode: Mode) -> str:
     if not mode.enabled:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
-    part = "" if native_scatter.holds() else ", but not for JAX's own primitives"
+    part = "" if ordered_primitives.holds() else ", but not for JAX's own primitives"
     asks = f", guarantee={mode.guarantee!r}" if mode.portable else ""
     return f"the mode on (profile={mode.profile!r}{warns}{asks}){part}"
 
 
 def register() -> None:
     """Replaces the lowering rules of JAX's scatters; warns if this release does not allow it."""
-    primitives = native_scatter.replaced_primitives()
     try:
-        for primitive in primitives:
-            jax_internals.lowering_rules(primitive)
         rules.replace(_replacement)
     except LookupError as error:
         warnings.warn(
@@ -72,15 +69,12 @@ def register() -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-        return
-    for primitive in primitives:
-        native_scatter.add_twin(primitive)
 
 
 def _replacement(primitive: Primitive, original: rules.Rule, _: rules.Rule | None) -> rules.Rule:
     """Returns the rule by which JAX lowers an equation in place of the one that it found."""
     rule = original
-    if primitive in native_scatter.twins:
+    if primitive in ordered_primitives.PRIMITIVES:
         rule = functools.partial(_lower, primitive, original)
     elif primitive.name in HOLDERS or rules.function_of(original) is not None:
         # JAX may have traced the jaxprs outside of the scope of the equation.
@@ -134,7 +128,7 @@ def _lower(
             for platform, path in paths.items()
         }
         function = functools.partial(lax.platform_dependent, **functions)
-    context = lowering.natively(context) if mode.portable else context
+    context = lowering.natively(context)
     is_cut = any(path.row is not None for path in paths.values())
     axes = ordered.free_axes(primitive, context.avals_in, params) if is_cut else LEFT_TO_XLA
     return partitioning.lower(function, axes, context, *operands, multiple_results=False)
@@ -175,8 +169,7 @@ class _Path:
             )
         if self.seed is not None:
             return schedule.permuted(primitive, self.seed, *operands, **params)
-        native = lowering.native(functools.partial(primitive.bind, **self.completed(params)))
-        result: jax.Array = native(*operands)
+        result: jax.Array = primitive.bind(*operands, **self.completed(params))
         return result
 
 

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import native_scatter
 from impl._core.jax_internals import Primitive
 from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
@@ -26,7 +25,7 @@ def permuted(
     """Computes an equation with its updates in the order that a seed picks.
 
     Args:
-        primitive: One of ``impl._core.native_scatter.replaced_primitives``.
+        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
         seed: An int, or a ``Seed``, which is read when the program runs.
         *operands: The operands of the equation.
         **params: The parameters of the equation.
@@ -39,7 +38,7 @@ def permuted(
     indices, updates = _reordered(seed, indices, updates, params["dimension_numbers"])
     # The order of sorted indices is no longer known.
     params = {**params, "indices_are_sorted": False}
-    result: jax.Array = native_scatter.twins[primitive].bind(operand, indices, updates, **params)
+    result: jax.Array = primitive.bind(operand, indices, updates, **params)
     return result
 
 

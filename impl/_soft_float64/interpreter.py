@@ -192,8 +192,7 @@ def _concerns(dialect: _Dialect, equation: Any) -> bool:
 
 def _results(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
     """Returns the results of an equation."""
-    # A twin of one of JAX's scatters (``impl._core.native_scatter``) takes the same parameters.
-    name = str(equation.primitive.name).removeprefix("samebits_native_")
+    name = str(equation.primitive.name)
     if not _concerns(dialect, equation):
         return jax_internals.evaluated(equation, operands)
     with equation.ctx.manager:

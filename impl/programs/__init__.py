@@ -17,7 +17,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from impl._core import contexts, later, native_scatter
+from impl._core import contexts, later, ordered_primitives
 from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
@@ -73,7 +73,7 @@ def enable() -> None:
         RuntimeError: The rules were not registered when ``impl`` was imported, because
             ``SAMEBITS_PROGRAMS=0`` was set or JAX did not allow it.
     """
-    if not native_scatter.twins:
+    if not ordered_primitives.are_registered():
         raise RuntimeError(
             "the rules for JAX's primitives are not registered: SAMEBITS_PROGRAMS=0 was set when "
             "impl was imported, or this release of JAX lacks what they need"
@@ -83,15 +83,15 @@ def enable() -> None:
 
 def are_enabled() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return native_scatter.holds()
+    return ordered_primitives.holds()
 
 
 def _warn_of_no_rules() -> None:
     """Warns where the guarantee ``portable`` is asked for and JAX's primitives have no rules."""
-    if not native_scatter.holds():
+    if not ordered_primitives.holds():
         warnings.warn(
             "impl: guarantee='portable' has no effect on JAX's own primitives, so that programs "
-            f"may give other bits on another device. {native_scatter.how_to_enable()}",
+            f"may give other bits on another device. {ordered_primitives.how_to_enable()}",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -111,7 +111,7 @@ _registering = threading.Lock()
 modes.when_portable(_warn_of_no_rules)
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     rules.register()
-    if native_scatter.twins:
+    if ordered_primitives.are_registered():
         modes.when_portable(_register_portable)
         pins.register()
         parts.register()

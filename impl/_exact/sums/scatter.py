@@ -26,7 +26,6 @@ from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
 from impl._core.devices import Devices
-from impl._core.native_scatter import natively
 from impl._core.shard_axes import aligned
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import scatter_rows
@@ -83,8 +82,8 @@ def scatter_add(
             return scatter_rows.added(operand, keys, updates, unique=unique_indices)
     devices = Devices(tuple(axis_names))
 
-    def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        return lax.scatter_add(
+    def add(operand: jax.Array, updates: jax.Array) -> jax.Array:
+        total = lax.scatter_add(
             operand,
             indices,
             updates,
@@ -93,9 +92,6 @@ def scatter_add(
             unique_indices=unique_indices,
             mode=mode,
         )
-
-    def add(operand: jax.Array, updates: jax.Array) -> jax.Array:
-        total: jax.Array = natively(scatter, operand, indices, updates)
         return devices.sum(total)
 
     batch = dimension_numbers.scatter_indices_batching_dims

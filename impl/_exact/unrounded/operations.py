@@ -20,7 +20,6 @@ import numpy as np
 from jax import lax
 
 from impl._core.devices import Devices
-from impl._core.native_scatter import natively
 from impl._exact import arithmetic
 from impl._exact.products import convolution_by_dots, dot_general
 from impl._exact.unrounded import states, terms
@@ -213,11 +212,7 @@ def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
     options = {name: params[name] for name in names}
 
     def add(indices: jax.Array, operand: jax.Array, updates: jax.Array) -> jax.Array:
-        def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-            return lax.scatter_add(operand, indices, updates, **options)
-
-        result: jax.Array = natively(scatter, operand, indices, updates)
-        return result
+        return lax.scatter_add(operand, indices, updates, **options)
 
     count = (math.prod(indices.shape[:-1]) + 1) * devices.number
     return Operation(terms.Elements(count, add, devices), (0, 2), 1)

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 import spec
-from impl._core import native_scatter
+from impl._core import ordered_primitives
 from impl._core.jax_internals import jaxprs
 from impl._mode import checks, flags, modes
 from impl._mode.modes import Mode
@@ -120,7 +120,7 @@ def audit(
         remarks: tuple[str, ...] = ()
         if not mode.portable and level != "compiled":
             remarks = _of_shardings(args, kwargs)
-        if native_scatter.holds():
+        if ordered_primitives.holds():
             remarks += notes.notes(sites, mode) + notes.of_loops(closed.jaxpr, mode)
         remarks += notes.of_kernels(sites, platform)
         words = rules.in_words(mode)
@@ -133,7 +133,7 @@ def audit(
 
 def _engine(mode: Mode, platform: str, gpu: str | None) -> str | None:
     """Returns the engine of ``portable`` in a program; None under another guarantee."""
-    if not (mode.portable and native_scatter.holds()):
+    if not (mode.portable and ordered_primitives.holds()):
         return None
     devices = () if gpu is None else tuple(mesh_of(gpu).devices.flat)
     return engines.of_program((platform,), devices)

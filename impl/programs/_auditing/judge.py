@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import spec
-from impl._core import native_scatter
+from impl._core import ordered_primitives
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl._portable import refusal, unknown
@@ -86,7 +86,7 @@ class Judge:
         self.platform = spec.load().devices[device].platforms[0]
         self.mode = mode
         self.timed_kernels = timed_kernels
-        self.replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
+        self.replaced = {primitive.name for primitive in ordered_primitives.PRIMITIVES}
 
     def computed(self, equation: Any, mode: Mode | None) -> Any:
         """Returns the closed jaxpr that is lowered for a primitive that no row or class is about.
@@ -97,7 +97,7 @@ class Judge:
             equation: The equation.
             mode: The mode of the scope inside of the program that it is in; None for no scope.
         """
-        portable = (mode or self.mode).portable and native_scatter.holds()
+        portable = (mode or self.mode).portable and ordered_primitives.holds()
         return unknown.equations(equation, self.platform, portable=portable)
 
     def finding(self, site: Site) -> Finding | None:
@@ -135,7 +135,7 @@ class _Case:
     @property
     def is_portable(self) -> bool:
         """Whether the guarantee ``portable`` decides about it."""
-        return self.mode.portable and native_scatter.holds() and not self.has_decision
+        return self.mode.portable and ordered_primitives.holds() and not self.has_decision
 
     @functools.cached_property
     def answer(self) -> spec.Answer:
@@ -155,9 +155,8 @@ class _Case:
 
     def lowered(self) -> spec.Answer | None:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""
-        if not (
-            self.mode.enabled and native_scatter.holds() and self.site.name in self.judge.replaced
-        ):
+        holds = self.mode.enabled and ordered_primitives.holds()
+        if not holds or self.site.name not in self.judge.replaced:
             return None
         device = rules.device_of(self.judge.platform, self.mode)
         stated = self._facts(with_values=False)
@@ -212,7 +211,7 @@ def _by_own_decision(case: _Case) -> _Judgement:
 
 def _by_platform(case: _Case) -> _Judgement:
     """Decides about an equation of floats that ``portable`` refuses on the platform."""
-    if not (case.mode.portable and native_scatter.holds()):
+    if not (case.mode.portable and ordered_primitives.holds()):
         return None
     equation = case.site.equation
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
@@ -272,8 +271,8 @@ def _by_row(case: _Case) -> _Judgement:
     remedy = refusal.remedy(site.name, site.lines, answer.remedy)
     if site.mode is not None and not site.mode.enabled:
         remedy = _EXEMPT
-    elif answer.effect == "ordered" and not native_scatter.holds():
-        remedy = f"{native_scatter.how_to_enable()} {remedy}"
+    elif answer.effect == "ordered" and not ordered_primitives.holds():
+        remedy = f"{ordered_primitives.how_to_enable()} {remedy}"
     return case.found(case.op, answer.row.id, "varies" if case.races else "unknown", remedy)
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from jax import lax
 
-import impl
 from impl._exact import arithmetic
 from impl._exact.sums import replicas, scatter
 from impl._native import scope
-from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
+from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
@@ -204,22 +203,6 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
     )
     for each in got:
         assert_same(each, want)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.usefixtures("complete")
-def test_inside_a_lowering_rule_with_the_mode_on(target):
-    # A sum from left to right loses all small values.
-    values = np.full(30, 2.0**-10, np.float32)
-    values[0], values[-1] = 2.0**20, -(2.0**20)
-    index = np.zeros((30, 1), np.int32)
-    function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, target=target)
-    assert not jax.config.jax_enable_x64
-    # On a CPU the mode leaves JAX's scatters to XLA. The stand-in for CUDA shows whether it orders
-    # one.
-    with impl.testing.emulate("cuda", lowering="native"):
-        got = lowered(function, np.zeros(2, np.float32), index, values)
-    assert_same(got, np.array([oracles.nearest(np.append(values, np.float32(0))), 0], np.float32))
 
 
 def test_parts_stay_apart(rng):

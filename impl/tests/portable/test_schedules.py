@@ -1,6 +1,6 @@
 """The exact atomics of a portable program give the same bits in each of 21 orders of updates.
 
-Tests: impl._core.native_scatter.
+Tests: impl._run_to_run.schedule.
 """
 
 import functools
@@ -11,7 +11,6 @@ import numpy as np
 from jax import lax
 
 import impl
-from impl._core.native_scatter import natively
 from impl._exact.sums import scatter
 
 ORDERS = 21
@@ -53,9 +52,7 @@ def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
         """Adds terms that are not whole numbers, whose sums are rounded."""
         wide = (lax.convert_element_type(each, np.float64) for each in (operand, updates))
         first, second = wide
-        sums = natively(
-            lambda *arrays: lax.scatter_add(*arrays, dimension_numbers), first, indices, second
-        )
+        sums = lax.scatter_add(first, indices, second, dimension_numbers)
         return lax.convert_element_type(sums, operand.dtype)
 
     monkeypatch.setattr(scatter, "scatter_add", rounding)

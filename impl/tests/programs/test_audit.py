@@ -17,7 +17,8 @@ from jax.extend.core import Primitive
 
 import impl
 import spec
-from impl._core import native_scatter
+from impl._core import ordered_primitives
+from impl._core.jax_internals import rules
 from impl._kernels import pallas as pl
 from impl.tests.programs import texts
 from impl.tests.support.programs import scatters_floats
@@ -141,7 +142,7 @@ def test_what_is_said_to_be_deterministic_is_lowered_without_a_race():
 
 
 def test_every_row_that_the_mode_orders_has_a_rule():
-    replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
+    replaced = {primitive.name for primitive in ordered_primitives.PRIMITIVES}
     rules = spec.load()
     ordered = {
         name
@@ -167,7 +168,7 @@ def test_without_the_rules_the_mode_changes_nothing_and_the_remedy_enables_them(
     assert "not for JAX's own primitives" in off.mode
     for report in (off, plain):
         assert report.findings[0].remedy.startswith("Call `impl.programs.enable()`")
-    monkeypatch.setattr(native_scatter, "twins", {})
+    monkeypatch.setattr(rules, "replacements", [])
     with impl.deterministic():
         assert "knows this release of JAX" in impl.audit(add)(X).findings[0].remedy
         monkeypatch.setenv("SAMEBITS_PROGRAMS", "0")

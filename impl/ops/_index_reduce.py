@@ -18,7 +18,7 @@ from impl._core.arguments import dtype_kind
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._kernels import reductions
 from impl._kernels.reductions import ReductionName
-from impl.ops._scatters import accumulate, extreme
+from impl.ops._indexing import accumulate, extreme
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
 BY: Mapping[str, ReductionName] = MappingProxyType(

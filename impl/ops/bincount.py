@@ -12,7 +12,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate
+from impl.ops._indexing import accumulate
 
 _NAME = "bincount"
 

@@ -13,7 +13,7 @@ import jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
-from impl.ops._scatters import gather
+from impl.ops._indexing import gather
 from impl.ops._subscripts import subscript
 
 _NAME = "getitem"

@@ -19,7 +19,7 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate
+from impl.ops._indexing import accumulate
 
 _NAME = "histc"
 

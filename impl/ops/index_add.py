@@ -13,7 +13,7 @@ from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, product
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate
+from impl.ops._indexing import accumulate
 
 _NAME = "index_add"
 

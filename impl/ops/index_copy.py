@@ -9,7 +9,7 @@ from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import assign
+from impl.ops._indexing import assign
 
 _NAME = "index_copy"
 

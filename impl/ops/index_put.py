@@ -17,8 +17,8 @@ from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate as add
-from impl.ops._scatters import assign
+from impl.ops._indexing import accumulate as add
+from impl.ops._indexing import assign
 from impl.ops._subscripts import arrays_alone, check_mask, is_mask
 from impl.quantized import QuantizedArray, to_be_written
 

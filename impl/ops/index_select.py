@@ -8,7 +8,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
-from impl.ops._scatters import gather as gather_along
+from impl.ops._indexing import gather as gather_along
 
 _NAME = "index_select"
 

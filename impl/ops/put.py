@@ -9,8 +9,8 @@ from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate as add
-from impl.ops._scatters import assign
+from impl.ops._indexing import accumulate as add
+from impl.ops._indexing import assign
 
 _NAME = "put"
 

@@ -17,7 +17,7 @@ from impl._kernels.reductions import ReductionName
 from impl._mode.decide import decide
 from impl.ops._index_reduce import refuse_complex_product
 from impl.ops._scatter_corner import Combine, scattered
-from impl.ops._scatters import accumulate, assign
+from impl.ops._indexing import accumulate, assign
 
 _NAME = "scatter"
 

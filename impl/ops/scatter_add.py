@@ -10,7 +10,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl.ops._scatter_corner import scattered
-from impl.ops._scatters import accumulate
+from impl.ops._indexing import accumulate
 
 _NAME = "scatter_add"
 

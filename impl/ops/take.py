@@ -8,7 +8,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import decide
-from impl.ops._scatters import gather
+from impl.ops._indexing import gather
 
 _NAME = "take"
 

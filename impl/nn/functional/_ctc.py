@@ -25,7 +25,7 @@ from impl._core.axes import within
 from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
 from impl._primitives.alert import alert
-from impl.ops._scatters import accumulate
+from impl.ops._indexing import accumulate
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
 from impl._mode.decide import Decision
 from impl._mode.sums import sum_dtype
-from impl.ops._scatters import accumulate, gather
+from impl.ops._indexing import accumulate, gather
 
 #: Values of ``norm_type`` for which a norm needs no powers but squares.
 _WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)

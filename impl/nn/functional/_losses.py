@@ -23,7 +23,7 @@ from impl._core import arguments, eager, few_integers
 from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
-from impl.ops._scatters import gather
+from impl.ops._indexing import gather
 
 REDUCTIONS = ("none", "mean", "sum")
 

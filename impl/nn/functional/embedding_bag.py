@@ -24,7 +24,7 @@ from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert, alert_pullback
 from impl.nn.functional import _embedding_rows
-from impl.ops._scatters import accumulate, gather
+from impl.ops._indexing import accumulate, gather
 
 #: Up to this many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14

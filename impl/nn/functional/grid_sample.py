@@ -18,7 +18,7 @@ from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert_pullback
 from impl.nn.functional._sampling import Sampling, indices_and_weights
-from impl.ops._scatters import gather
+from impl.ops._indexing import gather
 
 _NAME = "grid_sample"
 _OP = f"nn.functional.{_NAME}"

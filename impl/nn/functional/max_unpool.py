@@ -20,7 +20,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl.ops._scatters import assign
+from impl.ops._indexing import assign
 
 
 @eager.compiled

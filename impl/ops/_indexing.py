@@ -23,6 +23,7 @@ from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.axes import within
+from impl._core.float_order import extreme_keys, from_extreme_keys
 from impl._core.lax_functions import where
 from impl._core.numerics import convert
 from impl._core.shard_axes import vary_like
@@ -30,7 +31,6 @@ from impl._kernels.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._mode.sums import sum_dtype
 from impl._primitives.alert import alert_pullback
-from impl.ops._extreme_keys import from_keys, to_keys
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
@@ -213,9 +213,10 @@ def extreme(
         updates: Shape [outer, n, inner].
     """
     del takes_part
-    initial, updated = (to_keys(each, by) for each in (operand, updates))
+    sign = -1 if by == "min" else 1
+    initial, updated = (extreme_keys(sign, each) for each in (operand, updates))
     out = _scatter(f"scatter_{by}", initial, indices, updated, unique=False)
-    return from_keys(out, operand.dtype, by)
+    return from_extreme_keys(sign, out, operand.dtype)
 
 
 @extreme.defjvp

@@ -56,10 +56,10 @@ from impl.ops.mm import mm
 from impl.ops.mode import mode
 from impl.ops.mv import mv
 from impl.ops.put import put
-from impl.ops.repeat_interleave import repeat_interleave
+from impl.ops._reads import repeat_interleave
 from impl.ops.resize import resize
 from impl.ops.running import cummax, cummin, cumprod, cumsum, logcumsumexp
-from impl.ops.scatter import scatter
+from impl.ops._scatters import scatter
 from impl.ops.scatter_add import scatter_add
 from impl.ops.scatter_reduce import scatter_reduce
 from impl.ops.sort import argsort, sort

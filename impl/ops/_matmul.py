@@ -16,8 +16,8 @@ from impl._core import arguments, eager, products
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert, alert_pullback
-from impl.ops import _sparse
-from impl.ops._sparse import Sparse, is_sparse
+from impl.ops import _products as _sparse
+from impl.ops._products import Sparse, is_sparse
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

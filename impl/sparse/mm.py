@@ -7,7 +7,7 @@ import jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl.ops import _matmul
-from impl.ops._sparse import Sparse
+from impl.ops._products import Sparse
 
 _NAME = "sparse.mm"
 

@@ -1,6 +1,6 @@
 """mm, mv, bmm and sparse.mm with sparse left operands, and their layouts.
 
-Tests: impl.ops._sparse, impl.sparse.mm.
+Tests: impl.ops._products, impl.sparse.mm.
 """
 
 import functools

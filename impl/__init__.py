@@ -32,40 +32,23 @@ from impl._mode.modes import (
 )
 from impl._primitives.alert_not_deterministic import alert_not_deterministic
 from impl._version import __version__ as __version__
-from impl.ops.bincount import bincount
-from impl.ops.bmm import bmm
-from impl.ops.empty import (
+from impl.ops._counting import bincount, histc
+from impl.ops._memory import (
     empty,
     empty_like,
     empty_permuted,
     empty_strided,
     new_empty,
     new_empty_strided,
+    resize,
 )
-from impl.ops.gather import gather
-from impl.ops.getitem import getitem
-from impl.ops.histc import histc
-from impl.ops.index_add import index_add
-from impl.ops.index_copy import index_copy
-from impl.ops.index_put import index_put
-from impl.ops.index_reduce import index_reduce
-from impl.ops.index_select import index_select
-from impl.ops.kthvalue import kthvalue
-from impl.ops.median import median, nanmedian
-from impl.ops.mm import mm
-from impl.ops.mode import mode
-from impl.ops.mv import mv
-from impl.ops.put import put
-from impl.ops._reads import repeat_interleave
-from impl.ops.resize import resize
-from impl.ops.running import cummax, cummin, cumprod, cumsum, logcumsumexp
-from impl.ops._scatters import scatter
-from impl.ops.scatter_add import scatter_add
-from impl.ops.scatter_reduce import scatter_reduce
-from impl.ops.sort import argsort, sort
-from impl.ops.take import take
-from impl.ops.take_along_dim import take_along_dim
-from impl.ops.topk import topk
+from impl.ops._products import bmm, mm, mv
+from impl.ops._reads import gather, index_select, repeat_interleave, take, take_along_dim
+from impl.ops._reductions import index_reduce
+from impl.ops._running import cummax, cummin, cumprod, cumsum, logcumsumexp
+from impl.ops._scatters import index_add, index_copy, put, scatter, scatter_add, scatter_reduce
+from impl.ops._selection import argsort, kthvalue, median, mode, nanmedian, sort, topk
+from impl.ops._subscripts import getitem, index_put
 from impl.quantized import (
     QuantizedArray,
     dequantize,

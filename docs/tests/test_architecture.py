@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 #: The folders of ``impl`` in which a file has the name of an op, and the folder of tests.
-NAMED_BY_OPS = ("impl/ops/", "impl/nn/", "impl/sparse/", "impl/tests/")
+NAMED_BY_OPS = ("impl/nn/", "impl/sparse/", "impl/tests/")
 TOP = ("spec", "impl", "conformance", "docs")
 
 #: Questions of a stranger: a change, the row of the page that is about it, and the files to name.
@@ -23,7 +23,7 @@ QUESTIONS = [
     (
         "rows should be able to ask whether an argument `alpha` is 1",
         "A fact: a property of a call that rows can ask for, and its English",
-        ["spec/facts.toml", "impl/ops/index_add.py"],
+        ["spec/facts.toml", "impl/ops/_scatters.py"],
     ),
     (
         "rotations should end after 40 sweeps",
@@ -45,7 +45,7 @@ QUESTIONS = [
         "A new op",
         [
             "spec/rows/index_add.toml",
-            "impl/ops/index_add.py",
+            "impl/ops/_scatters.py",
             "impl/__init__.py",
             "impl/tests/ops/test_index_add.py",
             "conformance/cases/index_add.py",

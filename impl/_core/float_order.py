@@ -103,7 +103,7 @@ def _word(dtype: np.dtype) -> np.dtype:
 def _nans_of_one_sign(sign: int, dtype: np.dtype) -> jax.Array:
     """Returns the distance by which integers in the order of floats are rotated.
 
-    ``in_order`` maps the NaNs of one sign to the least integers, and those of the other sign to the
-    greatest. The sum with the distance wraps around, which brings all to one end.
+    ``in_order`` maps negative NaNs to the least integers, and positive ones to the greatest. The
+    sum with the distance wraps around, which brings all to one end.
     """
     return jnp.array(-sign * ((1 << jnp.finfo(dtype).nmant) - 1), _word(dtype))

@@ -1,10 +1,18 @@
-"""The op ``scatter``: writes elements along one dimension, or adds or multiplies them."""
+"""The ops that write to an array at indices along one dimension, or add to it.
+
+These are ``index_add``, ``index_copy``, ``put``, ``scatter``, ``scatter_add``, ``scatter_reduce``.
+The index of the last three has as many dimensions as the input. It may be shorter than the input in
+every dimension but ``dim``. Only this corner of the input can change, so the primitives get the
+corner alone::
+
+    input [4, 6], dim 0, index [7, 2]       scatters into input[:, :2]
+"""
 
 from __future__ import annotations
 
 import functools
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,13 +21,213 @@ import jax.numpy as jnp
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
+from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
+from impl._core.numerics import accumulator, convert, product
 from impl._kernels.reductions import ReductionName
-from impl._mode.decide import decide
-from impl.ops._index_reduce import refuse_complex_product
-from impl.ops._scatter_corner import Combine, scattered
-from impl.ops._indexing import accumulate, assign
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert
+from impl.ops import _indexing
+from impl.ops._reductions import BY, check_dtype, reduced, refuse_complex_product
 
-_NAME = "scatter"
+
+@eager.compiled
+def index_add(
+    input: Array,
+    dim: int,
+    index: Array,
+    source: Array,
+    *,
+    alpha: Any = 1,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Adds the slices of ``alpha * source`` to slices of ``input`` along one dimension.
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
+            index is out of range is dropped.
+        source: Shape [..., n, ...], of the dtype of ``input``; its other lengths equal
+            ``input``'s.
+        alpha: A number. Products are rounded to the dtype of ``source`` before they are added.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_add``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("index_add", "input", input)
+    source = arguments.array("index_add", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_add")
+    size = input.shape[dim] if input.ndim else 1
+    flat = arguments.index_vector("index_add", index)
+    arguments.index_range("index_add", index, size, dim)
+    arguments.source_slices("index_add", input, dim, flat.shape[0], source)
+    if not number_arguments.is_one(number_arguments.number("index_add", "alpha", alpha)):
+        source = _scaled(source, jnp.asarray(alpha))
+    arguments.flag("index_add", "unique_indices", unique_indices)
+    decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
+    out = _indexing.accumulate(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
+
+
+def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
+    if jnp.iscomplexobj(alpha) and not jnp.iscomplexobj(source):
+        raise RuntimeError(
+            f"index_add(): argument 'alpha' got a complex number, which {source.dtype} cannot "
+            "hold; pass a real one"
+        )
+    wide = accumulator(source.dtype)
+    return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
+
+
+@eager.compiled
+def index_copy(
+    input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
+) -> jax.Array:
+    """Writes the slices of ``source`` to slices of ``input`` along one dimension.
+
+    If several slices are written to one index, one of them stays. The gradient at that index goes
+    to the slice that stays; the other slices have a gradient of 0. (In PyTorch the gradient goes to
+    each of them.)
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``index_add``.
+        source: As for ``index_add``. A 0-d array counts as one of a single element.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index``
+            or ``source``, or the number of slices, does not fit.
+        RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
+            no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_copy``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("index_copy", "input", input)
+    source = arguments.array("index_copy", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_copy")
+    flat = arguments.index_vector("index_copy", index)
+    _check_slices(input, dim, flat.shape[0], source)
+    arguments.index_range(
+        "index_copy", index, input.shape[dim] if input.ndim else 1, dim, IndexError
+    )
+    arguments.flag("index_copy", "unique_indices", unique_indices)
+    decision = decide("index_copy", **arguments.facts(input, unique_indices=unique_indices))
+    out = _indexing.assign(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
+
+
+def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"index_copy(): input and source expected to have the same dtype, but got "
+            f"{input.dtype} and {source.dtype}; convert one of them"
+        )
+    if source.ndim == 0 and count != 1:
+        raise IndexError(
+            f"index_copy(): When source is scalar, index should have one element (got {count})"
+        )
+    if source.ndim and input.ndim and source.ndim != input.ndim:
+        raise IndexError(
+            "index_copy(): When source and input are not scalars, their dimensionality must "
+            f"match. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
+    if rest[0] != rest[1]:
+        raise RuntimeError(
+            "index_copy(): input and source must have same slice shapes, excluding dimension "
+            f"{dim}. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    if source.ndim and source.shape[dim] != count:
+        raise IndexError(
+            f"index_copy(): Number of indices ({count}) should be equal to source.shape[dim] "
+            f"({source.shape[dim]})"
+        )
+
+
+@eager.compiled
+def put(
+    input: Array,
+    index: Array,
+    source: Array,
+    accumulate: bool = False,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Writes elements to ``input`` at indices that count in row-major order, or adds them.
+
+    Args:
+        input: Any shape and dtype.
+        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``.
+            Negative indices count from the end. Under ``jit`` an update whose index is out of range
+            is dropped.
+        source: Of the dtype of ``input``, with as many elements as ``index``, in any shape.
+        accumulate: Whether to add instead of to write. Without it, if several elements are written
+            to one index, one stays: the last, if the mode keeps an order. The gradient at that
+            index goes to the element that stays.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: An index is out of range; or ``source`` and ``index`` differ in their number of
+            elements.
+        NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
+        RuntimeError: ``index`` is not of int32 or int64; ``source`` is of another dtype; or the
+            mode is on and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.Tensor.put_``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("put", "input", input)
+    source = arguments.array("put", "source", source)
+    indices = arguments.index_array("put", index)
+    arguments.flag("put", "accumulate", accumulate)
+    arguments.flag("put", "unique_indices", unique_indices)
+    arguments.same_dtype("put", input, source=source)
+    if indices.size != source.size:
+        raise IndexError(
+            f"put(): Expected source and index to have the same number of elements, but got "
+            f"{source.size} and {indices.size}"
+        )
+    arguments.index_range("put", index, input.size, None, IndexError, wrap=True)
+    decision = decide(
+        "put", **arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
+    )
+    write = _indexing.accumulate if accumulate else _indexing.assign
+    out = write(
+        alert(input, decision).reshape(1, -1, 1),
+        wrapped(indices, input.size).reshape(1, -1, 1),
+        source.reshape(1, -1, 1),
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
+
 
 _BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
@@ -72,27 +280,27 @@ def scatter(
 
     Source: ``torch.scatter``. The spec's rows state what the mode does, and the guarantee.
     """
-    input = arguments.array(_NAME, "input", input)
-    dim = arguments.dimension(dim, input.ndim, _NAME)
+    input = arguments.array("scatter", "input", input)
+    dim = arguments.dimension(dim, input.ndim, "scatter")
     if (src is None) == (value is None):
         raise TypeError(
-            f"{_NAME}(): expected one of 'src' (an array or a number) and 'value' (a number), but "
+            f"scatter(): expected one of 'src' (an array or a number) and 'value' (a number), but "
             f"got {'neither' if src is None else 'both'}"
         )
     if reduce is not None:
-        arguments.choice(_NAME, "reduce", reduce, tuple(_BY))
+        arguments.choice("scatter", "reduce", reduce, tuple(_BY))
     if reduce == "multiply":
-        refuse_complex_product(_NAME, input.dtype)
-    arguments.flag(_NAME, "unique_indices", unique_indices)
+        refuse_complex_product("scatter", input.dtype)
+    arguments.flag("scatter", "unique_indices", unique_indices)
     is_array = value is None and not isinstance(src, numbers.Number)
     if is_array:
-        source = arguments.array(_NAME, "src", src)
+        source = arguments.array("scatter", "src", src)
     else:
         name, number = ("src", src) if value is None else ("value", value)
-        scalar = number_arguments.number_as(_NAME, name, number, input.dtype)
-        source = jnp.broadcast_to(scalar, arguments.index_array(_NAME, index).shape)
+        scalar = number_arguments.number_as("scatter", name, number, input.dtype)
+        source = jnp.broadcast_to(scalar, arguments.index_array("scatter", index).shape)
     decision = decide(
-        _NAME,
+        "scatter",
         **arguments.facts(
             input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
         ),
@@ -101,14 +309,171 @@ def scatter(
     if reduce is None and not is_array:
         combine = _filled
     elif reduce is None:
-        combine = functools.partial(assign, unique=unique_indices)
+        combine = functools.partial(_indexing.assign, unique=unique_indices)
     else:
-        combine = functools.partial(accumulate, by=_BY[reduce], unique=unique_indices)
-    return scattered(_NAME, input, dim, index, source, combine=combine, decision=decision)
+        combine = functools.partial(_indexing.accumulate, by=_BY[reduce], unique=unique_indices)
+    return scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
 
 
 def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
     """Writes one number, the same in all updates, wherever an index occurs."""
     zeros = jnp.zeros(operand.shape, jnp.int32)
-    counts = accumulate(zeros, indices, jnp.ones(updates.shape, jnp.int32))
+    counts = _indexing.accumulate(zeros, indices, jnp.ones(updates.shape, jnp.int32))
     return jnp.where(counts > 0, updates[:1, :1, :1], operand)
+
+
+@eager.compiled
+def scatter_add(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Adds the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
+
+    In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] += src[i, j, k]``.
+
+    Args:
+        input: Any shape and dtype.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``scatter``.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.scatter_add``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("scatter_add", "input", input)
+    src = arguments.array("scatter_add", "src", src)
+    dim = arguments.dimension(dim, input.ndim, "scatter_add")
+    arguments.flag("scatter_add", "unique_indices", unique_indices)
+    decision = decide("scatter_add", **arguments.facts(input, unique_indices=unique_indices))
+    add = functools.partial(_indexing.accumulate, unique=unique_indices)
+    return scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
+
+
+@eager.compiled
+def scatter_reduce(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Reduces the elements of ``src`` into ``input`` at the indices ``index`` along ``dim``.
+
+    In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
+
+    Means, and gradients of maxima and minima, are as for ``index_reduce``.
+
+    Args:
+        input: Any shape and dtype; not bool for a mean, and not complex for products, maxima and
+            minima.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``scatter``.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        reduce: "sum", "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the
+            minimum are NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: The reduction is not defined for the dtype.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
+            string; or the mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.scatter_reduce``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("scatter_reduce", "input", input)
+    src = arguments.array("scatter_reduce", "src", src)
+    dim = arguments.dimension(dim, input.ndim, "scatter_reduce")
+    arguments.choice("scatter_reduce", "reduce", reduce, tuple(BY))
+    arguments.flag("scatter_reduce", "include_self", include_self)
+    arguments.flag("scatter_reduce", "unique_indices", unique_indices)
+    check_dtype("scatter_reduce", reduce, input.dtype)
+    decision = decide(
+        "scatter_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    )
+    combine = functools.partial(
+        reduced, reduce=reduce, include_self=include_self, unique=unique_indices
+    )
+    return scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
+
+
+#: Combines an operand with updates at indices, each of three axes; returns the new operand.
+Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def scattered(
+    function: str,
+    input: jax.Array,
+    dim: int,
+    index: Array,
+    src: jax.Array,
+    *,
+    combine: Combine,
+    decision: Decision,
+) -> jax.Array:
+    """Combines ``src`` with the corner of ``input`` that ``index`` spans.
+
+    Args:
+        function: The name of the op, for messages.
+        input: An array of any shape.
+        dim: The dimension that ``index`` counts along, counted from the front.
+        index: The index as the user gave it, int32 or int64.
+        src: The updates. Elements beyond the shape of ``index`` are not used.
+        combine: The scatter.
+        decision: The decision whose alert is given after the arguments are checked.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        RuntimeError: An index is out of range; shapes or dtypes do not fit.
+        TypeError: ``index`` is not an array.
+    """
+    indices = arguments.index_array(function, index)
+    if input.dtype != src.dtype:
+        raise RuntimeError(
+            f"{function}(): Expected input.dtype to be equal to src.dtype, but got {input.dtype} "
+            f"and {src.dtype}; convert one of them"
+        )
+    if indices.size == 0:
+        return alert(input, decision)
+    # PyTorch takes a 0-d array for an array of one element, and the reverse.
+    shape, input = input.shape, at_least_1d(input)
+    indices, src = at_least_1d(indices), at_least_1d(src)
+    arguments.same_ndim(function, indices, input=input, src=src)
+    arguments.no_larger(function, indices, dim, input, but_along_dim=True)
+    arguments.no_larger(function, indices, dim, src, but_along_dim=False, name="src")
+    arguments.index_range(function, index, input.shape[dim], dim)
+    input = alert(input, decision)
+    corner = input[corner_slices(indices.shape, dim)]
+    updates = src[tuple(map(slice, indices.shape))]
+    out = combine(three_axes(corner, dim), three_axes(indices, dim), three_axes(updates, dim))
+    out = out.reshape(corner.shape)
+    if corner.shape != input.shape:
+        out = input.at[corner_slices(indices.shape, dim)].set(out)
+    return out.reshape(shape)

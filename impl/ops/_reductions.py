@@ -1,8 +1,7 @@
-"""Reductions of all contributions to one destination.
+"""The op ``index_reduce``, and the reductions of it and of ``scatter_reduce``.
 
-The ops ``scatter_reduce`` and ``index_reduce`` compute sums, products, means, maxima and minima
-through this module. ``accumulate`` does the sums, products and extremes; means and
-``include_self=False`` are added here.
+``accumulate`` of ``_indexing`` computes sums, products and extremes. Means, and reductions without
+the elements of the input (``include_self=False``), are added here.
 """
 
 from __future__ import annotations
@@ -14,11 +13,85 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.arguments import dtype_kind
+from impl._core import arguments, eager
+from impl._core.arguments import Array, dtype_kind
+from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._kernels import reductions
 from impl._kernels.reductions import ReductionName
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
 from impl.ops._indexing import accumulate, extreme
+
+
+@eager.compiled
+def index_reduce(
+    input: Array,
+    dim: int,
+    index: Array,
+    source: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Reduces the slices of ``source`` into slices of ``input`` along one dimension.
+
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
+
+    A mean of integers is rounded down; its sum has at least 32 bits. (In PyTorch the sum and the
+    number of terms of a narrower type wrap around.) If several elements equal the maximum or the
+    minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
+    ``include_self`` is True. (In PyTorch it always has one.)
+
+    Args:
+        input: Shape [..., size, ...], any dtype; not bool for a mean, and not complex for
+            products, maxima and minima.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``index_add``.
+        source: As for ``index_add``.
+        reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
+            NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
+        NotImplementedError: The reduction is not defined for the dtype.
+        RuntimeError: Shapes or dtypes do not fit; ``reduce`` is another string; or the mode is on
+            and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_reduce``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("index_reduce", "input", input)
+    source = arguments.array("index_reduce", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_reduce")
+    flat = arguments.index_vector("index_reduce", index)
+    arguments.choice("index_reduce", "reduce", reduce, tuple(by for by in BY if by != "sum"))
+    arguments.flag("index_reduce", "include_self", include_self)
+    arguments.flag("index_reduce", "unique_indices", unique_indices)
+    check_dtype("index_reduce", reduce, input.dtype)
+    arguments.source_slices("index_reduce", input, dim, flat.shape[0], source)
+    arguments.index_range(
+        "index_reduce", index, input.shape[dim] if input.ndim else 1, dim, IndexError
+    )
+    decision = decide(
+        "index_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    )
+    out = reduced(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        reduce=reduce,
+        include_self=include_self,
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
+
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
 BY: Mapping[str, ReductionName] = MappingProxyType(

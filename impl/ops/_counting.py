@@ -1,7 +1,7 @@
-"""The op ``histc``: a histogram of equal bins.
+"""The ops ``bincount`` and ``histc``, whose counts are sums by index.
 
-The bin of each element is computed with stated arithmetic, so that every platform finds the same
-bin. The counts are a scatter-accumulate of int32 ones, which is exact in every order.
+``histc`` computes the bin of each element with stated arithmetic, so that every platform finds the
+same bin. Counts are sums of integers, which are exact in every order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,114 @@ from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl.ops._indexing import accumulate
 
-_NAME = "histc"
+
+@eager.compiled
+def bincount(
+    input: Array,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+) -> jax.Array:
+    """Counts how often each number occurs, or adds up the weights of its occurrences.
+
+    Args:
+        input: Shape [n], integers that are not negative.
+        weights: Shape [n], real numbers; or None to count.
+        minlength: The least length of the result.
+        length: The exact length of the result; numbers of ``length`` and above are dropped. It is
+            needed under ``jit``, where the largest number is not known.
+
+    Returns:
+        An array of shape [max(minlength, largest number + 1)], or [``length``]. Without
+        ``weights`` it has the default integer dtype. With ``weights`` of float32 it is float32;
+        with other weights it is float64, or float32 where x64 is off.
+
+    Raises:
+        NotImplementedError: ``input`` is not of integers.
+        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights``
+            and ``input`` differ in shape; ``minlength`` is negative or above ``length``; or the
+            mode is on and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type; ``weights`` are complex; or ``length`` is
+            missing under ``jit``.
+
+    Source: ``torch.bincount``. The spec's rows state what the mode does, and the guarantee.
+    """
+    numbers = arguments.array("bincount", "input", input)
+    if not jnp.issubdtype(numbers.dtype, jnp.integer):
+        raise NotImplementedError(
+            f"bincount(): not implemented for {numbers.dtype} in argument 'input'; it takes "
+            "integers"
+        )
+    if numbers.ndim != 1:
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, but got shape "
+            f"{list(numbers.shape)}"
+        )
+    minlength = arguments.integer("bincount", "minlength", minlength)
+    if minlength < 0:
+        raise RuntimeError(f"bincount(): minlength should be >= 0, but got {minlength}")
+    size = _bincount_length(input, minlength, length)
+    amounts = _amounts(weights, numbers)
+    decision = decide("bincount", **arguments.facts(amounts, weights=weights is not None))
+    out = accumulate(
+        jnp.zeros((1, size, 1), amounts.dtype),
+        _bincount_bins(input, numbers, size)[None, :, None],
+        alert(amounts, decision)[None, :, None],
+    )
+    return out.reshape(size)
+
+
+def _bincount_length(input: Any, minlength: int, length: int | None) -> int:
+    if length is not None:
+        length = arguments.integer("bincount", "length", length)
+        if length < minlength:
+            raise RuntimeError(
+                f"bincount(): length must not be below minlength, but got {length} and {minlength}"
+            )
+        eager.when_known(_check_values, input)
+        return length
+    values = arguments.known(input)
+    if values is None:
+        raise TypeError(
+            "bincount(): the length of the result depends on the values of 'input', which are not "
+            "known under jit, or where other processes have a part of it; pass length=, as for "
+            "jax.numpy.bincount"
+        )
+    _check_values(values)
+    return max(minlength, int(values.max()) + 1 if values.size else 0)
+
+
+def _check_values(values: np.ndarray[Any, Any]) -> None:
+    if values.size and values.min() < 0:
+        position = int(np.argmin(values))
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, but got "
+            f"{values[position]} at position {position}"
+        )
+
+
+def _bincount_bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:
+    if not isinstance(input, np.ndarray) or input.dtype == numbers.dtype:
+        return numbers
+    # JAX narrows the numbers to 32 bits. A wide number must not become another number that way.
+    return jnp.asarray(np.where(input < size, input, size))
+
+
+def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
+    if weights is None:
+        return jnp.ones(numbers.shape, jnp.result_type(int))
+    amounts = arguments.array("bincount", "weights", weights)
+    if amounts.shape != numbers.shape:
+        raise RuntimeError(
+            f"bincount(): weights should be 1-d and have the same length as input, but got shapes "
+            f"{list(amounts.shape)} and {list(numbers.shape)}"
+        )
+    if jnp.issubdtype(amounts.dtype, jnp.complexfloating):
+        raise TypeError(
+            f"bincount(): argument 'weights' must be real, not {amounts.dtype}; pass its .real"
+        )
+    return amounts if amounts.dtype == jnp.float32 else amounts.astype(jnp.result_type(float))
 
 
 @eager.compiled
@@ -53,21 +160,21 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
 
     Source: ``torch.histc``. The spec's rows state what the mode does, and the guarantee.
     """
-    numbers = arguments.array(_NAME, "input", input)
+    numbers = arguments.array("histc", "input", input)
     if arguments.dtype_kind(numbers.dtype) not in ("floating", "integer"):
         raise NotImplementedError(
-            f"{_NAME}(): not implemented for {numbers.dtype} in argument 'input'; it takes floats "
+            f"histc(): not implemented for {numbers.dtype} in argument 'input'; it takes floats "
             "and integers"
         )
-    bins = arguments.integer(_NAME, "bins", bins)
+    bins = arguments.integer("histc", "bins", bins)
     if bins <= 0:
-        raise RuntimeError(f"{_NAME}(): bins must be > 0, but got {bins}")
+        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
     ends = [
-        number_arguments.number_as(_NAME, name, value, numbers.dtype)
+        number_arguments.number_as("histc", name, value, numbers.dtype)
         for name, value in (("min", min), ("max", max))
     ]
     _check_range(input, numbers.dtype, min, max)
-    decision = decide(_NAME, **arguments.facts(numbers))
+    decision = decide("histc", **arguments.facts(numbers))
     wide = _wide(numbers.dtype)
     flat, *ends = (
         convert(jax.lax.stop_gradient(value), wide)
@@ -125,12 +232,12 @@ def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
 def _check_ends(least: Any, most: Any) -> None:
     if not (np.isfinite(least) and np.isfinite(most)):
         raise RuntimeError(
-            f"{_NAME}(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "
+            f"histc(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "
             "not both the same"
         )
     if not least < most:
         raise RuntimeError(
-            f"{_NAME}(): max must be larger than min, but got a range of [{least}, {most}]"
+            f"histc(): max must be larger than min, but got a range of [{least}, {most}]"
         )
 
 

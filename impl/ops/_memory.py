@@ -12,14 +12,22 @@ run. The mode therefore fills the array, by default with NaN or the greatest int
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import jax
+import jax.numpy as jnp
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl.ops._uninitialized import make
+from impl._core.shard_axes import aligned
+from impl._mode import modes
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.uninitialized import uninitialized
+from impl.quantized import QuantizedArray
 
 
 @eager.compiled
@@ -260,3 +268,132 @@ def empty_permuted(
                 f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
             )
     return make("empty_permuted", shape, dtype, keywords)
+
+
+@overload
+def resize(
+    input: Array, *sizes: int | Sequence[int], size: Sequence[int] | None = ..., **keywords: Any
+) -> jax.Array: ...
+
+
+@overload
+def resize(
+    input: QuantizedArray,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = ...,
+    **keywords: Any,
+) -> QuantizedArray: ...
+
+
+@eager.compiled
+def resize(
+    input: Array | QuantizedArray,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+    **keywords: Any,
+) -> jax.Array | QuantizedArray:
+    """Returns the elements of an array in another shape; drops the last ones or adds new ones.
+
+    Elements stay in row-major order. The values of new elements are those described for ``empty``;
+    in a quantized array they are the zero point, which represents 0. Gradients go to the elements
+    that stay. (In PyTorch a tensor that requires a gradient cannot be resized.)
+
+    Args:
+        input: Any shape and dtype, or a ``QuantizedArray``.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        **keywords: PyTorch's ``memory_format``, which must be None.
+
+    Returns:
+        An array of the given shape and of the dtype of ``input``; quantized if ``input`` is.
+
+    Raises:
+        RuntimeError: A size is negative; or the mode is on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.Tensor.resize_``, which changes its tensor; this function does not. The spec's
+    rows state what the mode does, and the guarantee.
+    """
+    codes = input.int_repr if isinstance(input, QuantizedArray) else input
+    codes = arguments.array("resize", "input", codes)
+    shape = arguments.sizes("resize", sizes, size)
+    unused("resize", keywords)
+    decision = decide(
+        "resize",
+        quantized=isinstance(input, QuantizedArray),
+        fill_uninitialized_memory=modes.fill_uninitialized_memory(),
+    )
+    if isinstance(input, QuantizedArray):
+        point = input.zero_point.astype(codes.dtype)
+        return dataclasses.replace(input, int_repr=_resized(codes, shape, decision, point))
+    return _resized(codes, shape, decision, None)
+
+
+def _resized(
+    input: jax.Array, shape: tuple[int, ...], decision: Decision, tail: jax.Array | None
+) -> jax.Array:
+    flat = alert(input, decision).reshape(-1)
+    count = math.prod(shape)
+    if count <= flat.size:
+        return flat[:count].reshape(shape)
+    shortage = (count - flat.size,)
+    if tail is None:
+        new = uninitialized(shortage, input.dtype, decision=decision)
+    else:
+        new = jnp.broadcast_to(tail, shortage)
+    return jnp.concatenate(aligned(flat, new)).reshape(shape)
+
+
+#: Keywords of PyTorch that have no meaning in JAX, with the alternative in JAX.
+_ALTERNATIVES = {
+    "device": "place the array with jax.device_put, or under jax.default_device",
+    "layout": "arrays are strided; jax.experimental.sparse has sparse ones",
+    "memory_format": "XLA chooses how an array lies in memory",
+    "out": "arrays of JAX are not written to; use the returned array",
+    "pin_memory": "use a sharding with the memory kind 'pinned_host'",
+    "requires_grad": "what to differentiate by is an argument of jax.grad",
+}
+
+
+def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
+    """Makes an array of uninitialised memory for the op ``function``."""
+    unused(function, keywords)
+    dtype = element_type(function, dtype)
+    decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
+    return uninitialized(shape, dtype, decision=decision)
+
+
+def unused(function: str, keywords: dict[str, Any]) -> None:
+    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False.
+
+    Raises:
+        TypeError: A keyword has another value, or is not one of PyTorch's.
+    """
+    for name, value in keywords.items():
+        if name not in _ALTERNATIVES:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+        if value is not None and value is not False:
+            raise TypeError(
+                f"{function}(): argument '{name}' must be None or False, got {value!r}: "
+                f"{_ALTERNATIVES[name]}"
+            )
+
+
+def element_type(function: str, dtype: Any) -> Any:
+    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float.
+
+    Raises:
+        TypeError: ``dtype`` is not a dtype of numbers or bool.
+    """
+    try:
+        canonical = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
+        supported = jnp.issubdtype(canonical, jnp.number) or canonical == jnp.bool_
+    except TypeError:
+        supported = False
+    if not supported:
+        raise TypeError(
+            f"{function}(): argument 'dtype' must be a dtype of numbers or bool, not {dtype!r}"
+        )
+    return canonical

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from impl._mode import modes
 from impl._mode.decide import decide
 from impl._mode.sums import sum_dtype
 from impl._primitives.alert import alert, alert_pullback
+from impl.ops._selection import Indexed
 
 #: A running fold along an axis.
 Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
@@ -66,24 +67,9 @@ def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None)
 def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative products along one dimension.
 
-    Args:
-        input: Any shape and dtype.
-        dim: The dimension along which elements are multiplied.
-        dtype: The dtype to which ``input`` is converted first. With None, integers and bools become
-            int64 (int32 where x64 is off) and other dtypes stay. A conversion from complex to real
-            numbers discards the imaginary part, with a warning.
+    If a product of some elements overflows and another is 0, the products after both may be NaN.
 
-    Returns:
-        An array of the shape of ``input``. float16 and bfloat16 are multiplied in float32 and
-        rounded once. If a product of some elements overflows and another is 0, the products after
-        both may be NaN.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``dtype`` is bool.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
+    Arguments, results and exceptions are as for ``cumsum``.
 
     Source: ``torch.cumprod``. The spec's rows state what the mode does, and the guarantee.
     """
@@ -121,16 +107,10 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     return _along("logcumsumexp", _logarithms, input, dim)
 
 
-class Cummax(NamedTuple):
-    """The result of ``cummax``.
+class Cummax(Indexed):
+    """The result of ``cummax``."""
 
-    Attributes:
-        values: The maxima.
-        indices: Their indices along the dimension.
-    """
-
-    values: jax.Array
-    indices: jax.Array
+    __slots__ = ()
 
 
 @eager.compiled
@@ -158,37 +138,17 @@ def cummax(input: Array, dim: int) -> Cummax:
     return Cummax(*_extreme("cummax", lax.cummax, input, dim))
 
 
-class Cummin(NamedTuple):
-    """The result of ``cummin``.
+class Cummin(Indexed):
+    """The result of ``cummin``."""
 
-    Attributes:
-        values: The minima.
-        indices: Their indices along the dimension.
-    """
-
-    values: jax.Array
-    indices: jax.Array
+    __slots__ = ()
 
 
 @eager.compiled
 def cummin(input: Array, dim: int) -> Cummin:
     """Computes cumulative minima along one dimension, and their indices.
 
-    Args:
-        input: Any shape, real numbers or bools. From a NaN on, every result is NaN. -0 equals 0.
-        dim: The dimension along which the results accumulate.
-
-    Returns:
-        Values of the shape and dtype of ``input``, and indices of int64 (int32 where x64 is off).
-        If several elements are equal, the index of the last one is returned. The gradient of a
-        value goes to the element at its index.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``input`` is complex.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
+    Arguments, results and exceptions are as for ``cummax``.
 
     Source: ``torch.cummin``. The spec's rows state what the mode does, and the guarantee.
     """

@@ -1,7 +1,7 @@
 """Pools of maxima; test_pooling has the properties of all pools.
 
 Tests: impl.nn.functional._maxima, impl.nn.functional.adaptive_max_pool,
-impl.nn.functional.fractional_max_pool.
+impl.nn.functional._max_pools.
 """
 
 import functools

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-#: The folders of ``impl`` in which a file has the name of an op, and the folder of tests.
-NAMED_BY_OPS = ("impl/nn/", "impl/sparse/", "impl/tests/")
+#: The folder of ``impl`` in which a file has the name of its op, and the folder of tests.
+NAMED_BY_OPS = ("impl/sparse/", "impl/tests/")
 TOP = ("spec", "impl", "conformance", "docs")
 
 #: Questions of a stranger: a change, the row of the page that is about it, and the files to name.

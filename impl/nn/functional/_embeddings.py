@@ -1,37 +1,112 @@
-"""The op ``embedding_bag``: sums, means or maxima of bags of rows of a table.
+"""Rows of an embedding table: the parts that ``embedding`` and ``embedding_bag`` share.
 
-``_embedding_rows`` reads rows and has their gradients. This module assigns the elements of
-the input to bags, and combines the rows of each bag. For rows ``[1, 2], [3, 4], [5, 6]``:
+Rows are read with their norm bounded, and the gradient of the table adds up the cotangents of all
+reads of a row. The sum is a scatter, the transpose of the gather that reads the rows. A bounded
+norm is not differentiated, as in PyTorch::
 
-    input [0, 2, 1, 1], offsets [0, 2]      bags [0, 2] and [1, 1]
-    mode "sum"                              [[6, 8], [6, 8]]
+    table               [3., 4.]    [1., 0.]   [0., 2.]
+    index               0, 2, 0
+    read, max_norm=1    [0.6, 0.8]  [0., 1.]   [0.6, 0.8]
+    cotangents          [1., 1.]    [2., 2.]   [4., 4.]
+    gradient            [5., 5.]    [0., 0.]   [2., 2.]       row 0 has 1 + 4
+    ... divided         [2.5, 2.5]  [0., 0.]   [2., 2.]       by ``frequencies``, 2, 1 and 1
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+import spec
+from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
-from impl._core.numerics import convert, fence, lowest
-from impl._mode.decide import Decision, decide
+from impl._core.numerics import accumulator, convert, fence, lowest
+from impl._mode.decide import Decision, decide_both
+from impl._mode.sums import sum_dtype
 from impl._primitives.alert import alert, alert_pullback
-from impl.nn.functional import _embedding_rows
 from impl.ops._indexing import accumulate, gather
+
+
+@eager.compiled
+def embedding(
+    input: Array,
+    weight: Array,
+    padding_idx: int | None = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> jax.Array:
+    """Reads rows of a table.
+
+    Args:
+        input: Indices of rows, any shape, int32 or int64, each in [0, rows). Under ``jit``, where
+            values are unknown, any other index reads NaN, or for other dtypes than floats the fill
+            value of ``jax.numpy.take``; it has no gradient.
+        weight: The table: shape [rows, width], any dtype.
+        padding_idx: A row that has no derivative; negative ones count from the end.
+        max_norm: The bound of norms. A row whose norm is greater is multiplied by ``max_norm /
+            (norm + 1e-7)`` when it is read. The gradient leaves this factor out.
+            ``weight`` stays as it is; PyTorch writes the scaled rows to it.
+        norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
+            elements, added exactly.
+        scale_grad_by_freq: Whether to divide the derivative of each row by the number of times
+            that ``input`` names it.
+        sparse: Accepted as in PyTorch, without effect: gradients are dense.
+
+    Returns:
+        An array of the shape of ``input`` followed by [width], in the dtype of ``weight``. The
+        gradient of a row is the sum of all its cotangents, divided afterwards. Forward derivatives
+        omit ``padding_idx`` and divide as gradients do; PyTorch's do not.
+
+    Raises:
+        AssertionError: ``padding_idx`` is out of range.
+        IndexError: An index is out of range.
+        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` is not 2-d; ``max_norm`` is
+            given and ``weight`` is not of floats or complex numbers; or the call is
+            differentiated, the mode was on and the profile has no deterministic implementation for
+            the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.nn.functional.embedding``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    indices = arguments.index_array("embedding", input, "input")
+    weight = arguments.array("embedding", "weight", weight)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
+    rows, width = weight.shape
+    padding = padding_row("embedding", padding_idx, rows, AssertionError, empty=True)
+    arguments.flag("embedding", "scale_grad_by_freq", scale_grad_by_freq)
+    arguments.flag("embedding", "sparse", sparse)
+    facts = lookup_facts("embedding", indices, weight, max_norm, norm_type)
+    of = f"a weight of {rows} rows"
+    arguments.index_range("embedding", input, rows, None, IndexError, name="input", of=of)
+    decision, pullback = decide_both("nn.functional.embedding", **facts)
+    flat = indices.reshape(-1)
+    read = read_rows(alert(weight, decision), flat, max_norm, norm_type)
+    out = with_gradient(
+        weight,
+        convert(read, weight.dtype),
+        flat,
+        divisors=frequencies(flat, rows) if scale_grad_by_freq else None,
+        padding=padding,
+        pullback=pullback,
+    )
+    return out.reshape(*indices.shape, width)
+
 
 #: Up to this many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14
-_NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
-_OP = f"nn.functional.{_NAME}"
 
 
 @eager.compiled
@@ -90,27 +165,29 @@ def embedding_bag(
     the guarantee.
     """
     input, offsets = _of_one_dtype(input, offsets)
-    indices = arguments.index_array(_NAME, input, "input")
-    weight = arguments.array(_NAME, "weight", weight)
+    indices = arguments.index_array("embedding_bag", input, "input")
+    weight = arguments.array("embedding_bag", "weight", weight)
     factors = _factors(per_sample_weights, indices, weight)
     if weight.ndim != 2:
-        raise ValueError(f"{_NAME}(): weight has to be 2-D, but got shape {list(weight.shape)}")
+        raise ValueError(
+            f"embedding_bag(): weight has to be 2-D, but got shape {list(weight.shape)}"
+        )
     for name, value in (
         ("scale_grad_by_freq", scale_grad_by_freq),
         ("sparse", sparse),
         ("include_last_offset", include_last_offset),
     ):
-        arguments.flag(_NAME, name, value)
+        arguments.flag("embedding_bag", name, value)
     bags, count = _bags(indices, offsets, include_last_offset)
     _check_mode(mode, scale_grad_by_freq, sparse, factors is not None)
     if arguments.dtype_kind(weight.dtype) != "floating":
-        raise RuntimeError(f"{_NAME}(): expected a weight of floats, but got {weight.dtype}")
+        raise RuntimeError(f"embedding_bag(): expected a weight of floats, but got {weight.dtype}")
     rows = weight.shape[0]
     of = f"a weight of {rows} rows"
-    arguments.index_range(_NAME, input, rows, None, name="input", of=of)
-    padding = _embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
-    facts = {**_embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type), "mode": mode}
-    decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
+    arguments.index_range("embedding_bag", input, rows, None, name="input", of=of)
+    padding = padding_row("embedding_bag", padding_idx, rows, RuntimeError)
+    facts = {**lookup_facts("embedding_bag", indices, weight, max_norm, norm_type), "mode": mode}
+    decision, pullback = decide_both("nn.functional.embedding_bag", **facts)
     indices = indices.reshape(-1)
     in_bag = (bags >= 0) & (bags < count)
     if padding is not None:
@@ -118,11 +195,11 @@ def embedding_bag(
     contents = _Contents(
         weight=weight,
         indices=indices,
-        rows=_embedding_rows.read(alert(weight, decision), indices, max_norm, norm_type),
+        rows=read_rows(alert(weight, decision), indices, max_norm, norm_type),
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
-        divisors=_embedding_rows.frequencies(indices, rows) if scale_grad_by_freq else None,
+        divisors=frequencies(indices, rows) if scale_grad_by_freq else None,
         padding=padding,
         pullback=pullback,
     )
@@ -158,7 +235,7 @@ class _Contents:
 
     def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
         """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
-        return _embedding_rows.with_gradient(
+        return with_gradient(
             self.weight,
             rows,
             indices,
@@ -213,15 +290,15 @@ def _greatest(contents: _Contents) -> jax.Array:
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:
     if per_sample_weights is None:
         return None
-    factors = arguments.array(_NAME, "per_sample_weights", per_sample_weights)
+    factors = arguments.array("embedding_bag", "per_sample_weights", per_sample_weights)
     if factors.shape != indices.shape:
         raise ValueError(
-            f"{_NAME}(): per_sample_weights ({list(factors.shape)}) must have the same shape as "
-            f"the input ({list(indices.shape)})"
+            f"embedding_bag(): per_sample_weights ({list(factors.shape)}) must have the same shape "
+            f"as the input ({list(indices.shape)})"
         )
     if factors.dtype != weight.dtype:
         raise RuntimeError(
-            f"{_NAME}(): expected per_sample_weights to have the dtype of weight, but got "
+            f"embedding_bag(): expected per_sample_weights to have the dtype of weight, but got "
             f"{factors.dtype} and {weight.dtype}; convert one of them"
         )
     return factors.reshape(-1)
@@ -229,16 +306,19 @@ def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> 
 
 def _check_mode(mode: Any, scale_grad_by_freq: bool, sparse: bool, has_factors: bool) -> None:
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{_NAME}(): mode has to be one of sum, mean or max, but got {mode!r}")
+        raise ValueError(
+            f"embedding_bag(): mode has to be one of sum, mean or max, but got {mode!r}"
+        )
     if mode == "max" and scale_grad_by_freq:
         raise ValueError(
-            f"{_NAME}(): max mode does not support scaling the gradient by the frequency"
+            "embedding_bag(): max mode does not support scaling the gradient by the frequency"
         )
     if mode == "max" and sparse:
-        raise ValueError(f"{_NAME}(): max mode does not support sparse weights")
+        raise ValueError("embedding_bag(): max mode does not support sparse weights")
     if mode != "sum" and has_factors:
         raise NotImplementedError(
-            f"{_NAME}(): per_sample_weights is only supported for mode='sum', but got mode='{mode}'"
+            "embedding_bag(): per_sample_weights is only supported for mode='sum', but got "
+            f"mode='{mode}'"
         )
 
 
@@ -262,21 +342,21 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
     if indices.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                f"{_NAME}(): if input is 2D, its rows are the bags, and offsets has to be None; "
-                f"got {type(offsets).__name__}"
+                "embedding_bag(): if input is 2D, its rows are the bags, and offsets has to be "
+                f"None; got {type(offsets).__name__}"
             )
         bag = jax.lax.broadcasted_iota(jnp.int32, indices.shape, 0)
         return bag.reshape(-1), indices.shape[0]
     if indices.ndim != 1:
         raise ValueError(
-            f"{_NAME}(): input has to be 1D or 2D, but got shape {list(indices.shape)}"
+            f"embedding_bag(): input has to be 1D or 2D, but got shape {list(indices.shape)}"
         )
     if offsets is None:
-        raise ValueError(f"{_NAME}(): offsets has to be a 1D array but got None")
-    starts = arguments.index_array(_NAME, offsets, "offsets")
+        raise ValueError("embedding_bag(): offsets has to be a 1D array but got None")
+    starts = arguments.index_array("embedding_bag", offsets, "offsets")
     if starts.ndim != 1:
         raise ValueError(
-            f"{_NAME}(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
+            f"embedding_bag(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
         )
     _check_offsets(offsets, indices.shape[0], include_last)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
@@ -293,7 +373,8 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
 def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
     if include_last and offsets.shape[0] == 0:
         raise RuntimeError(
-            f"{_NAME}(): include_last_offset: number of offsets should be at least 1, but got 0"
+            "embedding_bag(): include_last_offset: number of offsets should be at least 1, but got "
+            "0"
         )
     eager.when_known(functools.partial(_check_starts, length=length), offsets)
 
@@ -303,18 +384,193 @@ def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
         return
     if known[0] != 0:
         raise RuntimeError(
-            f"{_NAME}(): offsets[0] has to be 0, i.e. the first bag has to start from position "
-            f"0. However, got {known[0]}"
+            "embedding_bag(): offsets[0] has to be 0, i.e. the first bag has to start from "
+            f"position 0. However, got {known[0]}"
         )
     descends = known[1:] < known[:-1]
     if descends.any():
         before = int(descends.argmax())
         raise RuntimeError(
-            f"{_NAME}(): offsets must ascend, but got {known[before + 1]} after {known[before]}, "
-            f"at position {before + 1}"
+            f"embedding_bag(): offsets must ascend, but got {known[before + 1]} after "
+            f"{known[before]}, at position {before + 1}"
         )
     if known[-1] > length:
         raise RuntimeError(
-            f"{_NAME}(): offsets[-1] can not be greater than input's length {length} but got "
+            f"embedding_bag(): offsets[-1] can not be greater than input's length {length} but got "
             f"offsets[-1] of {known[-1]}"
         )
+
+
+#: Values of ``norm_type`` for which a norm needs no powers but squares.
+_WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
+#: PyTorch adds this to a norm before it divides by it.
+_EPSILON = 1e-7
+
+
+def lookup_facts(
+    function: str, input: jax.Array, weight: jax.Array, max_norm: Any, norm_type: Any
+) -> dict[str, spec.FactValue]:
+    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``.
+
+    Raises:
+        RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
+        TypeError: ``max_norm`` or ``norm_type`` is not a real number.
+    """
+    norm_order = number_arguments.real(function, "norm_type", norm_type)
+    if max_norm is not None:
+        number_arguments.number(function, "max_norm", max_norm)
+        if jnp.iscomplexobj(max_norm):
+            raise TypeError(f"{function}(): argument 'max_norm' must be float, not complex")
+        if not jnp.issubdtype(weight.dtype, jnp.inexact):
+            raise RuntimeError(
+                f"{function}(): argument 'max_norm' needs a weight of floats or complex numbers, "
+                f"but got {weight.dtype}"
+            )
+    return {
+        "dtype": arguments.dtype_kind(weight.dtype),
+        "input_ndim": input.ndim,
+        "max_norm": max_norm is not None,
+        "power_norm": norm_order not in _WITHOUT_POWERS,
+    }
+
+
+def padding_row(
+    function: str, padding_idx: Any, rows: int, error: type[Exception], *, empty: bool = False
+) -> int | None:
+    """Returns the row that ``padding_idx`` names, counted from the front; None for no row.
+
+    Args:
+        function: Name of the op.
+        padding_idx: An int, or None.
+        rows: Number of rows of the table.
+        error: The exception that PyTorch raises.
+        empty: Whether 0 is allowed for a table without rows.
+
+    Raises:
+        TypeError: ``padding_idx`` is not an int.
+        AssertionError: There is no such row (or ``error``).
+    """
+    if padding_idx is None:
+        return None
+    row = arguments.integer(function, "padding_idx", padding_idx)
+    if not -rows <= row < rows and not (empty and row == 0):
+        raise error(
+            f"{function}(): padding_idx must be within the number of embeddings, {-rows} through "
+            f"{rows - 1}, but got {row}"
+        )
+    return row % rows if rows else None
+
+
+def read_rows(weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float) -> jax.Array:
+    """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
+
+    Args:
+        weight: Shape [rows, width].
+        index: Shape [n]; an index outside [0, rows) reads NaN.
+        max_norm: The bound, or None.
+        norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
+
+    Returns:
+        Shape [n, width], floats of the accumulator's dtype.
+    """
+    weight = jax.lax.stop_gradient(weight)
+    rows = gather(weight[None], index[None, :, None], pullback=Decision())[0]
+    if jnp.issubdtype(rows.dtype, jnp.inexact):
+        rows = convert(rows, accumulator(rows.dtype))
+    if max_norm is None:
+        return rows
+    norm = _norm(rows, float(norm_type))
+    bound = jnp.asarray(jax.lax.stop_gradient(max_norm), norm.dtype)
+    # Without the fence, XLA repeats the division for each element of a row.
+    scale = fence(bound / (norm + _EPSILON))
+    over = (norm > bound)[:, None]
+    return where(over, rows * scale[:, None], rows)
+
+
+def _norm(rows: jax.Array, order: float) -> jax.Array:
+    """Returns the norm of each row, a real number."""
+    if jnp.iscomplexobj(rows):
+        real, imag = rows.real, rows.imag
+        size = jnp.sqrt(real * real + imag * imag)
+    else:
+        size = jnp.abs(rows)
+    if order == 0:
+        return (size != 0).sum(1, dtype=jnp.int32).astype(size.dtype)
+    if math.isinf(order):
+        return size.max(1, initial=0) if order > 0 else size.min(1, initial=jnp.inf)
+    if order not in _WITHOUT_POWERS:
+        return jnp.sum(size**order, 1) ** (1 / order)
+    total = jnp.sum(size * size if order == 2 else size, 1)
+    return jnp.sqrt(total) if order == 2 else total
+
+
+def frequencies(index: jax.Array, rows: int) -> jax.Array:
+    """Returns how often ``index`` reads each row, but at least 1: int32, shape [rows]."""
+    ones = jnp.ones((1, index.shape[0], 1), jnp.int32)
+    count = accumulate(jnp.zeros((1, rows, 1), jnp.int32), index[None, :, None], ones)
+    return jnp.maximum(count.reshape(rows), 1)
+
+
+def with_gradient(
+    weight: jax.Array,
+    values: jax.Array,
+    index: jax.Array,
+    *,
+    divisors: jax.Array | None,
+    padding: int | None,
+    pullback: Decision,
+) -> jax.Array:
+    """Returns ``values`` with the derivative of the rows of ``weight`` that they were read from.
+
+    Args:
+        weight: Shape [rows, width].
+        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
+        index: The row of each value: [n], or [n, width] for each element by itself.
+        divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
+        padding: The row that has no derivative; None for no such row.
+        pullback: The decision for the gradient.
+
+    Returns:
+        ``values``. The gradient is a sum in the dtype of ``values``, or, if it is divided, in the
+        accumulator's; it is then divided and rounded.
+    """
+    if not jnp.issubdtype(weight.dtype, jnp.inexact):
+        return values
+    index = index[None, :, None] if index.ndim == 1 else index[None]
+    return _with_gradient(weight, values, index, divisors, padding, pullback)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
+def _with_gradient(
+    weight: jax.Array,
+    values: jax.Array,
+    index: jax.Array,
+    divisors: jax.Array | None,
+    padding: int | None,
+    pullback: Decision,
+) -> jax.Array:
+    del weight, index, divisors, padding, pullback
+    return values
+
+
+@_with_gradient.defjvp
+def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
+    weight, values, index, divisors = primals
+    dtype = sum_dtype(values.dtype) if divisors is None else accumulator(weight.dtype)
+    table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
+    # Through this function again, so that the primal result can be differentiated a second time.
+    values = _with_gradient(*primals, padding, pullback)
+    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)
+
+
+def _tangent_of_table(
+    tangent: jax.Array, divisors: jax.Array | None, padding: int | None, dtype: Any
+) -> jax.Array:
+    """Returns the tangent of a table, whose transpose divides the gradient and rounds it."""
+    table_dot = convert(tangent, dtype)
+    if divisors is not None:
+        table_dot /= divisors.astype(table_dot.dtype)[:, None]
+    if padding is not None:
+        is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
+        table_dot = where(is_padding, 0, table_dot)
+    return table_dot

@@ -1,20 +1,20 @@
-"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers.
+"""The ops ``rnn_tanh``, ``rnn_relu``, ``lstm`` and ``gru``: recurrent nets.
 
-PyTorch passes the weights as one list. A ``Layer`` has transposed matrices: ``input`` for all gates
-of both directions, so that one product serves them, and ``hidden`` with one matrix per direction.
-An LSTM of one layer with biases, 4 features and 5 hidden elements, and a bidirectional ``rnn_tanh``
-of the same sizes::
+``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers. The four ops are
+one function with four kinds of cells. Each step reads the state of the step before. ``rnn_relu`` of
+one element, with ``weight_ih`` 1 and ``weight_hh`` 0.5::
 
-    lstm        params    w_ih [20, 4], w_hh [20, 5], b_ih [20], b_hh [20]
-                layer     input [4, 20], hidden [1, 5, 20], bias [20], the sum of both biases
-    rnn_tanh    params    w_ih [5, 4], w_hh [5, 5], b_ih [5], b_hh [5], and again for _reverse
-                layer     input [4, 10], hidden [2, 5, 5], bias [10]
+    input                1., 2., 3.
+    output               1., 2.5, 4.25           2.5 is 2 + 0.5 * 1; the final h is 4.25
+    second direction     2.75, 3.5, 3.           if bidirectional; the final h is 2.75
+    lengths=[2]          1., 2.5, 0.             the final h is 2.5
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -22,8 +22,216 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import arguments, eager
-from impl.nn import _dropout as dropout_arguments
-from impl.nn._recurrent import Layer, State, accumulator_of
+from impl._core.arguments import Array
+from impl._mode.decide import decide_both
+from impl._primitives.alert import alert, alert_pullback
+from impl.nn import _dropout, _recurrent
+from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
+from impl.nn._variants import variant
+
+
+def _rnn(
+    name: str,
+    input: Array,
+    hx: Array,
+    params: Sequence[Array],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Array | Sequence[int] | None = None,
+    key: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Computes one of the ops whose state is h alone."""
+    flags = _Flags(has_biases, train, bidirectional, batch_first)
+    out, (h,) = _run(name, flags, input, hx, params, num_layers, dropout, lengths, key)
+    return out, h
+
+
+rnn_tanh = variant(
+    _rnn,
+    "rnn_tanh",
+    "rnn_tanh",
+    """Computes layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+
+    In float16 and bfloat16, products are added in float32 and rounded. The states, and the products
+    of all inputs with ``weight_ih``, are rounded too; the rest of a step is in float32.
+
+    Args:
+        input: Shape [steps, batch, features], or [batch, steps, features] if ``batch_first``;
+            floats or complex numbers.
+        hx: The initial h: shape [layers * directions, batch, hidden]. All arrays have the dtype of
+            ``input``.
+        params: The weights of each layer, and within a layer of each direction: ``weight_ih`` of
+            shape [hidden, features] (in later layers, [hidden, directions * hidden]),
+            ``weight_hh`` of shape [hidden, hidden] and, if ``has_biases``, ``bias_ih`` and
+            ``bias_hh`` of shape [hidden].
+        has_biases: Whether ``params`` contain biases.
+        num_layers: The number of layers. Each reads the output of the layer before it.
+        dropout: The share of a layer's output that is dropped, in [0, 1]: the next layer reads 0 in
+            place of these elements. All other elements are divided by 1 - ``dropout``. Only if
+            ``train``.
+        train: Whether to drop elements.
+        bidirectional: Whether each layer also reads the sequences backwards, which is a second
+            direction.
+        batch_first: Whether ``input`` and the output begin with the batch. States never do.
+        lengths: The length of each sequence, in [1, steps]: shape [batch], in any order; None
+            means that all have ``steps`` steps. After the end of a sequence, ``input`` is not
+            read, the output is 0 and h does not change; the second direction begins at the end of
+            the sequence. These are the results of ``torch.nn.utils.rnn.pack_padded_sequence``.
+            Under ``jit``, where values are unknown, a length below 1 means 0 (h stays as it was),
+            and a length above ``steps`` means ``steps``.
+        key: The JAX key that decides which elements are dropped, for example from
+            ``impl.Generator.key()``. Equal keys drop the same elements.
+
+    Returns:
+        The output of the last layer: shape [steps, batch, directions * hidden], or with the batch
+        first; and the final h, of the shape of ``hx``.
+
+    Raises:
+        IndexError: ``input`` has fewer than 3 dimensions.
+        NotImplementedError: ``input`` is of bools.
+        RuntimeError: Shapes, dtypes, the number of ``params``, ``lengths`` or ``dropout`` do not
+            fit; or ``input`` is of integers, or has no step.
+        TypeError: An argument is of the wrong type; or elements are to be dropped, and ``key`` is
+            None.
+
+    Source: ``torch.rnn_tanh``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
+    does, and the guarantee.
+    """,
+)
+
+rnn_relu = variant(
+    _rnn,
+    "rnn_relu",
+    "rnn_relu",
+    """Computes layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+
+    Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``input`` of
+    complex numbers raises RuntimeError.
+
+    Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
+    does, and the guarantee.
+    """,
+)
+
+gru = variant(
+    _rnn,
+    "gru",
+    "gru",
+    """Computes layers of gated recurrent units: ``h = (1 - z) * n + z * h``.
+
+    The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh``, followed by the logistic function. n is
+    ``tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
+
+    Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``params``
+    have 3 * hidden rows, a block for each of r, z and n.
+
+    Source: ``torch.gru``, which ``torch.nn.GRU`` calls. The spec's rows state what the mode does,
+    and the guarantee.
+    """,
+)
+
+
+@eager.compiled
+def lstm(
+    input: Array,
+    hx: Sequence[Array],
+    params: Sequence[Array],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Array | Sequence[int] | None = None,
+    key: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Computes layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
+
+    The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, followed by tanh for g and by the
+    logistic function for i, f and o. With projections, h is ``W_hr (o * tanh(c))``.
+
+    Arguments, results and exceptions are as for ``rnn_tanh``, with these differences:
+
+    - ``hx`` is a pair: the initial h of shape [layers * directions, batch, size], and the initial c
+      of shape [layers * directions, batch, hidden]. Without projections, size is hidden. Another
+      number of arrays raises RuntimeError.
+    - ``params`` have 4 * hidden rows, a block for each of i, f, g and o. ``weight_hh`` has the
+      shape [4 * hidden, size]. With projections, each direction of each layer has one more array at
+      its end: ``weight_hr`` of shape [size, hidden].
+    - The result has three arrays: the output of shape [steps, batch, directions * size], or with
+      the batch first; the final h; and the final c.
+
+    Source: ``torch.lstm``, which ``torch.nn.LSTM`` calls. The spec's rows state what the mode does,
+    and the guarantee.
+    """
+    flags = _Flags(has_biases, train, bidirectional, batch_first)
+    out, (h, c) = _run("lstm", flags, input, hx, params, num_layers, dropout, lengths, key)
+    return out, h, c
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The arguments that must be bools."""
+
+    has_biases: bool
+    train: bool
+    bidirectional: bool
+    batch_first: bool
+
+
+#: For each op: its step, its number of gates and its number of states.
+_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
+    {
+        "rnn_tanh": (_recurrent.tanh, 1, 1),
+        "rnn_relu": (_recurrent.relu, 1, 1),
+        "lstm": (_recurrent.lstm, 4, 2),
+        "gru": (_recurrent.gru, 3, 1),
+    }
+)
+
+
+def _run(
+    name: str,
+    flags: _Flags,
+    input: Any,
+    hx: Any,
+    params: Any,
+    num_layers: Any,
+    dropout: Any,
+    lengths: Any,
+    key: Any,
+) -> tuple[jax.Array, State]:
+    advance, gates, count = _CELLS[name]
+    net, weights = net_of(
+        name,
+        gates,
+        params,
+        has_biases=flags.has_biases,
+        num_layers=num_layers,
+        bidirectional=flags.bidirectional,
+        may_project=count == 2,
+    )
+    dropout, key = dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
+    x = sequences(name, input, batch_first=flags.batch_first)
+    if name == "rnn_relu" and arguments.dtype_kind(x.dtype) == "complex":
+        raise RuntimeError(f"{name}(): not implemented for {x.dtype}; it takes floats")
+    states = states_of(name, hx, count)
+    check_shapes(net, x, states, weights)
+    lengths = lengths_of(name, lengths, *x.shape[:2])
+    facts = arguments.facts(x)
+    decision, pullback = decide_both(f"nn.{name}", **facts)
+    rules = Rules(advance, dropout, key)
+    layers = layers_of(net, weights)
+    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
+    out = alert(alert_pullback(out, pullback), decision)
+    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
+    return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, final_states
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,9 +482,9 @@ def dropout_of(
         TypeError: An argument is of the wrong type; or elements are to be dropped without a key.
     """
     arguments.flag(function, "train", train)
-    share = dropout_arguments.share_of(function, "dropout", dropout)
+    share = _dropout.share_of(function, "dropout", dropout)
     if key is not None:
-        dropout_arguments.check_key(function, "key", key)
+        _dropout.check_key(function, "key", key)
     if not train or share == 0 or layers == 1:
         return share, None
     if key is None:

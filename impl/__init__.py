@@ -17,7 +17,8 @@ import typing as _typing
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
 from impl import backends, ops, programs, quantized, random, sparse
 from impl._core import later as _later
-from impl._mode import variables as _variables
+from impl._mode import modes as _modes
+from impl._mode.alert import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.flags import set_xla_flags, xla_flags
 from impl._mode.modes import (
@@ -30,7 +31,6 @@ from impl._mode.modes import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
-from impl._primitives.alert_not_deterministic import alert_not_deterministic
 from impl._version import __version__ as __version__
 from impl.ops._counting import bincount, histc
 from impl.ops._memory import (
@@ -190,4 +190,4 @@ def __dir__() -> list[str]:
 
 
 # When all names are there: the guarantee portable imports what uses them.
-_variables.turn_on()
+_modes.turn_on_by_variables()

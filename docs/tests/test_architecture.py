@@ -60,7 +60,7 @@ QUESTIONS = [
     (
         "a RuntimeError in the mode should name the documentation",
         "The message of an alert",
-        ["impl/_primitives/alert.py"],
+        ["impl/_mode/alert.py"],
     ),
     (
         "an index that is out of range should be reported in other words",

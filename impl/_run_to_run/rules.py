@@ -35,10 +35,10 @@ from impl._core.jax_internals import Primitive, lowering, rules
 from impl._core.partitioning import LEFT_TO_XLA
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
+from impl._mode.alert import emit
 from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
-from impl._primitives.alert import emit
 from impl._reading.control_flow import HOLDERS
 from impl._reading.facts import facts_of
 from impl._run_to_run import launches, ordered, schedule

@@ -23,8 +23,8 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
-from impl._primitives.alert import alert, alert_pullback
 from impl.nn import _dropout, _recurrent
 from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
 from impl.nn._variants import variant

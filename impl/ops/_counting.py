@@ -17,8 +17,8 @@ from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
+from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
 from impl.ops._indexing import accumulate
 
 

@@ -28,9 +28,9 @@ from impl._core.lax_functions import where
 from impl._core.numerics import convert
 from impl._core.shard_axes import vary_like
 from impl._kernels.reductions import ReductionName
+from impl._mode.alert import alert_pullback
 from impl._mode.decide import Decision
-from impl._mode.sums import sum_dtype
-from impl._primitives.alert import alert_pullback
+from impl._mode.modes import sum_dtype
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:

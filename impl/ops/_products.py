@@ -27,8 +27,8 @@ from impl._core.arguments import Array
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl._primitives.alert import alert, alert_pullback
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR

@@ -19,8 +19,8 @@ from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._kernels import reductions
 from impl._kernels.reductions import ReductionName
+from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
 from impl.ops._indexing import accumulate, extreme
 
 

@@ -26,9 +26,9 @@ from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._mode import modes
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl._mode.sums import sum_dtype
-from impl._primitives.alert import alert, alert_pullback
+from impl._mode.modes import sum_dtype
 from impl.ops._selection import Indexed
 
 #: A running fold along an axis.

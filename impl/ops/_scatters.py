@@ -24,8 +24,8 @@ from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._core.numerics import accumulator, convert, product
 from impl._kernels.reductions import ReductionName
+from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
-from impl._primitives.alert import alert
 from impl.ops import _indexing
 from impl.ops._reductions import BY, check_dtype, reduced, refuse_complex_product
 

@@ -26,8 +26,8 @@ from impl._core.axes import at_least_1d
 from impl._core.float_order import in_order, sort_keys
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
+from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
 
 
 class Indexed(NamedTuple):

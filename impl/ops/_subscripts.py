@@ -25,8 +25,8 @@ import numpy.typing as npt
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
+from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl._primitives.alert import alert
 from impl.ops._index_arrays import AxisIndex, FlatIndex, flat_index
 from impl.ops._indexing import accumulate as add
 from impl.ops._indexing import assign, gather

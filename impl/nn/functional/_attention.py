@@ -27,8 +27,8 @@ from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
 from impl._core.products import matmul
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
-from impl._primitives.alert import alert, alert_pullback
 from impl.nn import _dropout
 from impl.nn._dropout import dropped
 

@@ -20,8 +20,8 @@ from impl._core import arguments, products
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
-from impl._primitives.alert import alert, alert_pullback
 from impl.nn._variants import each, for_dims
 
 

@@ -30,8 +30,8 @@ from impl._core.arguments import Array
 from impl._core.axes import within
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
+from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
-from impl._primitives.alert import alert
 from impl.nn.functional._losses import floats, reduction_of
 from impl.ops._indexing import accumulate
 

@@ -28,9 +28,9 @@ from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence, lowest
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
-from impl._mode.sums import sum_dtype
-from impl._primitives.alert import alert, alert_pullback
+from impl._mode.modes import sum_dtype
 from impl.ops._indexing import accumulate, gather
 
 

@@ -27,8 +27,8 @@ from impl._core import arguments, eager, few_integers
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
-from impl._primitives.alert import alert, alert_pullback
 from impl.ops._indexing import gather
 
 _DEFAULT_IGNORE = -100

@@ -31,8 +31,8 @@ import spec
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert, fence, isolate
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl._primitives.alert import alert, alert_pullback
 from impl.nn._variants import for_dims
 from impl.nn.functional import _maxima, _windows
 from impl.nn.functional._maxima import Spans

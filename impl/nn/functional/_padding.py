@@ -20,8 +20,8 @@ import numpy as np
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
-from impl._primitives.alert import alert_pullback
 
 _NAME = "pad"
 _OP = f"nn.functional.{_NAME}"

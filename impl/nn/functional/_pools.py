@@ -19,8 +19,8 @@ import numpy.typing as npt
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
-from impl._primitives.alert import alert_pullback
 from impl.nn._variants import for_dims
 from impl.nn.functional import _windows
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
-from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _windows
 from impl.nn.functional._windows import WindowTable
 

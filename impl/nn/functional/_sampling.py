@@ -26,8 +26,8 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import index_dtype
 from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide
-from impl._primitives.alert import alert, alert_pullback
 from impl.ops._indexing import gather
 
 _MODES = ("bilinear", "nearest", "bicubic")

@@ -1,6 +1,6 @@
 """Ops that read or write by an index: their arguments, and indices out of range.
 
-Tests: impl.ops._indexing, impl.ops._reads, impl._mode.sums.
+Tests: impl.ops._indexing, impl.ops._reads.
 """
 
 import functools

@@ -7,21 +7,25 @@ a program for one.
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
+from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import jax
 from jax.interpreters import ad, batching, mlir
 
-from impl._core import eager
+import spec
+from impl._core import arguments, eager
 from impl._core.jax_internals import Primitive
-from impl._mode.decide import Alert, Decision
-from impl._primitives._common import register_per_platform
-from impl._primitives._tracker import tracker
+from impl._mode import emulation, modes
+from impl._mode.decide import Action, Alert, Decision
 
 Alerts = tuple[tuple[str, Alert], ...]
 
+_DISTRIBUTION = "samebits"
 alert_p = Primitive("samebits_alert")
 pullback_p = Primitive("samebits_alert_pullback")
 
@@ -40,6 +44,46 @@ def alert_pullback(value: jax.Array, decision: Decision) -> jax.Array:
     if not decision.alerts:
         return value
     return pullback_p.bind(value, decision=decision)  # type: ignore[no-any-return]
+
+
+def alert_not_deterministic(
+    caller: str, x: jax.Array, *, platforms: tuple[str, ...] = ("cuda", "rocm")
+) -> jax.Array:
+    """Raises or warns, under the mode, that an op of yours has no deterministic implementation.
+
+    Apply it to an operand of the op: ``x = alert_not_deterministic("my_op", x)``.
+
+    Args:
+        caller: Name of the op, for the message.
+        x: An array of any shape and dtype.
+        platforms: Platforms on which the op is not deterministic.
+
+    Returns:
+        ``x``, with its shape and dtype. With the mode off, nothing else happens. With the mode on,
+        an error is raised where ``x`` is computed on one of ``platforms``, or where a program that
+        computes it is lowered for one of them. With ``warn_only``, a warning is given instead.
+
+    Raises:
+        RuntimeError: The mode is on, and ``x`` is on one of ``platforms``.
+        TypeError: ``x`` is not an array.
+        ValueError: A platform is unknown.
+    """
+    x = arguments.array("alert_not_deterministic", "x", x)
+    known = spec.load().platforms
+    unknown = sorted(set(platforms) - set(known))
+    if unknown:
+        raise ValueError(
+            f"alert_not_deterministic(): argument 'platforms' got {unknown}; allowed are "
+            f"{sorted(known)}"
+        )
+    mode = modes.current()
+    if not mode.enabled:
+        return x
+    action = Action(
+        alert=Alert("warn" if mode.warn_only else "raise", caller, row=None, profile=mode.profile)
+    )
+    actions = tuple((platform, action) for platform in platforms)
+    return alert(x, Decision(actions, emulation=emulation.current()))
 
 
 def message(alert: Alert) -> str:
@@ -69,6 +113,21 @@ def message(alert: Alert) -> str:
     )
 
 
+@functools.cache
+def tracker() -> str:
+    """Returns the name of the project's tracker, with its address if the metadata have one.
+
+    ``pyproject.toml`` is the one file that names it, as ``Issues`` under ``_project.urls``.
+    """
+    try:
+        entries = metadata.metadata(_DISTRIBUTION).get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:  # It runs from a checkout that is not installed.
+        entries = []
+    addresses = dict(entry.split(", ", 1) for entry in entries)
+    name = f"the tracker of {_DISTRIBUTION}"
+    return f"{name}, {addresses['Issues']}" if "Issues" in addresses else name
+
+
 def emit(alert: Alert) -> None:
     """Raises or warns, as the kind of the alert demands.
 
@@ -92,6 +151,16 @@ def _callers_level() -> int:
 
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in ("impl", "jax", "contextlib", "functools")
+
+
+def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Registers ``rule(platform, context, *args, **params)`` for each platform of the spec.
+
+    For all other platforms ``platform`` is None.
+    """
+    mlir.register_lowering(primitive, functools.partial(rule, None))
+    for platform in spec.platforms():
+        mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 
 def _impl(value: jax.Array, *, alerts: Alerts) -> jax.Array:

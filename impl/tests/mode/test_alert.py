@@ -1,10 +1,9 @@
-"""Alerts: given when a program is lowered for the device, and at every eager call.
-
-Tests: impl._primitives.alert, impl._primitives._common.
-"""
+"""Alerts: given when a program is lowered for the device, and at every eager call."""
 
 import contextlib
 import warnings
+from email.message import Message
+from importlib import metadata
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import impl
+from impl._mode.alert import tracker
 from impl.testing import emulate, lower
 from impl.tests.support.programs import HAS_KERNELS, kernels, scatters_floats, user_module
 
@@ -330,3 +330,43 @@ def test_alert_not_deterministic_names_its_platforms():
 def test_alert_not_deterministic_checks_its_arguments(enabled, x, options, error, message):
     with impl.deterministic(enabled), pytest.raises(error, match=message):
         op_of_an_author(x, **options)
+
+
+@pytest.fixture
+def uncached():
+    tracker.cache_clear()
+    yield
+    tracker.cache_clear()
+
+
+def entries(*urls):
+    message = Message()
+    for url in urls:
+        message["Project-URL"] = url
+    return lambda _: message
+
+
+@pytest.mark.usefixtures("uncached")
+@pytest.mark.parametrize(
+    ("urls", "name"),
+    [
+        ((), "the tracker of samebits"),
+        (("Home, https://a.example",), "the tracker of samebits"),
+        (
+            ("Home, https://a.example", "Issues, https://a.example/issues"),
+            "the tracker of samebits, https://a.example/issues",
+        ),
+    ],
+)
+def test_the_tracker_is_the_address_of_issues(monkeypatch, urls, name):
+    monkeypatch.setattr(metadata, "metadata", entries(*urls))
+    assert tracker() == name
+
+
+@pytest.mark.usefixtures("uncached")
+def test_a_checkout_that_is_not_installed_has_a_tracker_without_address(monkeypatch):
+    def absent(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "metadata", absent)
+    assert tracker() == "the tracker of samebits"

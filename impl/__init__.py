@@ -16,7 +16,7 @@ import typing as _typing
 
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
 from impl import backends, ops, programs, quantized, random, sparse
-from impl._core import later as _later
+from impl._core import modules as _modules
 from impl._mode import modes as _modes
 from impl._mode.alert import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
@@ -78,7 +78,7 @@ if _typing.TYPE_CHECKING:
     from impl.programs._differences.first_difference import first_difference
 else:
     # A program that trains needs none of them, and they double the time of the import.
-    __getattr__ = _later.names(
+    __getattr__ = _modules.names(
         __name__,
         {
             "Accumulator": "impl.accumulator",

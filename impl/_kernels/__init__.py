@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from impl._core import later
+from impl._core import modules
 
 if TYPE_CHECKING:
     from impl._kernels import scatter_atomic as scatter_atomic
@@ -28,4 +28,4 @@ else:
         "scatter_atomic",
         "scatter_runs",
     )
-    __getattr__ = later.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})
+    __getattr__ = modules.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager, number_arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
@@ -170,7 +170,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
     ends = [
-        number_arguments.number_as("histc", name, value, numbers.dtype)
+        arguments.number_as("histc", name, value, numbers.dtype)
         for name, value in (("min", min), ("max", max))
     ]
     _check_range(input, numbers.dtype, min, max)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._core import arguments, eager, products
+from impl._core import arguments, eager, jax_internals
 from impl._core.arguments import Array
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
@@ -138,10 +138,25 @@ def product(
         out = _sparse_product(input, other)
     else:
         dense: Any = input  # A type guard does not narrow the type in the other branch.
-        out = products.matmul(dense, other)
+        out = matmul(dense, other)
     # The alert is attached to the result. A gradient reads the operands again, and would repeat an
     # alert attached to one of them.
     return alert(alert_pullback(out, pullback), decision)
+
+
+def precision() -> str:
+    """Returns the precision of products: the one that the user configured, else the highest."""
+    return jax_internals.default_matmul_precision() or "highest"
+
+
+def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiplies [..., m, k] by [..., k, n], of equal batch dimensions and dtypes.
+
+    XLA adds float16 and bfloat16 in float32, and rounds once.
+    """
+    batch = tuple(range(a.ndim - 2))
+    numbers = (((a.ndim - 1,), (a.ndim - 2,)), (batch, batch))
+    return jax.lax.dot_general(a, b, numbers, precision=precision())
 
 
 def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:

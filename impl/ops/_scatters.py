@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager, number_arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._core.numerics import accumulator, convert, product
@@ -70,7 +70,7 @@ def index_add(
     flat = arguments.index_vector("index_add", index)
     arguments.index_range("index_add", index, size, dim)
     arguments.source_slices("index_add", input, dim, flat.shape[0], source)
-    if not number_arguments.is_one(number_arguments.number("index_add", "alpha", alpha)):
+    if not arguments.is_one(arguments.number("index_add", "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
     arguments.flag("index_add", "unique_indices", unique_indices)
     decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
@@ -297,7 +297,7 @@ def scatter(
         source = arguments.array("scatter", "src", src)
     else:
         name, number = ("src", src) if value is None else ("value", value)
-        scalar = number_arguments.number_as("scatter", name, number, input.dtype)
+        scalar = arguments.number_as("scatter", name, number, input.dtype)
         source = jnp.broadcast_to(scalar, arguments.index_array("scatter", index).shape)
     decision = decide(
         "scatter",

@@ -22,15 +22,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager, number_arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
-from impl._core.products import matmul
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout
 from impl.nn._dropout import dropped
+from impl.ops._products import matmul
 
 
 @eager.compiled
@@ -234,7 +234,7 @@ def _scale(scale: Any, features: int) -> float:
     """Returns the factor of the scores."""
     if scale is None:
         return float(max(features, 1) ** -0.5)
-    return number_arguments.real("scaled_dot_product_attention", "scale", scale)
+    return arguments.real("scaled_dot_product_attention", "scale", scale)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, products
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn._variants import each, for_dims
+from impl.ops._products import precision
 
 
 def _conv(
@@ -375,7 +376,7 @@ class Window:
             self.spread,
             self.dilation,
             feature_group_count=self.groups,
-            precision=products.precision(),
+            precision=precision(),
         )
 
     def _convolve_integers(self, x: jax.Array, w: jax.Array) -> jax.Array:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._core import arguments, eager, number_arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence, lowest
@@ -416,9 +416,9 @@ def lookup_facts(
         RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
         TypeError: ``max_norm`` or ``norm_type`` is not a real number.
     """
-    norm_order = number_arguments.real(function, "norm_type", norm_type)
+    norm_order = arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
-        number_arguments.number(function, "max_norm", max_norm)
+        arguments.number(function, "max_norm", max_norm)
         if jnp.iscomplexobj(max_norm):
             raise TypeError(f"{function}(): argument 'max_norm' must be float, not complex")
         if not jnp.issubdtype(weight.dtype, jnp.inexact):

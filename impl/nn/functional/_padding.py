@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager, number_arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.alert import alert_pullback
@@ -108,7 +108,7 @@ def _constant(input: jax.Array, pairs: tuple[_Pair, ...], value: Any) -> jax.Arr
                 f"{_NAME}(): argument 'value' must be float, not {type(value).__name__}"
             )
         value = float(value)
-    fill = number_arguments.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
+    fill = arguments.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
     pairs = ((0, 0),) * (input.ndim - len(pairs)) + pairs
     for dim, (size, (before, after)) in enumerate(zip(input.shape, pairs, strict=True)):
         if size + min(before, 0) + min(after, 0) < 0:

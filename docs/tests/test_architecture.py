@@ -38,7 +38,7 @@ QUESTIONS = [
     (
         "rows should speak of TPUs",
         "A device, or the platforms of JAX that belong to it",
-        ["spec/devices.toml", "impl/_run_to_run/launches.py"],
+        ["spec/devices.toml", "impl/_run_to_run/rules.py"],
     ),
     (
         "torch.renorm should exist",

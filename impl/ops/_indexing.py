@@ -27,7 +27,7 @@ from impl._core.float_order import extreme_keys, from_extreme_keys
 from impl._core.lax_functions import where
 from impl._core.numerics import convert
 from impl._core.shard_axes import vary_like
-from impl._kernels.reductions import ReductionName
+from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import Decision
 from impl._mode.modes import sum_dtype

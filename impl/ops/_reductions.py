@@ -17,8 +17,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array, dtype_kind
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, highest, lowest
-from impl._kernels import reductions
-from impl._kernels.reductions import ReductionName
+from impl._kernels.launch import ADD, MUL, ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import accumulate, extreme
@@ -186,9 +185,9 @@ def _without_self(operand: jax.Array, updated: jax.Array, by: ReductionName) -> 
 
 def _identity(by: ReductionName, dtype: jax.typing.DTypeLike) -> Any:
     if by == "add":
-        return reductions.ADD.identity(dtype)
+        return ADD.identity(dtype)
     if by == "mul":
-        return reductions.MUL.identity(dtype)
+        return MUL.identity(dtype)
     if jnp.issubdtype(dtype, jnp.bool_):
         return by == "min"
     return highest(dtype) if by == "min" else lowest(dtype)

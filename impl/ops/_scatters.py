@@ -23,7 +23,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._core.numerics import accumulator, convert, product
-from impl._kernels.reductions import ReductionName
+from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.ops import _indexing

@@ -60,7 +60,7 @@ CHEAPEST = (
 RELEASES = [
     *("-m", "not stand_in and not once"),
     *(f"impl/tests/{room}" for room in ("core", "kernels", "mode", "portable")),
-    *(f"impl/tests/{room}" for room in ("primitives", "reading", "run_to_run")),
+    *(f"impl/tests/{room}" for room in ("reading", "run_to_run")),
     *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
     *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
@@ -74,7 +74,7 @@ RELEASES = [
 #: each op of the public API.
 QUICK = [
     *("spec/tests", "impl/tests/core", "impl/tests/mode"),
-    *("impl/tests/primitives", "impl/tests/reading", "impl/tests/digests"),
+    *("impl/tests/reading", "impl/tests/digests"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("reduction", "dot_general", "elementary")),
     *(f"impl/tests/portable/test_{name}.py" for name in ("rules", "invariance", "parts")),
     *("impl/tests/every_op/test_bits.py", "impl/tests/test_api.py", "impl/tests/test_modules.py"),

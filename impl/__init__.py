@@ -16,8 +16,9 @@ import typing as _typing
 
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
 from impl import backends, ops, programs, quantized, random, sparse
-from impl._core import later as _later
-from impl._mode import variables as _variables
+from impl._core import modules as _modules
+from impl._mode import modes as _modes
+from impl._mode.alert import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.flags import set_xla_flags, xla_flags
 from impl._mode.modes import (
@@ -30,42 +31,24 @@ from impl._mode.modes import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
-from impl._primitives.alert_not_deterministic import alert_not_deterministic
 from impl._version import __version__ as __version__
-from impl.ops.bincount import bincount
-from impl.ops.bmm import bmm
-from impl.ops.empty import (
+from impl.ops._counting import bincount, histc
+from impl.ops._memory import (
     empty,
     empty_like,
     empty_permuted,
     empty_strided,
     new_empty,
     new_empty_strided,
+    resize,
 )
-from impl.ops.gather import gather
-from impl.ops.getitem import getitem
-from impl.ops.histc import histc
-from impl.ops.index_add import index_add
-from impl.ops.index_copy import index_copy
-from impl.ops.index_put import index_put
-from impl.ops.index_reduce import index_reduce
-from impl.ops.index_select import index_select
-from impl.ops.kthvalue import kthvalue
-from impl.ops.median import median, nanmedian
-from impl.ops.mm import mm
-from impl.ops.mode import mode
-from impl.ops.mv import mv
-from impl.ops.put import put
-from impl.ops.repeat_interleave import repeat_interleave
-from impl.ops.resize import resize
-from impl.ops.running import cummax, cummin, cumprod, cumsum, logcumsumexp
-from impl.ops.scatter import scatter
-from impl.ops.scatter_add import scatter_add
-from impl.ops.scatter_reduce import scatter_reduce
-from impl.ops.sort import argsort, sort
-from impl.ops.take import take
-from impl.ops.take_along_dim import take_along_dim
-from impl.ops.topk import topk
+from impl.ops._products import bmm, mm, mv
+from impl.ops._reads import gather, index_select, repeat_interleave, take, take_along_dim
+from impl.ops._reductions import index_reduce
+from impl.ops._running import cummax, cummin, cumprod, cumsum, logcumsumexp
+from impl.ops._scatters import index_add, index_copy, put, scatter, scatter_add, scatter_reduce
+from impl.ops._selection import argsort, kthvalue, median, mode, nanmedian, sort, topk
+from impl.ops._subscripts import getitem, index_put
 from impl.quantized import (
     QuantizedArray,
     dequantize,
@@ -95,7 +78,7 @@ if _typing.TYPE_CHECKING:
     from impl.programs._differences.first_difference import first_difference
 else:
     # A program that trains needs none of them, and they double the time of the import.
-    __getattr__ = _later.names(
+    __getattr__ = _modules.names(
         __name__,
         {
             "Accumulator": "impl.accumulator",
@@ -207,4 +190,4 @@ def __dir__() -> list[str]:
 
 
 # When all names are there: the guarantee portable imports what uses them.
-_variables.turn_on()
+_modes.turn_on_by_variables()

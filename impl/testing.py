@@ -14,9 +14,10 @@ import jax
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
+from impl._core import arguments
 from impl._core.jax_internals.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
 from impl._kernels import pallas as _pallas
-from impl._mode import checks, compilation, emulation
+from impl._mode import compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
 from impl._native import library as _library
@@ -71,8 +72,8 @@ def emulate(
         ValueError: There is no such platform or lowering.
         TypeError: ``seed`` is neither an int nor a ``Seed``.
     """
-    checks.check_choice("emulate", "platform", platform, _PLATFORMS)
-    checks.check_choice("emulate", "lowering", lowering, get_args(Lowering))
+    arguments.check_choice("emulate", "platform", platform, _PLATFORMS)
+    arguments.check_choice("emulate", "lowering", lowering, get_args(Lowering))
     if seed is not None:
         _check_seed("emulate", seed)
     return _emulated(Emulation(platform, lowering, seed))
@@ -123,8 +124,8 @@ def lower(
         TypeError: ``function`` cannot be called.
         ValueError: There is no such platform.
     """
-    checks.check_callable("lower", "function", function)
-    checks.check_choice("lower", "platform", platform, _PLATFORMS)
+    arguments.check_callable("lower", "function", function)
+    arguments.check_choice("lower", "platform", platform, _PLATFORMS)
     with jax.sharding.use_abstract_mesh(_mesh(device_kind)):
         # jax 0.11 and later lower Triton kernels only if a mesh has a device of a known kind.
         lowered: jax.stages.Lowered = (
@@ -149,7 +150,7 @@ def engine(name: str) -> contextlib.AbstractContextManager[Any]:
         ValueError: There is no such engine.
         RuntimeError: It is "native", and this installation has no library of it.
     """
-    checks.check_choice("engine", "name", name, tuple(of_spec()))
+    arguments.check_choice("engine", "name", name, tuple(of_spec()))
     if name not in engines():
         raise RuntimeError(f"engine(): the engine {name!r} is missing: {_library.problem()}")
     return _engines.asked(name)

@@ -7,8 +7,8 @@ texts are made before the first file is written, so that a refusal leaves the ch
 
     spec/rows/foo.toml                  a row for CUDA, where bits vary, and a row for a CPU
     spec/ids.toml                       + R0543 = "foo" and R0544 = "foo", the next free ids
-    impl/ops/foo.py                     a function to fill in
-    impl/__init__.py                    + from impl.ops.foo import foo, and "foo" in __all__
+    impl/ops/_foo.py                    a function to fill in
+    impl/__init__.py                    + from impl.ops._foo import foo, and "foo" in __all__
     impl/tests/ops/test_foo.py          a unit test to fill in
     conformance/adapters/_torch_ops.py  + "foo", in the table of ops that are called as in PyTorch
     conformance/cases/foo.py            samples to fill in
@@ -43,7 +43,7 @@ class Namespace:
     """A namespace of ops, and the files that an op of it is in.
 
     Attributes:
-        package: The package that has a module for each op.
+        package: The package that has the modules of ops.
         exports: The package from whose ``__init__`` users import the op.
         tests: The folder of its unit tests.
         table: The table of the torch adapter that has the op's name.
@@ -120,7 +120,7 @@ class NewOp:
     @property
     def module(self) -> str:
         """The path of the function."""
-        return f"{self.namespace.package.replace('.', '/')}/{self.name}.py"
+        return f"{self.namespace.package.replace('.', '/')}/_{self.name}.py"
 
     @property
     def test(self) -> str:
@@ -271,16 +271,16 @@ def _with_export(path: Path, new: NewOp) -> str:
     if re.search(rf'\bas {name}\b|^    "{name}",$', text, re.MULTILINE):
         raise SpecError(f"{new.exports} has the name {name!r} already")
     exported = name if listed else f"{name} as {name}"
-    statement = f"from {package}.{name} import {exported}\n"
+    statement = f"from {package}._{name} import {exported}\n"
     if len(statement) > _LINE + 1:
-        statement = f"from {package}.{name} import (\n    {exported},\n)\n"
+        statement = f"from {package}._{name} import (\n    {exported},\n)\n"
     imports = re.compile(
         rf"^from {re.escape(package)}\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE
     )
     found = list(imports.finditer(text))
     if not found:
         raise SpecError(f"{new.exports} has no import from {package}")
-    later = [match.start() for match in found if match[1] > name]
+    later = [match.start() for match in found if match[1] > f"_{name}"]
     at = later[0] if later else found[-1].end()
     text = text[:at] + statement + text[at:]
     return _with_name(text, name) if listed else text

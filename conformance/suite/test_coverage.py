@@ -54,7 +54,7 @@ def _is_namespace(value: object) -> bool:
 
 def _public_ops(namespace: ModuleType) -> list[str]:
     """Returns the public functions of ``impl`` that are ops, by dotted name."""
-    homes = ("impl.ops.", "impl.nn.functional.", "impl.nn.rnn", "impl.sparse.")
+    homes = ("impl.ops.", "impl.nn.", "impl.sparse.")
     ops: list[str] = []
     spaces: list[tuple[str, ModuleType]] = [("", namespace)]
     while spaces:

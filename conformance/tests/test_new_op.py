@@ -18,7 +18,7 @@ FILLED = {
     f"spec/rows/{OP}.toml": {
         'guarantee = "portable"\norder = "FILL_IN"\n': 'guarantee = "run_to_run"\n',
     },
-    f"impl/ops/{OP}.py": {
+    f"impl/ops/_{OP}.py": {
         "FILL IN.": "running areas under a line.",
         "FILL IN: one sentence that begins with a verb.": "Adds trapezoids along a dimension.",
         "FILL IN: its shape and dtypes.": "Any shape of floats.",

@@ -1,6 +1,6 @@
 """Links each file of the repository that a page names in inline code.
 
-A page names ``impl/ops/index_add.py`` in inline code, and needs no target for it: the reader gets
+A page names ``impl/ops/_scatters.py`` in inline code, and needs no target for it: the reader gets
 the file. Inline code in another link stays as it is, and so does the name of a folder.
 """
 

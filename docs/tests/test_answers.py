@@ -121,7 +121,8 @@ def path(cell: answers.Cell, facts: spec.Facts) -> str:
     """Returns the word for what the lowering rule of ``impl`` does with an equation."""
     answer = spec.resolve_primitive(cell.primitives[0], cell.device, facts)
     try:
-        taken = impl._run_to_run.rules._path(answer, impl._mode.modes.current(), unique=False)
+        rules, mode = impl._run_to_run.rules, impl._mode.modes.current()
+        taken = rules._path(answer, mode, None, unique=False)
     except RuntimeError:
         return "raises"
     return "same bits anyway" if taken.row is None else "deterministic"

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-#: The folders of ``impl`` in which a file has the name of an op, and the folder of tests.
-NAMED_BY_OPS = ("impl/ops/", "impl/nn/", "impl/sparse/", "impl/tests/")
+#: The folder of ``impl`` in which a file has the name of its op, and the folder of tests.
+NAMED_BY_OPS = ("impl/sparse/", "impl/tests/")
 TOP = ("spec", "impl", "conformance", "docs")
 
 #: Questions of a stranger: a change, the row of the page that is about it, and the files to name.
@@ -23,7 +23,7 @@ QUESTIONS = [
     (
         "rows should be able to ask whether an argument `alpha` is 1",
         "A fact: a property of a call that rows can ask for, and its English",
-        ["spec/facts.toml", "impl/ops/index_add.py"],
+        ["spec/facts.toml", "impl/ops/_scatters.py"],
     ),
     (
         "rotations should end after 40 sweeps",
@@ -38,14 +38,14 @@ QUESTIONS = [
     (
         "rows should speak of TPUs",
         "A device, or the platforms of JAX that belong to it",
-        ["spec/devices.toml", "impl/_run_to_run/launches.py"],
+        ["spec/devices.toml", "impl/_run_to_run/rules.py"],
     ),
     (
         "torch.renorm should exist",
         "A new op",
         [
             "spec/rows/index_add.toml",
-            "impl/ops/index_add.py",
+            "impl/ops/_scatters.py",
             "impl/__init__.py",
             "impl/tests/ops/test_index_add.py",
             "conformance/cases/index_add.py",
@@ -60,7 +60,7 @@ QUESTIONS = [
     (
         "a RuntimeError in the mode should name the documentation",
         "The message of an alert",
-        ["impl/_primitives/alert.py"],
+        ["impl/_mode/alert.py"],
     ),
     (
         "an index that is out of range should be reported in other words",
@@ -75,17 +75,42 @@ QUESTIONS = [
     (
         "the gradient of avg_pool2d has a wrong bit",
         "A wrong bit in a sum, a scatter, or a gradient that adds, as of `avg_pool2d`",
-        ["impl/_portable/rules/sums.py", "impl/_native/windows.py", "impl/_exact/sums/windows.py"],
+        [
+            "impl/_portable/rules/sums.py",
+            "impl/_native/windows.py",
+            "impl/_exact/sums/windows.py",
+            "impl/nn/functional/_pools.py",
+            "impl/nn/functional/_windows.py",
+            "spec/oracles/nearest.py",
+            "impl/tests/exact/test_windows.py",
+            "impl/tests/nn/functional/test_pooling.py",
+        ],
     ),
     (
         "lax.cumprod is wrong under portable",
         "A wrong bit in a running sum, or in `lax.cumprod` or `lax.cumlogsumexp`",
-        ["impl/_portable/rules/sums.py", "impl/_exact/running/cumprod.py", "spec/oracles/scans.py"],
+        [
+            "impl/_portable/rules/sums.py",
+            "impl/_exact/running/cumprod.py",
+            "impl/ops/_running.py",
+            "spec/orders.toml",
+            "spec/oracles/scans.py",
+            "impl/tests/exact/test_cumprod.py",
+        ],
     ),
     (
         "impl.Accumulator has a wrong sum",
         "The sums that a `scan` carries, and `impl.Accumulator`",
-        ["impl/accumulator.py", "impl/_exact/unrounded/states.py", "impl/_native/states.py"],
+        [
+            "impl/accumulator.py",
+            "impl/_portable/carried_sums/functions.py",
+            "impl/_portable/carried_sums/steps.py",
+            "impl/_exact/unrounded/operations.py",
+            "impl/_exact/unrounded/terms.py",
+            "impl/_exact/unrounded/states.py",
+            "impl/_native/states.py",
+            "impl/tests/test_accumulator.py",
+        ],
     ),
     (
         "kernels should be compiled by another backend than Triton",
@@ -232,6 +257,8 @@ QUESTIONS = [
             "spec/rows/jax/elementwise.toml",
             "impl/_portable/rule.py",
             "impl/_portable/lower.py",
+            "impl/_portable/device_sums/sharding_rules.py",
+            "impl/_soft_float64/operations.py",
             "conformance/hunt/coverage.toml",
             "impl/tests/portable/test_rules.py",
             "impl/tests/portable/functions.toml",

@@ -69,7 +69,7 @@ QUOTES = {"find", "replace", "phrase", "command", "source", "quote", "title", "i
 
 #: Sentences that have to be as they are, with the reason, by file.
 EXEMPT: dict[str, dict[str, str]] = {
-    "impl/nn/functional/max_unpool.py": {
+    "impl/nn/functional/_max_pools.py": {
         "Expected shape of indices to be same as that of the input": "PyTorch's message"
     },
 }

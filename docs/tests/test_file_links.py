@@ -9,7 +9,7 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 PAGE = """# Page
 
-`impl/ops/put.py`, [`impl/ops/take.py`](https://x.org/), `impl/ops/` and `impl/ops/absent.py`
+`impl/ops/_reads.py`, [`impl/ops/_memory.py`](https://x.org/), `impl/ops/` and `impl/ops/absent.py`
 """
 
 
@@ -30,7 +30,7 @@ def test_the_name_of_a_file_is_a_link(tmp_path: Path) -> None:
         )
         app.build()
     text = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
-    assert re.findall(r'href="_downloads/\w+/([^"]+)"', text) == ["put.py"]
+    assert re.findall(r'href="_downloads/\w+/([^"]+)"', text) == ["_reads.py"]
     assert 'href="https://x.org/"' in text
 
 

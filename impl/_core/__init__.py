@@ -4,23 +4,20 @@ A module that serves one room only stands in that room (a test asserts this), an
 imports another room, so that every room may import this one.
 
 ======================  ============================================================================
-Module                Contents
+Module                  Contents
 ======================  ============================================================================
-``arguments``           checks of arguments, with PyTorch's exceptions; ``number_arguments`` checks
-                        single numbers, ``few_integers`` has a fast test of indices
+``arguments``           checks of arguments, with PyTorch's exceptions; ``few_integers`` has a fast
+                        test of indices
 ``axes``                axes as [outer, n, inner], and indices along the middle one
 ``contexts``            user contexts of JAX, which are made when ``impl`` is imported
 ``devices``             the devices that share the terms of sums
-``eager``               calls outside of ``jit``: compiled once for each signature (``eager_keys``)
+``eager``               calls outside of ``jit``: compiled once for each signature
 ``float_order``         integers in the order of floats, and keys of sorts
 ``jax_internals``       every use of an undocumented part of JAX, and every test of its release
-``later``               modules that are imported when a name of them is first used
 ``lax_functions``       functions of ``jax.numpy`` in fewer equations
+``modules``             names that are imported when first used, and settings as attributes
 ``numerics``            arithmetic that XLA must not change: seals, quotients, square roots
 ``ordered_primitives``  JAX's primitives that the mode orders
-``products``            products of matrices with the precision that ops promise
-``settings_module``     modules whose attributes are settings
 ``shard_axes``          the types of values inside ``shard_map``
-``symbolic_sizes``      errors about symbolic sizes
 ======================  ============================================================================
 """

@@ -10,9 +10,10 @@ and the given value. Checks of values run at each eager call, and not under ``ji
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
-from impl._core import eager, few_integers, symbolic_sizes
+from impl._core import eager, few_integers
 
 #: Up to this many numbers, Python finds the least and the greatest faster than NumPy.
 _FEW = 128
@@ -381,7 +382,7 @@ def no_larger(
     Raises:
         RuntimeError: ``index`` is larger.
     """
-    with symbolic_sizes.need(function, index=index, **{name: other}):
+    with needs_sizes(function, index=index, **{name: other}):
         for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
             if not (but_along_dim and axis == dim) and length > limit:
                 apart = f" apart from dimension {dim}" if but_along_dim else ""
@@ -389,3 +390,116 @@ def no_larger(
                     f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
                     f"{list(other.shape)}{apart}, but dimension {axis} is"
                 )
+
+
+@contextlib.contextmanager
+def needs_sizes(op: str, **arrays: jax.Array) -> Iterator[None]:
+    """Names the op and the arrays in an error about a size that a program of ``jax.export`` lacks.
+
+    Ops compare sizes when they check arguments. JAX raises its own error where a comparison of a
+    symbolic size has no answer.
+
+    Args:
+        op: Name of the op.
+        **arrays: The arrays whose sizes are compared, by the names of their arguments.
+
+    Raises:
+        NotImplementedError: The block compares a symbolic size, and the answer is not known.
+    """
+    try:
+        yield
+    except jax.errors.InconclusiveDimensionOperation as error:
+        shapes = ", ".join(f"'{name}' of shape {list(a.shape)}" for name, a in arrays.items())
+        raise NotImplementedError(
+            f"{op}(): needs the sizes of its arguments, but got {shapes}, with a symbolic size; "
+            "export the program with known sizes, or add constraints to jax.export.symbolic_shape"
+        ) from error
+
+
+def number(function: str, name: str, value: Any) -> Any:
+    """Returns ``value``, which must be a number or a 0-d array.
+
+    Raises:
+        TypeError: ``value`` is neither.
+    """
+    if isinstance(value, numbers.Number) or (hasattr(value, "dtype") and np.ndim(value) == 0):
+        return value
+    raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
+
+
+def real(function: str, name: str, value: Any) -> float:
+    """Returns ``value``, a real number, as a float.
+
+    Raises:
+        TypeError: ``value`` is a bool, or not a real number.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
+        )
+    return float(value)
+
+
+def is_one(value: Any) -> bool:
+    """Returns whether a number is known to be 1; the value of a traced number is unknown."""
+    return isinstance(value, int | float | complex) and value == 1
+
+
+def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns ``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
+
+    As in PyTorch, an integer dtype cuts off the fraction, and an unsigned one wraps a negative
+    integer around.
+
+    Raises:
+        TypeError: ``value`` is neither a number nor a 0-d array.
+        RuntimeError: ``dtype`` cannot hold the number.
+    """
+    number(function, name, value)
+    if isinstance(value, numbers.Number):
+        converted, got = _converted(value, dtype), repr(value)
+    else:
+        complex_to_real = jnp.iscomplexobj(value) and dtype_kind(dtype) in ("floating", "integer")
+        converted, got = None if complex_to_real else value, f"an array of {value.dtype}"
+    if converted is None:
+        raise RuntimeError(
+            f"{function}(): argument '{name}' cannot be converted to {np.dtype(dtype)} without "
+            f"overflow, got {got}; pass a number that the dtype of 'input' can hold"
+        )
+    return jnp.asarray(converted).astype(dtype)
+
+
+def _converted(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | None:
+    """Returns a number as a 0-d array of ``dtype``; None if that dtype cannot hold it."""
+    kind = dtype_kind(dtype)
+    if kind == "bool":
+        return np.asarray(bool(value))
+    parts = (complex(value).real, complex(value).imag)
+    if kind != "complex" and parts[1]:
+        return None
+    if kind == "integer":
+        limits, whole = jnp.iinfo(dtype), value.real
+        wraps = limits.min == 0 and isinstance(whole, numbers.Integral)
+        if not (-limits.max if wraps else limits.min) <= whole <= limits.max:
+            return None
+        return np.asarray(int(whole) % (limits.max + 1) if wraps else int(whole), dtype)
+    largest = float(jnp.finfo(dtype).max)
+    fits = all(abs(part) <= largest or not np.isfinite(part) for part in parts)
+    return np.asarray(value, dtype) if fits else None
+
+
+def check_callable(function: str, name: str, value: object) -> None:
+    """Raises a TypeError that names a function and its argument, unless the value is callable."""
+    if not callable(value):
+        kind = type(value).__name__
+        raise TypeError(f"{function}(): argument {name!r} must be callable, not {kind}")
+
+
+def check_choice(function: str, name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raises a ValueError that names a function and its argument, unless the value is allowed."""
+    choices = tuple(allowed)
+    if value not in choices:
+        raise ValueError(
+            f"{function}(): argument {name!r} got {value!r}; allowed: "
+            f"{', '.join(map(repr, choices))}"
+        )

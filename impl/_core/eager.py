@@ -39,13 +39,14 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
+from types import EllipsisType
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
 
-from impl._core import eager_keys, jax_internals
-from impl._core.eager_keys import ARRAY, PLAIN
+from impl._core import jax_internals
+from impl._core.jax_internals import ARRAY
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -67,6 +68,12 @@ FUNCTIONS = 2048
 #: flags and names. A loop whose argument differs in each step would compile a program in each step;
 #: beyond this number, the function runs as it is written.
 VARIANTS = 64
+
+
+#: The types of arguments whose equal values are interchangeable.
+_PLAIN = frozenset({int, bool, str, type(None), EllipsisType})
+#: The mark of a sparse matrix, before its structure; no argument has this type.
+_STRUCTURE = jax.tree_util.PyTreeDef
 
 
 class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is not an error.
@@ -200,13 +207,13 @@ def compiled(
             if kind is ARRAY:
                 key.append(kind)
                 leaves.append(value)
-            elif kind in PLAIN:
+            elif kind in _PLAIN:
                 key += (kind, value)
-            elif not eager_keys.add(value, key, leaves):
+            elif not _add_to_key(value, key, leaves):
                 return function(*args, **kwargs)
         for name, value in kwargs.items():
             key.append(name)
-            if not eager_keys.add(value, key, leaves):
+            if not _add_to_key(value, key, leaves):
                 return function(*args, **kwargs)
         if setting is not None:
             key += ("", setting())
@@ -227,6 +234,74 @@ def compiled(
         return result.out
 
     return call
+
+
+def _add_to_key(value: Any, key: list[Any], leaves: list[Any]) -> bool:
+    """Adds an argument to the key and its arrays to the leaves; returns whether it can.
+
+    Equal keys stand for equal calls: a number comes with its type, and a float with all its bits.
+    The call ``f(x, 1, [2.5, y], dim=None)`` of arrays ``x`` and ``y`` has the leaves ``[x, y]`` and
+    the key ``(ARRAY, int, 1, list, 2, float, "0x1.4p+1", ARRAY, "dim", NoneType, None)``.
+    """
+    kind = type(value)
+    if kind is ARRAY:
+        key.append(kind)
+        leaves.append(value)
+    elif kind in _PLAIN:
+        key += (kind, value)
+    elif kind is float:
+        key += (float, value.hex())
+    elif kind is tuple or kind is list:
+        key += (kind, len(value))
+        return all(_add_to_key(item, key, leaves) for item in value)
+    elif kind is slice:
+        key.append(slice)
+        return all(_add_to_key(item, key, leaves) for item in (value.start, value.stop, value.step))
+    elif kind is np.ndarray:
+        # JAX narrows other dtypes, and an op may look at the original dtype.
+        if not jax_internals.keeps_dtype(value.dtype):
+            return False
+        key.append(ARRAY)
+        leaves.append(value)
+    elif isinstance(value, np.dtype | type) and jax_internals.keeps_dtype(value):
+        key += (np.dtype, value)
+    elif kind.__module__.startswith("jax.experimental.sparse"):
+        parts, structure = jax.tree.flatten(value)
+        key += (_STRUCTURE, (structure, len(parts)))
+        return all(_add_to_key(part, key, leaves) for part in parts)
+    else:
+        return False
+    return True
+
+
+def _arguments(key: tuple[Any, ...], leaves: Iterator[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the arguments of a call from its key and its arrays."""
+    args, kwargs = [], {}
+    parts = iter(key)
+    for part in parts:
+        if not isinstance(part, str):
+            args.append(_argument(part, parts, leaves))
+        elif part:
+            kwargs[part] = _argument(next(parts), parts, leaves)
+        else:
+            next(parts)
+    return args, kwargs
+
+
+def _argument(part: Any, parts: Iterator[Any], leaves: Iterator[Any]) -> Any:
+    if part is ARRAY:
+        return next(leaves)
+    if part is slice:
+        return slice(*(_argument(next(parts), parts, leaves) for _ in range(3)))
+    value = next(parts)
+    if part is _STRUCTURE:
+        structure, count = value
+        return structure.unflatten(_argument(next(parts), parts, leaves) for _ in range(count))
+    if part is float:
+        return float.fromhex(value)
+    if part is tuple or part is list:
+        return part([_argument(next(parts), parts, leaves) for _ in range(value)])
+    return value
 
 
 def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> None:
@@ -334,7 +409,7 @@ class _Program:
         variant = (self._key, self._answers)
         if variant not in variants and len(variants) >= VARIANTS:
             raise _Refused
-        args, kwargs = eager_keys.arguments(self._key, iter(leaves))
+        args, kwargs = _arguments(self._key, iter(leaves))
         outer, _thread.trace = _thread.trace, _Trace(leaves, self._answers)
         try:
             out = self._function(*args, **kwargs)

@@ -3,8 +3,7 @@
 ``impl._run_to_run`` launches them for JAX's own scatters, and has operations of XLA for platforms
 without kernels.
 
-- ``launch`` holds the operations that a kernel may use, and ``reductions`` names the ones that it
-  combines by.
+- ``launch`` holds the operations that a kernel may use, and the ones that it combines by.
 - ``triton`` is the backend, and the one file that knows Triton and PTX. ``pallas`` is Pallas,
   imported where kernels may be needed; it tells whether there is a backend.
 - ``scatter_runs`` combines the contributions of a scatter in a fixed order. ``scatter_atomic``
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from impl._core import later
+from impl._core import modules
 
 if TYPE_CHECKING:
     from impl._kernels import scatter_atomic as scatter_atomic
@@ -28,4 +27,4 @@ else:
         "scatter_atomic",
         "scatter_runs",
     )
-    __getattr__ = later.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})
+    __getattr__ = modules.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})

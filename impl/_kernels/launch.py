@@ -17,7 +17,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,6 @@ from impl._core import jax_internals, numerics
 from impl._core.shard_axes import aligned
 from impl._kernels import pallas
 from impl._kernels import triton as backend
-from impl._kernels.reductions import Reduction
 from impl._mode.emulation import Seed
 
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
@@ -39,6 +38,28 @@ Out: TypeAlias = jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...]
 _FACTORS = 4
 #: The value of a ``Seed`` that the kernel being traced has read.
 _seed_value: ContextVar[jax.Array | None] = ContextVar("_seed_value", default=None)
+#: The operations by which a scatter combines the contributions to one destination.
+ReductionName: TypeAlias = Literal["add", "mul", "min", "max"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A commutative operation with an identity; on floats its result depends on the order.
+
+    Attributes:
+        name: The name; ``jax.numpy.ndarray.at[...]`` has a method of this name.
+        combine: The operation on two arrays.
+        identity: Returns, for a dtype, the number that leaves every value its bits when combined
+            with it.
+    """
+
+    name: ReductionName
+    combine: Callable[[jax.Array, jax.Array], jax.Array]
+    identity: Callable[[jax.typing.DTypeLike], float | int]
+
+
+ADD = Reduction("add", lambda a, b: a + b, numerics.identity)
+MUL = Reduction("mul", lambda a, b: a * b, lambda _: 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._kernels import pallas as pl
-from impl._kernels.launch import Launch
-from impl._kernels.reductions import Reduction
+from impl._kernels.launch import Launch, Reduction
 
 #: The number of lanes of a kernel instance, each of which takes one element of the updates.
 _LANES = 256

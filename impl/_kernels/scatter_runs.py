@@ -25,8 +25,7 @@ import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
-from impl._kernels.launch import Launch
-from impl._kernels.reductions import Reduction
+from impl._kernels.launch import Launch, Reduction
 
 #: The contributions of a block. Blocks of narrow rows are a line of the cache, and blocks of wide
 #: rows, of at least ``_WIDE`` elements, are longer, since a row has many lanes. Shares are few,

@@ -21,8 +21,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 import jax
 
 import spec
-from impl._core import jax_internals
-from impl._mode import checks, modes, switches
+from impl._core import arguments, jax_internals
+from impl._mode import modes, switches
 from impl._mode.modes import Mode
 from impl._mode.switches import Switches
 
@@ -161,7 +161,7 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     """
     if fun is None:
         return functools.partial(jit, **jit_kwargs)
-    checks.check_callable("jit", "fun", fun)
+    arguments.check_callable("jit", "fun", fun)
     return Jitted(fun, jit_kwargs)
 
 

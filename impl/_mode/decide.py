@@ -151,6 +151,11 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     return _decide(op, direction, given, mode, state, stand_in, ordered_primitives.holds())
 
 
+def decide_both(op: str, /, **facts: spec.FactValue) -> tuple[Decision, Decision]:
+    """Returns the decisions about a call and about its gradient function."""
+    return decide(op, **facts), decide(op, "backward", **facts)
+
+
 @functools.lru_cache(maxsize=4096)
 def _check(op: str, direction: spec.Direction, names: frozenset[str]) -> None:
     """Refuses a question that no row can answer: a misspelt name must not pass for safe."""

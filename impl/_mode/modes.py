@@ -15,6 +15,7 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -23,6 +24,7 @@ import numpy as np
 
 import spec
 from impl._core.jax_internals import tags
+from impl._core.numerics import accumulator
 from impl._mode.scopes import Scope, ThreadState
 
 #: The guarantees that a user can ask for: the same bits in each run on this machine, or on every
@@ -67,6 +69,19 @@ _fill = jax.make_user_context(True)
 _scopes: ThreadState[Mode] = ThreadState(_mode)
 _when_portable: list[Callable[[], None]] = []
 
+#: The environment variables that turn the mode on when ``impl`` is imported.
+MODE = "SAMEBITS_MODE"
+GUARANTEE = "SAMEBITS_GUARANTEE"
+PROFILE = "SAMEBITS_PROFILE"
+#: The arguments ``mode`` and ``warn_only`` for each value.
+_ARGUMENTS = {
+    "on": (True, False),
+    "1": (True, False),
+    "warn": (True, True),
+    "off": (False, False),
+    "0": (False, False),
+}
+
 _DEBUG_MODES = ("default", "warn", "error")
 
 
@@ -80,6 +95,19 @@ def current() -> Mode:
         _scopes.check()
     tagged: Mode | None = tags.current()
     return _mode.value if tagged is None else tagged
+
+
+def sum_dtype(dtype: jax.typing.DTypeLike) -> np.dtype:
+    """Returns the dtype to which an op converts terms before one of JAX's primitives adds them.
+
+    float16 and bfloat16 are added in float32, and the sum is rounded once. Under ``portable`` they
+    are added as they are: the sum of the primitive is exact, and a conversion after it would round
+    a second time.
+
+    Args:
+        dtype: The dtype of the terms.
+    """
+    return np.dtype(dtype) if current().portable else accumulator(dtype)
 
 
 def of_process() -> Mode:
@@ -321,4 +349,29 @@ def _one_of(
             return each
     raise ValueError(
         f"{function}(): argument {name!r} got {value!r}; {words} {', '.join(map(repr, allowed))}"
+    )
+
+
+def turn_on_by_variables() -> None:
+    """Calls ``use_deterministic_algorithms`` if a variable is set to a value that is not empty.
+
+    ``SAMEBITS_MODE=on SAMEBITS_GUARANTEE=portable python train.py`` needs no change of a program.
+    The guarantee or the profile alone turns the mode on too.
+
+    Raises:
+        ValueError: A variable has a value that is not allowed.
+    """
+    given = {name: os.environ.get(name) or None for name in (MODE, GUARANTEE, PROFILE)}
+    if not any(given.values()):
+        return
+    allowed = {MODE: _ARGUMENTS, GUARANTEE: GUARANTEES, PROFILE: spec.load().profiles}
+    for name, value in given.items():
+        if value is not None and value not in allowed[name]:
+            raise ValueError(
+                f"the environment variable {name} is {value!r}; allowed: "
+                f"{', '.join(map(repr, allowed[name]))}"
+            )
+    mode, warn_only = _ARGUMENTS[given[MODE] or "on"]
+    use_deterministic_algorithms(
+        mode, warn_only=warn_only, profile=given[PROFILE], guarantee=given[GUARANTEE]
     )

@@ -31,7 +31,6 @@ from jax.interpreters import ad, batching, mlir, xla
 from impl._core import contexts, jax_internals
 from impl._core.jax_internals import Primitive, cotangents
 from impl._mode import modes
-from impl._primitives import _common
 
 #: The dtypes of parts; JAX adds the parts of other dtypes, of which ``portable`` refuses some.
 DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "complex64"})
@@ -79,7 +78,7 @@ def _type(first: Any, *others: Any) -> Any:
 def _jvp(parts: Sequence[Any], tangents: Sequence[Any]) -> Any:
     total = add_parts_p.bind(*parts)
     known = [tangent for tangent in tangents if type(tangent) is not ad.Zero]
-    return total, add(known) if known else _common.zero_tangent(total)
+    return total, add(known) if known else ad.Zero(jax.typeof(total).to_tangent_aval())
 
 
 def _transpose(cotangent: Any, *parts: Any) -> list[Any]:
@@ -87,10 +86,22 @@ def _transpose(cotangent: Any, *parts: Any) -> list[Any]:
 
 
 def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
-    size, pairs = _common.batch_size(parts, dims), [*zip(parts, dims, strict=True)]
-    whole = [_common.batch_to_front(part, dim, size) for part, dim in pairs]
+    size, pairs = _batch_size(parts, dims), [*zip(parts, dims, strict=True)]
+    whole = [_batch_to_front(part, dim, size) for part, dim in pairs]
     batched = next(part for part, dim in zip(whole, dims, strict=True) if dim is not None)
     return add([jax_internals.shard_like(part, jax.typeof(batched)) for part in whole]), 0
+
+
+def _batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
+    """Moves the batch axis to the front; adds one by a broadcast if there is none."""
+    if dim is None:
+        return jnp.broadcast_to(value[None], (size, *value.shape))
+    return jnp.moveaxis(value, dim, 0)
+
+
+def _batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
+    """Returns the length of the batch axis."""
+    return next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
 
 
 def _one_after_the_other(*parts: jax.Array) -> jax.Array:

@@ -12,9 +12,9 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import spec
-from impl._core import jax_internals
+from impl._core import arguments, jax_internals
 from impl._core.jax_internals import jaxprs
-from impl._mode import checks, compilation, modes
+from impl._mode import compilation, modes
 from impl._mode.modes import Mode
 from spec import gpus
 
@@ -106,7 +106,7 @@ def check_gpu(device: str, level: str, gpu: str) -> None:
             compiles nothing.
         RuntimeError: This process cannot compile for a GPU.
     """
-    checks.check_choice("audit", "gpu", gpu, gpus.NAMES)
+    arguments.check_choice("audit", "gpu", gpu, gpus.NAMES)
     if "cuda" not in spec.load().devices[device].platforms or level != "compiled":
         raise ValueError(
             f"audit(): gpu={gpu!r} needs device='cuda' and level='compiled', and got "

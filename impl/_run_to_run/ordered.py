@@ -13,24 +13,28 @@ are scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].a
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
 from impl import _kernels
 from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, convert
-from impl._core.partitioning import Axes
+from impl._core.numerics import accumulator, convert, isolate
+from impl._core.partitioning import LEFT_TO_XLA, Axes
 from impl._core.shard_axes import vary_like
-from impl._kernels.launch import Launch
-from impl._kernels.reductions import ADD, MUL, Reduction
-from impl._run_to_run import flat_scatter, pool_gradient
+from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
+from impl._kernels.launch import ADD, MUL, Launch, Reduction
+from impl._run_to_run import flat_scatter
 from impl._run_to_run.flat_scatter import FlatScatter
-from impl._run_to_run.sorted_keys import sorted_keys
+
+#: The number of bits of the widest integer that holds a key together with its position.
+_WORD = 32
 
 
 def compute(
@@ -50,7 +54,7 @@ def compute(
         **params: The parameters of the equation.
     """
     if primitive is lax.select_and_scatter_add_p:
-        return pool_gradient.select_and_scatter_add(*operands, **params)
+        return select_and_scatter_add(*operands, **params)
     operand, indices, updates = operands
     numbers, mode = params["dimension_numbers"], params["mode"]
     if jnp.issubdtype(operand.dtype, jax.dtypes.extended):
@@ -85,7 +89,7 @@ def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:
         params: The parameters of the equation.
     """
     if primitive is lax.select_and_scatter_add_p:
-        return Axes(None)  # XLA partitions additions of shifted arrays, which keep their order.
+        return LEFT_TO_XLA  # It partitions additions of shifted arrays, which keep their order.
     return flat_scatter.free_axes(*operands, numbers=params["dimension_numbers"])
 
 
@@ -106,6 +110,33 @@ def _combined(flat: FlatScatter, reduction: Reduction, launch: Launch | None) ->
 
 def _parts(values: jax.Array) -> jax.Array:
     return jnp.concatenate([values.real, values.imag], axis=1)
+
+
+def sorted_keys(destination: jax.Array, destinations: int) -> tuple[jax.Array, jax.Array]:
+    """Sorts contributions by destination, then by position.
+
+    If a key and its position fit into one integer, these integers are sorted. Otherwise pairs of
+    key and position are sorted, which XLA on a GPU also does by radix.
+
+    Args:
+        destination: The destination of each contribution, int32, shape [n].
+        destinations: The number of destinations. An invalid destination is sorted as this number.
+
+    Returns:
+        The destinations and the positions, int32.
+    """
+    n = destination.shape[0]
+    position = jnp.arange(n, dtype=jnp.int32)
+    valid = where(destination < destinations, destination, destinations)
+    bits = max(n - 1, 1).bit_length()
+    if destinations.bit_length() + bits <= _WORD:
+        word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
+        words = jax.lax.sort((valid.astype(word) << bits) | position.astype(word))
+        positions = (words & word((1 << bits) - 1)).astype(jnp.int32)
+        return (words >> bits).astype(jnp.int32), positions
+    dtype = jnp.uint16 if destinations < 1 << (_WORD // 2) else jnp.uint32
+    keys, positions = jax.lax.sort((valid.astype(dtype), position), num_keys=1, is_stable=True)
+    return keys.astype(jnp.int32), positions
 
 
 def _in_rounds(
@@ -175,3 +206,60 @@ def _scatter_of_keys(
     out = compute(primitive, words, indices, of_updates, launch=launch, **params)
     keys: jax.Array = jax.random.wrap_key_data(out, impl=jax.random.key_impl(operand))
     return keys
+
+
+def select_and_scatter_add(
+    source: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+    order: jax.Array | None = None,
+) -> jax.Array:
+    """Computes ``lax.select_and_scatter_add``, the gradient of a max pool, in the order of windows.
+
+    Each window sends its cotangent to the element that it chose, and XLA adds the cotangents of one
+    element in any order. Instead, each element first adds the cotangent of the window that has it
+    as the last element, then of the window that has it as the last but one, and so on. The order of
+    the sum is then the order of the windows, and no scatter is needed. A *tap* is one element of a
+    window.
+
+    Args:
+        source: The cotangent of each window.
+        operand: The input of the pool.
+        select_prim: The comparison by which a window keeps its present element rather than the next
+            one.
+        window_dimensions: The shape of a window.
+        window_strides: The distance between windows.
+        padding: Elements before and after each axis, which no window chooses.
+        order: The order of the taps, for a test; None adds in the order of the windows.
+
+    Returns:
+        The cotangent of the operand.
+    """
+    pool = Pool(
+        # The last tap of a window comes first: an element then adds its windows in ascending order.
+        taps=list(np.ndindex(*window_dimensions))[::-1],
+        sizes=operand.shape,
+        outputs=source.shape,
+        strides=window_strides,
+        padding=padding,
+    )
+    values = isolate(convert(source, accumulator(source.dtype)))
+    total = jnp.zeros(operand.shape, values.dtype)
+    if order is None and len(pool.taps) <= UNROLLED:
+        chosen = chosen_taps(pool, operand, select_prim, unrolled=True)
+        for number in range(len(pool.taps)):
+            total = total + sent(pool, number, values, chosen)
+    else:
+        order = jnp.arange(len(pool.taps)) if order is None else order
+        chosen = chosen_taps(pool, operand, select_prim, unrolled=False)
+        (total,) = folded(pool, order, _added, [total], [], values, chosen)
+    return convert(total, source.dtype)
+
+
+def _added(states: list[jax.Array], others: list[jax.Array], sent: jax.Array) -> list[jax.Array]:
+    del others
+    return [states[0] + sent]

@@ -35,13 +35,13 @@ from impl._core.jax_internals import Primitive, lowering, rules
 from impl._core.partitioning import LEFT_TO_XLA
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
+from impl._mode.alert import emit
 from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
-from impl._primitives.alert import emit
 from impl._reading.control_flow import HOLDERS
 from impl._reading.facts import facts_of
-from impl._run_to_run import launches, ordered, schedule
+from impl._run_to_run import ordered, schedule
 
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
@@ -101,22 +101,21 @@ def _lower(
     if not mode.enabled and stand_in is None and "cuda" not in platforms:
         return original(context, *operands, **params)
     facts = facts_of(primitive.name, context.avals_in, params)
-    dtype = context.avals_in[0].dtype
     paths: dict[str, _Path] = {}
     for platform in platforms:
         device = device_of(platform, mode, stand_in)
         answer = spec.resolve_primitive(primitive.name, device, facts)
         is_plain = mode.portable or jax_internals.exports(context)
-        launch = None if is_plain else launches.for_platform(platform)
-        unique = mode.enabled and any(map(facts.get, _DISTINCT)) and _may_race(device)
-        path = _path(answer, mode, unique=unique)
-        if launch is not None and answer.effect == "ordered" and not mode.enabled:
-            path = _Path(by_atomics=ordered.has_atomics(primitive, dtype))
-        seed = None if stand_in is None or path.is_ours else stand_in.seed
-        has_seed = not mode.enabled and answer.effect == "ordered"
-        paths[platform] = dataclasses.replace(
-            path, launch=launch if path.is_ours else None, seed=seed if has_seed else None
-        )
+        launch = None if is_plain else launch_on(platform)
+        if mode.enabled:
+            is_unique = any(map(facts.get, _DISTINCT)) and _may_race(device)
+            paths[platform] = _path(answer, mode, launch, unique=is_unique)
+        elif answer.effect != "ordered":
+            paths[platform] = _Path()
+        elif launch is not None and ordered.has_atomics(primitive, context.avals_in[0].dtype):
+            paths[platform] = _Path(by_atomics=True, launch=launch)
+        else:
+            paths[platform] = _Path(seed=None if stand_in is None else stand_in.seed)
     first, *others = paths.values()
     if all(path == first for path in others):
         if not first.is_ours and first.seed is None:
@@ -173,14 +172,31 @@ class _Path:
         return result
 
 
-def _path(answer: spec.Answer, mode: Mode, *, unique: bool) -> _Path:
-    """Returns the path of one platform under the mode; a missing path raises or warns."""
-    if answer.row is None or answer.effect == "same" or not mode.enabled:
+def _path(answer: spec.Answer, mode: Mode, launch: Launch | None, *, unique: bool) -> _Path:
+    """Returns the path of one platform with the mode on; a missing path raises or warns."""
+    if answer.row is None or answer.effect == "same":
         return _Path(unique=unique)
     if answer.effect == "ordered":
-        return _Path(row=answer.row.id)
+        return _Path(row=answer.row.id, launch=launch)
     emit(_alert(answer, mode))
     return _Path()
+
+
+def launch_on(platform: str) -> Launch | None:
+    """Returns how kernels run on a platform; None if they do not.
+
+    JAX lowers no kernel for a GPU of which it knows nothing, neither a device nor its kind.
+
+    Args:
+        platform: The name of a platform.
+    """
+    stand_in = emulation.current()
+    launch = None
+    if platform == "cpu" and stand_in is not None and stand_in.lowering == "kernel":
+        launch = Launch(True, stand_in.seed, fill=modes.fills())
+    elif platform == "cuda" and any(lowering.gpu()):
+        launch = Launch()
+    return launch if launch is not None and launch.possible().has_kernels else None
 
 
 def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from impl._core.jax_internals import Primitive
 from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
-from impl._run_to_run import pool_gradient
+from impl._run_to_run import ordered
 
 
 def permuted(
@@ -33,7 +33,7 @@ def permuted(
     if "dimension_numbers" not in params:
         taps = int(np.prod(params["window_dimensions"]))
         order = scheduled(seed, taps, salt=0)
-        return pool_gradient.select_and_scatter_add(*operands, **params, order=order)
+        return ordered.select_and_scatter_add(*operands, **params, order=order)
     operand, indices, updates = operands
     indices, updates = _reordered(seed, indices, updates, params["dimension_numbers"])
     # The order of sorted indices is no longer known.

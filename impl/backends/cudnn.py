@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from impl._core.settings_module import SettingsModule as _SettingsModule
+from impl._core.modules import SettingsModule as _SettingsModule
 from impl._mode import switches as _switches
 
 benchmark: bool  # The properties below, declared for type checkers.

@@ -1,7 +1,11 @@
-"""Ops of ``torch.nn``: recurrent nets, and in ``functional`` the ops of ``torch.nn.functional``."""
+"""Ops of ``torch.nn``: recurrent nets, and in ``functional`` the ops of ``torch.nn.functional``.
+
+``_rnn`` checks the arguments of recurrent nets, and ``_recurrent`` computes their layers. Elements
+are dropped by ``_dropout``, also for attention. ``_variants`` makes several ops of one function.
+"""
 
 from impl.nn import functional as functional
-from impl.nn.rnn import gru as gru
-from impl.nn.rnn import lstm as lstm
-from impl.nn.rnn import rnn_relu as rnn_relu
-from impl.nn.rnn import rnn_tanh as rnn_tanh
+from impl.nn._rnn import gru as gru
+from impl.nn._rnn import lstm as lstm
+from impl.nn._rnn import rnn_relu as rnn_relu
+from impl.nn._rnn import rnn_tanh as rnn_tanh

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import number_arguments
+from impl._core import arguments
 from impl._core.lax_functions import where
 
 
@@ -19,7 +19,7 @@ def share_of(function: str, name: str, value: Any) -> float:
         RuntimeError: It is not in [0, 1].
         TypeError: It is not a number.
     """
-    share = number_arguments.real(function, name, value)
+    share = arguments.real(function, name, value)
     if not 0 <= share <= 1:
         raise RuntimeError(
             f"{function}(): dropout probability has to be between 0 and 1, but got {value}"

@@ -25,9 +25,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
 from impl._core.numerics import accumulator, convert, fence
-from impl._core.products import matmul
 from impl._core.shard_axes import vary_like
 from impl.nn._dropout import dropped
+from impl.ops._products import matmul
 
 #: The arrays that the loop carries, each of shape [directions, batch, size]: h, and for some c.
 State: TypeAlias = tuple[jax.Array, ...]

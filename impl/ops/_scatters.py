@@ -1,271 +1,479 @@
-"""Reads and writes at indices along one axis, which ops with indices are made of.
+"""The ops that write to an array at indices along one dimension, or add to it.
 
-All take an operand of [outer, size, inner], and indices of [outer or 1, n, inner or 1], which count
-along the middle axis. Reads of indices outside of [0, size) give NaN, or the value of
-``jax.numpy``'s fill mode for other dtypes; writes there are dropped::
+These are ``index_add``, ``index_copy``, ``put``, ``scatter``, ``scatter_add``, ``scatter_reduce``.
+The index of the last three has as many dimensions as the input. It may be shorter than the input in
+every dimension but ``dim``. Only this corner of the input can change, so the primitives get the
+corner alone::
 
-    operand [10, 20, 30]         gather(..., [2, 0, 3])                       [30, 10, nan]
-    updates [1, 2, 3] to them    accumulate(..., [2, 0, 3], updates)          [12, 20, 31]
-
-Each is one of JAX's own primitives, so the mode orders the sums, also the sums of derivatives. The
-gradient of a read is a sum at the same indices.
+    input [4, 6], dim 0, index [7, 2]       scatters into input[:, :2]
 """
 
 from __future__ import annotations
 
 import functools
+import numbers
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.axes import within
-from impl._core.lax_functions import where
-from impl._core.numerics import convert
-from impl._core.shard_axes import vary_like
-from impl._kernels.reductions import ReductionName
-from impl._mode.decide import Decision
-from impl._mode.sums import sum_dtype
-from impl._primitives.alert import alert_pullback
-from impl.ops._extreme_keys import from_keys, to_keys
+from impl._core import arguments, eager
+from impl._core.arguments import Array
+from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
+from impl._core.numerics import accumulator, convert, product
+from impl._kernels.launch import ReductionName
+from impl._mode.alert import alert
+from impl._mode.decide import Decision, decide
+from impl.ops import _indexing
+from impl.ops._reductions import BY, check_dtype, reduced, refuse_complex_product
 
 
-def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
-    """Reads elements of the operand.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        pullback: The decision of the gradient, made in the forward pass.
-
-    Returns:
-        Shape [outer, n, inner].
-    """
-    shape = operand.shape[0], indices.shape[1], operand.shape[2]
-    if 0 in shape:
-        return vary_like(jnp.zeros(shape, operand.dtype), operand, indices)
-    if jnp.issubdtype(operand.dtype, jnp.inexact):
-        out = _differentiable(operand, indices, sum_dtype(operand.dtype))
-        return alert_pullback(out, pullback)
-    return _gathered(operand, indices)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _differentiable(operand: jax.Array, indices: jax.Array, dtype: np.dtype) -> jax.Array:
-    """Reads floats; the gradient is added in another dtype, and rounded once."""
-    del dtype
-    return _gathered(operand, indices)
-
-
-@_differentiable.defjvp
-def _jvp_of_read(dtype: np.dtype, primals: Any, tangents: Any) -> Any:
-    tangent, indices = convert(tangents[0], dtype), primals[1]
-    return _differentiable(*primals, dtype), convert(_gathered(tangent, indices), tangents[0].dtype)
-
-
-def _gathered(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    shape = operand.shape[0], indices.shape[1], operand.shape[2]
-    if operand.shape[1] == 0:
-        # No index is valid, and a gather needs an element to read.
-        operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
-        indices = jnp.ones_like(indices)
-    axes = _Axes(operand, indices)
-    numbers = GatherDimensionNumbers(
-        offset_dims=axes.windows,
-        collapsed_slice_dims=axes.middle,
-        start_index_map=axes.middle,
-        operand_batching_dims=axes.batch,
-        start_indices_batching_dims=axes.of_indices,
-    )
-    sizes = [size if axis in axes.windows else 1 for axis, size in enumerate(axes.shape)]
-    mode = GatherScatterMode.FILL_OR_DROP
-    values = operand.reshape(axes.shape)
-    out: jax.Array = lax.gather(values, axes.indices, numbers, slice_sizes=sizes, mode=mode)
-    return out.reshape(shape)
-
-
-def accumulate(
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
+@eager.compiled
+def index_add(
+    input: Array,
+    dim: int,
+    index: Array,
+    source: Array,
     *,
-    by: ReductionName = "add",
-    unique: bool = False,
+    alpha: Any = 1,
+    unique_indices: bool = False,
 ) -> jax.Array:
-    """Combines the operand with updates. float16 and bfloat16 are combined in float32.
-
-    Minima and maxima are the same in every order; a NaN is below and above every number, and -0 is
-    below 0. Elements that are equal to an extreme share its gradient. A product may have zeros
-    among its factors, in derivatives too.
+    """Adds the slices of ``alpha * source`` to slices of ``input`` along one dimension.
 
     Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        by: The operation that combines.
-        unique: Whether no element has two updates; nothing checks it.
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
+            index is out of range is dropped.
+        source: Shape [..., n, ...], of the dtype of ``input``; its other lengths equal
+            ``input``'s.
+        alpha: A number. Products are rounded to the dtype of ``source`` before they are added.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``operand``.
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_add``. The spec's rows state what the mode does, and the guarantee.
     """
-    if updates.size == 0 or operand.size == 0:
-        return operand
-    if by in ("min", "max"):
-        return extreme(by, operand, jnp.ones(operand.shape, bool), indices, updates)
-    dtype = sum_dtype(operand.dtype)
-    wide, terms = convert(operand, dtype), convert(updates, dtype)
-    if by == "mul" and not unique and jnp.issubdtype(dtype, jnp.inexact):
-        return convert(_product(wide, indices, terms), operand.dtype)
-    return convert(_scatter(f"scatter_{by}", wide, indices, terms, unique=unique), operand.dtype)
+    input = arguments.array("index_add", "input", input)
+    source = arguments.array("index_add", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_add")
+    size = input.shape[dim] if input.ndim else 1
+    flat = arguments.index_vector("index_add", index)
+    arguments.index_range("index_add", index, size, dim)
+    arguments.source_slices("index_add", input, dim, flat.shape[0], source)
+    if not arguments.is_one(arguments.number("index_add", "alpha", alpha)):
+        source = _scaled(source, jnp.asarray(alpha))
+    arguments.flag("index_add", "unique_indices", unique_indices)
+    decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
+    out = _indexing.accumulate(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
 
 
-def assign(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool = False
+def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
+    if jnp.iscomplexobj(alpha) and not jnp.iscomplexobj(source):
+        raise RuntimeError(
+            f"index_add(): argument 'alpha' got a complex number, which {source.dtype} cannot "
+            "hold; pass a real one"
+        )
+    wide = accumulator(source.dtype)
+    return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
+
+
+@eager.compiled
+def index_copy(
+    input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
 ) -> jax.Array:
-    """Writes updates. Of several updates of one element one stays: the last, if the mode orders it.
+    """Writes the slices of ``source`` to slices of ``input`` along one dimension.
 
-    An element has the gradient of the update that stays; any other update has the gradient 0.
+    If several slices are written to one index, one of them stays. The gradient at that index goes
+    to the slice that stays; the other slices have a gradient of 0. (In PyTorch the gradient goes to
+    each of them.)
 
     Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        unique: Whether no element has two updates; nothing checks it.
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``index_add``.
+        source: As for ``index_add``. A 0-d array counts as one of a single element.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``operand``.
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index``
+            or ``source``, or the number of slices, does not fit.
+        RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
+            no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_copy``. The spec's rows state what the mode does, and the guarantee.
     """
-    if updates.size == 0 or operand.size == 0:
-        return operand
-    return _scatter("scatter", operand, indices, updates, unique=unique)
-
-
-class _Axes:
-    """The axes of a read or write in JAX's form, without axes of one element, which cost time.
-
-    Attributes:
-        shape: The shape of the operand.
-        windows: The axes that a window has whole.
-        middle: The axis that the indices count along.
-        batch: The axes along which the indices differ.
-        of_indices: The axes of the indices for ``batch``.
-        indices: The batch axes, the axis of n, and an axis of one element.
-    """
-
-    def __init__(self, operand: jax.Array, indices: jax.Array) -> None:
-        if indices.dtype != jnp.int32:
-            # JAX narrows indices of 64 bits, or the size, before it compares them.
-            indices = within(indices, operand.shape[1])
-        batch = [axis for axis in (0, 2) if indices.shape[axis] > 1]
-        axes = [axis for axis in range(3) if axis == 1 or operand.shape[axis] != 1 or axis in batch]
-        of_indices = [axis for axis in axes if axis == 1 or axis in batch]
-        self.shape = [operand.shape[axis] for axis in axes]
-        self.middle = (axes.index(1),)
-        self.batch = tuple(axes.index(axis) for axis in batch)
-        self.windows = tuple(i for i in range(len(axes)) if i not in (*self.middle, *self.batch))
-        self.of_indices = tuple(of_indices.index(axis) for axis in batch)
-        self.indices = indices.reshape([*(indices.shape[axis] for axis in of_indices), 1])
-
-
-def _scatter(
-    method: str, operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool
-) -> jax.Array:
-    """Calls a scatter of ``jax.lax``, named by its method."""
-    axes = _Axes(operand, indices)
-    numbers = ScatterDimensionNumbers(
-        update_window_dims=axes.windows,
-        inserted_window_dims=axes.middle,
-        scatter_dims_to_operand_dims=axes.middle,
-        operand_batching_dims=axes.batch,
-        scatter_indices_batching_dims=axes.of_indices,
+    input = arguments.array("index_copy", "input", input)
+    source = arguments.array("index_copy", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_copy")
+    flat = arguments.index_vector("index_copy", index)
+    _check_slices(input, dim, flat.shape[0], source)
+    arguments.index_range(
+        "index_copy", index, input.shape[dim] if input.ndim else 1, dim, IndexError
     )
-    shape = axes.shape.copy()
-    shape[axes.middle[0]] = updates.shape[1]
-    out: jax.Array = getattr(lax, method)(
-        operand.reshape(axes.shape),
-        axes.indices,
-        updates.reshape(shape),
-        numbers,
-        unique_indices=unique,
-        mode=GatherScatterMode.FILL_OR_DROP,
+    arguments.flag("index_copy", "unique_indices", unique_indices)
+    decision = decide("index_copy", **arguments.facts(input, unique_indices=unique_indices))
+    out = _indexing.assign(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        unique=unique_indices,
     )
-    return out.reshape(operand.shape)
+    return out.reshape(input.shape)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def extreme(
-    by: ReductionName,
-    operand: jax.Array,
-    takes_part: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
+def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"index_copy(): input and source expected to have the same dtype, but got "
+            f"{input.dtype} and {source.dtype}; convert one of them"
+        )
+    if source.ndim == 0 and count != 1:
+        raise IndexError(
+            f"index_copy(): When source is scalar, index should have one element (got {count})"
+        )
+    if source.ndim and input.ndim and source.ndim != input.ndim:
+        raise IndexError(
+            "index_copy(): When source and input are not scalars, their dimensionality must "
+            f"match. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
+    if rest[0] != rest[1]:
+        raise RuntimeError(
+            "index_copy(): input and source must have same slice shapes, excluding dimension "
+            f"{dim}. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    if source.ndim and source.shape[dim] != count:
+        raise IndexError(
+            f"index_copy(): Number of indices ({count}) should be equal to source.shape[dim] "
+            f"({source.shape[dim]})"
+        )
+
+
+@eager.compiled
+def put(
+    input: Array,
+    index: Array,
+    source: Array,
+    accumulate: bool = False,
+    *,
+    unique_indices: bool = False,
 ) -> jax.Array:
-    """Returns the minimum or the maximum of each initial value and its updates.
+    """Writes elements to ``input`` at indices that count in row-major order, or adds them.
 
     Args:
-        by: ``min`` or ``max``.
-        operand: The initial values, shape [outer, size, inner].
-        takes_part: Whether each initial value has a share of the gradient if it is the extreme.
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner].
+        input: Any shape and dtype.
+        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``.
+            Negative indices count from the end. Under ``jit`` an update whose index is out of range
+            is dropped.
+        source: Of the dtype of ``input``, with as many elements as ``index``, in any shape.
+        accumulate: Whether to add instead of to write. Without it, if several elements are written
+            to one index, one stays: the last, if the mode keeps an order. The gradient at that
+            index goes to the element that stays.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: An index is out of range; or ``source`` and ``index`` differ in their number of
+            elements.
+        NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
+        RuntimeError: ``index`` is not of int32 or int64; ``source`` is of another dtype; or the
+            mode is on and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.Tensor.put_``. The spec's rows state what the mode does, and the guarantee.
     """
-    del takes_part
-    initial, updated = (to_keys(each, by) for each in (operand, updates))
-    out = _scatter(f"scatter_{by}", initial, indices, updated, unique=False)
-    return from_keys(out, operand.dtype, by)
-
-
-@extreme.defjvp
-def _jvp_of_extreme(by: ReductionName, primals: Any, tangents: Any) -> Any:
-    """Shares the tangent of an extreme among the elements that are equal to it."""
-    operand, takes_part, indices, updates = primals
-    out = extreme(by, *primals)
-    if not jnp.issubdtype(operand.dtype, jnp.inexact):
-        return out, tangents[0]
-    operand_dot, _, _, updates_dot = tangents
-    is_first = takes_part & (operand == out)
-    is_equal = updates == gather(out, indices, pullback=Decision())
-    count = accumulate(is_first.astype(jnp.int32), indices, is_equal.astype(jnp.int32))
-    zero = jnp.zeros((), operand.dtype)
-    total = accumulate(
-        where(is_first, operand_dot, zero), indices, where(is_equal, updates_dot, zero)
+    input = arguments.array("put", "input", input)
+    source = arguments.array("put", "source", source)
+    indices = arguments.index_array("put", index)
+    arguments.flag("put", "accumulate", accumulate)
+    arguments.flag("put", "unique_indices", unique_indices)
+    arguments.same_dtype("put", input, source=source)
+    if indices.size != source.size:
+        raise IndexError(
+            f"put(): Expected source and index to have the same number of elements, but got "
+            f"{source.size} and {indices.size}"
+        )
+    arguments.index_range("put", index, input.size, None, IndexError, wrap=True)
+    decision = decide(
+        "put", **arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
     )
-    return out, total / jnp.maximum(count, 1).astype(total.dtype)
+    write = _indexing.accumulate if accumulate else _indexing.assign
+    out = write(
+        alert(input, decision).reshape(1, -1, 1),
+        wrapped(indices, input.size).reshape(1, -1, 1),
+        source.reshape(1, -1, 1),
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
 
 
-@jax.custom_jvp
-def _product(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-    """Multiplies floats; ``lax.scatter_mul`` has no derivatives if an index occurs twice."""
-    return _scatter("scatter_mul", operand, indices, updates, unique=False)
+_BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
 
-@_product.defjvp
-def _jvp_of_product(primals: Any, tangents: Any) -> Any:
-    """Computes the tangent: the sum of each tangent times all other factors of its destination."""
-    operand, indices, updates = primals
-    operand_dot, _, updates_dot = tangents
-    zeros = accumulate((operand == 0).astype(jnp.int32), indices, (updates == 0).astype(jnp.int32))
-    # The product of the factors that are not 0. If one factor is 0, only its own tangent counts.
-    nonzero = _product(_replace_zero(operand), indices, _replace_zero(updates))
-    of_operand = _product_of_others(operand, nonzero, zeros)
-    read = functools.partial(gather, indices=indices, pullback=Decision())
-    of_updates = _product_of_others(updates, read(nonzero), read(zeros))
-    tangent = accumulate(operand_dot * of_operand, indices, updates_dot * of_updates)
-    return _product(*primals), tangent
+@eager.compiled
+def scatter(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Writes the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
 
+    In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] = src[i, j, k]``.
 
-def _replace_zero(factor: jax.Array) -> jax.Array:
-    return where(factor == 0, jnp.ones_like(factor), factor)
+    If several elements are written to one index, one of them stays. The gradient at that index goes
+    to the element that stays; the other elements have a gradient of 0. (In PyTorch the gradient
+    goes to each of them.)
 
+    Args:
+        input: Any shape and dtype.
+        dim: The dimension that ``index`` counts along.
+        index: int32 or int64, each value in [0, input.shape[dim]). It has as many dimensions as
+            ``input`` and ``src``; it is not larger than ``src``, and may be larger than ``input``
+            along ``dim`` only; or it is empty. Under ``jit`` an update whose index is out of range
+            is dropped.
+        src: An array of the dtype of ``input``, whose elements beyond the shape of ``index`` are
+            not used; or a number that the dtype of ``input`` can hold.
+        value: A number or a 0-d array, given instead of ``src``.
+        reduce: None to write; "add" or "multiply" to combine with the element of ``input``. These
+            can be differentiated (in PyTorch they cannot).
+        unique_indices: Promises that no element is written twice, so that the order does not
+            matter.
 
-def _product_of_others(factor: jax.Array, nonzero: jax.Array, zeros: jax.Array) -> jax.Array:
-    """Returns the product of all factors of a destination except ``factor``.
+    Returns:
+        An array of the shape and dtype of ``input``.
 
-    ``nonzero`` is the product of the factors that are not 0, and ``zeros`` the number of zeros.
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: ``reduce`` is "multiply" and ``input`` is complex.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
+            string; or the mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type, or ``src`` and ``value`` are both given or both
+            missing.
+
+    Source: ``torch.scatter``. The spec's rows state what the mode does, and the guarantee.
     """
-    others_are_nonzero = zeros == (factor == 0)
-    quotient = nonzero / _replace_zero(factor)
-    return where(others_are_nonzero, quotient, jnp.zeros_like(quotient))
+    input = arguments.array("scatter", "input", input)
+    dim = arguments.dimension(dim, input.ndim, "scatter")
+    if (src is None) == (value is None):
+        raise TypeError(
+            f"scatter(): expected one of 'src' (an array or a number) and 'value' (a number), but "
+            f"got {'neither' if src is None else 'both'}"
+        )
+    if reduce is not None:
+        arguments.choice("scatter", "reduce", reduce, tuple(_BY))
+    if reduce == "multiply":
+        refuse_complex_product("scatter", input.dtype)
+    arguments.flag("scatter", "unique_indices", unique_indices)
+    is_array = value is None and not isinstance(src, numbers.Number)
+    if is_array:
+        source = arguments.array("scatter", "src", src)
+    else:
+        name, number = ("src", src) if value is None else ("value", value)
+        scalar = arguments.number_as("scatter", name, number, input.dtype)
+        source = jnp.broadcast_to(scalar, arguments.index_array("scatter", index).shape)
+    decision = decide(
+        "scatter",
+        **arguments.facts(
+            input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
+        ),
+    )
+    combine: Combine
+    if reduce is None and not is_array:
+        combine = _filled
+    elif reduce is None:
+        combine = functools.partial(_indexing.assign, unique=unique_indices)
+    else:
+        combine = functools.partial(_indexing.accumulate, by=_BY[reduce], unique=unique_indices)
+    return scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
+
+
+def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    """Writes one number, the same in all updates, wherever an index occurs."""
+    zeros = jnp.zeros(operand.shape, jnp.int32)
+    counts = _indexing.accumulate(zeros, indices, jnp.ones(updates.shape, jnp.int32))
+    return jnp.where(counts > 0, updates[:1, :1, :1], operand)
+
+
+@eager.compiled
+def scatter_add(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Adds the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
+
+    In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] += src[i, j, k]``.
+
+    Args:
+        input: Any shape and dtype.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``scatter``.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.scatter_add``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("scatter_add", "input", input)
+    src = arguments.array("scatter_add", "src", src)
+    dim = arguments.dimension(dim, input.ndim, "scatter_add")
+    arguments.flag("scatter_add", "unique_indices", unique_indices)
+    decision = decide("scatter_add", **arguments.facts(input, unique_indices=unique_indices))
+    add = functools.partial(_indexing.accumulate, unique=unique_indices)
+    return scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
+
+
+@eager.compiled
+def scatter_reduce(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Reduces the elements of ``src`` into ``input`` at the indices ``index`` along ``dim``.
+
+    In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
+
+    Means, and gradients of maxima and minima, are as for ``index_reduce``.
+
+    Args:
+        input: Any shape and dtype; not bool for a mean, and not complex for products, maxima and
+            minima.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``scatter``.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        reduce: "sum", "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the
+            minimum are NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: The reduction is not defined for the dtype.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
+            string; or the mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.scatter_reduce``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("scatter_reduce", "input", input)
+    src = arguments.array("scatter_reduce", "src", src)
+    dim = arguments.dimension(dim, input.ndim, "scatter_reduce")
+    arguments.choice("scatter_reduce", "reduce", reduce, tuple(BY))
+    arguments.flag("scatter_reduce", "include_self", include_self)
+    arguments.flag("scatter_reduce", "unique_indices", unique_indices)
+    check_dtype("scatter_reduce", reduce, input.dtype)
+    decision = decide(
+        "scatter_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    )
+    combine = functools.partial(
+        reduced, reduce=reduce, include_self=include_self, unique=unique_indices
+    )
+    return scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
+
+
+#: Combines an operand with updates at indices, each of three axes; returns the new operand.
+Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def scattered(
+    function: str,
+    input: jax.Array,
+    dim: int,
+    index: Array,
+    src: jax.Array,
+    *,
+    combine: Combine,
+    decision: Decision,
+) -> jax.Array:
+    """Combines ``src`` with the corner of ``input`` that ``index`` spans.
+
+    Args:
+        function: The name of the op, for messages.
+        input: An array of any shape.
+        dim: The dimension that ``index`` counts along, counted from the front.
+        index: The index as the user gave it, int32 or int64.
+        src: The updates. Elements beyond the shape of ``index`` are not used.
+        combine: The scatter.
+        decision: The decision whose alert is given after the arguments are checked.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        RuntimeError: An index is out of range; shapes or dtypes do not fit.
+        TypeError: ``index`` is not an array.
+    """
+    indices = arguments.index_array(function, index)
+    if input.dtype != src.dtype:
+        raise RuntimeError(
+            f"{function}(): Expected input.dtype to be equal to src.dtype, but got {input.dtype} "
+            f"and {src.dtype}; convert one of them"
+        )
+    if indices.size == 0:
+        return alert(input, decision)
+    # PyTorch takes a 0-d array for an array of one element, and the reverse.
+    shape, input = input.shape, at_least_1d(input)
+    indices, src = at_least_1d(indices), at_least_1d(src)
+    arguments.same_ndim(function, indices, input=input, src=src)
+    arguments.no_larger(function, indices, dim, input, but_along_dim=True)
+    arguments.no_larger(function, indices, dim, src, but_along_dim=False, name="src")
+    arguments.index_range(function, index, input.shape[dim], dim)
+    input = alert(input, decision)
+    corner = input[corner_slices(indices.shape, dim)]
+    updates = src[tuple(map(slice, indices.shape))]
+    out = combine(three_axes(corner, dim), three_axes(indices, dim), three_axes(updates, dim))
+    out = out.reshape(corner.shape)
+    if corner.shape != input.shape:
+        out = input.at[corner_slices(indices.shape, dim)].set(out)
+    return out.reshape(shape)

@@ -1,9 +1,9 @@
-"""Shapes, checks and derivatives of the ops that pick elements along a dimension.
+"""The ops that pick elements along a dimension.
 
-The ops are ``kthvalue``, ``median``, ``nanmedian``, ``mode``, ``topk``, ``sort`` and ``argsort``.
+They are ``kthvalue``, ``median``, ``nanmedian``, ``mode``, ``topk``, ``sort`` and ``argsort``.
 Each finds indices by a stable sort, and reads the elements there, so that gradients go to them. A
-sort compares integers in the order of the elements: -0 equals 0, NaNs come last and are equal, and
-subnormal numbers differ from 0 on every device::
+sort compares integers in the order of the elements: -0 equals 0, NaNs come last and are equal,
+and subnormal numbers differ from 0 on every device::
 
     values   nan  1.0 -0.0  0.0     descending order   nan  1.0 -0.0  0.0
                                     indices              0    1    2    3
@@ -13,19 +13,373 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d
 from impl._core.float_order import in_order, sort_keys
-from impl._core.numerics import fence
+from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
+from impl._mode.alert import alert
+from impl._mode.decide import decide
+
+
+class Indexed(NamedTuple):
+    """Elements, and the index of each along a dimension.
+
+    Attributes:
+        values: The elements.
+        indices: Their indices.
+    """
+
+    values: jax.Array
+    indices: jax.Array
+
+
+_Result = TypeVar("_Result", bound=Indexed)
+
+
+class Kthvalue(Indexed):
+    """The result of ``kthvalue``."""
+
+    __slots__ = ()
+
+
+@eager.compiled
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
+    """Returns the k-th smallest element along one dimension, and its index.
+
+    Args:
+        input: Any shape, integers or floats. NaNs are greater than every number, and -0 equals 0.
+        k: From 1 to the length of ``dim``.
+        dim: The dimension to reduce.
+        keepdim: Whether ``dim`` stays, with length 1.
+
+    Returns:
+        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off); of
+        equal elements the lowest index. The gradient of a value goes to the element at its index.
+
+    Raises:
+        IndexError: ``dim`` is out of range or has length 0.
+        NotImplementedError: ``input`` is of bools or complex numbers.
+        RuntimeError: ``k`` is out of range; or the mode is on and the profile has no
+            deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.kthvalue``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = real("kthvalue", input)
+    k = arguments.integer("kthvalue", "k", k)
+    arguments.flag("kthvalue", "keepdim", keepdim)
+    values, dim = lanes("kthvalue", input, dim, reduced=True)
+    length = values.shape[dim]
+    if not 1 <= k <= length:
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {dim}: got {k}, allowed are "
+            f"1 to {length}"
+        )
+    values = alert(values, decide("kthvalue", **arguments.facts(input)))
+    index = kth(values, dim, lambda keys: lax.slice_in_dim(keys, k - 1, k, axis=dim))
+    return indexed(Kthvalue, values, index, dim, reduced_shape(input, dim, keepdim))
+
+
+class Median(Indexed):
+    """The result of ``median``."""
+
+    __slots__ = ()
+
+
+class Nanmedian(Indexed):
+    """The result of ``nanmedian``."""
+
+    __slots__ = ()
+
+
+@overload
+def median(input: Array, dim: None = None) -> jax.Array: ...
+
+
+@overload
+def median(input: Array, dim: int, keepdim: bool = False) -> Median: ...
+
+
+@eager.compiled
+def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Median:
+    """Returns the median of all elements, or the medians along one dimension with their indices.
+
+    The median of an even number of elements is the lower of the two in the middle. If an element is
+    NaN, so is the median.
+
+    Args:
+        input: Any shape, integers or floats.
+        dim: The dimension to reduce; None for all elements.
+        keepdim: Whether ``dim`` stays, with length 1.
+
+    Returns:
+        With a ``dim``: values of the dtype of ``input``, and indices of int64 (int32 where x64 is
+        off); of equal elements the lowest index. The gradient of a value goes to the element at its
+        index.
+
+        Without a ``dim``: a 0-d array of the dtype of ``input``. Its gradient is shared equally
+        among all elements that equal it. The median of an empty array is NaN, or the integer to
+        which PyTorch converts NaN.
+
+    Raises:
+        IndexError: ``dim`` is out of range or has length 0.
+        NotImplementedError: ``input`` is of bools or complex numbers.
+        RuntimeError: The mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type, or ``keepdim`` is True and ``dim`` is None.
+
+    Source: ``torch.median``. The spec's rows state what the mode does, and the guarantee.
+    """
+    return _median("median", Median, _middle, input, dim, keepdim)
+
+
+@overload
+def nanmedian(input: Array, dim: None = None) -> jax.Array: ...
+
+
+@overload
+def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Nanmedian: ...
+
+
+@eager.compiled
+def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Nanmedian:
+    """Returns the median of the elements that are not NaN: of all, or along one dimension.
+
+    If all elements are NaN, so is the median.
+
+    Arguments, results and exceptions are as for ``median``.
+
+    Source: ``torch.nanmedian``. The spec's rows state what the mode does, and the guarantee.
+    """
+    return _median("nanmedian", Nanmedian, _middle_number, input, dim, keepdim)
+
+
+def _median(
+    function: str,
+    result: type[_Result],
+    middle: _KeyOf,
+    input: Array,
+    dim: int | None,
+    keepdim: bool,
+) -> jax.Array | _Result:
+    input = real(function, input)
+    arguments.flag(function, "keepdim", keepdim)
+    if dim is None and keepdim:
+        raise TypeError(f"{function}(): argument 'dim' must be given where 'keepdim' is True")
+    facts = arguments.facts(input, returns_indices=dim is not None)
+    if dim is None:
+        values = alert(input.reshape(-1), decide(function, **facts))
+        if not input.size:
+            return _of_empty(input.dtype)
+        return _shared(values, kth(values, 0, functools.partial(middle, values, 0))).reshape(())
+    values, dim = lanes(function, input, dim, reduced=True)
+    values = alert(values, decide(function, **facts))
+    index = kth(values, dim, functools.partial(middle, values, dim))
+    return indexed(result, values, index, dim, reduced_shape(input, dim, keepdim))
+
+
+#: Returns the key of a median along a dimension from the values, the dimension and the sorted keys.
+_KeyOf = Callable[[jax.Array, int, jax.Array], jax.Array]
+
+
+def _middle(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
+    """Returns the key of the lower median, or of a NaN if there is one."""
+    n = keys.shape[dim]
+    middle = lax.slice_in_dim(keys, (n - 1) // 2, (n + 1) // 2, axis=dim)
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return middle
+    last = lax.slice_in_dim(keys, n - 1, n, axis=dim)
+    return lax.select(jnp.isnan(values).any(dim, keepdims=True), last, middle)
+
+
+def _middle_number(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
+    """Returns the key of the lower median of the numbers, or of a NaN if all are NaN."""
+    count = (~jnp.isnan(values)).sum(dim, keepdims=True, dtype=jnp.int32)
+    return picked(keys, jnp.maximum(count - 1, 0) // 2, dim)
+
+
+def _of_empty(dtype: Any) -> jax.Array:
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.full((), jnp.nan, dtype)
+    # PyTorch converts NaN to an integer; this is the result on x86, by way of 32 or 64 bits.
+    return jnp.full((), jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0, dtype)
+
+
+@jax.custom_jvp
+def _shared(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Returns the element at an index of one axis; its equals share its derivative."""
+    return picked(values, index, 0)
+
+
+@_shared.defjvp
+def _jvp(primals: Any, tangents: Any) -> Any:
+    values, index = primals
+    value = _shared(values, index)
+    is_equal = sort_keys(values) == sort_keys(value)
+    dots = convert(tangents[0], accumulator(values.dtype))
+    total = jnp.where(is_equal, dots, 0).sum(keepdims=True)
+    return value, convert(total / is_equal.sum(dtype=dots.dtype), values.dtype)
+
+
+class Mode(Indexed):
+    """The result of ``mode``."""
+
+    __slots__ = ()
+
+
+@eager.compiled
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
+    """Returns the most frequent element along one dimension, and its index.
+
+    If several elements are equally frequent, the result is the least of them. -0 equals 0, and a
+    NaN equals no element.
+
+    Args:
+        input: Any shape, real numbers or bools.
+        dim: The dimension to reduce.
+        keepdim: Whether ``dim`` stays, with length 1.
+
+    Returns:
+        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). The
+        gradient of a value goes to the element at its index.
+
+    Raises:
+        IndexError: ``dim`` is out of range or has length 0.
+        NotImplementedError: ``input`` is complex.
+        RuntimeError: The mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.mode``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = real("mode", input, bools=True)
+    arguments.flag("mode", "keepdim", keepdim)
+    values, dim = lanes("mode", input, dim, reduced=True)
+    values = alert(values, decide("mode", **arguments.facts(input)))
+    index = most_frequent(values, dim)
+    return indexed(Mode, values, index, dim, reduced_shape(input, dim, keepdim))
+
+
+class Sort(Indexed):
+    """The result of ``sort``."""
+
+    __slots__ = ()
+
+
+@eager.compiled
+def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Sort:
+    """Sorts the elements along one dimension, and returns their indices too.
+
+    NaNs are greater than every number, and -0 equals 0.
+
+    Args:
+        input: Any shape, real numbers or bools.
+        dim: The dimension along which to sort.
+        descending: Whether the greatest element comes first.
+        stable: Accepted for compatibility with PyTorch: equal elements always keep their order,
+            also if ``descending`` is True.
+
+    Returns:
+        Values of the shape and dtype of ``input``, and indices of int64 (int32 where x64 is off).
+        The gradient of a value goes to the element at its index.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: ``input`` is complex; or the mode is on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
+    """
+    values, dim = _prepared("sort", input, dim, descending, stable)
+    index = indices_in_order(values, dim, descending=descending)
+    return indexed(Sort, values, index, dim, np.shape(input))
+
+
+@eager.compiled
+def argsort(
+    input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> jax.Array:
+    """Returns the indices that sort the elements along one dimension.
+
+    Arguments, results and exceptions are as for ``sort``, without the values.
+
+    Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
+    """
+    values, dim = _prepared("argsort", input, dim, descending, stable)
+    index = indices_in_order(values, dim, descending=descending)
+    return as_index(index).reshape(np.shape(input))
+
+
+def _prepared(
+    function: str, input: Array, dim: int, descending: bool, stable: bool
+) -> tuple[jax.Array, int]:
+    """Returns the input with at least one dimension, and ``dim`` counted from the front."""
+    input = real(function, input, bools=True, error=RuntimeError)
+    arguments.flag(function, "descending", descending)
+    arguments.flag(function, "stable", stable)
+    values, dim = lanes(function, input, dim, reduced=False)
+    return alert(values, decide(function, **arguments.facts(input))), dim
+
+
+class Topk(Indexed):
+    """The result of ``topk``."""
+
+    __slots__ = ()
+
+
+@eager.compiled
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Topk:
+    """Returns the ``k`` greatest or least elements along one dimension, and their indices.
+
+    NaNs are greater than every number, and -0 equals 0.
+
+    Args:
+        input: Any shape, integers or floats.
+        k: From 0 to the length of ``dim``.
+        dim: The dimension along which elements are picked.
+        largest: Whether to pick the greatest elements; otherwise the least.
+        sorted: Accepted for compatibility with PyTorch: the result is always sorted, the greatest
+            element first, or the least if ``largest`` is False.
+
+    Returns:
+        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off), with ``k``
+        elements along ``dim``. The gradient of a value goes to the element at its index.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: ``k`` is out of range; ``input`` is of bools or complex numbers; or the mode
+            is on and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.topk``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = real("topk", input, error=RuntimeError)
+    k = arguments.integer("topk", "k", k)
+    arguments.flag("topk", "largest", largest)
+    arguments.flag("topk", "sorted", sorted)
+    values, dim = lanes("topk", input, dim, reduced=False)
+    length = values.shape[dim]
+    if not 0 <= k <= length:
+        raise RuntimeError(
+            f"topk(): selected index k out of range for dimension {dim}: got {k}, allowed are "
+            f"0 to {length}"
+        )
+    values = alert(values, decide("topk", **arguments.facts(input)))
+    # The result of a 0-d array is 0-d, also for k = 0.
+    count = k if input.ndim else 1
+    index = first_in_order(values, count, dim, descending=largest)
+    shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
+    return indexed(Topk, values, index, dim, shape)
 
 
 def real(
@@ -78,9 +432,9 @@ def lanes(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple[
     return values, dim
 
 
-def argsort(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:
+def indices_in_order(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:
     """Returns the indices along ``dim`` in sorted order, int32, of the shape of ``values``."""
-    return _argsort(_keys(values, descending=descending), dim)
+    return _sorted_indices(_keys(values, descending=descending), dim)
 
 
 def first_in_order(
@@ -89,7 +443,7 @@ def first_in_order(
     """Returns the first ``count`` indices that ``argsort`` returns along ``dim``."""
 
     def by_sort(keys: jax.Array) -> jax.Array:
-        return lax.slice_in_dim(_argsort(keys, dim), 0, count, axis=dim)
+        return lax.slice_in_dim(_sorted_indices(keys, dim), 0, count, axis=dim)
 
     def by_heap(keys: jax.Array) -> jax.Array:
         keys = lax.bitwise_not(keys)
@@ -117,7 +471,7 @@ def _keys(values: jax.Array, *, descending: bool) -> jax.Array:
     return lax.bitwise_not(keys) if descending else keys
 
 
-def _argsort(keys: jax.Array, dim: int) -> jax.Array:
+def _sorted_indices(keys: jax.Array, dim: int) -> jax.Array:
     operands = (keys, _positions(keys, dim))
     return lax.sort(operands, dimension=dim, is_stable=True, num_keys=1)[1]
 
@@ -164,6 +518,13 @@ def first_equal(keys: jax.Array, key: jax.Array, dim: int) -> jax.Array:
     return lax.expand_dims(first, (dim,))
 
 
+def indexed(
+    result: type[_Result], values: jax.Array, index: jax.Array, dim: int, shape: tuple[int, ...]
+) -> _Result:
+    """Returns the elements at distinct indices along ``dim``, and the indices, of a shape."""
+    return result(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))
+
+
 def picked(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:
     """Returns the elements at distinct indices along ``dim``; gradients go to these alone."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
@@ -178,7 +539,7 @@ def _picked(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:
 
 
 @_picked.defjvp
-def _jvp(dim: int, primals: Any, tangents: Any) -> Any:
+def _jvp_of_picked(dim: int, primals: Any, tangents: Any) -> Any:
     return _picked(*primals, dim), _gather(tangents[0], primals[1], dim)
 
 

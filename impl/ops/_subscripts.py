@@ -15,16 +15,206 @@ import numbers
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._core.axes import broadcasts_to
+from impl._mode.alert import alert
+from impl._mode.decide import decide
 from impl.ops._index_arrays import AxisIndex, FlatIndex, flat_index
+from impl.ops._indexing import accumulate as add
+from impl.ops._indexing import assign, gather
+from impl.quantized import QuantizedArray, to_be_written
+
+
+@eager.compiled
+def getitem(input: Array, indices: Any) -> jax.Array:
+    """Reads ``input[indices]``, with PyTorch's meaning of the indices.
+
+    Args:
+        input: Any shape and dtype.
+        indices: An int, a slice with a positive step, None, ..., a bool, an array or list of
+            indices, or a tuple of these. Arrays are of int32 or int64, or are masks of bool or
+            uint8 that are known when the program is traced. A 0-d array counts as an int or a
+            bool. Negative indices count from the end. Under ``jit`` an index that is out of range
+            reads NaN, or the fill value of ``jax.numpy.take`` for dtypes without NaN.
+
+            As in PyTorch, a list of numbers is an array, and another list is a tuple: ``[i, j]``
+            with arrays ``i`` and ``j`` means ``i, j``. None adds a dimension.
+
+            The arrays are broadcast together. Ints remove their dimensions first. If the indexed
+            dimensions are then adjacent, the dimensions of the arrays take their position;
+            otherwise they come first.
+
+    Returns:
+        The elements, of the dtype of ``input``. The gradient of an element is the sum over all
+        reads of it; without arrays of indices each element is read at most once.
+
+    Raises:
+        IndexError: An index is out of range or of a wrong type; there are too many indices; or the
+            arrays do not broadcast.
+        NotImplementedError: The indexed dimensions together have more elements than 32 bits can
+            count, and x64 is off.
+        RuntimeError: When differentiated, the mode was on and the profile has no deterministic
+            implementation for the device.
+        TypeError: ``input`` is not an array, a bound of a slice is not an int, or a mask is not
+            known under ``jit``.
+        ValueError: The step of a slice is not positive, or a list is ragged.
+
+    Source: ``torch.Tensor.__getitem__``. The spec's rows state what the mode does with the
+    gradient, and the guarantee.
+    """
+    input = arguments.array("getitem", "input", input)
+    selection = subscript("getitem", input.shape, indices)
+    pullback = decide(
+        "getitem",
+        "backward",
+        **arguments.facts(
+            input, index_is_list=selection.has_arrays, unique_indices=selection.unique
+        ),
+    )
+    sliced = selection.sliced(input)
+    if selection.index is None:
+        return sliced
+    out = gather(selection.index.fold(sliced), selection.index.flat, pullback=pullback)
+    return out.reshape(selection.index.result_shape)
+
+
+@overload
+def index_put(
+    input: Array,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = ...,
+    *,
+    unique_indices: bool = ...,
+) -> jax.Array: ...
+
+
+@overload
+def index_put(
+    input: QuantizedArray,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = ...,
+    *,
+    unique_indices: bool = ...,
+) -> QuantizedArray: ...
+
+
+@eager.compiled
+def index_put(
+    input: Array | QuantizedArray,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = False,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array | QuantizedArray:
+    """Writes ``values`` to elements of ``input``, or adds them.
+
+    Args:
+        input: At least one dimension, any dtype; or a ``QuantizedArray``.
+        indices: A tuple or list of arrays that broadcast together, one for each leading dimension
+            of ``input``. None selects all of a dimension. Arrays are of int32 or int64; or they are
+            masks of bool or uint8, which count as one array for each of their dimensions. Negative
+            indices count from the end. Under ``jit`` an update whose index is out of range is
+            dropped.
+        values: Of the dtype of ``input``; broadcast to the shape of ``getitem(input, indices)``,
+            where None is a full slice. For a quantized ``input`` they are float32, and are
+            quantized with its scale and zero point before they are written.
+        accumulate: Whether to add instead of to write. Without it, if several values are written to
+            one element, one stays: the last, if the mode keeps an order. The gradient at that
+            element goes to the value that stays.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: An index is out of range; there are too many arrays; an array has a wrong dtype,
+            or a mask a wrong shape; or the arrays do not broadcast.
+        NotImplementedError: The indexed dimensions together have more elements than 32 bits can
+            count, and x64 is off.
+        RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` holds no
+            array; ``input`` is quantized and ``accumulate`` is True; or the mode is on and the
+            profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type; or a mask is not known under ``jit``. Such a
+            mask is accepted only as the single array, with one value and ``accumulate=False``.
+
+    Source: ``torch.Tensor.index_put``. The spec's rows state what the mode does, and the guarantee.
+    """
+    if isinstance(input, QuantizedArray):
+        return _put_quantized(input, indices, values, accumulate, unique_indices)
+    input = arguments.array("index_put", "input", input)
+    if not isinstance(indices, tuple | list):
+        raise TypeError(
+            f"index_put(): argument 'indices' must be tuple of arrays, not {type(indices).__name__}"
+        )
+    values = arguments.array("index_put", "values", values)
+    arguments.flag("index_put", "accumulate", accumulate)
+    arguments.flag("index_put", "unique_indices", unique_indices)
+    arguments.same_dtype("index_put", input, values=values)
+    facts = arguments.facts(input, accumulate=accumulate)
+    if not accumulate and values.size == 1 and _is_one_traced_mask(indices):
+        decision = decide("index_put", **facts, unique_indices=True)
+        return _put_masked(alert(input, decision), indices, values)
+    index, unique = arrays_alone("index_put", input.shape, indices)
+    unique = unique_indices or unique
+    decision = decide("index_put", **facts, unique_indices=unique)
+    _check_values(values, index.result_shape)
+    write = add if accumulate else assign
+    out = write(index.fold(alert(input, decision)), index.flat, index.spread(values), unique=unique)
+    return index.unfold(out)
+
+
+def _put_quantized(
+    input: QuantizedArray,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool,
+    unique_indices: bool,
+) -> QuantizedArray:
+    arguments.flag("index_put", "accumulate", accumulate)
+    if accumulate:
+        raise RuntimeError(
+            "index_put(): argument 'accumulate' must be False where 'input' is quantized; "
+            "dequantize it, add, and quantize the sum"
+        )
+    written = to_be_written("index_put", values, input)
+    out = index_put(input.int_repr, indices, written, unique_indices=unique_indices)
+    return dataclasses.replace(input, int_repr=out)
+
+
+def _is_one_traced_mask(indices: Sequence[Any]) -> bool:
+    arrays = [index for index in indices if index is not None]
+    return len(arrays) == 1 and is_mask(arrays[0]) and arguments.known(arrays[0]) is None
+
+
+def _put_masked(input: jax.Array, indices: Sequence[Any], value: jax.Array) -> jax.Array:
+    """Writes one value to every element that a mask selects; their number need not be known."""
+    dim, mask = next((axis, index) for axis, index in enumerate(indices) if index is not None)
+    check_mask("index_put", mask.shape, input.shape, dim)
+    after = input.ndim - dim - mask.ndim
+    _check_values(value, (*input.shape[:dim], 1, *input.shape[dim + mask.ndim :]))
+    selected = mask.reshape(mask.shape + (1,) * after) != 0
+    return jnp.where(selected, value.reshape(()), input)
+
+
+def _check_values(values: jax.Array, shape: tuple[int, ...]) -> None:
+    if not broadcasts_to(values.shape, shape):
+        raise RuntimeError(
+            f"index_put(): shape mismatch: values of shape {list(values.shape)} cannot be "
+            f"broadcast to the indexed shape {list(shape)}"
+        )
+
 
 _ALLOWED = "allowed are ints, slices, None, ..., bools, and arrays or lists of int32, int64 or bool"
 

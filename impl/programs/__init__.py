@@ -17,7 +17,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from impl._core import contexts, later, ordered_primitives
+from impl._core import contexts, modules, ordered_primitives
 from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
@@ -53,7 +53,9 @@ _LATER = {
 
 
 if not TYPE_CHECKING:
-    __getattr__ = later.names(__name__, {name: f"impl.programs.{m}" for name, m in _LATER.items()})
+    __getattr__ = modules.names(
+        __name__, {name: f"impl.programs.{m}" for name, m in _LATER.items()}
+    )
 
 
 def disable() -> None:

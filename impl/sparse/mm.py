@@ -6,8 +6,8 @@ import jax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl.ops import _matmul
-from impl.ops._sparse import Sparse
+from impl.ops import _products
+from impl.ops._products import Sparse
 
 _NAME = "sparse.mm"
 
@@ -36,6 +36,6 @@ def mm(mat1: Sparse, mat2: Array) -> jax.Array:
 
     Source: ``torch.sparse.mm``. The spec's rows state what the mode does, and the guarantee.
     """
-    a, b = _matmul.sparse(_NAME, "mat1", mat1), arguments.array(_NAME, "mat2", mat2)
-    _matmul.check_matrices(_NAME, mat1=a, mat2=b)
-    return _matmul.product(_NAME, a, b)
+    a, b = _products.sparse_operand(_NAME, "mat1", mat1), arguments.array(_NAME, "mat2", mat2)
+    _products.check_matrices(_NAME, mat1=a, mat2=b)
+    return _products.product(_NAME, a, b)

@@ -15,7 +15,7 @@ import impl._kernels
 from impl._kernels import pallas
 
 #: The modules that rules for a CPU read too.
-LAUNCHES = {"launch", "pallas", "reductions", "triton"}
+LAUNCHES = {"launch", "pallas", "triton"}
 #: The files of kernels, which no CPU runs.
 KERNELS = {file.name for file in pkgutil.iter_modules(impl._kernels.__path__)} - LAUNCHES
 

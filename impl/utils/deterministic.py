@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from impl._core.settings_module import SettingsModule as _SettingsModule
+from impl._core.modules import SettingsModule as _SettingsModule
 from impl._mode import modes as _mode
 
 fill_uninitialized_memory: bool  # The property below, declared for type checkers.

@@ -13,8 +13,8 @@ from spec.tests._edits import reports, reports_of_rows
 ID, NEXT = "R0283", "R0284"
 INIT = """\
 from impl.a import jit
-from impl.ops.alpha import alpha
-from impl.ops.long import (
+from impl.ops._alpha import alpha
+from impl.ops._long import (
     long,
 )
 from impl.random import seed
@@ -37,7 +37,7 @@ def checkout(root):
     files = {
         "pyproject.toml": "",
         "impl/__init__.py": INIT,
-        "impl/nn/functional/__init__.py": "from impl.nn.functional.beta import beta as beta\n",
+        "impl/nn/functional/__init__.py": "from impl.nn.functional._beta import beta as beta\n",
         "impl/tests/ops/test_tested.py": "",
         "conformance/adapters/_torch_ops.py": ADAPTER,
         "conformance/cases/put.py": "",
@@ -106,10 +106,10 @@ def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
 @pytest.mark.parametrize(
     ("op", "module", "test"),
     [
-        ("gamma", "impl/ops/gamma.py", "impl/tests/ops/test_gamma.py"),
+        ("gamma", "impl/ops/_gamma.py", "impl/tests/ops/test_gamma.py"),
         (
             "nn.functional.gamma",
-            "impl/nn/functional/gamma.py",
+            "impl/nn/functional/_gamma.py",
             "impl/tests/nn/functional/test_gamma.py",
         ),
     ],
@@ -132,7 +132,7 @@ def test_the_export_is_in_alphabetical_order(checkout, name):
     new(checkout, name)
     lines = (checkout / "impl/__init__.py").read_text(encoding="utf-8").splitlines()
     expected = {"aaa": (1, 9), "gamma": (2, 10), "zeta": (5, 13)}[name]
-    assert lines.pop(expected[0]) == f"from impl.ops.{name} import {name}"
+    assert lines.pop(expected[0]) == f"from impl.ops._{name} import {name}"
     assert lines.pop(expected[1]) == f'    "{name}",'
     assert "\n".join(lines) + "\n" == INIT
 
@@ -141,7 +141,7 @@ def test_a_long_export_is_broken_as_the_formatter_breaks_it(checkout):
     name = "gamma_" * 6 + "gamma"
     new(checkout, f"nn.functional.{name}")
     text = (checkout / "impl/nn/functional/__init__.py").read_text(encoding="utf-8")
-    assert text.endswith(f"from impl.nn.functional.{name} import (\n    {name} as {name},\n)\n")
+    assert text.endswith(f"from impl.nn.functional._{name} import (\n    {name} as {name},\n)\n")
 
 
 def test_the_torch_adapter_has_the_op(checkout):
@@ -213,7 +213,7 @@ def test_the_command_writes_and_prints_the_steps(checkout, capsys):
     command = ["--root", root, "new", "gamma", "--device", "cuda", "--order", "last_write"]
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert "wrote impl/ops/gamma.py" in out
+    assert "wrote impl/ops/_gamma.py" in out
     steps = [line[:3] for line in out.splitlines() if line[:1].isdigit()]
     assert steps == ["1. ", "2. ", "3. ", "4. ", "5. ", "6. "]
     assert f'-k "{ID} or {NEXT}"' in out

@@ -38,8 +38,7 @@ from conformance.lab.compiled.row_calls import (
     is_selected,
 )
 from impl._kernels import scatter_atomic, scatter_runs
-from impl._kernels.launch import Launch
-from impl._kernels.reductions import ADD, MUL
+from impl._kernels.launch import ADD, MUL, Launch
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)

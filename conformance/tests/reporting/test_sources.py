@@ -44,11 +44,11 @@ def test_a_wrapped_function_is_found_and_a_path_elsewhere_is_whole(tmp_path):
         return impl.index_add(*args, **options)
 
     (first, *_) = sources.to_edit(None, "index_add", types.SimpleNamespace(index_add=wrapped))
-    assert line_of(first) == ("impl/ops/index_add.py", "@eager.compiled")
+    assert line_of(first) == ("impl/ops/_scatters.py", "@eager.compiled")
     assert sources._shown(tmp_path / "a.py") == str(tmp_path / "a.py")
 
 
 def test_a_path_outside_a_checkout_is_whole(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "_ROOT", tmp_path)
     (first, *_) = sources.to_edit(None, "index_add", impl)
-    assert first.startswith(f"edit:  {ROOT}/impl/ops/index_add.py:")
+    assert first.startswith(f"edit:  {ROOT}/impl/ops/_scatters.py:")

@@ -13,8 +13,8 @@ from conformance.hardware.round_context import RoundContext
 from conformance.suite import test_rows, test_schedules
 from conformance.suite.cells import cells
 from impl._core.jax_internals import lowering
+from impl._mode.alert import alert
 from impl._mode.decide import Action, Alert, Decision
-from impl._primitives.alert import alert
 
 
 def cell(op, device, profile, sample="floating"):

@@ -1,7 +1,16 @@
-"""The computation of attention: scores, their softmax over the keys, and a mean of the values.
+"""The op ``scaled_dot_product_attention``.
 
-Both products are matrix products of a batch. Heads that share keys are rows of one matrix, so that
-no key or value is copied and their gradients are products too.
+This module checks the arguments and brings them to one dtype; ``_attention`` computes the result.
+Two queries and two keys of two features, with ``scale=1``::
+
+    query              [0., 0.]      [log 3, 0.]
+    key                [0., 0.]      [1., 0.]
+    value              [4.]          [8.]
+    scores             [0., 0.]      [0., log 3]         query @ key.mT
+    softmax            [0.5, 0.5]    [0.25, 0.75]
+    result             [6.]          [7.]
+    is_causal=True     [4.]          [7.]                query 0 sees key 0 alone
+    attn_mask          [6.]          [0.]                if it hides both keys from query 1
 """
 
 from __future__ import annotations
@@ -11,9 +20,221 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from impl._core.products import matmul
+from impl._core import arguments, eager
+from impl._core.arguments import Array
+from impl._core.axes import broadcasts_to
+from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert, alert_pullback
+from impl._mode.decide import decide_both
+from impl.nn import _dropout
 from impl.nn._dropout import dropped
+from impl.ops._products import matmul
+
+
+@eager.compiled
+def scaled_dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    dropout_key: jax.Array | None = None,
+) -> jax.Array:
+    """Computes ``softmax(query @ key.mT * scale + attn_mask) @ value``, the softmax over the keys.
+
+    float16 and bfloat16 are computed in float32 and rounded once.
+
+    Memory: arrays of ... x queries x keys numbers; a gradient keeps one of them.
+
+    Args:
+        query: Shape [..., queries, features], floats.
+        key: Shape [..., keys, features], of the same dtype.
+        value: Shape [..., keys, outputs], of the same dtype. Batch dimensions broadcast.
+        attn_mask: Bools, True for the keys that a query sees; or floats that are added to the
+            scores, of float32 or of the dtype of ``query``. It broadcasts to [..., queries, keys].
+            The result is 0 for a query that sees no key.
+        dropout_p: The share of the weights that is dropped, in [0, 1]; the rest is divided by
+            1 - ``dropout_p``.
+        is_causal: Whether query i sees only the keys 0 to i, also if there are more keys than
+            queries. Not together with ``attn_mask``.
+        scale: The factor of the scores; None for 1 / sqrt(features).
+        enable_gqa: Whether several heads of ``query`` share a head of ``key`` and of ``value``.
+            Heads are dimension -3, and the first heads of ``query`` share the first head of
+            ``key``.
+        dropout_key: The JAX key that decides which weights are dropped, for example from
+            ``impl.Generator.key()``. Equal keys drop the same weights. PyTorch draws them from its
+            hidden generator. JAX has none, so a ``dropout_p`` above 0 needs a key.
+
+    Returns:
+        Shape [..., queries, outputs], of the dtype of ``query``.
+
+    Raises:
+        IndexError: ``enable_gqa`` is True, and an array has no dimension -3.
+        NotImplementedError: The arrays are of complex numbers.
+        RuntimeError: Shapes or dtypes do not fit; the arrays are of integers or bools; there are
+            both ``attn_mask`` and ``is_causal``; ``dropout_p`` is not in [0, 1]; or the mode is on
+            and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type; or weights are to be dropped, and
+            ``dropout_key`` is None.
+
+    Source: ``torch.nn.functional.scaled_dot_product_attention``. The spec's rows state what the
+    mode does, and the guarantee.
+    """
+    arguments.flag("scaled_dot_product_attention", "is_causal", is_causal)
+    arguments.flag("scaled_dot_product_attention", "enable_gqa", enable_gqa)
+    named = {"query": query, "key": key, "value": value}
+    operands = {
+        name: arguments.array("scaled_dot_product_attention", name, array)
+        for name, array in named.items()
+    }
+    _check_operands(operands, grouped=enable_gqa)
+    q = operands["query"]
+    mask = _mask(attn_mask, operands, is_causal=is_causal, grouped=enable_gqa)
+    share = _share(dropout_p, dropout_key)
+    facts = arguments.facts(q)
+    decision, pullback = decide_both("nn.functional.scaled_dot_product_attention", **facts)
+    rules = Rules(
+        scale=_scale(scale, q.shape[-1]),
+        causal=is_causal,
+        grouped=enable_gqa,
+        dropout=share,
+    )
+    wide = accumulator(q.dtype)
+    if mask is not None and mask.dtype != jnp.bool_:
+        mask = convert(mask, wide)
+    q_wide, k, v = (convert(operand, wide) for operand in operands.values())
+    out = attention(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
+    return alert(alert_pullback(convert(out, q.dtype), pullback), decision)
+
+
+def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
+    """Refuses a query, a key and a value, given by name, that do not fit."""
+    query, key, value = operands.values()
+    if min(array.ndim for array in operands.values()) < 2:
+        dims = ", ".join(f"{name}.ndim: {array.ndim}" for name, array in operands.items())
+        raise RuntimeError(
+            "scaled_dot_product_attention(): Expected query, key, and value to all be at least 2 "
+            f"dimensional, but got {dims}"
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        dtypes = ", ".join(f"{name}.dtype: {array.dtype}" for name, array in operands.items())
+        raise RuntimeError(
+            "scaled_dot_product_attention(): Expected query, key, and value to have the same "
+            f"dtype, but got {dtypes}; convert them"
+        )
+    kind = arguments.dtype_kind(query.dtype)
+    if kind != "floating":
+        raise (NotImplementedError if kind == "complex" else RuntimeError)(
+            f"scaled_dot_product_attention(): not implemented for {query.dtype}; it takes floats"
+        )
+    if key.shape[-1] != query.shape[-1]:
+        raise RuntimeError(
+            f"scaled_dot_product_attention(): Expected size {query.shape[-1]} in the last "
+            f"dimension of key, as in query, but got shape {list(key.shape)}"
+        )
+    if value.shape[-2] != key.shape[-2]:
+        raise RuntimeError(
+            f"scaled_dot_product_attention(): Expected size {key.shape[-2]} in dimension -2 of "
+            f"value, as in key, but got shape {list(value.shape)}"
+        )
+    if grouped:
+        _check_heads(operands)
+    if _batch(operands, grouped=grouped) is None:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in operands.items())
+        raise RuntimeError(
+            "scaled_dot_product_attention(): The batch dimensions, which are all but the last "
+            f"two, must match, but got shapes: {shapes}"
+        )
+
+
+def _check_heads(operands: dict[str, jax.Array]) -> None:
+    """Refuses operands whose heads cannot be grouped."""
+    for name, array in operands.items():
+        if array.ndim < 3:
+            raise IndexError(
+                "scaled_dot_product_attention(): Dimension out of range: with enable_gqa=True, "
+                f"{name} needs heads in dimension -3, but got shape {list(array.shape)}"
+            )
+    query, key, value = (array.shape[-3] for array in operands.values())
+    if any(query % heads if heads else query for heads in (key, value)):
+        raise RuntimeError(
+            "scaled_dot_product_attention(): Number of heads in key and value must divide the "
+            f"number of heads in query, but got {key}, {value} and {query}"
+        )
+
+
+def _batch(operands: dict[str, jax.Array], *, grouped: bool) -> tuple[int, ...] | None:
+    """Returns the batch dimensions of the scores; None if the arrays do not fit."""
+    query, key, value = (array.shape[:-2] for array in operands.values())
+    if grouped:
+        key, value = (*key[:-1], query[-1]), (*value[:-1], query[-1])
+    try:
+        scores = np.broadcast_shapes(query, key)
+        np.broadcast_shapes(scores, value)
+    except ValueError:
+        return None
+    return scores
+
+
+def _mask(
+    attn_mask: Any, operands: dict[str, jax.Array], *, is_causal: bool, grouped: bool
+) -> jax.Array | None:
+    """Returns the mask as an array, or None.
+
+    Raises:
+        RuntimeError: There is a causal mask too, or its dtype or shape does not fit.
+        TypeError: It is not an array.
+    """
+    if attn_mask is None:
+        return None
+    mask = arguments.array("scaled_dot_product_attention", "attn_mask", attn_mask)
+    if is_causal:
+        raise RuntimeError(
+            "scaled_dot_product_attention(): Explicit attn_mask should not be set when "
+            "is_causal=True; pass one of them"
+        )
+    query, key, _ = operands.values()
+    if mask.dtype not in (np.bool_, np.float32, query.dtype):
+        raise RuntimeError(
+            "scaled_dot_product_attention(): Expected attn_mask dtype to be bool or float32 or to "
+            f"match query dtype, but got attn_mask.dtype: {mask.dtype} and query.dtype: "
+            f"{query.dtype}"
+        )
+    batch = _batch(operands, grouped=grouped) or ()
+    scores = (*batch, query.shape[-2], key.shape[-2])
+    if not broadcasts_to(mask.shape, scores):
+        raise RuntimeError(
+            "scaled_dot_product_attention(): attn_mask must broadcast to the shape of the scores, "
+            f"{list(scores)}, but got shape {list(mask.shape)}"
+        )
+    return mask
+
+
+def _share(dropout_p: Any, dropout_key: Any) -> float:
+    """Returns the share of the weights to drop."""
+    share = _dropout.share_of("scaled_dot_product_attention", "dropout_p", dropout_p)
+    if dropout_key is not None:
+        _dropout.check_key("scaled_dot_product_attention", "dropout_key", dropout_key)
+    elif share > 0:
+        raise TypeError(
+            "scaled_dot_product_attention(): argument 'dropout_key' is missing: "
+            f"dropout_p={dropout_p} draws the weights that it drops; pass a JAX key, such as "
+            "impl.Generator(0).key()"
+        )
+    return share
+
+
+def _scale(scale: Any, features: int) -> float:
+    """Returns the factor of the scores."""
+    if scale is None:
+        return float(max(features, 1) ** -0.5)
+    return arguments.real("scaled_dot_product_attention", "scale", scale)
 
 
 @dataclasses.dataclass(frozen=True)

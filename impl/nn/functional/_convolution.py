@@ -1,6 +1,7 @@
-"""The part that ``conv`` and ``conv_transpose`` share.
+"""The ops ``conv1d`` to ``conv3d`` and ``conv_transpose1d`` to ``conv_transpose3d``.
 
-It checks the arrays and the numbers of a call, convolves, and adds the bias::
+The arguments of both are brought to one ``Window``, the movement of a kernel over an image, along
+which XLA convolves. Then the bias is added::
 
     [1, 2, 3], a kernel of [1, 10], a bias of 5    [26, 37]
 """
@@ -15,11 +16,225 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, products
+from impl._core import arguments
+from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
-from impl._mode.decide import decide
-from impl._primitives.alert import alert, alert_pullback
+from impl._mode.alert import alert, alert_pullback
+from impl._mode.decide import decide_both
+from impl.nn._variants import each, for_dims
+from impl.ops._products import precision
+
+
+def _conv(
+    dims: int,
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> jax.Array:
+    """Computes a convolution over the last ``dims`` dimensions."""
+    name = f"conv{dims}d"
+    groups = positive(name, "groups", groups)
+    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=False)
+    step = numbers_of(name, "stride", stride, dims, least=1)
+    distance = numbers_of(name, "dilation", dilation, dims, least=1)
+    reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
+    before, after = _padding(name, padding, step, reach)
+    padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
+    if any(n < r for n, r in zip(padded, reach, strict=True)):
+        raise RuntimeError(
+            f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
+            "dilation included. Kernel size can't be greater than actual input size"
+        )
+    window = Window(
+        result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
+        stride=step,
+        padding=tuple(zip(before, after, strict=True)),
+        spread=(1,) * dims,
+        dilation=distance,
+        groups=groups,
+    )
+    return convolved(name, operands, operands.weight, window)
+
+
+conv1d = for_dims(
+    _conv,
+    1,
+    """Computes a cross-correlation, which neural networks call a convolution.
+
+    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set to a
+    lower one. Products of float16 and bfloat16 are added in float32, and each sum is rounded.
+
+    Args:
+        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
+        weight: Shape [D, C / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The distance between the starts of two windows.
+        padding: The number of zeros on each side of the input. "valid" means none. "same" pads so
+            that the result has the length of the input; if the number of zeros is odd, there is
+            one more after the input than before it. "same" needs a stride of 1.
+        dilation: The distance between two elements of a window.
+        groups: The number of groups of channels. A group of the result reads one group of the
+            input.
+
+    Returns:
+        An array of shape [N, D, windows] or [D, windows], in the dtype of ``input``.
+
+    Raises:
+        NotImplementedError: The arrays are of bools.
+        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
+            deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+    """,
+)
+
+conv2d = for_dims(
+    _conv,
+    2,
+    """Computes what ``conv1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
+
+    ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one int for each.
+    """,
+)
+
+conv3d = for_dims(
+    _conv,
+    3,
+    """Computes what ``conv2d`` does, for an input of shape [N, C, T, H, W] or [C, T, H, W].
+    """,
+)
+
+
+def _padding(
+    name: str, padding: Any, stride: Sequence[int], reach: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the numbers of zeros before, and those after, each dimension."""
+    if not isinstance(padding, str):
+        both = numbers_of(name, "padding", padding, len(reach), least=0)
+        return both, both
+    arguments.choice(name, "padding", padding, ("valid", "same"))
+    if padding == "valid":
+        return (0,) * len(reach), (0,) * len(reach)
+    if max(stride) > 1:
+        raise RuntimeError(
+            f"{name}(): padding='same' is not supported for strided convolutions, but got stride "
+            f"{list(stride)}"
+        )
+    return tuple((r - 1) // 2 for r in reach), tuple(r // 2 for r in reach)
+
+
+def _conv_transpose(
+    dims: int,
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> jax.Array:
+    """Computes a transposed convolution over the last ``dims`` dimensions."""
+    name = f"conv_transpose{dims}d"
+    groups = positive(name, "groups", groups)
+    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=True)
+    step = numbers_of(name, "stride", stride, dims, least=1)
+    cut = numbers_of(name, "padding", padding, dims, least=0)
+    extra = numbers_of(name, "output_padding", output_padding, dims, least=0)
+    distance = numbers_of(name, "dilation", dilation, dims, least=1)
+    if any(e >= max(s, d) for e, s, d in zip(extra, step, distance, strict=True)):
+        raise RuntimeError(
+            f"{name}(): output padding must be smaller than either stride or dilation, but got "
+            f"output_padding {list(extra)}, stride {list(step)} and dilation {list(distance)}"
+        )
+    if min(operands.sizes) < 1:
+        raise RuntimeError(
+            f"{name}(): Only zero batch or zero channel inputs are supported, but got input shape: "
+            f"{list(operands.input.shape)}"
+        )
+    sizes = tuple(
+        (n - 1) * s - 2 * c + d * (k - 1) + e + 1
+        for n, s, c, d, k, e in zip(
+            operands.sizes, step, cut, distance, operands.kernel, extra, strict=True
+        )
+    )
+    if min(sizes) < 1:
+        raise RuntimeError(
+            f"{name}(): Given input size per channel: {list(operands.sizes)}. Calculated output "
+            f"size per channel: {list(sizes)}. Output size is too small"
+        )
+    window = Window(
+        result=sizes,
+        stride=(1,) * dims,
+        padding=tuple(
+            (d * (k - 1) - c, d * (k - 1) - c + e)
+            for d, k, c, e in zip(distance, operands.kernel, cut, extra, strict=True)
+        ),
+        spread=step,
+        dilation=distance,
+        groups=groups,
+    )
+    # The weights of the convolution that computes the image of the other one from its result.
+    inputs, outputs, *taps = operands.weight.shape
+    weight = operands.weight.reshape(groups, inputs // groups, outputs, *taps)
+    weight = jnp.swapaxes(weight, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
+    weight = jax.lax.rev(weight, tuple(range(2, weight.ndim)))
+    return convolved(name, operands, weight, window)
+
+
+conv_transpose1d = for_dims(
+    _conv_transpose,
+    1,
+    """Computes the transpose of a convolution, plus a bias.
+
+    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
+    result is the gradient for the input of the convolution. Products of float32 have full
+    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
+    and bfloat16 are added in float32, and each sum is rounded.
+
+    Args:
+        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
+        weight: Shape [C, D / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The stride of the convolution.
+        padding: The padding of the convolution, which is cut off on each side of the result.
+        output_padding: The number of elements that are added at the end of the result; less than
+            ``stride`` or less than ``dilation``.
+        groups: The groups of the convolution.
+        dilation: The dilation of the convolution.
+
+    Returns:
+        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
+        (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
+
+    Raises:
+        NotImplementedError: The arrays are of bools.
+        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
+            deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+    """,
+)
+
+conv_transpose2d = for_dims(
+    _conv_transpose,
+    2,
+    """Computes what ``conv_transpose1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
+
+    ``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions, or
+    one int for each.
+    """,
+)
+
+conv_transpose3d = for_dims(
+    _conv_transpose,
+    3,
+    """Computes what ``conv_transpose2d`` does, for an input of [N, C, T, H, W] or [C, T, H, W].
+    """,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +264,7 @@ class Operands:
         return self.weight.shape[2:]
 
 
-def operands(
+def checked_operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
 ) -> Operands:
     """Checks the arrays of a call, and adds a batch if there is none.
@@ -111,23 +326,14 @@ def positive(function: str, name: str, value: Any) -> int:
     return number
 
 
-def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
-    """Returns one int for each dimension.
-
-    Args:
-        function: The name of the op, for messages.
-        name: The name of the argument, for messages.
-        value: An int or a sequence of one int, for all dimensions; or a sequence of ``dims`` ints.
-        dims: The number of dimensions.
-        least: The least value that is allowed.
+def numbers_of(function: str, name: str, value: Any, dims: int, *, least: int) -> tuple[int, ...]:
+    """Returns one int for each dimension, ``least`` or more.
 
     Raises:
-        RuntimeError: A value is below ``least``, or the sequence has another length.
+        RuntimeError: A value is below ``least``, or a sequence has another length.
         TypeError: A value is not an int.
     """
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
-        value = value[0]
-    numbers = arguments.integers(function, name, value, dims)
+    numbers = each(function, name, value, dims)
     if min(numbers) < least:
         kind = "negative" if least == 0 else "non-positive"
         raise RuntimeError(f"{function}(): {kind} {name} is not supported, got {list(numbers)}")
@@ -170,7 +376,7 @@ class Window:
             self.spread,
             self.dilation,
             feature_group_count=self.groups,
-            precision=products.precision(),
+            precision=precision(),
         )
 
     def _convolve_integers(self, x: jax.Array, w: jax.Array) -> jax.Array:
@@ -193,7 +399,7 @@ def convolved(function: str, operands: Operands, weight: jax.Array, window: Wind
     """Computes a convolution, and adds the bias of each channel, in the accumulator's dtype."""
     facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"
-    decision, pullback = decide(name, **facts), decide(name, "backward", **facts)
+    decision, pullback = decide_both(name, **facts)
     out = window.convolve(operands.input, weight)
     if operands.bias is not None:
         dtype = out.dtype

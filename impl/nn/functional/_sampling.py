@@ -19,8 +19,233 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 
+from impl._core import arguments, eager
+from impl._core.arguments import Array
 from impl._core.axes import index_dtype
+from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert, alert_pullback
+from impl._mode.decide import Decision, decide
+from impl.ops._indexing import gather
+
+_MODES = ("bilinear", "nearest", "bicubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+@eager.compiled
+def grid_sample(
+    input: Array,
+    grid: Array,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> jax.Array:
+    """Samples ``input`` at the coordinates of ``grid``.
+
+    A sample is the sum of weighted elements, added in row-major order of their indices. The
+    gradient of an element of ``input`` adds the cotangents of samples in row-major order. The
+    gradient of a coordinate adds channels first, and then the elements that its sample reads.
+    float16 and bfloat16 are computed in float32 and rounded once.
+
+    Args:
+        input: Shape [N, C, H, W] or [N, C, D, H, W], floats.
+        grid: Shape [N, out H, out W, 2] or [N, out D, out H, out W, 3], in the dtype of ``input``.
+            The last dimension holds the coordinates x, y (and z). x goes along the last dimension
+            of ``input``, from -1 at one end to 1 at the other. As PyTorch documents, NaN means -1;
+            it has no derivative. (PyTorch's code may return NaN, or crash.)
+        mode: ``"bilinear"`` (of 4 elements, or of 8 in three dimensions); ``"nearest"`` (the even
+            index, if two elements are equally near); or ``"bicubic"`` (two dimensions only).
+        padding_mode: The elements outside ``input``: ``"zeros"``; ``"border"``, the outermost
+            elements; or ``"reflection"``, the elements mirrored at the edges.
+        align_corners: True if -1 and 1 are the centers of the outermost elements, False if they
+            are the outer edges of these. None means False. (PyTorch warns of None, because it
+            meant True before release 1.3.)
+
+    Returns:
+        An array of shape [N, C, out H, out W] or [N, C, out D, out H, out W], in the dtype of
+        ``input``. For the mode ``"nearest"``, the gradient of ``grid`` is 0.
+
+    Raises:
+        NotImplementedError: ``input`` is not of floats.
+        RuntimeError: Shapes or dtypes do not fit; ``mode`` is ``"bicubic"`` in three dimensions; or
+            the call is differentiated, by ``input`` or by ``grid``, the mode was on and the profile
+            has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ValueError: ``mode`` or ``padding_mode`` is unknown.
+
+    Source: ``torch.nn.functional.grid_sample``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    _check_choices(mode, padding_mode, align_corners)
+    input = arguments.array("grid_sample", "input", input)
+    grid = arguments.array("grid_sample", "grid", grid)
+    _check_shapes(input, grid, mode)
+    decision = decide("nn.functional.grid_sample", "backward", **arguments.facts(input))
+    sizes, samples = input.shape[2:], grid.shape[1:-1]
+    sampling = Sampling(sizes, mode, padding_mode, bool(align_corners))  # type: ignore[arg-type]
+    wide = accumulator(input.dtype)
+    # With channels last, a sample reads rows, and so does the sum of the gradient.
+    rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
+    coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
+    indices, weights = indices_and_weights(coordinates, sampling)
+    out = jnp.moveaxis(_blended(rows, weights, indices), 2, 1)
+    out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
+    return alert_pullback(out, decision)
+
+
+def _blended(values: jax.Array, weights: jax.Array, indices: jax.Array) -> jax.Array:
+    """Returns weighted sums of rows: [outer, size, inner] and [outer, n, k] to [outer, n, inner].
+
+    An index outside of [0, size) stands for a row of zeros without a derivative.
+    """
+    outer, n, taps = indices.shape
+    rows = gather(values, indices.reshape(outer, n * taps, 1), pullback=Decision())
+    rows = rows.reshape(outer, n, taps, values.shape[2])
+    is_row = ((indices >= 0) & (indices < values.shape[1]))[..., None]
+    # The second choice keeps an infinite cotangent from the derivative by a weight.
+    terms = jnp.where(is_row, rows, 0) * weights[..., None]
+    return jnp.sum(jnp.where(is_row, terms, 0), axis=2)
+
+
+def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
+    for name, value, allowed in (
+        ("mode", mode, _MODES),
+        ("padding_mode", padding_mode, _PADDINGS),
+    ):
+        if value not in allowed:
+            raise ValueError(
+                f"grid_sample(): expected {name} to be one of {', '.join(map(repr, allowed))}, but "
+                f"got: {value!r}"
+            )
+    if align_corners is not None:
+        arguments.flag("grid_sample", "align_corners", align_corners)
+
+
+def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
+    """Checks shapes and dtypes in PyTorch's order."""
+    shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+    if input.ndim not in (4, 5) or grid.ndim != input.ndim:
+        raise RuntimeError(
+            "grid_sample(): expected 4D or 5D input and grid with same number of dimensions, but "
+            f"got {shapes}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            f"grid_sample(): expected grid and input to have same batch size, but got {shapes}"
+        )
+    dims = input.ndim - 2
+    if grid.shape[-1] != dims:
+        raise RuntimeError(
+            f"grid_sample(): expected grid to have size {dims} in last dimension, but got grid "
+            f"with sizes {list(grid.shape)}"
+        )
+    if 0 in input.shape[2:]:
+        raise RuntimeError(
+            "grid_sample(): expected input to have non-empty spatial dimensions, but input has "
+            f"sizes {list(input.shape)} with dimension {input.shape.index(0, 2)} being empty"
+        )
+    if mode == "bicubic" and dims == 3:
+        raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input")
+    if arguments.dtype_kind(input.dtype) != "floating":
+        raise NotImplementedError(
+            f"grid_sample(): not implemented for {input.dtype} in argument 'input'; it takes floats"
+        )
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            f"grid_sample(): expected grid to have the dtype of input, but got {grid.dtype} and "
+            f"{input.dtype}; convert one of them"
+        )
+
+
+@eager.compiled
+def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
+    """Computes the grid with which ``grid_sample`` applies affine maps to an array.
+
+    The grid is a product of matrices, of the coordinates x, y (and z) and 1 of each element, and of
+    ``theta``. float16 and bfloat16 are computed in float32 and rounded once.
+
+    Args:
+        theta: One matrix for each element of the batch: floats, shape [N, 2, 3] or [N, 3, 4].
+        size: The shape that ``grid_sample`` is to return: [N, C, H, W] or [N, C, D, H, W].
+        align_corners: True if -1 and 1 are the centers of the outermost elements, False if they
+            are the outer edges of these; as for ``grid_sample``. None means False. Along a
+            dimension of one element, True gives 0. (PyTorch warns of both.)
+
+    Returns:
+        A grid of shape [N, H, W, 2] or [N, D, H, W, 3], in the dtype of ``theta``.
+
+    Raises:
+        NotImplementedError: ``size`` does not have 4 or 5 elements.
+        RuntimeError: N differs between ``theta`` and ``size``; or the mode is on and the profile
+            has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ValueError: ``theta`` is not of floats, or its shape does not fit; or an element of
+            ``size`` is not positive.
+
+    Source: ``torch.nn.functional.affine_grid``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    theta = arguments.array("affine_grid", "theta", theta)
+    if align_corners is not None:
+        arguments.flag("affine_grid", "align_corners", align_corners)
+    sizes = _sizes(theta, size)
+    decision = decide("nn.functional.affine_grid", **arguments.facts(theta))
+    matrix = convert(alert(theta, decision), accumulator(theta.dtype))
+    # The coordinate x belongs to the last dimension.
+    axes = [_coordinates(n, bool(align_corners)) for n in sizes]
+    base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
+    grid = jnp.einsum(
+        "...k,nik->n...i", base.astype(matrix.dtype), matrix, precision=jax.lax.Precision.HIGHEST
+    )
+    return convert(grid, theta.dtype)
+
+
+def _coordinates(length: int, align_corners: bool) -> npt.NDArray[np.float64]:
+    """Returns the coordinates of the elements of a dimension."""
+    half = (length - 1) / 2 if align_corners else length / 2
+    distance = np.arange(length) - (length - 1) / 2
+    return np.asarray(distance / half if half else distance)
+
+
+def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
+    """Checks ``theta`` and ``size``, and returns the spatial sizes.
+
+    Raises:
+        Exceptions: As ``affine_grid`` does.
+    """
+    if arguments.dtype_kind(theta.dtype) != "floating":
+        raise ValueError(
+            f"affine_grid(): expected theta to have floating point type, but got {theta.dtype}"
+        )
+    if not isinstance(size, Sequence) or isinstance(size, str):
+        raise TypeError(
+            f"affine_grid(): argument 'size' must be a tuple of ints, not {type(size).__name__}"
+        )
+    if len(size) not in (4, 5):
+        raise NotImplementedError(
+            "affine_grid(): only 4D and 5D sizes are supported, for 2D and 3D affine transforms, "
+            f"but got size {list(size)}"
+        )
+    dims = len(size) - 2
+    if theta.ndim != 3 or theta.shape[1:] != (dims, dims + 1):
+        raise ValueError(
+            f"affine_grid(): expected a batch of {dims}D affine matrices of shape "
+            f"Nx{dims}x{dims + 1} for size {list(size)}, but got {list(theta.shape)}"
+        )
+    sizes = arguments.integers("affine_grid", "size", size, len(size))
+    if min(sizes) <= 0:
+        raise ValueError(
+            f"affine_grid(): expected non-zero, positive output size, but got {list(sizes)}"
+        )
+    if sizes[0] != theta.shape[0]:
+        raise RuntimeError(
+            "affine_grid(): expected as many matrices as size has elements of a batch "
+            f"({sizes[0]}), but got {theta.shape[0]}"
+        )
+    return sizes[2:]
+
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]

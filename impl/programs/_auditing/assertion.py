@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._mode import checks, compilation, emulation
+from impl._core import arguments
+from impl._mode import compilation, emulation
 from impl._mode.emulation import Emulation, Seed
 from impl._reading.tracing import arrays_of, is_array
 from impl.programs._auditing.audit import audit
@@ -79,7 +80,7 @@ def assert_deterministic(
         TypeError: An argument has a type that is not allowed.
     """
     __tracebackhide__ = True  # pytest shows the caller's line.
-    checks.check_callable("assert_deterministic", "function", function)
+    arguments.check_callable("assert_deterministic", "function", function)
     _check(schedules, level)
     if level == "off":
         return
@@ -116,7 +117,7 @@ def _check(schedules: int, level: str) -> None:
             f"assert_deterministic(): argument 'schedules' got {schedules}; at least 2 runs are "
             "compared"
         )
-    checks.check_choice("assert_deterministic", "level", level, LEVELS)
+    arguments.check_choice("assert_deterministic", "level", level, LEVELS)
 
 
 def _scheduled(

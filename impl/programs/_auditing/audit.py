@@ -14,9 +14,9 @@ from typing import Any
 import jax
 
 import spec
-from impl._core import ordered_primitives
+from impl._core import arguments, ordered_primitives
 from impl._core.jax_internals import jaxprs
-from impl._mode import checks, flags, modes
+from impl._mode import flags, modes
 from impl._mode.modes import Mode
 from impl._reading import compiled
 from impl._reading.tracing import check_device, check_gpu, compiled_text, mesh_of, trace
@@ -89,9 +89,9 @@ def audit(
         RuntimeError: ``level`` is "compiled", and the device at hand is another one, or this
             process cannot compile for ``gpu``.
     """
-    checks.check_callable("audit", "function", function)
-    checks.check_choice("audit", "device", device, spec.DEVICES)
-    checks.check_choice("audit", "level", level, LEVELS)
+    arguments.check_callable("audit", "function", function)
+    arguments.check_choice("audit", "device", device, spec.DEVICES)
+    arguments.check_choice("audit", "level", level, LEVELS)
     if gpu is not None:
         check_gpu(device, level, gpu)
     elif level == "compiled":

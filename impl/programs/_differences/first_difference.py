@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from impl._mode import checks
+from impl._core import arguments
 from impl.programs._differences.comparison import Comparison, Difference, unmarked
 from impl.programs._differences.marked import Executables, Program, Run
 from impl.programs._differences.marks import Marks
@@ -83,7 +83,7 @@ def first_difference(
         TypeError: ``function`` cannot be called, ``between`` is not a tuple, a run is not one of
             the above, or an argument is a shape without values.
     """
-    checks.check_callable("first_difference", "function", function)
+    arguments.check_callable("first_difference", "function", function)
     if not isinstance(between, tuple | list):
         raise TypeError(
             "first_difference(): argument 'between' must be a tuple of two runs, not "
@@ -149,7 +149,7 @@ def record(
         ValueError: ``marks`` is unknown.
         TypeError: ``function`` cannot be called, or an argument is a shape without values.
     """
-    checks.check_callable("record", "function", function)
+    arguments.check_callable("record", "function", function)
     with Progress("record", progress) as steps:
         program = Program(function, args, kwargs, None, "the program", {}, steps)
         recording = program.marked(_chosen(marks, []))
@@ -158,7 +158,7 @@ def record(
 
 def _chosen(marks: Marks | None, recorded: Sequence[Marks]) -> Marks:
     chosen: Marks = marks or (recorded[0] if recorded else "arithmetic")
-    checks.check_choice("first_difference", "marks", chosen, _MARKS)
+    arguments.check_choice("first_difference", "marks", chosen, _MARKS)
     if any(each != chosen for each in recorded):
         raise ValueError(
             f"first_difference(): a recording has the marks {recorded[-1]!r}, and the other run "

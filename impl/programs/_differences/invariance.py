@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._mode import checks, compilation, modes
+from impl._core import arguments
+from impl._mode import compilation, modes
 from impl._reading.tracing import is_array
 from impl._run_to_run.rules import in_words
 from impl.programs._differences import changes
@@ -91,7 +92,7 @@ def assert_invariant(
             is not an array with values.
     """
     __tracebackhide__ = True  # pytest shows the caller's line.
-    checks.check_callable(_NAME, "function", function)
+    arguments.check_callable(_NAME, "function", function)
     if batch is None and time is None and pad is None:
         raise ValueError(
             f"{_NAME}(): none of the arguments 'batch', 'time' and 'pad' names an axis; pass one, "

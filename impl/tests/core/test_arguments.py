@@ -100,3 +100,54 @@ def test_an_index_is_checked_where_its_values_are_known():
 def test_the_facts_of_an_input(dtype, kind):
     facts = arguments.facts(jnp.zeros((2, 3), dtype), unique=True)
     assert facts == {"dtype": kind, "input_ndim": 2, "unique": True}
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "result"),
+    [
+        (2.7, np.int32, 2),
+        (-1, np.uint8, 255),
+        (0, bool, False),
+        (1.5, np.float16, 1.5),
+        (2, np.complex64, 2),
+        (np.int8(3), np.float32, 3),
+        (jnp.int32(7), np.float32, 7),
+    ],
+)
+def test_a_number_is_converted(value, dtype, result):
+    converted = arguments.number_as("op", "value", value, dtype)
+    assert (converted.dtype, converted.shape) == (np.dtype(dtype), ())
+    assert converted == result
+
+
+@pytest.mark.parametrize(
+    ("check", "error", "message"),
+    [
+        (lambda: arguments.number("op", "k", "a"), TypeError, "must be Number, not str"),
+        (
+            lambda: arguments.number_as("op", "k", 300, np.uint8),
+            RuntimeError,
+            "to uint8 without overflow, got 300",
+        ),
+        (
+            lambda: arguments.number_as("op", "k", 1j, np.float32),
+            RuntimeError,
+            "to float32 without overflow",
+        ),
+        (
+            lambda: arguments.number_as("op", "k", np.complex64(1j), np.float32),
+            RuntimeError,
+            "got an array of complex64|got .*1j",
+        ),
+    ],
+)
+def test_errors_of_numbers_name_what_is_allowed(check, error, message):
+    with pytest.raises(error, match=message) as caught:
+        check()
+    assert str(caught.value).startswith("op()")
+
+
+def test_one_is_known_to_be_one():
+    assert all(map(arguments.is_one, (1, 1.0, 1 + 0j)))
+    assert not any(map(arguments.is_one, (2, "1", np.ones(1))))
+    assert not jax.jit(lambda x: jnp.asarray(arguments.is_one(x)))(1)

@@ -37,7 +37,7 @@ def users():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_of_the_room_serves_several(module, users):
-    # One user is enough if it is a module of ``_core``, as ``eager`` is for ``eager_keys``.
+    # One user is enough if it is a module of ``_core``, as ``arguments`` is for ``few_integers``.
     assert len(users[module]) > 1 or any(user.startswith("_core") for user in users[module])
 
 

@@ -1,7 +1,4 @@
-"""Calls outside of any trace: one program for each signature, and what that may not change.
-
-Tests: impl._core.eager_keys.
-"""
+"""Calls outside of any trace: one program for each signature, and what that may not change."""
 
 import contextlib
 import threading

@@ -5,14 +5,14 @@ import types
 
 import pytest
 
-from impl._core import later
+from impl._core import modules
 
 
 def test_a_module_is_imported_at_the_first_use_of_its_name(monkeypatch):
     package = types.ModuleType("package_of_later")
     monkeypatch.setitem(sys.modules, package.__name__, package)
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    get = later.names(package.__name__, {"rgb_to_hls": "colorsys"})
+    get = modules.names(package.__name__, {"rgb_to_hls": "colorsys"})
     assert "colorsys" not in sys.modules
     value = get("rgb_to_hls")
     assert value is sys.modules["colorsys"].rgb_to_hls

@@ -1,7 +1,7 @@
 """The pair of kernels of scatters: what they combine, in which order, and for which programs.
 
 Tests: impl._kernels.scatter_runs, impl._kernels.scatter_atomic, impl._kernels.launch,
-impl._run_to_run.launches, impl._run_to_run.sorted_keys, impl._kernels.reductions.
+impl._run_to_run.ordered.
 """
 
 import jax
@@ -11,8 +11,7 @@ import pytest
 
 import impl
 from impl._kernels import scatter_atomic, scatter_runs
-from impl._kernels.launch import Launch
-from impl._kernels.reductions import ADD, MUL
+from impl._kernels.launch import ADD, MUL, Launch
 from impl.testing import lower
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.numbers import spread

@@ -1,7 +1,4 @@
-"""The mode's functions: PyTorch's semantics, scopes and threads.
-
-Tests: impl._mode.checks.
-"""
+"""The mode's functions: PyTorch's semantics, scopes and threads."""
 
 import re
 import threading

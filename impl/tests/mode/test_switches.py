@@ -1,6 +1,6 @@
 """The switches of ``impl.backends.cudnn``: their checks and scopes, and what they reach.
 
-Tests: impl._core.settings_module, impl.backends.cudnn.
+Tests: impl._core.modules, impl.backends.cudnn.
 """
 
 import threading

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import impl
-from impl._mode import modes, variables
+from impl._mode import modes
 
 ON = modes.Mode(enabled=True)
 
@@ -29,7 +29,7 @@ ON = modes.Mode(enabled=True)
 def test_the_variables_are_the_arguments_of_the_call(values, expected, monkeypatch):
     for name, value in values.items():
         monkeypatch.setenv(f"SAMEBITS_{name}", value)
-    variables.turn_on()
+    modes.turn_on_by_variables()
     assert modes.current() == expected
 
 
@@ -38,7 +38,7 @@ def test_another_value_is_refused(name, monkeypatch):
     monkeypatch.setenv(f"SAMEBITS_{name}", "portabel")
     message = f"the environment variable SAMEBITS_{name} is 'portabel'; allowed: '"
     with pytest.raises(ValueError, match=message):
-        variables.turn_on()
+        modes.turn_on_by_variables()
     assert modes.current() == modes.Mode()
 
 

@@ -1,4 +1,7 @@
-"""histc: values, bits, transformations, and bad arguments."""
+"""histc: values, bits, transformations, and bad arguments.
+
+Tests: impl.ops._counting.
+"""
 
 import functools
 import itertools

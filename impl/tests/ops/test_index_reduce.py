@@ -1,4 +1,7 @@
-"""Reductions by scatter_reduce and index_reduce; and all else of index_reduce."""
+"""Reductions by scatter_reduce and index_reduce; and all else of index_reduce.
+
+Tests: impl.ops._reductions.
+"""
 
 import functools
 import math

@@ -1,6 +1,6 @@
 """mm, mv and bmm of dense operands; test_sparse.py tests sparse ones.
 
-Tests: impl._core.products, impl.ops.bmm, impl.ops.mm, impl.ops.mv.
+Tests: impl.ops._products.
 """
 
 import jax

@@ -1,7 +1,6 @@
 """Ops that read or write by an index: their arguments, and indices out of range.
 
-Tests: impl.ops._scatters, impl.ops._extreme_keys, impl._mode.sums, impl.ops.gather,
-impl.ops.index_select, impl.ops.put, impl.ops.take, impl.ops.take_along_dim.
+Tests: impl.ops._indexing, impl.ops._reads.
 """
 
 import functools

@@ -1,7 +1,4 @@
-"""cumsum, cumprod, logcumsumexp, cummax and cummin.
-
-Tests: impl.ops.running.
-"""
+"""cumsum, cumprod, logcumsumexp, cummax and cummin."""
 
 import functools
 

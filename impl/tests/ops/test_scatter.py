@@ -1,6 +1,6 @@
 """Ops that write or add by index: scatter, scatter_add, scatter_reduce, index_copy and others.
 
-Tests: impl.ops._scatter_corner, impl.ops.scatter_add, impl.ops.scatter_reduce, impl.ops.index_copy.
+Tests: impl.ops._scatters.
 """
 
 import functools

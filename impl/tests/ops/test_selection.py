@@ -1,8 +1,4 @@
-"""kthvalue, median, nanmedian, mode, topk, sort and argsort.
-
-Tests: impl.ops.kthvalue, impl.ops.median, impl.ops.mode, impl.ops.sort,
-impl.ops.topk.
-"""
+"""kthvalue, median, nanmedian, mode, topk, sort and argsort."""
 
 import functools
 import zlib

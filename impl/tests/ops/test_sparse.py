@@ -1,6 +1,6 @@
 """mm, mv, bmm and sparse.mm with sparse left operands, and their layouts.
 
-Tests: impl.ops._sparse, impl.sparse.mm.
+Tests: impl.sparse.mm.
 """
 
 import functools
@@ -13,7 +13,7 @@ from jax.experimental.sparse import BCOO, BCSR, bcoo_concatenate
 
 import impl
 from impl._mode.decide import Action, Alert, Decision
-from impl.ops import _matmul
+from impl.ops import _products
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.numbers import whole
 from impl.tests.support.programs import run_together
@@ -95,7 +95,7 @@ def test_a_gradient_gives_the_alert_of_its_decision(monkeypatch):
     alert = Alert("raise", "somebody", "R1", "complete")
     pullback = Decision(actions=(("cuda", Action(alert=alert)),))
     decisions = {(): Decision(), ("backward",): pullback}
-    monkeypatch.setattr(_matmul, "decide", lambda _, *direction, **__: decisions[direction])
+    monkeypatch.setattr(_products, "decide", lambda _, *direction, **__: decisions[direction])
 
     def total(data, dense):
         return mm(data, dense).sum()

@@ -1,6 +1,6 @@
 """empty and its relatives, and the memory of resize: shapes, dtypes, values, bad arguments.
 
-Tests: impl._primitives.uninitialized, impl.ops.empty, impl.utils.deterministic.
+Tests: impl.ops._memory, impl.utils.deterministic.
 """
 
 import jax

@@ -61,7 +61,7 @@ def test_a_refused_program_fails_with_the_line_and_the_remedy(level):
     first, advice, *_ = str(failure.value).splitlines()
     line = f"impl/tests/programs/test_assertion.py:{program.__code__.co_firstlineno + 1}"
     assert first.startswith("program is refused on cuda, with the mode on")
-    assert f" at {line} (by impl/ops/running.py:" in first
+    assert f" at {line} (by impl/ops/_running.py:" in first
     assert first.endswith(" raises an error.")
     assert advice.startswith("To do: Pass `profile=")
     assert str(report) in str(failure.value)

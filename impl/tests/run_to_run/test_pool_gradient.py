@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl._run_to_run import pool_gradient
+from impl._run_to_run import ordered
 from impl.tests.programs.texts import OPTIONS
 
 WINDOWS = [((2, 3), (1, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((2, 2), (2, 2))]
@@ -26,7 +26,7 @@ def gradient(x, w, dims, strides, padding, extreme):
 
 @pytest.mark.parametrize(("dtype", "unrolled"), [("float32", 64), ("bfloat16", 0)])
 def test_it_has_the_values_of_jax(monkeypatch, rng, dtype, unrolled):
-    monkeypatch.setattr(pool_gradient, "UNROLLED", unrolled)
+    monkeypatch.setattr(ordered, "UNROLLED", unrolled)
     cases = list(itertools.product(WINDOWS, ["SAME", "VALID"], [lax.max, lax.min]))
     # There are ties, infinities that padding might win against, and sums that are exact.
     x = jnp.asarray(rng.choice([-np.inf, -1, 0, 1, np.inf], (7, 6)), dtype)
@@ -51,7 +51,7 @@ def test_it_has_the_values_of_jax(monkeypatch, rng, dtype, unrolled):
 def test_each_element_adds_its_windows_in_ascending_order(monkeypatch, unrolled):
     x = jnp.array([0.0, 0, 9, 0, 0])
     cotangent = jnp.array([1.0, 1e8, -1e8])
-    monkeypatch.setattr(pool_gradient, "UNROLLED", unrolled)
+    monkeypatch.setattr(ordered, "UNROLLED", unrolled)
     with impl.deterministic(), impl.testing.emulate("cuda", lowering="native"):
         out = jax.jit(lambda x: gradient(x, cotangent, (3,), (1,), "VALID", lax.max))(x)
     assert out.tolist() == [0, 0, (np.float32(1) + np.float32(1e8)) + np.float32(-1e8), 0, 0]

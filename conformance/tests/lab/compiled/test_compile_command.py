@@ -18,7 +18,7 @@ def test_a_failure_names_the_command_and_the_files():
     assert lines[0] == "R0001-index_add-complete for h200, and under 1 more profiles: it races"
     again = "python -m conformance compile --target h200 -k R0001-index_add-complete"
     assert lines[1] == f"again: {again}"
-    assert lines[2].startswith("edit:  impl/ops/index_add.py:")
+    assert lines[2].startswith("edit:  impl/ops/_scatters.py:")
     assert lines[3].startswith("       spec/rows/index_add.toml:")
 
 

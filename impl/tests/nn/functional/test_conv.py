@@ -1,6 +1,6 @@
 """Convolutions, and their transposes.
 
-Tests: impl.nn.functional._convolution, impl.nn.functional.conv_transpose.
+Tests: impl.nn.functional._convolution, impl.nn._variants.
 """
 
 import functools

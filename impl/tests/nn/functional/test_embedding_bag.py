@@ -1,6 +1,6 @@
 """embedding_bag, and the arguments of lookups of rows.
 
-Tests: impl.nn.functional._embedding_rows.
+Tests: impl.nn.functional._embeddings.
 """
 
 import itertools
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.nn.functional import _embedding_rows
+from impl.nn.functional import _embeddings
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT
 from impl.tests.support.bits import assert_same_bits
@@ -357,20 +357,20 @@ WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.fl
     ("padding_idx", "rows", "result"), [(None, 3, None), (-1, 3, 2), (1, 3, 1), (0, 0, None)]
 )
 def test_the_padding_row_counts_from_the_front(padding_idx, rows, result):
-    row = _embedding_rows.padding_row("op", padding_idx, rows, AssertionError, empty=True)
+    row = _embeddings.padding_row("op", padding_idx, rows, AssertionError, empty=True)
     assert row == result
 
 
 def test_a_padding_row_that_does_not_exist():
     with pytest.raises(AssertionError, match="-3 through 2, but got 3"):
-        _embedding_rows.padding_row("op", 3, 3, AssertionError)
+        _embeddings.padding_row("op", 3, 3, AssertionError)
     with pytest.raises(RuntimeError, match="but got 0"):
-        _embedding_rows.padding_row("op", 0, 0, RuntimeError)
+        _embeddings.padding_row("op", 0, 0, RuntimeError)
 
 
 @pytest.mark.parametrize("norm_type", [0, 1, 2, 3.5, np.inf, -np.inf])
 def test_rows_are_scaled_to_the_greatest_norm(norm_type):
-    rows = _embedding_rows.read(
+    rows = _embeddings.read_rows(
         jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS),
         jnp.array([0, 1, 2, 0]),
         1.0,
@@ -385,18 +385,18 @@ def test_rows_are_scaled_to_the_greatest_norm(norm_type):
 
 
 def test_frequencies_are_at_least_one():
-    counts = _embedding_rows.frequencies(jnp.array([1, 1, 2, 1]), 4)
+    counts = _embeddings.frequencies(jnp.array([1, 1, 2, 1]), 4)
     assert counts.tolist() == [1, 3, 1, 1]
 
 
 def test_the_facts_of_a_lookup():
-    facts = _embedding_rows.facts(
+    facts = _embeddings.lookup_facts(
         "op", jnp.zeros((2, 2), int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), 1.0, 2.5
     )
     assert facts == {"dtype": "floating", "input_ndim": 2, "max_norm": True, "power_norm": True}
     with pytest.raises(TypeError, match="'norm_type' must be float, not bool"):
-        _embedding_rows.facts(
+        _embeddings.lookup_facts(
             "op", jnp.zeros(2, int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), None, True
         )
     with pytest.raises(RuntimeError, match="'max_norm' needs a weight of floats"):
-        _embedding_rows.facts("op", jnp.zeros(2, int), jnp.zeros((2, 2), int), 1.0, 2)
+        _embeddings.lookup_facts("op", jnp.zeros(2, int), jnp.zeros((2, 2), int), 1.0, 2)

@@ -1,6 +1,6 @@
 """affine_grid and grid_sample; primitives/test_blend.py tests the primitive that it alone uses.
 
-Tests: impl.nn.functional._sampling, impl.nn.functional.affine_grid.
+Tests: impl.nn.functional._sampling.
 """
 
 import itertools

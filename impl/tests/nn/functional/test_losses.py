@@ -1,7 +1,4 @@
-"""nll_loss and cross_entropy.
-
-Tests: impl.nn.functional._losses, impl.nn.functional.cross_entropy, impl.nn.functional.nll_loss.
-"""
+"""nll_loss and cross_entropy."""
 
 import jax
 import jax.numpy as jnp

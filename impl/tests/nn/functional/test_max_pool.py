@@ -1,7 +1,6 @@
 """Pools of maxima; test_pooling has the properties of all pools.
 
-Tests: impl.nn.functional._maxima, impl.nn.functional.adaptive_max_pool,
-impl.nn.functional.fractional_max_pool.
+Tests: impl.nn.functional._maxima, impl.nn.functional._max_pools.
 """
 
 import functools
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.nn.functional import _maxima, _pooling
+from impl.nn.functional import _maxima, _windows
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.maxima import assert_as_references, pooled, with_ties
@@ -86,7 +85,7 @@ NAMES = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
     ],
 )
 def test_a_gradient_by_taps_is_a_gradient_by_positions(sizes, arguments):
-    windows = _pooling.Windows.of(
+    windows = _windows.Windows.of(
         "f",
         len(sizes),
         **dict(zip(NAMES, arguments, strict=False)),

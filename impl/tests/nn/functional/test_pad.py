@@ -1,4 +1,7 @@
-"""pad: values that it converts, copies of bits, empty arrays, and bad arguments."""
+"""pad: values that it converts, copies of bits, empty arrays, and bad arguments.
+
+Tests: impl.nn.functional._padding.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,7 +1,6 @@
 """Pools of means and of norms; and properties of all pools.
 
-Tests: impl.nn.functional.adaptive_avg_pool, impl.nn.functional.avg_pool,
-impl.nn.functional.lp_pool.
+Tests: impl.nn.functional._pools.
 """
 
 import jax

@@ -1,0 +1,576 @@
+"""Rows of an embedding table: the parts that ``embedding`` and ``embedding_bag`` share.
+
+Rows are read with their norm bounded, and the gradient of the table adds up the cotangents of all
+reads of a row. The sum is a scatter, the transpose of the gather that reads the rows. A bounded
+norm is not differentiated, as in PyTorch::
+
+    table               [3., 4.]    [1., 0.]   [0., 2.]
+    index               0, 2, 0
+    read, max_norm=1    [0.6, 0.8]  [0., 1.]   [0.6, 0.8]
+    cotangents          [1., 1.]    [2., 2.]   [4., 4.]
+    gradient            [5., 5.]    [0., 0.]   [2., 2.]       row 0 has 1 + 4
+    ... divided         [2.5, 2.5]  [0., 0.]   [2., 2.]       by ``frequencies``, 2, 1 and 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import spec
+from impl._core import arguments, eager
+from impl._core.arguments import Array
+from impl._core.lax_functions import where
+from impl._core.numerics import accumulator, convert, fence, lowest
+from impl._mode.alert import alert, alert_pullback
+from impl._mode.decide import Decision, decide_both
+from impl._mode.modes import sum_dtype
+from impl.ops._indexing import accumulate, gather
+
+
+@eager.compiled
+def embedding(
+    input: Array,
+    weight: Array,
+    padding_idx: int | None = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> jax.Array:
+    """Reads rows of a table.
+
+    Args:
+        input: Indices of rows, any shape, int32 or int64, each in [0, rows). Under ``jit``, where
+            values are unknown, any other index reads NaN, or for other dtypes than floats the fill
+            value of ``jax.numpy.take``; it has no gradient.
+        weight: The table: shape [rows, width], any dtype.
+        padding_idx: A row that has no derivative; negative ones count from the end.
+        max_norm: The bound of norms. A row whose norm is greater is multiplied by ``max_norm /
+            (norm + 1e-7)`` when it is read. The gradient leaves this factor out.
+            ``weight`` stays as it is; PyTorch writes the scaled rows to it.
+        norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
+            elements, added exactly.
+        scale_grad_by_freq: Whether to divide the derivative of each row by the number of times
+            that ``input`` names it.
+        sparse: Accepted as in PyTorch, without effect: gradients are dense.
+
+    Returns:
+        An array of the shape of ``input`` followed by [width], in the dtype of ``weight``. The
+        gradient of a row is the sum of all its cotangents, divided afterwards. Forward derivatives
+        omit ``padding_idx`` and divide as gradients do; PyTorch's do not.
+
+    Raises:
+        AssertionError: ``padding_idx`` is out of range.
+        IndexError: An index is out of range.
+        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` is not 2-d; ``max_norm`` is
+            given and ``weight`` is not of floats or complex numbers; or the call is
+            differentiated, the mode was on and the profile has no deterministic implementation for
+            the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.nn.functional.embedding``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    indices = arguments.index_array("embedding", input, "input")
+    weight = arguments.array("embedding", "weight", weight)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
+    rows, width = weight.shape
+    padding = padding_row("embedding", padding_idx, rows, AssertionError, empty=True)
+    arguments.flag("embedding", "scale_grad_by_freq", scale_grad_by_freq)
+    arguments.flag("embedding", "sparse", sparse)
+    facts = lookup_facts("embedding", indices, weight, max_norm, norm_type)
+    of = f"a weight of {rows} rows"
+    arguments.index_range("embedding", input, rows, None, IndexError, name="input", of=of)
+    decision, pullback = decide_both("nn.functional.embedding", **facts)
+    flat = indices.reshape(-1)
+    read = read_rows(alert(weight, decision), flat, max_norm, norm_type)
+    out = with_gradient(
+        weight,
+        convert(read, weight.dtype),
+        flat,
+        divisors=frequencies(flat, rows) if scale_grad_by_freq else None,
+        padding=padding,
+        pullback=pullback,
+    )
+    return out.reshape(*indices.shape, width)
+
+
+#: Up to this many pairs of an offset and an index, each pair is compared.
+_FEW_PAIRS = 1 << 14
+#: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
+_PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
+
+
+@eager.compiled
+def embedding_bag(
+    input: Array,
+    weight: Array,
+    offsets: Array | None = None,
+    max_norm: Any = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Array | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> jax.Array:
+    """Computes sums, means or maxima of bags of rows of a table.
+
+    A sum adds the rows of a bag in the order of ``input``. The gradient of a row of ``weight`` adds
+    in the order of ``input`` for sums and means, and in the order of bags for maxima. The gradient
+    of an element of ``per_sample_weights`` adds along its row. float16 and bfloat16 are computed in
+    float32 and rounded once.
+
+    Args:
+        input: Indices of rows: shape [bags, n], or [n] with ``offsets``; int32 or int64, each in
+            [0, rows). Under ``jit``, where values are unknown, any other index reads NaN and has
+            no gradient. As in PyTorch, bools and integers of 8 or 16 bits are taken if
+            ``offsets`` are int32 or int64, and the other way around.
+        weight: The table: shape [rows, width], floats.
+        offsets: The position in ``input`` at which each bag begins: shape [bags], ascending from
+            0. Under ``jit`` they are not checked; elements before the first offset are in no bag.
+        max_norm: As for ``embedding``.
+        norm_type: As for ``embedding``.
+        scale_grad_by_freq: As for ``embedding``; not for maxima.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``. The first of equal maxima has the gradient. NaN
+            is greater than every number. (In PyTorch it is only if the bag begins with it.)
+        sparse: Accepted as in PyTorch, without effect: gradients are dense.
+        per_sample_weights: Factors of rows, only for sums: the shape of ``input``, in the dtype of
+            ``weight``.
+        include_last_offset: Whether ``offsets`` has one more element, the end of the last bag.
+            Elements after it are in no bag.
+        padding_idx: A row that no bag contains; negative ones count from the end.
+
+    Returns:
+        An array of shape [bags, width], in the dtype of ``weight``; 0 for a bag without elements.
+
+    Raises:
+        NotImplementedError: ``per_sample_weights`` are given, and ``mode`` is not ``"sum"``.
+        RuntimeError: An index, an offset or ``padding_idx`` is out of range; offsets do not
+            ascend; dtypes do not fit; or the mode is on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ValueError: Shapes do not fit, or ``mode`` is unknown.
+
+    Source: ``torch.nn.functional.embedding_bag``. The spec's rows state what the mode does, and
+    the guarantee.
+    """
+    input, offsets = _of_one_dtype(input, offsets)
+    indices = arguments.index_array("embedding_bag", input, "input")
+    weight = arguments.array("embedding_bag", "weight", weight)
+    factors = _factors(per_sample_weights, indices, weight)
+    if weight.ndim != 2:
+        raise ValueError(
+            f"embedding_bag(): weight has to be 2-D, but got shape {list(weight.shape)}"
+        )
+    for name, value in (
+        ("scale_grad_by_freq", scale_grad_by_freq),
+        ("sparse", sparse),
+        ("include_last_offset", include_last_offset),
+    ):
+        arguments.flag("embedding_bag", name, value)
+    bags, count = _bags(indices, offsets, include_last_offset)
+    _check_mode(mode, scale_grad_by_freq, sparse, factors is not None)
+    if arguments.dtype_kind(weight.dtype) != "floating":
+        raise RuntimeError(f"embedding_bag(): expected a weight of floats, but got {weight.dtype}")
+    rows = weight.shape[0]
+    of = f"a weight of {rows} rows"
+    arguments.index_range("embedding_bag", input, rows, None, name="input", of=of)
+    padding = padding_row("embedding_bag", padding_idx, rows, RuntimeError)
+    facts = {**lookup_facts("embedding_bag", indices, weight, max_norm, norm_type), "mode": mode}
+    decision, pullback = decide_both("nn.functional.embedding_bag", **facts)
+    indices = indices.reshape(-1)
+    in_bag = (bags >= 0) & (bags < count)
+    if padding is not None:
+        in_bag &= indices != padding
+    contents = _Contents(
+        weight=weight,
+        indices=indices,
+        rows=read_rows(alert(weight, decision), indices, max_norm, norm_type),
+        bags=where(in_bag, bags, count),
+        count=count,
+        in_bag=in_bag,
+        divisors=frequencies(indices, rows) if scale_grad_by_freq else None,
+        padding=padding,
+        pullback=pullback,
+    )
+    out = _greatest(contents) if mode == "max" else _sums(contents, mode, factors)
+    return convert(out, weight.dtype)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Contents:
+    """The contents of all bags.
+
+    Attributes:
+        weight: The table.
+        indices: The index of the row that each element of the input names: shape [n].
+        rows: These rows, without a gradient, in the accumulator's dtype: shape [n, width].
+        bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
+        count: The number of bags.
+        in_bag: Whether each element is in a bag: shape [n].
+        divisors: The divisor of the gradient of each row of the table, or None.
+        padding: The row of the table that no bag contains.
+        pullback: The decision of the gradient.
+    """
+
+    weight: jax.Array
+    indices: jax.Array
+    rows: jax.Array
+    bags: jax.Array
+    count: int
+    in_bag: jax.Array
+    divisors: jax.Array | None
+    padding: int | None
+    pullback: Decision
+
+    def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
+        """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
+        return with_gradient(
+            self.weight,
+            rows,
+            indices,
+            divisors=self.divisors,
+            padding=self.padding,
+            pullback=self.pullback,
+        )
+
+    def combined(self, initial: Any, values: jax.Array, by: Any = "add") -> jax.Array:
+        """Combines the values of each bag: from shape [n, ...] to [bags, ...]."""
+        start = jnp.full((1, self.count, values.shape[1]), initial, values.dtype)
+        destinations = self.bags[None, :, None]
+        return accumulate(start, destinations, values[None], by=by)[0]
+
+
+def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
+    in_bag = contents.in_bag[:, None]
+    rows = contents.with_gradient(contents.rows, contents.indices)
+    # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
+    rows = where(in_bag, rows, 0)
+    if factors is not None:
+        wide = where(contents.in_bag, convert(factors, rows.dtype), 0)
+        rows = alert_pullback(rows * wide[:, None], contents.pullback)
+    total = contents.combined(0, rows)
+    if mode == "sum":
+        return total
+    sizes = contents.combined(0, in_bag.astype(jnp.int32))
+    # The fence holds in the gradient too. Without it, XLA would repeat the division for each
+    # element that reads the quotient.
+    return fence(total) / jnp.maximum(sizes, 1).astype(total.dtype)
+
+
+def _greatest(contents: _Contents) -> jax.Array:
+    rows, in_bag = contents.rows, contents.in_bag[:, None]
+    n = rows.shape[0]
+    if n == 0:
+        return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
+    greatest = contents.combined(lowest(rows.dtype), rows, "max")
+    destinations = contents.bags[None, :, None]
+    greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
+    equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))
+    position = where(equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
+    first = contents.combined(n, position, "min")
+    nonempty = first < n
+    first = where(nonempty, first, 0)
+    # A bag without elements reads no row of the table: its index is out of range.
+    indices = where(nonempty, contents.indices[first], contents.weight.shape[0])
+    values = jnp.take_along_axis(rows, first, axis=0)
+    return where(nonempty, contents.with_gradient(values, indices), 0)
+
+
+def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:
+    if per_sample_weights is None:
+        return None
+    factors = arguments.array("embedding_bag", "per_sample_weights", per_sample_weights)
+    if factors.shape != indices.shape:
+        raise ValueError(
+            f"embedding_bag(): per_sample_weights ({list(factors.shape)}) must have the same shape "
+            f"as the input ({list(indices.shape)})"
+        )
+    if factors.dtype != weight.dtype:
+        raise RuntimeError(
+            f"embedding_bag(): expected per_sample_weights to have the dtype of weight, but got "
+            f"{factors.dtype} and {weight.dtype}; convert one of them"
+        )
+    return factors.reshape(-1)
+
+
+def _check_mode(mode: Any, scale_grad_by_freq: bool, sparse: bool, has_factors: bool) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(
+            f"embedding_bag(): mode has to be one of sum, mean or max, but got {mode!r}"
+        )
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError(
+            "embedding_bag(): max mode does not support scaling the gradient by the frequency"
+        )
+    if mode == "max" and sparse:
+        raise ValueError("embedding_bag(): max mode does not support sparse weights")
+    if mode != "sum" and has_factors:
+        raise NotImplementedError(
+            "embedding_bag(): per_sample_weights is only supported for mode='sum', but got "
+            f"mode='{mode}'"
+        )
+
+
+def _of_one_dtype(input: Any, offsets: Any) -> tuple[Any, Any]:
+    """Converts indices and offsets to the wider of their dtypes, if PyTorch would do so."""
+    first, second = (getattr(value, "dtype", None) for value in (input, offsets))
+    if first == second or first not in _PROMOTED or second not in _PROMOTED:
+        return input, offsets
+    wide = np.promote_types(first, second)
+    # NumPy's integers keep 64 bits where x64 is off, so that the check of their range sees them.
+    of_jax = jax.dtypes.canonicalize_dtype(wide)
+    first, second = (
+        value.astype(wide if isinstance(value, np.ndarray) else of_jax)
+        for value in (input, offsets)
+    )
+    return first, second
+
+
+def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Array, int]:
+    """Returns the bag of each element of the flattened input, and the number of bags."""
+    if indices.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "embedding_bag(): if input is 2D, its rows are the bags, and offsets has to be "
+                f"None; got {type(offsets).__name__}"
+            )
+        bag = jax.lax.broadcasted_iota(jnp.int32, indices.shape, 0)
+        return bag.reshape(-1), indices.shape[0]
+    if indices.ndim != 1:
+        raise ValueError(
+            f"embedding_bag(): input has to be 1D or 2D, but got shape {list(indices.shape)}"
+        )
+    if offsets is None:
+        raise ValueError("embedding_bag(): offsets has to be a 1D array but got None")
+    starts = arguments.index_array("embedding_bag", offsets, "offsets")
+    if starts.ndim != 1:
+        raise ValueError(
+            f"embedding_bag(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
+        )
+    _check_offsets(offsets, indices.shape[0], include_last)
+    position = jnp.arange(indices.shape[0], dtype=starts.dtype)
+    # Few pairs are compared without a loop, whose program is longer than all the rest.
+    if starts.size * position.size <= _FEW_PAIRS:
+        begins = jax.lax.expand_dims(starts, (1,)) <= jax.lax.expand_dims(position, (0,))
+        begun = jax.lax.reduce(begins.astype(jnp.int32), np.int32(0), jax.lax.add, (0,))
+    else:
+        begun = jnp.searchsorted(starts, position, side="right").astype(jnp.int32)
+    bag = begun - 1
+    return bag, starts.shape[0] - include_last
+
+
+def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
+    if include_last and offsets.shape[0] == 0:
+        raise RuntimeError(
+            "embedding_bag(): include_last_offset: number of offsets should be at least 1, but got "
+            "0"
+        )
+    eager.when_known(functools.partial(_check_starts, length=length), offsets)
+
+
+def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
+    if known.size == 0:
+        return
+    if known[0] != 0:
+        raise RuntimeError(
+            "embedding_bag(): offsets[0] has to be 0, i.e. the first bag has to start from "
+            f"position 0. However, got {known[0]}"
+        )
+    descends = known[1:] < known[:-1]
+    if descends.any():
+        before = int(descends.argmax())
+        raise RuntimeError(
+            f"embedding_bag(): offsets must ascend, but got {known[before + 1]} after "
+            f"{known[before]}, at position {before + 1}"
+        )
+    if known[-1] > length:
+        raise RuntimeError(
+            f"embedding_bag(): offsets[-1] can not be greater than input's length {length} but got "
+            f"offsets[-1] of {known[-1]}"
+        )
+
+
+#: Values of ``norm_type`` for which a norm needs no powers but squares.
+_WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
+#: PyTorch adds this to a norm before it divides by it.
+_EPSILON = 1e-7
+
+
+def lookup_facts(
+    function: str, input: jax.Array, weight: jax.Array, max_norm: Any, norm_type: Any
+) -> dict[str, spec.FactValue]:
+    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``.
+
+    Raises:
+        RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
+        TypeError: ``max_norm`` or ``norm_type`` is not a real number.
+    """
+    norm_order = arguments.real(function, "norm_type", norm_type)
+    if max_norm is not None:
+        arguments.number(function, "max_norm", max_norm)
+        if jnp.iscomplexobj(max_norm):
+            raise TypeError(f"{function}(): argument 'max_norm' must be float, not complex")
+        if not jnp.issubdtype(weight.dtype, jnp.inexact):
+            raise RuntimeError(
+                f"{function}(): argument 'max_norm' needs a weight of floats or complex numbers, "
+                f"but got {weight.dtype}"
+            )
+    return {
+        "dtype": arguments.dtype_kind(weight.dtype),
+        "input_ndim": input.ndim,
+        "max_norm": max_norm is not None,
+        "power_norm": norm_order not in _WITHOUT_POWERS,
+    }
+
+
+def padding_row(
+    function: str, padding_idx: Any, rows: int, error: type[Exception], *, empty: bool = False
+) -> int | None:
+    """Returns the row that ``padding_idx`` names, counted from the front; None for no row.
+
+    Args:
+        function: Name of the op.
+        padding_idx: An int, or None.
+        rows: Number of rows of the table.
+        error: The exception that PyTorch raises.
+        empty: Whether 0 is allowed for a table without rows.
+
+    Raises:
+        TypeError: ``padding_idx`` is not an int.
+        AssertionError: There is no such row (or ``error``).
+    """
+    if padding_idx is None:
+        return None
+    row = arguments.integer(function, "padding_idx", padding_idx)
+    if not -rows <= row < rows and not (empty and row == 0):
+        raise error(
+            f"{function}(): padding_idx must be within the number of embeddings, {-rows} through "
+            f"{rows - 1}, but got {row}"
+        )
+    return row % rows if rows else None
+
+
+def read_rows(weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float) -> jax.Array:
+    """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
+
+    Args:
+        weight: Shape [rows, width].
+        index: Shape [n]; an index outside [0, rows) reads NaN.
+        max_norm: The bound, or None.
+        norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
+
+    Returns:
+        Shape [n, width], floats of the accumulator's dtype.
+    """
+    weight = jax.lax.stop_gradient(weight)
+    rows = gather(weight[None], index[None, :, None], pullback=Decision())[0]
+    if jnp.issubdtype(rows.dtype, jnp.inexact):
+        rows = convert(rows, accumulator(rows.dtype))
+    if max_norm is None:
+        return rows
+    norm = _norm(rows, float(norm_type))
+    bound = jnp.asarray(jax.lax.stop_gradient(max_norm), norm.dtype)
+    # Without the fence, XLA repeats the division for each element of a row.
+    scale = fence(bound / (norm + _EPSILON))
+    over = (norm > bound)[:, None]
+    return where(over, rows * scale[:, None], rows)
+
+
+def _norm(rows: jax.Array, order: float) -> jax.Array:
+    """Returns the norm of each row, a real number."""
+    if jnp.iscomplexobj(rows):
+        real, imag = rows.real, rows.imag
+        size = jnp.sqrt(real * real + imag * imag)
+    else:
+        size = jnp.abs(rows)
+    if order == 0:
+        return (size != 0).sum(1, dtype=jnp.int32).astype(size.dtype)
+    if math.isinf(order):
+        return size.max(1, initial=0) if order > 0 else size.min(1, initial=jnp.inf)
+    if order not in _WITHOUT_POWERS:
+        return jnp.sum(size**order, 1) ** (1 / order)
+    total = jnp.sum(size * size if order == 2 else size, 1)
+    return jnp.sqrt(total) if order == 2 else total
+
+
+def frequencies(index: jax.Array, rows: int) -> jax.Array:
+    """Returns how often ``index`` reads each row, but at least 1: int32, shape [rows]."""
+    ones = jnp.ones((1, index.shape[0], 1), jnp.int32)
+    count = accumulate(jnp.zeros((1, rows, 1), jnp.int32), index[None, :, None], ones)
+    return jnp.maximum(count.reshape(rows), 1)
+
+
+def with_gradient(
+    weight: jax.Array,
+    values: jax.Array,
+    index: jax.Array,
+    *,
+    divisors: jax.Array | None,
+    padding: int | None,
+    pullback: Decision,
+) -> jax.Array:
+    """Returns ``values`` with the derivative of the rows of ``weight`` that they were read from.
+
+    Args:
+        weight: Shape [rows, width].
+        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
+        index: The row of each value: [n], or [n, width] for each element by itself.
+        divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
+        padding: The row that has no derivative; None for no such row.
+        pullback: The decision for the gradient.
+
+    Returns:
+        ``values``. The gradient is a sum in the dtype of ``values``, or, if it is divided, in the
+        accumulator's; it is then divided and rounded.
+    """
+    if not jnp.issubdtype(weight.dtype, jnp.inexact):
+        return values
+    index = index[None, :, None] if index.ndim == 1 else index[None]
+    return _with_gradient(weight, values, index, divisors, padding, pullback)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
+def _with_gradient(
+    weight: jax.Array,
+    values: jax.Array,
+    index: jax.Array,
+    divisors: jax.Array | None,
+    padding: int | None,
+    pullback: Decision,
+) -> jax.Array:
+    del weight, index, divisors, padding, pullback
+    return values
+
+
+@_with_gradient.defjvp
+def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
+    weight, values, index, divisors = primals
+    dtype = sum_dtype(values.dtype) if divisors is None else accumulator(weight.dtype)
+    table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
+    # Through this function again, so that the primal result can be differentiated a second time.
+    values = _with_gradient(*primals, padding, pullback)
+    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)
+
+
+def _tangent_of_table(
+    tangent: jax.Array, divisors: jax.Array | None, padding: int | None, dtype: Any
+) -> jax.Array:
+    """Returns the tangent of a table, whose transpose divides the gradient and rounds it."""
+    table_dot = convert(tangent, dtype)
+    if divisors is not None:
+        table_dot /= divisors.astype(table_dot.dtype)[:, None]
+    if padding is not None:
+        is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
+        table_dot = where(is_padding, 0, table_dot)
+    return table_dot

@@ -1,0 +1,291 @@
+"""The pools that add: ``avg_pool1d`` to ``avg_pool3d``, the adaptive ones, and ``lp_pool``.
+
+An average multiplies the sum of a window by the rounded reciprocal of its divisor. ``lp_pool`` is a
+power, a mean over windows, and a root; for infinite powers, a maximum.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from impl._core import arguments, eager
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.alert import alert_pullback
+from impl._mode.decide import decide
+from impl.nn._variants import for_dims
+from impl.nn.functional import _windows
+
+
+@eager.compiled
+def avg_pool1d(
+    input: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> jax.Array:
+    """Computes means over windows.
+
+    The sum of a window is multiplied by the rounded reciprocal of its divisor. A cotangent is
+    multiplied by it before it is added to a gradient. float16 and bfloat16 are computed in float32
+    and rounded once. Quotients of integers are rounded towards zero.
+
+    Args:
+        input: Shape [N, C, L] or [C, L], floats, int32 or int64.
+        kernel_size: The number of elements of a window.
+        stride: The distance between the starts of two windows; None means ``kernel_size``.
+        padding: The number of zeros on each side of the input; at most half of ``kernel_size``.
+        ceil_mode: Whether a last window may end beyond the padding. It must begin in the input or
+            in the padding before it.
+        count_include_pad: Whether the divisor counts the zeros of the padding. It never counts
+            elements beyond the padding.
+
+    Returns:
+        An array of shape [N, C, windows] or [C, windows], in the dtype of ``input``.
+
+    Raises:
+        NotImplementedError: ``input`` is of another dtype.
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.nn.functional.avg_pool1d``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def _avg_pool(
+    dims: int,
+    input: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> jax.Array:
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
+    name = f"avg_pool{dims}d"
+    input = _windows.pooled(name, dims, input)
+    _check_dtype(name, input)
+    arguments.flag(name, "count_include_pad", count_include_pad)
+    override = divisor_override
+    if override is not None and arguments.integer(name, "divisor_override", override) == 0:
+        raise RuntimeError(f"{name}(): divisor_override must be not zero")
+    windows = _windows.Windows.of(
+        name, dims, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode
+    )
+    sizes = input.shape[-dims:]
+    if dims == 3 and any(n < k for n, k in zip(sizes, windows.kernel, strict=True)):
+        raise RuntimeError(
+            f"{name}(): an input of size {list(sizes)} is smaller than kernel_size "
+            f"{list(windows.kernel)}; pad it beforehand"
+        )
+    lengths = windows.outputs(name, sizes)
+    if override is not None:
+        divisors: list[npt.NDArray[Any]] = [np.asarray([override])]
+    else:
+        divisors = [*windows.counts(sizes, lengths, padding=count_include_pad)]
+    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
+    total = windows.sums(convert(input, accumulator(input.dtype)), lengths)
+    return alert_pullback(_windows.mean(total, divisors, input.dtype), decision)
+
+
+avg_pool2d = for_dims(
+    _avg_pool,
+    2,
+    """Computes means as ``avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+
+    ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
+    ``divisor_override`` is the divisor of every sum, and not 0; None means the number of elements.
+    """,
+)
+
+avg_pool3d = for_dims(
+    _avg_pool,
+    3,
+    """Computes means as ``avg_pool2d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
+
+    Without the padding, the input must be at least as large as a window.
+    """,
+)
+
+
+def _check_dtype(name: str, input: jax.Array) -> None:
+    # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
+    if np.dtype(input.dtype) not in (np.int32, np.int64):
+        _windows.floats(name, input)
+
+
+def _adaptive_avg_pool(
+    dims: int, input: Array, output_size: int | Sequence[int | None]
+) -> jax.Array:
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
+    name = f"adaptive_avg_pool{dims}d"
+    if dims > 1:
+        _windows.sizes_fit(name, input, output_size)
+    input = _windows.pooled(name, dims, input, channels_may_be_empty=True)
+    _windows.floats(name, input)
+    tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
+    facts = arguments.facts(
+        input,
+        output_size_is_one=all(table.outputs == 1 for table in tables),
+    )
+    decision = decide(f"nn.functional.{name}", "backward", **facts)
+    return alert_pullback(_windows.mean_of_tables(input, tables), decision)
+
+
+adaptive_avg_pool1d = for_dims(
+    _adaptive_avg_pool,
+    1,
+    """Computes means over windows that divide the input as evenly as possible.
+
+    Window ``i`` of ``n`` reads the elements from ``floor(i * L / n)`` up to, and without,
+    ``ceil((i + 1) * L / n)``. Sums and gradients are computed as in ``avg_pool1d``.
+
+    Args:
+        input: Shape [N, C, L] or [C, L], floats.
+        output_size: The number of windows.
+
+    Returns:
+        An array of shape [N, C, output_size] or [C, output_size], in the dtype of ``input``.
+
+    Raises:
+        NotImplementedError: ``input`` is not of floats.
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+    """,
+)
+
+adaptive_avg_pool2d = for_dims(
+    _adaptive_avg_pool,
+    2,
+    """Computes means as ``adaptive_avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+
+    ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
+    keeps the size of the input.
+
+    It raises as ``adaptive_avg_pool1d`` does, and a ValueError where ``input`` does not have more
+    dimensions than ``output_size`` has sizes.
+    """,
+)
+
+adaptive_avg_pool3d = for_dims(
+    _adaptive_avg_pool,
+    3,
+    """Computes means as ``adaptive_avg_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
+    """,
+)
+
+
+def _lp_pool(
+    dims: int,
+    input: Array,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> jax.Array:
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
+    name = f"lp_pool{dims}d"
+    input = _windows.pooled(name, dims, input)
+    _windows.floats(name, input)
+    power = _power(name, norm_type)
+    windows = _windows.Windows.of(
+        name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
+    )
+    sizes = input.shape[-dims:]
+    lengths = windows.outputs(name, sizes)
+    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
+    wide = convert(input, accumulator(input.dtype))
+    if math.isinf(power):
+        sign = math.copysign(1, power)
+        out = sign * _windows.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
+    else:
+        raised = _raised(wide, power)
+        counts = windows.counts(sizes, lengths)
+        divisors = [count / k for count, k in zip(counts, windows.kernel, strict=True)]
+        out = _root(_windows.mean(windows.sums(raised, lengths), divisors, wide.dtype), power)
+    return alert_pullback(convert(out, input.dtype), decision)
+
+
+lp_pool1d = for_dims(
+    _lp_pool,
+    1,
+    """Computes the p-th root of the sum of the p-th powers of each window.
+
+    As in PyTorch, this takes powers of the elements, not of their absolute values: an odd power
+    keeps the sign, the root of a negative sum is NaN, and so is a fractional power of a negative
+    element. If a window ends beyond the input, its sum is multiplied by ``kernel_size`` and divided
+    by the number of elements that it reads. float16 and bfloat16 are computed in float32 and
+    rounded once.
+
+    Args:
+        input: Shape [N, C, L] or [C, L], floats.
+        norm_type: The power p, not 0. Infinity computes the greatest absolute value, minus
+            infinity the least; of equal values, the one of the lowest index has the gradient.
+        kernel_size: The number of elements of a window.
+        stride: The distance between the starts of two windows; None means ``kernel_size``.
+        ceil_mode: Whether a last window that begins in the input may end beyond it.
+
+    Returns:
+        An array of shape [N, C, windows] or [C, windows], in the dtype of ``input``. Its gradient
+        is 0 if the sum is 0.
+
+    Raises:
+        NotImplementedError: ``input`` is not of floats.
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ZeroDivisionError: ``norm_type`` is 0.
+    """,
+)
+
+lp_pool2d = for_dims(
+    _lp_pool,
+    2,
+    """Computes what ``lp_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+
+    ``kernel_size`` and ``stride`` are an int for all dimensions, or one int for each.
+    """,
+)
+
+
+def _root(total: jax.Array, power: float) -> jax.Array:
+    """Returns the root of each sum. Its gradient at 0 is 0; a plain root's is infinite."""
+    zero = total == 0
+    safe = jnp.where(zero, 1, total)
+    root = jnp.sqrt(safe) if power == 2 else _raised(safe, 1 / power)
+    return jnp.where(zero, 0 if power > 0 else jnp.inf, root)
+
+
+def _magnitude(value: jax.Array) -> jax.Array:
+    """Returns the absolute value. Its gradient is 0 where the value is 0 or NaN."""
+    zero_or_nan = jnp.abs(jax.lax.stop_gradient(value))
+    return jnp.where(value > 0, value, jnp.where(value < 0, -value, zero_or_nan))
+
+
+def _raised(value: jax.Array, power: float) -> jax.Array:
+    return jnp.power(value, int(power) if power.is_integer() else power)
+
+
+def _power(name: str, norm_type: Any) -> float:
+    if isinstance(norm_type, bool) or not isinstance(norm_type, numbers.Real):
+        raise TypeError(
+            f"{name}(): argument 'norm_type' must be a number, not {type(norm_type).__name__}"
+        )
+    if norm_type == 0:
+        raise ZeroDivisionError(f"{name}(): norm_type must not be zero")
+    return float(norm_type)

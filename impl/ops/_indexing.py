@@ -1,0 +1,272 @@
+"""Reads and writes at indices along one axis, which ops with indices are made of.
+
+All take an operand of [outer, size, inner], and indices of [outer or 1, n, inner or 1], which count
+along the middle axis. Reads of indices outside of [0, size) give NaN, or the value of
+``jax.numpy``'s fill mode for other dtypes; writes there are dropped::
+
+    operand [10, 20, 30]         gather(..., [2, 0, 3])                       [30, 10, nan]
+    updates [1, 2, 3] to them    accumulate(..., [2, 0, 3], updates)          [12, 20, 31]
+
+Each is one of JAX's own primitives, so the mode orders the sums, also the sums of derivatives. The
+gradient of a read is a sum at the same indices.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+
+from impl._core.axes import within
+from impl._core.float_order import extreme_keys, from_extreme_keys
+from impl._core.lax_functions import where
+from impl._core.numerics import convert
+from impl._core.shard_axes import vary_like
+from impl._kernels.launch import ReductionName
+from impl._mode.alert import alert_pullback
+from impl._mode.decide import Decision
+from impl._mode.modes import sum_dtype
+
+
+def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+    """Reads elements of the operand.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1].
+        pullback: The decision of the gradient, made in the forward pass.
+
+    Returns:
+        Shape [outer, n, inner].
+    """
+    shape = operand.shape[0], indices.shape[1], operand.shape[2]
+    if 0 in shape:
+        return vary_like(jnp.zeros(shape, operand.dtype), operand, indices)
+    if jnp.issubdtype(operand.dtype, jnp.inexact):
+        out = _differentiable(operand, indices, sum_dtype(operand.dtype))
+        return alert_pullback(out, pullback)
+    return _gathered(operand, indices)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _differentiable(operand: jax.Array, indices: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Reads floats; the gradient is added in another dtype, and rounded once."""
+    del dtype
+    return _gathered(operand, indices)
+
+
+@_differentiable.defjvp
+def _jvp_of_read(dtype: np.dtype, primals: Any, tangents: Any) -> Any:
+    tangent, indices = convert(tangents[0], dtype), primals[1]
+    return _differentiable(*primals, dtype), convert(_gathered(tangent, indices), tangents[0].dtype)
+
+
+def _gathered(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    shape = operand.shape[0], indices.shape[1], operand.shape[2]
+    if operand.shape[1] == 0:
+        # No index is valid, and a gather needs an element to read.
+        operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
+        indices = jnp.ones_like(indices)
+    axes = _Axes(operand, indices)
+    numbers = GatherDimensionNumbers(
+        offset_dims=axes.windows,
+        collapsed_slice_dims=axes.middle,
+        start_index_map=axes.middle,
+        operand_batching_dims=axes.batch,
+        start_indices_batching_dims=axes.of_indices,
+    )
+    sizes = [size if axis in axes.windows else 1 for axis, size in enumerate(axes.shape)]
+    mode = GatherScatterMode.FILL_OR_DROP
+    values = operand.reshape(axes.shape)
+    out: jax.Array = lax.gather(values, axes.indices, numbers, slice_sizes=sizes, mode=mode)
+    return out.reshape(shape)
+
+
+def accumulate(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    by: ReductionName = "add",
+    unique: bool = False,
+) -> jax.Array:
+    """Combines the operand with updates. float16 and bfloat16 are combined in float32.
+
+    Minima and maxima are the same in every order; a NaN is below and above every number, and -0 is
+    below 0. Elements that are equal to an extreme share its gradient. A product may have zeros
+    among its factors, in derivatives too.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1].
+        updates: Shape [outer, n, inner], of the operand's dtype.
+        by: The operation that combines.
+        unique: Whether no element has two updates; nothing checks it.
+
+    Returns:
+        Shape and dtype of ``operand``.
+    """
+    if updates.size == 0 or operand.size == 0:
+        return operand
+    if by in ("min", "max"):
+        return extreme(by, operand, jnp.ones(operand.shape, bool), indices, updates)
+    dtype = sum_dtype(operand.dtype)
+    wide, terms = convert(operand, dtype), convert(updates, dtype)
+    if by == "mul" and not unique and jnp.issubdtype(dtype, jnp.inexact):
+        return convert(_product(wide, indices, terms), operand.dtype)
+    return convert(_scatter(f"scatter_{by}", wide, indices, terms, unique=unique), operand.dtype)
+
+
+def assign(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool = False
+) -> jax.Array:
+    """Writes updates. Of several updates of one element one stays: the last, if the mode orders it.
+
+    An element has the gradient of the update that stays; any other update has the gradient 0.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1].
+        updates: Shape [outer, n, inner], of the operand's dtype.
+        unique: Whether no element has two updates; nothing checks it.
+
+    Returns:
+        Shape and dtype of ``operand``.
+    """
+    if updates.size == 0 or operand.size == 0:
+        return operand
+    return _scatter("scatter", operand, indices, updates, unique=unique)
+
+
+class _Axes:
+    """The axes of a read or write in JAX's form, without axes of one element, which cost time.
+
+    Attributes:
+        shape: The shape of the operand.
+        windows: The axes that a window has whole.
+        middle: The axis that the indices count along.
+        batch: The axes along which the indices differ.
+        of_indices: The axes of the indices for ``batch``.
+        indices: The batch axes, the axis of n, and an axis of one element.
+    """
+
+    def __init__(self, operand: jax.Array, indices: jax.Array) -> None:
+        if indices.dtype != jnp.int32:
+            # JAX narrows indices of 64 bits, or the size, before it compares them.
+            indices = within(indices, operand.shape[1])
+        batch = [axis for axis in (0, 2) if indices.shape[axis] > 1]
+        axes = [axis for axis in range(3) if axis == 1 or operand.shape[axis] != 1 or axis in batch]
+        of_indices = [axis for axis in axes if axis == 1 or axis in batch]
+        self.shape = [operand.shape[axis] for axis in axes]
+        self.middle = (axes.index(1),)
+        self.batch = tuple(axes.index(axis) for axis in batch)
+        self.windows = tuple(i for i in range(len(axes)) if i not in (*self.middle, *self.batch))
+        self.of_indices = tuple(of_indices.index(axis) for axis in batch)
+        self.indices = indices.reshape([*(indices.shape[axis] for axis in of_indices), 1])
+
+
+def _scatter(
+    method: str, operand: jax.Array, indices: jax.Array, updates: jax.Array, *, unique: bool
+) -> jax.Array:
+    """Calls a scatter of ``jax.lax``, named by its method."""
+    axes = _Axes(operand, indices)
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=axes.windows,
+        inserted_window_dims=axes.middle,
+        scatter_dims_to_operand_dims=axes.middle,
+        operand_batching_dims=axes.batch,
+        scatter_indices_batching_dims=axes.of_indices,
+    )
+    shape = axes.shape.copy()
+    shape[axes.middle[0]] = updates.shape[1]
+    out: jax.Array = getattr(lax, method)(
+        operand.reshape(axes.shape),
+        axes.indices,
+        updates.reshape(shape),
+        numbers,
+        unique_indices=unique,
+        mode=GatherScatterMode.FILL_OR_DROP,
+    )
+    return out.reshape(operand.shape)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def extreme(
+    by: ReductionName,
+    operand: jax.Array,
+    takes_part: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+) -> jax.Array:
+    """Returns the minimum or the maximum of each initial value and its updates.
+
+    Args:
+        by: ``min`` or ``max``.
+        operand: The initial values, shape [outer, size, inner].
+        takes_part: Whether each initial value has a share of the gradient if it is the extreme.
+        indices: Integers, shape [outer or 1, n, inner or 1].
+        updates: Shape [outer, n, inner].
+    """
+    del takes_part
+    sign = -1 if by == "min" else 1
+    initial, updated = (extreme_keys(sign, each) for each in (operand, updates))
+    out = _scatter(f"scatter_{by}", initial, indices, updated, unique=False)
+    return from_extreme_keys(sign, out, operand.dtype)
+
+
+@extreme.defjvp
+def _jvp_of_extreme(by: ReductionName, primals: Any, tangents: Any) -> Any:
+    """Shares the tangent of an extreme among the elements that are equal to it."""
+    operand, takes_part, indices, updates = primals
+    out = extreme(by, *primals)
+    if not jnp.issubdtype(operand.dtype, jnp.inexact):
+        return out, tangents[0]
+    operand_dot, _, _, updates_dot = tangents
+    is_first = takes_part & (operand == out)
+    is_equal = updates == gather(out, indices, pullback=Decision())
+    count = accumulate(is_first.astype(jnp.int32), indices, is_equal.astype(jnp.int32))
+    zero = jnp.zeros((), operand.dtype)
+    total = accumulate(
+        where(is_first, operand_dot, zero), indices, where(is_equal, updates_dot, zero)
+    )
+    return out, total / jnp.maximum(count, 1).astype(total.dtype)
+
+
+@jax.custom_jvp
+def _product(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    """Multiplies floats; ``lax.scatter_mul`` has no derivatives if an index occurs twice."""
+    return _scatter("scatter_mul", operand, indices, updates, unique=False)
+
+
+@_product.defjvp
+def _jvp_of_product(primals: Any, tangents: Any) -> Any:
+    """Computes the tangent: the sum of each tangent times all other factors of its destination."""
+    operand, indices, updates = primals
+    operand_dot, _, updates_dot = tangents
+    zeros = accumulate((operand == 0).astype(jnp.int32), indices, (updates == 0).astype(jnp.int32))
+    # The product of the factors that are not 0. If one factor is 0, only its own tangent counts.
+    nonzero = _product(_replace_zero(operand), indices, _replace_zero(updates))
+    of_operand = _product_of_others(operand, nonzero, zeros)
+    read = functools.partial(gather, indices=indices, pullback=Decision())
+    of_updates = _product_of_others(updates, read(nonzero), read(zeros))
+    tangent = accumulate(operand_dot * of_operand, indices, updates_dot * of_updates)
+    return _product(*primals), tangent
+
+
+def _replace_zero(factor: jax.Array) -> jax.Array:
+    return where(factor == 0, jnp.ones_like(factor), factor)
+
+
+def _product_of_others(factor: jax.Array, nonzero: jax.Array, zeros: jax.Array) -> jax.Array:
+    """Returns the product of all factors of a destination except ``factor``.
+
+    ``nonzero`` is the product of the factors that are not 0, and ``zeros`` the number of zeros.
+    """
+    others_are_nonzero = zeros == (factor == 0)
+    quotient = nonzero / _replace_zero(factor)
+    return where(others_are_nonzero, quotient, jnp.zeros_like(quotient))

@@ -1,0 +1,438 @@
+"""The ops that make uninitialised arrays.
+
+These are ``empty``, ``empty_like``, ``new_empty``, ``empty_strided``, ``new_empty_strided`` and
+``empty_permuted``. A program that reads such an array by mistake may have other results in each
+run. The mode therefore fills the array, by default with NaN or the greatest integer::
+
+    empty(3)                   mode off: any values       mode on: [nan, nan, nan]
+    empty(2, dtype="int32")                               [2147483647, 2147483647]
+    empty(2, dtype="bool")                                [True, True]
+    empty_strided((2,), (1,))                             [nan, nan]; strides are checked only
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, overload
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import mlir, xla
+
+from impl._core import arguments, eager
+from impl._core.arguments import Array
+from impl._core.jax_internals import Primitive
+from impl._core.numerics import fill_value
+from impl._core.shard_axes import aligned
+from impl._mode import modes
+from impl._mode.alert import alert, register_per_platform
+from impl._mode.decide import Decision, decide
+from impl.quantized import QuantizedArray
+
+
+@eager.compiled
+def empty(
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory.
+
+    With the mode on and ``utils.deterministic.fill_uninitialized_memory`` set, the array holds NaN
+    (with an imaginary part of 0), the greatest integer, or True. Otherwise the values are
+    arbitrary: on a GPU or a TPU the memory keeps its former contents, on a CPU JAX writes zeros,
+    and inside ``jit`` XLA may choose other values.
+
+    Args:
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        dtype: Any dtype of numbers, or bool. None is JAX's default for floats: float32, or float64
+            where x64 is on.
+        **keywords: PyTorch's ``device``, ``layout``, ``memory_format``, ``out``, ``pin_memory``
+            and ``requires_grad``, which must be None or False. The message of the error names the
+            alternative in JAX.
+
+    Returns:
+        An array of the given shape and dtype.
+
+    Raises:
+        RuntimeError: A size is negative.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.empty``. The spec's rows state what the mode does, and the guarantee.
+    """
+    return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
+
+
+@eager.compiled
+def empty_like(
+    input: Array, *, dtype: jax.typing.DTypeLike | None = None, **keywords: Any
+) -> jax.Array:
+    """Makes an array of uninitialised memory, of the shape of another array.
+
+    The values are those described for ``empty``.
+
+    Args:
+        input: Any shape and dtype.
+        dtype: The dtype; None is the dtype of ``input``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the shape of ``input``.
+
+    Raises:
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.empty_like``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("empty_like", "input", input)
+    return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
+
+
+@eager.compiled
+def new_empty(
+    input: Array,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory, of the dtype of another array.
+
+    The values are those described for ``empty``.
+
+    Args:
+        input: Any shape and dtype.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        dtype: The dtype; None is the dtype of ``input``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the given shape.
+
+    Raises:
+        RuntimeError: A size is negative.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.Tensor.new_empty``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("new_empty", "input", input)
+    shape = arguments.sizes("new_empty", sizes, size)
+    return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
+
+
+@eager.compiled
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory, for given strides.
+
+    Arrays of JAX have no visible strides, so strides are checked and then ignored. Strides may let
+    elements share memory in PyTorch; here each element has its own.
+
+    Args:
+        size: The shape, a tuple or list of ints.
+        stride: The strides: as many ints, none of them negative.
+        dtype: As for ``empty``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the given shape and dtype. The values are those described for ``empty``.
+
+    Raises:
+        RuntimeError: A size or a stride is negative, or their numbers differ.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.empty_strided``. The spec's rows state what the mode does, and the guarantee.
+    """
+    return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
+
+
+@eager.compiled
+def new_empty_strided(
+    input: Array,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory, for given strides and of the dtype of another array.
+
+    Strides are checked and then ignored, as by ``empty_strided``.
+
+    Args:
+        input: Any shape and dtype.
+        size: The shape, a tuple or list of ints.
+        stride: The strides: as many ints, none of them negative.
+        dtype: The dtype; None is the dtype of ``input``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the given shape. The values are those described for ``empty``.
+
+    Raises:
+        RuntimeError: A size or a stride is negative, or their numbers differ.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.Tensor.new_empty_strided``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    input = arguments.array("new_empty_strided", "input", input)
+    shape = _strided("new_empty_strided", size, stride)
+    return make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
+
+
+def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape of an array, after a check of its strides."""
+    shape = arguments.sizes(function, (), size)
+    if not isinstance(stride, tuple | list):
+        raise TypeError(
+            f"{function}(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
+        )
+    steps = [arguments.integer(function, f"stride[{i}]", s) for i, s in enumerate(stride)]
+    if len(steps) != len(shape):
+        raise RuntimeError(
+            f"{function}(): dimensionality of sizes ({len(shape)}) must match dimensionality "
+            f"of strides ({len(steps)})"
+        )
+    if any(step < 0 for step in steps):
+        raise RuntimeError(
+            f"{function}(): argument 'stride' must not be negative, got {steps} for sizes "
+            f"{list(shape)}"
+        )
+    return shape
+
+
+@eager.compiled
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory, for a given order of dimensions in memory.
+
+    XLA chooses the layout of an array, so the order is checked and then ignored.
+
+    Args:
+        size: The shape, a tuple or list of ints.
+        physical_layout: The dimensions, each once, from the outermost in memory to the innermost.
+        dtype: As for ``empty``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the given shape and dtype. The values are those described for ``empty``.
+
+    Raises:
+        RuntimeError: A size is negative, or ``physical_layout`` does not name each dimension once.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.empty_permuted``. The spec's rows state what the mode does, and the guarantee.
+    """
+    shape = arguments.sizes("empty_permuted", (), size)
+    if not isinstance(physical_layout, tuple | list):
+        raise TypeError(
+            "empty_permuted(): argument 'physical_layout' must be tuple of ints, not "
+            f"{type(physical_layout).__name__}"
+        )
+    if len(physical_layout) != len(shape):
+        raise RuntimeError(
+            "empty_permuted(): Number of dimensions in size does not match the length of the "
+            f"physical_layout; i.e. len(size) = {len(shape)} is not equal to "
+            f"len(physical_layout) = {len(physical_layout)}"
+        )
+    for position, value in enumerate(physical_layout):
+        dim = arguments.integer("empty_permuted", f"physical_layout[{position}]", value)
+        if not 0 <= dim < len(shape):
+            raise RuntimeError(
+                f"empty_permuted(): Dimension out of range (expected to be between 0 and "
+                f"{len(shape) - 1}, but got {dim} at index {position}); negative ones do not count "
+                "from the end here"
+            )
+        if dim in physical_layout[:position]:
+            raise RuntimeError(
+                f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
+            )
+    return make("empty_permuted", shape, dtype, keywords)
+
+
+@overload
+def resize(
+    input: Array, *sizes: int | Sequence[int], size: Sequence[int] | None = ..., **keywords: Any
+) -> jax.Array: ...
+
+
+@overload
+def resize(
+    input: QuantizedArray,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = ...,
+    **keywords: Any,
+) -> QuantizedArray: ...
+
+
+@eager.compiled
+def resize(
+    input: Array | QuantizedArray,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+    **keywords: Any,
+) -> jax.Array | QuantizedArray:
+    """Returns the elements of an array in another shape; drops the last ones or adds new ones.
+
+    Elements stay in row-major order. The values of new elements are those described for ``empty``;
+    in a quantized array they are the zero point, which represents 0. Gradients go to the elements
+    that stay. (In PyTorch a tensor that requires a gradient cannot be resized.)
+
+    Args:
+        input: Any shape and dtype, or a ``QuantizedArray``.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        **keywords: PyTorch's ``memory_format``, which must be None.
+
+    Returns:
+        An array of the given shape and of the dtype of ``input``; quantized if ``input`` is.
+
+    Raises:
+        RuntimeError: A size is negative; or the mode is on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.Tensor.resize_``, which changes its tensor; this function does not. The spec's
+    rows state what the mode does, and the guarantee.
+    """
+    codes = input.int_repr if isinstance(input, QuantizedArray) else input
+    codes = arguments.array("resize", "input", codes)
+    shape = arguments.sizes("resize", sizes, size)
+    unused("resize", keywords)
+    decision = decide(
+        "resize",
+        quantized=isinstance(input, QuantizedArray),
+        fill_uninitialized_memory=modes.fill_uninitialized_memory(),
+    )
+    if isinstance(input, QuantizedArray):
+        point = input.zero_point.astype(codes.dtype)
+        return dataclasses.replace(input, int_repr=_resized(codes, shape, decision, point))
+    return _resized(codes, shape, decision, None)
+
+
+def _resized(
+    input: jax.Array, shape: tuple[int, ...], decision: Decision, tail: jax.Array | None
+) -> jax.Array:
+    flat = alert(input, decision).reshape(-1)
+    count = math.prod(shape)
+    if count <= flat.size:
+        return flat[:count].reshape(shape)
+    shortage = (count - flat.size,)
+    if tail is None:
+        new = uninitialized(shortage, input.dtype, decision=decision)
+    else:
+        new = jnp.broadcast_to(tail, shortage)
+    return jnp.concatenate(aligned(flat, new)).reshape(shape)
+
+
+#: Keywords of PyTorch that have no meaning in JAX, with the alternative in JAX.
+_ALTERNATIVES = {
+    "device": "place the array with jax.device_put, or under jax.default_device",
+    "layout": "arrays are strided; jax.experimental.sparse has sparse ones",
+    "memory_format": "XLA chooses how an array lies in memory",
+    "out": "arrays of JAX are not written to; use the returned array",
+    "pin_memory": "use a sharding with the memory kind 'pinned_host'",
+    "requires_grad": "what to differentiate by is an argument of jax.grad",
+}
+
+
+def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
+    """Makes an array of uninitialised memory for the op ``function``."""
+    unused(function, keywords)
+    dtype = element_type(function, dtype)
+    decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
+    return uninitialized(shape, dtype, decision=decision)
+
+
+def unused(function: str, keywords: dict[str, Any]) -> None:
+    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False.
+
+    Raises:
+        TypeError: A keyword has another value, or is not one of PyTorch's.
+    """
+    for name, value in keywords.items():
+        if name not in _ALTERNATIVES:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+        if value is not None and value is not False:
+            raise TypeError(
+                f"{function}(): argument '{name}' must be None or False, got {value!r}: "
+                f"{_ALTERNATIVES[name]}"
+            )
+
+
+def element_type(function: str, dtype: Any) -> Any:
+    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float.
+
+    Raises:
+        TypeError: ``dtype`` is not a dtype of numbers or bool.
+    """
+    try:
+        canonical = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
+        supported = jnp.issubdtype(canonical, jnp.number) or canonical == jnp.bool_
+    except TypeError:
+        supported = False
+    if not supported:
+        raise TypeError(
+            f"{function}(): argument 'dtype' must be a dtype of numbers or bool, not {dtype!r}"
+        )
+    return canonical
+
+
+uninitialized_p = Primitive("samebits_uninitialized")
+
+
+def uninitialized(
+    shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
+) -> jax.Array:
+    """Returns fresh memory, filled with the known value if ``decision`` says so.
+
+    If not, JAX chooses the contents. On a GPU or a TPU ``jax.lax.empty`` leaves the memory as it
+    was. On a CPU it returns zeros.
+    """
+    return uninitialized_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
+        shape=shape, dtype=jnp.dtype(dtype), decision=decision
+    )
+
+
+def _abstract_eval(*, shape: tuple[int, ...], dtype: Any, decision: Decision) -> Any:
+    del decision
+    return jax.core.ShapedArray(shape, dtype)
+
+
+def _lower(
+    platform: str | None, context: Any, *, shape: tuple[int, ...], dtype: Any, decision: Decision
+) -> Any:
+    def make() -> jax.Array:
+        if decision.on(platform or "other").fill:
+            return jnp.full(shape, fill_value(dtype), dtype)
+        return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]
+
+    return mlir.lower_fun(make, multiple_results=False)(context)
+
+
+uninitialized_p.def_impl(lambda **params: xla.apply_primitive(uninitialized_p, **params))
+uninitialized_p.def_abstract_eval(_abstract_eval)
+register_per_platform(uninitialized_p, _lower)

@@ -1,0 +1,231 @@
+"""The op ``index_reduce``, and the reductions of it and of ``scatter_reduce``.
+
+``accumulate`` of ``_indexing`` computes sums, products and extremes. Means, and reductions without
+the elements of the input (``include_self=False``), are added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl._core import arguments, eager
+from impl._core.arguments import Array, dtype_kind
+from impl._core.axes import three_axes
+from impl._core.numerics import accumulator, convert, highest, lowest
+from impl._kernels.launch import ADD, MUL, ReductionName
+from impl._mode.alert import alert
+from impl._mode.decide import decide
+from impl.ops._indexing import accumulate, extreme
+
+
+@eager.compiled
+def index_reduce(
+    input: Array,
+    dim: int,
+    index: Array,
+    source: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Reduces the slices of ``source`` into slices of ``input`` along one dimension.
+
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
+
+    A mean of integers is rounded down; its sum has at least 32 bits. (In PyTorch the sum and the
+    number of terms of a narrower type wrap around.) If several elements equal the maximum or the
+    minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
+    ``include_self`` is True. (In PyTorch it always has one.)
+
+    Args:
+        input: Shape [..., size, ...], any dtype; not bool for a mean, and not complex for
+            products, maxima and minima.
+        dim: The dimension that ``index`` counts along.
+        index: As for ``index_add``.
+        source: As for ``index_add``.
+        reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
+            NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
+        NotImplementedError: The reduction is not defined for the dtype.
+        RuntimeError: Shapes or dtypes do not fit; ``reduce`` is another string; or the mode is on
+            and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_reduce``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("index_reduce", "input", input)
+    source = arguments.array("index_reduce", "source", source)
+    dim = arguments.dimension(dim, input.ndim, "index_reduce")
+    flat = arguments.index_vector("index_reduce", index)
+    arguments.choice("index_reduce", "reduce", reduce, tuple(by for by in BY if by != "sum"))
+    arguments.flag("index_reduce", "include_self", include_self)
+    arguments.flag("index_reduce", "unique_indices", unique_indices)
+    check_dtype("index_reduce", reduce, input.dtype)
+    arguments.source_slices("index_reduce", input, dim, flat.shape[0], source)
+    arguments.index_range(
+        "index_reduce", index, input.shape[dim] if input.ndim else 1, dim, IndexError
+    )
+    decision = decide(
+        "index_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    )
+    out = reduced(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        reduce=reduce,
+        include_self=include_self,
+        unique=unique_indices,
+    )
+    return out.reshape(input.shape)
+
+
+#: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
+BY: Mapping[str, ReductionName] = MappingProxyType(
+    {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
+)
+
+
+def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
+    """Refuses products of complex numbers; the message names alternatives.
+
+    Raises:
+        NotImplementedError: ``dtype`` is complex.
+    """
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        raise NotImplementedError(
+            f"{function}(): products are not implemented for {jnp.dtype(dtype)}; pass the "
+            "logarithms of the factors to a sum and take its exponential, or use "
+            "jax.numpy.ndarray.at[].multiply, which keeps no order"
+        )
+
+
+def check_dtype(function: str, reduce: str, dtype: jax.typing.DTypeLike) -> None:
+    """Refuses a dtype for which the reduction is not defined.
+
+    Raises:
+        NotImplementedError: ``reduce`` is not defined for ``dtype``.
+    """
+    kind = dtype_kind(dtype)
+    if reduce == "prod":
+        refuse_complex_product(function, dtype)
+    elif (reduce == "mean" and kind == "bool") or (
+        reduce in ("amax", "amin") and kind == "complex"
+    ):
+        raise NotImplementedError(
+            f"{function}(): reduce={reduce!r} is not implemented for {jnp.dtype(dtype)}; convert "
+            f"to {'an integer or float dtype' if kind == 'bool' else 'real numbers'} first"
+        )
+
+
+def reduced(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduce: str,
+    include_self: bool,
+    unique: bool,
+) -> jax.Array:
+    """Reduces ``updates`` into ``operand`` along its middle axis.
+
+    Elements that are not a destination keep their bits.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Shape [outer or 1, n, inner or 1]. Updates whose index is outside [0, size) are
+            dropped.
+        updates: Shape [outer, n, inner], of the operand's dtype.
+        reduce: A key of ``BY``.
+        include_self: Whether the elements of ``operand`` take part in the reduction.
+        unique: Whether no element has two updates; nothing checks it.
+
+    Returns:
+        An array of the shape and dtype of ``operand``.
+    """
+    if updates.size == 0 or operand.size == 0:
+        return operand
+    by = BY[reduce]
+    if reduce == "mean":
+        counts = _counts(operand, indices)
+        return _mean(operand, indices, updates, counts, include_self=include_self, unique=unique)
+    if include_self:
+        return accumulate(operand, indices, updates, by=by, unique=unique)
+    updated = _counts(operand, indices) > 0
+    start = _without_self(operand, updated, by)
+    if by in ("min", "max"):
+        # An update may equal the infinity that an extreme starts from, which still has no share.
+        takes_part = jnp.broadcast_to(~updated, operand.shape)
+        return extreme(by, start, takes_part, indices, updates)
+    return accumulate(start, indices, updates, by=by, unique=unique)
+
+
+def _counts(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    """Counts the updates of each destination: int32, shape [outer or 1, size, inner or 1]."""
+    shape = (indices.shape[0], operand.shape[1], indices.shape[2])
+    return accumulate(jnp.zeros(shape, jnp.int32), indices, jnp.ones(indices.shape, jnp.int32))
+
+
+def _without_self(operand: jax.Array, updated: jax.Array, by: ReductionName) -> jax.Array:
+    """Replaces each element of ``operand`` that has updates by the identity of the reduction."""
+    return jnp.where(updated, jnp.asarray(_identity(by, operand.dtype), operand.dtype), operand)
+
+
+def _identity(by: ReductionName, dtype: jax.typing.DTypeLike) -> Any:
+    if by == "add":
+        return ADD.identity(dtype)
+    if by == "mul":
+        return MUL.identity(dtype)
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return by == "min"
+    return highest(dtype) if by == "min" else lowest(dtype)
+
+
+def _mean(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    counts: jax.Array,
+    *,
+    include_self: bool,
+    unique: bool,
+) -> jax.Array:
+    """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
+    updated = counts > 0
+    wide = _wide(operand.dtype)
+    start = convert(operand, wide)
+    if not include_self:
+        start = _without_self(start, updated, "add")
+    total = accumulate(start, indices, convert(updates, wide), unique=unique)
+    terms = counts + 1 if include_self else jnp.maximum(counts, 1)
+    return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
+
+
+def _wide(dtype: jax.typing.DTypeLike) -> jax.typing.DTypeLike:
+    """Returns the dtype of the sum of a mean."""
+    if jnp.issubdtype(dtype, jnp.integer) and jnp.dtype(dtype).itemsize >= 4:
+        return dtype
+    return accumulator(dtype)
+
+
+def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:
+    """Returns ``total / terms``; quotients of integers are rounded down, as in PyTorch."""
+    if jnp.issubdtype(total.dtype, jnp.complexfloating):
+        real, imag = (_quotient(part, terms) for part in (total.real, total.imag))
+        return jax.lax.complex(real, imag)
+    terms = jnp.broadcast_to(terms.astype(total.dtype), total.shape)
+    if jnp.issubdtype(total.dtype, jnp.integer):
+        return jnp.floor_divide(total, terms)
+    return total / terms

@@ -1,6 +1,6 @@
 """The rules for JAX's own primitives: which text they lower, when they hold, what they refuse.
 
-Tests: impl.programs.
+Tests: impl._core.ordered_primitives, impl.programs.
 """
 
 import os

@@ -42,8 +42,7 @@ import numpy as np
 
 from impl._core.jax_internals import watching
 from impl._reading import source
-from impl.diagnosis import _generators, _programs, _running
-from impl.diagnosis._after import source_code
+from impl.diagnosis import _after, _generators, _running
 from impl.diagnosis._report import SCHEMA
 from impl.digests import DigestLog, _comparison
 from impl.digests._digest import Leaf, Pending, leaf_of
@@ -189,7 +188,7 @@ class CallLog(DigestLog):
         programs: The recorder of programs. It is paused while values are read.
     """
 
-    def __init__(self, path: Path, programs: _programs.Recorder) -> None:
+    def __init__(self, path: Path, programs: _after.Recorder) -> None:
         super().__init__(path)
         self._programs = programs
         self._lock = threading.Lock()
@@ -235,7 +234,7 @@ def _leaves(name: str, value: Any) -> Iterator[Leaf]:
 def main() -> None:
     """Runs the file that the command line names, and logs its calls in the folder before it."""
     folder, name, *arguments = sys.argv[1:]
-    programs = _programs.Recorder()
+    programs = _after.Recorder()
     logs = [CallLog(Path(folder) / file, programs) for file in (_MAIN, _THREADS_FILE)]
 
     def called(call: watching.Call) -> Sequence[Any]:
@@ -255,11 +254,11 @@ def main() -> None:
     sys.exit(0 if failure is None else 1)
 
 
-def _findings(recorded: Sequence[_programs.Program], device: str) -> dict[str, list[str]]:
+def _findings(recorded: Sequence[_after.Program], device: str) -> dict[str, list[str]]:
     """Returns what varies, or is unknown, in each function, on the device that ran it."""
     varying: dict[str, dict[str, None]] = {}
     for program in recorded:
-        for finding, _ in _programs.judged([program], device).findings:
+        for finding, _ in _after.judged([program], device).findings:
             if finding.verdict in ("varies", "unknown"):
                 line = f"{finding.primitive} at {finding.source}"
                 varying.setdefault(program.lowered.function, {})[line] = None
@@ -416,7 +415,7 @@ def _difference(
     reason: str,
 ) -> Difference:
     line, function, *_ = origin
-    code = None if line is None else source_code(line)
+    code = None if line is None else _after.source_code(line)
     return Difference(kind, name, type_, line, code, _function(function), number, reason)
 
 

@@ -377,7 +377,7 @@ def environment() -> dict[str, str]:
     kinds = ", ".join(sorted({device.device_kind for device in devices}))
     return {
         "python": platform.python_version(),
-        **{name: version(name) or "not installed" for name in DISTRIBUTIONS},
+        **{name: installed_version(name) or "not installed" for name in DISTRIBUTIONS},
         "machine": platform.machine(),
         "devices": f"{len(devices)} {jax.default_backend()}: {kinds}",
         "processes": str(jax.process_count()),
@@ -387,7 +387,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """Returns the version of a distribution; None if it is not installed."""
     with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(name)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl.diagnosis import _programs, _twice
+from impl.diagnosis import _after, _twice
 from impl.digests import DigestLog
 from impl.digests._log import LogFile
 from impl.tests.diagnosis.test_after import PROGRAM
@@ -23,7 +23,7 @@ def logged(tmp_path):
     """Returns the log of the calls that a function makes, and the programs that it compiles."""
 
     def log(run):
-        programs = _programs.Recorder()
+        programs = _after.Recorder()
         with (
             _twice.CallLog(tmp_path / "calls.jsonl", programs) as calls,
             programs.watched(calls.called),

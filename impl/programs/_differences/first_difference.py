@@ -33,7 +33,7 @@ import numpy as np
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxpr_as_fun
 from impl._mode import checks, compilation, modes
-from impl._reading.tracing import is_array
+from impl._reading.tracing import check_values, is_array
 from impl._run_to_run.rules import in_words
 from impl.programs._differences.comparison import (
     Comparison,
@@ -249,11 +249,7 @@ class Program:
         _check(scope)
         self._function, self._scope, self._name = function, scope, name
         self._leaves, self._tree = jax.tree_util.tree_flatten_with_path((args, dict(kwargs)))
-        if any(isinstance(leaf, jax.ShapeDtypeStruct) for _, leaf in self._leaves):
-            raise TypeError(
-                "first_difference(): an argument is a jax.ShapeDtypeStruct, with which a program "
-                "can be audited, not run. Pass arrays"
-            )
+        check_values("first_difference", (args, dict(kwargs)))
         self._compiled, self._progress = compiled, progress
         self._made: tuple[Any, dict[str, Any]] | None = None
 

@@ -40,7 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._mode import checks, compilation, modes
-from impl._reading.tracing import is_array
+from impl._reading.tracing import check_values, is_array
 from impl._run_to_run.rules import in_words
 from impl.programs._differences.resized import first_change
 
@@ -123,7 +123,8 @@ def assert_invariant(
         )
     if fill is not None and pad is None:
         raise ValueError(f"{_NAME}(): argument 'fill' needs 'pad', the axis that it lengthens")
-    program = _Program(function, args)
+    check_values(_NAME, args)
+    program = Runs(function, args)
     for name, axes, out, least in (
         ("batch", batch, out_batch, 2),
         ("time", time, out_time, 2),
@@ -136,7 +137,7 @@ def assert_invariant(
             _compare(program, name, size, results, made)
 
 
-class _Program:
+class Runs:
     """A program whose arguments are a list of leaves.
 
     Args:
@@ -150,37 +151,45 @@ class _Program:
         paths, self._tree = jax.tree_util.tree_flatten_with_path(args)
         self.names = [f"args{jax.tree_util.keystr(path)}" for path, _ in paths]
         self.leaves: Leaves = [leaf for _, leaf in paths]
-        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in self.leaves):
-            raise TypeError(
-                f"{_NAME}(): an argument is a jax.ShapeDtypeStruct, with which a program cannot be "
-                "run. Pass arrays"
-            )
-        self._run = self._given if _is_jitted(function) else jax.jit(self._given)
+        is_jitted = isinstance(function, jax.stages.Wrapped | compilation.Jitted)
+        self._run = self._given if is_jitted else jax.jit(self._given)
 
     def with_leaves(self, leaves: Leaves) -> tuple[Any, ...]:
         """Returns the arguments with other leaves."""
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)
         return args
 
-    def run(self, leaves: Leaves) -> Any:
-        """Returns the tree of results with other leaves, which the program may donate or change."""
+    def run(self, leaves: Leaves) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns the results by path, with other leaves; the program may donate or change them."""
         arrays = [leaf.copy() if is_array(leaf) else None for leaf in leaves]
-        return jax.tree.map(_values, self._run(arrays))
+        outputs = self._run(arrays)
+        return dict(zip(filter(None, self._paths), map(_values, outputs), strict=True))
 
-    def _given(self, arrays: list[Any]) -> Any:
+    def tree_of(self, results: dict[str, Any]) -> Any:
+        """Returns the tree of the results of a run, with None for what is no array."""
+        return jax.tree.unflatten(self._outputs, [results.get(path) for path in self._paths])
+
+    def _given(self, arrays: list[Any]) -> list[Any]:
         pairs = zip(arrays, self.leaves, strict=True)
         leaves = [own if array is None else array for array, own in pairs]
         outputs = self.function(*self.with_leaves(leaves))
-        return jax.tree.map(lambda leaf: leaf if is_array(leaf) else None, outputs)
-
-
-def _is_jitted(function: Callable[..., Any]) -> bool:
-    return isinstance(function, jax.stages.Wrapped | compilation.Jitted)
+        found, self._outputs = jax.tree_util.tree_flatten_with_path(outputs)
+        self._paths = [f"output{jax.tree_util.keystr(k)}" * is_array(leaf) for k, leaf in found]
+        return [leaf for _, leaf in found if is_array(leaf)]
 
 
 def _values(leaf: Any) -> np.ndarray[Any, Any]:
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+    return np.asarray(whole(jax.random.key_data(leaf) if is_key else leaf))
+
+
+def whole(array: Any) -> Any:
+    """Returns an array, or all its values if other processes have a part: each has to call this."""
+    if getattr(array, "is_fully_addressable", True):
+        return array
+    from jax.experimental import multihost_utils  # noqa: PLC0415  # Few programs need it.
+
+    return multihost_utils.process_allgather(array, tiled=True)
 
 
 def _broadcast(prefix: Any, tree: Any) -> list[Any]:
@@ -199,7 +208,7 @@ def _broadcast(prefix: Any, tree: Any) -> list[Any]:
     return entries
 
 
-def _of_leaves(name: str, entries: Any, program: _Program) -> list[Any]:
+def _of_leaves(name: str, entries: Any, program: Runs) -> list[Any]:
     try:
         return _broadcast(entries, program.args)
     except ValueError as error:
@@ -211,7 +220,7 @@ def _of_leaves(name: str, entries: Any, program: _Program) -> list[Any]:
         ) from error
 
 
-def _axes_of(name: str, entries: Any, program: _Program, least: int) -> tuple[Axes, int]:
+def _axes_of(name: str, entries: Any, program: Runs, least: int) -> tuple[Axes, int]:
     """Returns the axis of each leaf of the arguments, counted from 0, and its size."""
     axes: list[int | None] = []
     sizes: dict[int, str] = {}
@@ -262,7 +271,7 @@ def _results_axes(name: str, out: Any, axes: Any) -> Any:
 
 
 def _changes(
-    name: str, program: _Program, axes: Axes, size: int, *, fill: Any, out: Any
+    name: str, program: Runs, axes: Axes, size: int, *, fill: Any, out: Any
 ) -> Iterator[Change]:
     if name == "pad":
         return of_padding(program.leaves, axes, size, _of_leaves("fill", fill, program))
@@ -272,23 +281,21 @@ def _changes(
     return parts(program.leaves, axes, size)
 
 
-def _compare(program: _Program, name: str, size: int, out: Any, made: Iterator[Change]) -> None:
+def _compare(program: Runs, name: str, size: int, out: Any, made: Iterator[Change]) -> None:
     """Raises if a result has other bits after one of the changes."""
     __tracebackhide__ = True
     plain = program.run(program.leaves)
+    tree = program.tree_of(plain)
     try:
-        axes = [None] * len(jax.tree.leaves(plain)) if name == "pad" else _broadcast(out, plain)
+        axes = [None] * len(plain) if name == "pad" else _broadcast(out, tree)
     except ValueError as error:
         raise ValueError(
             f"{_NAME}(): argument 'out_{name}' got {out!r}, which does not fit the results: "
-            f"{jax.tree.structure(plain)}. Pass one entry for all, or a tree of these"
+            f"{jax.tree.structure(tree)}. Pass one entry for all, or a tree of these"
         ) from error
     for change in made:
-        results = jax.tree.leaves(program.run(change.leaves))
-        paths = jax.tree_util.tree_leaves_with_path(plain)
-        rows = zip(paths, results, axes, strict=True)
-        for number, ((path, want), got, axis) in enumerate(rows):
-            where = f"output{jax.tree_util.keystr(path)}"
+        rows = zip(plain.items(), program.run(change.leaves).values(), axes, strict=True)
+        for number, ((where, want), got, axis) in enumerate(rows):
             if name == "pad":
                 pair = _cropped(got, want), want
             elif axis is None and (name == "time" or not change.is_order):
@@ -306,7 +313,7 @@ def _compare(program: _Program, name: str, size: int, out: Any, made: Iterator[C
 
 
 def _check_axis(
-    program: _Program, name: str, where: str, want: Any, axis: int | None, size: int
+    program: Runs, name: str, where: str, want: Any, axis: int | None, size: int
 ) -> None:
     if axis is None or (-want.ndim <= axis < want.ndim and want.shape[axis] == size):
         return
@@ -338,7 +345,7 @@ Each equation that can round has the same elements. Either the index of a row ch
 in a dropout, or the difference is gone when the results of each equation are kept."""
 
 
-def _subject(program: _Program, name: str) -> str:
+def _subject(program: Runs, name: str) -> str:
     return f"{program.name} {_SUBJECTS[name]}, with {in_words(modes.current())}"
 
 
@@ -374,7 +381,7 @@ def _fault(got: Any, want: Any) -> str:
     )
 
 
-def _first_change(program: _Program, number: int, change: Change) -> str:
+def _first_change(program: Runs, number: int, change: Change) -> str:
     """Returns what ``first_change`` finds, after two line breaks."""
     sides = program.with_leaves(change.smaller), program.with_leaves(change.larger)
     try:

@@ -24,6 +24,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from impl.digests._digest import NumpyArray
 from impl.digests._log import LogFile, Record
 
 #: The number of leaves that the text lists after the first.
@@ -318,15 +319,22 @@ def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
         dtype = jnp.dtype(name)
     except TypeError:
         return None
-    pair = [
-        np.frombuffer(data, dtype.newbyteorder("<") if _is_wide(dtype) else dtype)
-        for data in (first, second)
+    dtype = dtype.newbyteorder("<") if _is_wide(dtype) else dtype
+    one, other = (np.frombuffer(data, dtype).reshape(shape) for data in (first, second))
+    return distance_of(one, other)
+
+
+def distance_of(first: NumpyArray, second: NumpyArray) -> Distance | None:
+    """Returns the distance of two arrays of one shape and dtype; None if they have equal bits."""
+    size, shape = first.dtype.itemsize, first.shape
+    rows = [
+        np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, size)
+        for array in (first, second)
     ]
-    rows = [np.frombuffer(data, np.uint8).reshape(len(pair[0]), -1) for data in (first, second)]
     differing = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
     if not len(differing):
         return None
-    one, other = (values[differing] for values in pair)
+    one, other = (array.reshape(-1)[differing] for array in (first, second))
     steps, valid = _steps(one, other)
     largest = int(np.argmax(np.where(valid, steps, 0))) if valid.any() else None
 
@@ -334,7 +342,7 @@ def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
         return tuple(int(i) for i in np.unravel_index(differing[position], shape))
 
     return Distance(
-        len(pair[0]),
+        first.size,
         len(differing),
         None if largest is None else int(steps[largest]),
         int(np.sum(_is_nan(one) | _is_nan(other))),

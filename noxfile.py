@@ -64,7 +64,7 @@ RELEASES = [
     *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
     *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
-    "impl/tests/programs/test_drawn_programs.py",
+    "impl/tests/programs/test_transforms.py",
     *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
     *("impl/tests/test_import.py", "impl/tests/test_random.py", "impl/tests/test_testing.py"),
     "impl/tests/test_without_triton.py",

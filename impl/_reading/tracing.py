@@ -41,7 +41,7 @@ def trace(
             own = jax_internals.traced_options(traced)
             closed, options = traced.jaxpr, own if options is None else options
         else:
-            of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+            of_arrays, arrays = arrays_of(function, args, kwargs)
             closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
     closed = jaxprs.without_refs(closed)
     return closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)), options
@@ -49,27 +49,19 @@ def trace(
 
 def arrays_of(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
-    """Returns a program as a function of arrays alone, which returns arrays.
-
-    Returns:
-        The function, its arguments, and a list that has the paths of its outputs once it is traced.
-    """
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """Returns a program as a function of arrays alone, which returns arrays, and its arguments."""
     leaves, tree = jax.tree.flatten((args, dict(kwargs)))
     arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
-    names: list[str] = []
 
     def of_arrays(*values: Any) -> list[Any]:
         full = list(leaves)
         for i, value in zip(arrays, values, strict=True):
             full[i] = value
         positional, named = jax.tree.unflatten(tree, full)
-        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
-        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
-        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
-        return [leaf for _, leaf in outputs]
+        return [leaf for leaf in jax.tree.leaves(function(*positional, **named)) if is_array(leaf)]
 
-    return of_arrays, [leaves[i] for i in arrays], names
+    return of_arrays, [leaves[i] for i in arrays]
 
 
 def is_array(leaf: Any) -> bool:
@@ -77,6 +69,15 @@ def is_array(leaf: Any) -> bool:
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in _NOT_NUMBERS
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
+
+
+def check_values(caller: str, args: Any, otherwise: str = "") -> None:
+    """Raises TypeError if an argument of a program that is to run is a shape without values."""
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(args)):
+        raise TypeError(
+            f"{caller}(): an argument is a jax.ShapeDtypeStruct, with which a program can be "
+            f"audited, not run. Pass arrays{otherwise}"
+        )
 
 
 def platform_at_hand() -> str:
@@ -174,5 +175,5 @@ def _traced(
         traced = function.trace(*args, **kwargs)
         # The result of Flax's `nnx.jit` wraps JAX's.
         return getattr(traced, "traced", traced)
-    of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+    of_arrays, arrays = arrays_of(function, args, kwargs)
     return jax.jit(of_arrays).trace(*arrays)

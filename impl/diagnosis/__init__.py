@@ -1,17 +1,16 @@
 """``impl.doctor``: reports what in this process and on this machine can change bits."""
 
-# The modules: ``_program`` and ``_settings`` make the items of the report, the latter from
-# ``_environment`` and ``settings.toml``; ``_report`` prints them. ``_running`` runs a file:
-# ``_after`` then makes items of its programs (``_programs``) and generators (``_generators``), and
-# ``_twice`` compares the ``_calls`` of two processes. ``_processes`` is
-# ``impl.testing.assert_processes_agree``.
+# The modules: ``_program`` and ``_settings``, which reads ``settings.toml``, make the items of the
+# report; ``_report`` prints them. ``_running`` runs a file: ``_after`` then makes items of its
+# programs and generators (``_generators``), and ``_twice`` compares the calls of two processes.
+# ``_processes`` is ``impl.testing.assert_processes_agree``.
 
 from __future__ import annotations
 
 import os
 
 from impl._reading import tracing
-from impl.diagnosis import _environment, _program, _settings
+from impl.diagnosis import _program, _settings
 from impl.diagnosis._after import Ran
 from impl.diagnosis._report import Item, Report
 
@@ -38,10 +37,10 @@ def doctor() -> Report:
 
 def report(ran: Ran | None = None) -> Report:
     """Returns the doctor's report, also about a file that ran in this process."""
-    refusal = _environment.refusal()
+    refusal = _settings.refusal()
     platform, devices = _program.devices(refusal)
     name = None if platform is None else tracing.platform_at_hand()
-    settings = _settings.items(_environment.settings(), platform)
+    settings = _settings.items(_settings.of_process(), platform)
     return Report(
         platform,
         (

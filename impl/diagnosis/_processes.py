@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from impl import programs
-from impl.diagnosis import _environment, _program, _settings
+from impl.diagnosis import _program, _settings
 from impl.diagnosis._report import Item
 
 #: Settings that belong to one process.
@@ -60,7 +60,7 @@ def _items() -> Iterator[Item]:
     yield from _program.versions()
     yield from _program.mode(platform)
     yield from _program.compiler(platform)
-    for item in _settings.items(_environment.settings(), platform):
+    for item in _settings.items(_settings.of_process(), platform):
         if item.section != _CACHES and item.name not in _OWN:
             yield item
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import platform as python_platform
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 
 import jax
 
@@ -28,11 +27,10 @@ from impl._native import library
 from impl._soft_float64.engines import of_program
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
+from impl.digests._log import DISTRIBUTIONS, installed_version
 from impl.random import default_generator, libraries_seed
 from spec.engines import engines
 
-#: Distributions whose release can change bits.
-_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
 _SEED = "Call impl.seed_everything(seed) in the program."
 
 
@@ -40,15 +38,10 @@ def versions() -> Iterator[Item]:
     """Yields an item for Python and for each distribution whose release can change bits."""
     reason = "This installation has one. Another release may compute other bits: pin it."
     yield Item("Versions", "python", python_platform.python_version(), "fixed", reason)
-    for name in _DISTRIBUTIONS:
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield Item(
-                "Versions", name, None, "fixed", "It is not installed, or used from a folder."
-            )
-        else:
-            yield Item("Versions", name, version, "fixed", reason)
+    for name in DISTRIBUTIONS:
+        version = installed_version(name)
+        absent = "It is not installed, or used from a folder."
+        yield Item("Versions", name, version, "fixed", reason if version else absent)
 
 
 def devices(refusal: str | None) -> tuple[str | None, Item]:

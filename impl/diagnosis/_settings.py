@@ -1,15 +1,24 @@
-"""Items about settings; the table ``settings.toml`` has their verdicts."""
+"""Items about environment variables, flags of XLA and settings of JAX.
+
+The table ``settings.toml`` has their verdicts.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
 import functools
+import os
+import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from impl._core import jax_internals
+from impl._mode import flags
 from impl.diagnosis._report import Item, Verdict
 
 Kind: TypeAlias = Literal["flag", "variable", "config"]
@@ -22,6 +31,8 @@ _SECTIONS: dict[Kind, str] = {
     "variable": "Environment variables",
     "config": "JAX settings",
 }
+#: A program that starts XLA.
+_PROGRAM = "import jax; jax.devices()"
 _SAME = "It is the same in each process with this environment."
 
 
@@ -126,9 +137,9 @@ def items(settings: ProcessSettings, platform: str | None) -> Iterator[Item]:
     for setting in known.settings:
         for name, value in _values(setting, settings):
             yield from _judged(known, setting, name, value, settings, platform)
-    flags = [setting.name for setting in known.settings if setting.kind == "flag"]
+    known_flags = [setting.name for setting in known.settings if setting.kind == "flag"]
     for name, value in settings.flag.items():
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in flags):
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in known_flags):
             reason = f"The doctor knows nothing of this flag. {_SAME}"
             yield Item(_SECTIONS["flag"], name, value, "fixed", reason)
 
@@ -170,3 +181,41 @@ def _judged(
             return
     if is_set:
         yield Item(setting.section, name, value, "fixed", _SAME)
+
+
+def of_process(environment: Mapping[str, str] | None = None) -> ProcessSettings:
+    """Returns the settings of this process."""
+    environment = os.environ if environment is None else environment
+    return ProcessSettings(flags.parsed(environment.get("XLA_FLAGS", "")), environment, _config())
+
+
+def _config() -> dict[str, str]:
+    # The value of an enumeration, such as a precision, is in its attribute ``value``.
+    values = sorted(jax_internals.settings().items())
+    return {name: str(getattr(value, "value", value)) for name, value in values}
+
+
+def refusal(timeout: float = 60) -> str | None:
+    """Returns XLA's message about a flag in XLA_FLAGS that it refuses; None if it accepts all.
+
+    XLA aborts the process if it does not know a flag. Another process therefore starts it, on the
+    CPU.
+    """
+    if not os.environ.get("XLA_FLAGS", "").strip() or not sys.executable:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603  # This interpreter runs the program above.
+            [sys.executable, "-c", _PROGRAM],
+            capture_output=True,
+            check=False,
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
+            text=True,
+            timeout=timeout,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    logged = re.findall(r"[\w.]+\.cc:\d+\] (.+)", done.stderr)
+    lines = logged or done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+    return str(lines[0])

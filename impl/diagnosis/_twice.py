@@ -2,9 +2,9 @@
 
 ``impl.first_difference`` compares the equations inside one program. It cannot see a value that
 Python code made between programs: a seed from the time, the order of a set, a batch that a thread
-loaded. So this module compares calls: each process writes a line of JSON for each call of a
-compiled program, with a digest of each argument and output (``_calls``), and the lines are then
-read side by side:
+loaded. So this module compares calls. Each process writes a ``DigestLog``, in which each call of a
+compiled program is a step with the trees ``arguments`` and ``outputs``; its origin is the line and
+the function. The steps are compared as ``impl.digests.compare`` does:
 
 * The first argument that differs, and that no earlier call returned, was made outside of compiled
   programs. Its line is named.
@@ -30,14 +30,23 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core.jax_internals import watching
 from impl._reading import source
-from impl.diagnosis._after import source_code
+from impl.diagnosis import _after, _generators, _running
 from impl.diagnosis._report import SCHEMA
+from impl.digests import DigestLog, _comparison
+from impl.digests._digest import Leaf, Pending, leaf_of
+from impl.digests._log import LogFile
 from impl.programs._auditing.report_text import wrapped
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -45,8 +54,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = f"""
 import sys
 sys.path.append({str(_ROOT)!r})
-from impl.diagnosis import _calls
-_calls.main()
+from impl.diagnosis import _twice
+_twice.main()
 """
 #: The seeds of hashes: sets of strings have another order in each process.
 _HASH_SEEDS = ("1", "2")
@@ -54,7 +63,10 @@ _HASH_SEEDS = ("1", "2")
 _MORE = 10
 
 _HEADINGS = ("The first difference", "Later differences that do not come from an earlier one")
-_PARTS: tuple[Literal["argument", "output"], ...] = ("argument", "output")
+_PARTS: dict[str, Literal["argument", "output"]] = {"arguments": "argument", "outputs": "output"}
+#: The files of a run: the calls of the main thread, those of other threads, and what is known at
+#: the end of the run.
+_MAIN, _THREADS_FILE, _END = "main.jsonl", "threads.jsonl", "end.json"
 _OUTSIDE = (
     "No call before it returned other bits, so the value was made outside of compiled programs: "
     "from the time, a generator without a seed, the order of a set, a file or another thread."
@@ -168,6 +180,91 @@ def _of_difference(difference: Difference, calls: int, width: int) -> list[str]:
     return [f"  {where}  {what} ({which})", *code, *wrapped(difference.reason, width)]
 
 
+class CallLog(DigestLog):
+    """A log of calls of compiled programs.
+
+    Args:
+        path: The file.
+        programs: The recorder of programs. It is paused while values are read.
+    """
+
+    def __init__(self, path: Path, programs: _after.Recorder) -> None:
+        super().__init__(path)
+        self._programs = programs
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._calls = 0
+
+    def called(self, call: watching.Call) -> Sequence[Any]:
+        """Runs a call, and logs it. A forked child, which has this file too, logs nothing."""
+        names = (name or f"argument {number}" for number, (name, _) in enumerate(call.arguments))
+        values = [value for _, value in call.arguments]
+        # Before the call, which may destroy donated arguments.
+        arguments = self._read(list(zip(names, values, strict=True)))
+        outputs = call.run()
+        results = self._read([(f"output {n}", value) for n, value in enumerate(outputs)])
+        origin = source.caller().user, call.function, len(values), len(outputs)
+        if os.getpid() == self._process:
+            with self._lock:
+                self._calls += 1
+                trees = {"arguments": (arguments, None), "outputs": (results, None)}
+                self._write_step(self._calls, trees, origin=origin)
+        return outputs
+
+    def _read(self, values: Sequence[tuple[str, Any]]) -> Pending:
+        with self._programs.paused():
+            return Pending([leaf for each in values for leaf in _leaves(*each)], on_device=False)
+
+
+def _leaves(name: str, value: Any) -> Iterator[Leaf]:
+    """Yields what this process has of a value, with its type and bits."""
+    try:
+        if isinstance(value, jax.Array) and not value.is_fully_addressable:
+            for number, shard in enumerate(value.addressable_shards):
+                yield from _leaves(f"{name}, shard {number}", shard.data)
+        else:
+            # A key has the digest of its data, of which another program may have made it.
+            is_key = jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
+            yield leaf_of("doctor()", name, jax.random.key_data(value) if is_key else value)
+    except (TypeError, ValueError, RuntimeError):
+        # A reference to a mutable array, a token, or an array that was deleted.
+        yield Leaf(name, f"{type(value).__name__}, not read", np.zeros(0, np.uint8))
+
+
+def main() -> None:
+    """Runs the file that the command line names, and logs its calls in the folder before it."""
+    folder, name, *arguments = sys.argv[1:]
+    programs = _after.Recorder()
+    logs = [CallLog(Path(folder) / file, programs) for file in (_MAIN, _THREADS_FILE)]
+
+    def called(call: watching.Call) -> Sequence[Any]:
+        return logs[threading.current_thread() is not threading.main_thread()].called(call)
+
+    with programs.watched(called), _generators.watched() as watch:
+        failure = _running.attempt(Path(name), arguments)
+    end = {
+        "failure": failure,
+        "findings": _findings(
+            programs.programs, "cuda" if jax.default_backend() == "gpu" else "cpu"
+        ),
+        "generators": [made.line for made in watch.made]
+        + [state.unseeded_use for state in watch.states.values() if state.unseeded_use],
+    }
+    (Path(folder) / _END).write_text(json.dumps(end), encoding="utf-8")
+    sys.exit(0 if failure is None else 1)
+
+
+def _findings(recorded: Sequence[_after.Program], device: str) -> dict[str, list[str]]:
+    """Returns what varies, or is unknown, in each function, on the device that ran it."""
+    varying: dict[str, dict[str, None]] = {}
+    for program in recorded:
+        for finding, _ in _after.judged([program], device).findings:
+            if finding.verdict in ("varies", "unknown"):
+                line = f"{finding.primitive} at {finding.source}"
+                varying.setdefault(program.lowered.function, {})[line] = None
+    return {function: list(lines) for function, lines in varying.items()}
+
+
 def compared(file: Path, arguments: Sequence[str]) -> Comparison:
     """Runs a file in two processes, one after the other, and compares their calls.
 
@@ -175,28 +272,23 @@ def compared(file: Path, arguments: Sequence[str]) -> Comparison:
         file: The file.
         arguments: The arguments of the program.
     """
-    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-        records = [Path(folder) / f"{seed}.jsonl" for seed in _HASH_SEEDS]
-        for record, hash_seed, name in zip(records, _HASH_SEEDS, ("first", "second"), strict=True):
-            status = _run(record, hash_seed, file, arguments)
+    with tempfile.TemporaryDirectory(prefix="samebits-") as parent:
+        folders = [Path(parent) / seed for seed in _HASH_SEEDS]
+        for folder, hash_seed, name in zip(folders, _HASH_SEEDS, ("first", "second"), strict=True):
+            folder.mkdir()
+            status = _run(folder, hash_seed, file, arguments)
             if status:
-                end = _end(record)
-                failure = end["failure"] or f"ended with the exit status {status}"
+                failure = _end(folder)["failure"] or f"ended with the exit status {status}"
                 return Comparison(str(file), (0, 0), f"The {name} run {failure}", (), ())
-        first, second = records
-        end = _end(first)
-        return Comparison(
-            str(file),
-            (_count(first), _count(second)),
-            None,
-            tuple(differences(first, second, end["findings"])),
-            tuple(end["generators"]),
-        )
+        first, second = (_count(folder) for folder in folders)
+        end = _end(folders[0])
+        found = tuple(differences(folders[0], folders[1], end["findings"]))
+        return Comparison(str(file), (first, second), None, found, tuple(end["generators"]))
 
 
-def _run(record: Path, hash_seed: str, file: Path, arguments: Sequence[str]) -> int:
+def _run(folder: Path, hash_seed: str, file: Path, arguments: Sequence[str]) -> int:
     done = subprocess.run(  # noqa: S603  # This interpreter runs the program above.
-        [sys.executable, "-c", _PROGRAM, str(record), str(file), *arguments],
+        [sys.executable, "-c", _PROGRAM, str(folder), str(file), *arguments],
         check=False,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         stdout=2,  # The standard output is the report's.
@@ -204,37 +296,32 @@ def _run(record: Path, hash_seed: str, file: Path, arguments: Sequence[str]) -> 
     return done.returncode
 
 
-def _entries(record: Path) -> Iterator[dict[str, Any]]:
-    if record.is_file():
-        with record.open(encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
+def _end(folder: Path) -> dict[str, Any]:
+    """Returns what is known at the end of a run; nothing if the process did not come to it."""
+    file = folder / _END
+    if file.is_file():
+        end: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return end
+    return {"failure": None, "findings": {}, "generators": []}
 
 
-def _end(record: Path) -> dict[str, Any]:
-    """Returns the last entry of a record; one without knowledge if the process did not write it."""
-    ends = [entry for entry in _entries(record) if "end" in entry]
-    return ends[0] if ends else {"failure": None, "findings": {}, "generators": []}
-
-
-def _calls(record: Path, main: bool) -> Iterator[dict[str, Any]]:
-    return (entry for entry in _entries(record) if entry.get("main") is main)
-
-
-def _count(record: Path) -> int:
-    return sum("main" in entry for entry in _entries(record))
+def _count(folder: Path) -> int:
+    return sum(len(LogFile(folder / file).steps) for file in (_MAIN, _THREADS_FILE))
 
 
 def differences(first: Path, second: Path, findings: dict[str, list[str]]) -> Iterator[Difference]:
     """Yields the first difference of two runs, and later ones that do not come from an earlier one.
 
     Args:
-        first: The record of the first run.
-        second: The record of the second run.
+        first: The folder of the first run.
+        second: The folder of the second run.
         findings: For each function, the equations that can vary on the device.
     """
-    of_main = _of_main(_calls(first, True), _calls(second, True), findings)
+    of_main = _of_main((LogFile(first / _MAIN), LogFile(second / _MAIN)), findings)
     several = list(itertools.islice(_one_for_each_line(of_main), 1 + _MORE))
-    yield from several or _of_threads(_calls(first, False), _calls(second, False))
+    yield from several or _of_threads(
+        (LogFile(first / _THREADS_FILE), LogFile(second / _THREADS_FILE))
+    )
 
 
 def _one_for_each_line(several: Iterator[Difference]) -> Iterator[Difference]:
@@ -246,111 +333,96 @@ def _one_for_each_line(several: Iterator[Difference]) -> Iterator[Difference]:
             yield difference
 
 
-def _of_main(
-    first: Iterator[dict[str, Any]],
-    second: Iterator[dict[str, Any]],
-    findings: dict[str, list[str]],
-) -> Iterator[Difference]:
+def _of_main(logs: tuple[LogFile, LogFile], findings: dict[str, list[str]]) -> Iterator[Difference]:
     # Digests, in the first run, of the values that differ: a later argument may be one of them.
-    known: set[str] = set()
-    for number, (one, other) in enumerate(itertools.zip_longest(first, second), 1):
-        if one is None or other is None or _called(one) != _called(other):
-            yield _of_calls(one, other, number, bool(known))
+    known: set[str | None] = set()
+    for number in range(1, 1 + max(len(log.steps) for log in logs)):
+        one, other = (log.origins.get(number) for log in logs)
+        if one is None or one != other:
+            reason = "All calls before it had equal bits; the program itself chose another call."
+            yield _of_calls(one, other, number, "" if known else reason)
             return
         before = len(known)
-        arguments = _differing(one["arguments"], other["arguments"])
-        for name, type_, digest in arguments:
-            if digest not in known:
-                known.add(digest)
-                yield _difference(
-                    "argument", name, type_, one, number, _OUTSIDE if before == 0 else ""
-                )
-        for name, type_, digest in _differing(one["outputs"], other["outputs"]):
-            known.add(digest)
-            if not arguments:
-                yield _difference("output", name, type_, one, number, _racing(one, findings))
+        inputs = 0
+        for leaf in _comparison.differences(logs, (number, number)):
+            if leaf.tree == "arguments":
+                inputs += 1
+                if leaf.digests[0] not in known:
+                    yield _of_leaf(leaf, one, number, "" if before else _OUTSIDE)
+            elif not inputs:
+                yield _of_leaf(leaf, one, number, _racing(one[1], findings))
+            known.add(leaf.digests[0])
 
 
-def _called(call: dict[str, Any]) -> tuple[Any, ...]:
-    return call["line"], call["function"], len(call["arguments"]), len(call["outputs"])
-
-
-def _differing(first: list[Any], second: list[Any]) -> list[tuple[str, str, str]]:
-    return [
-        (name, type_ if type_ == other[1] else f"{type_} and {other[1]}", digest)
-        for (name, type_, digest), other in zip(first, second, strict=True)
-        if (type_, digest) != (other[1], other[2])
-    ]
-
-
-def _racing(call: dict[str, Any], findings: dict[str, list[str]]) -> str:
+def _racing(function: str, findings: dict[str, list[str]]) -> str:
     reason = "Its arguments had the same bits in both runs, so the program itself varies"
-    guilty = findings.get(call["function"])
+    guilty = findings.get(function)
     if guilty:
         return f"{reason}: {'; '.join(guilty)}."
     return f"{reason}. No row of the spec states why: look for a callback, or open an issue."
 
 
-def _of_calls(
-    one: dict[str, Any] | None, other: dict[str, Any] | None, number: int, is_later: bool
-) -> Difference:
-    does = "the end of the run" if other is None else _function(other)
-    if other is not None and other["line"] is not None:
-        does += f" at {other['line']}"
-    reason = (
-        ""
-        if is_later
-        else "All calls before it had equal bits; the program itself chose another call."
-    )
-    call = one or {"line": None, "function": "the end of the run"}
-    return _difference("call", does, "", call, number, reason)
-
-
-def _of_threads(
-    first: Iterator[dict[str, Any]], second: Iterator[dict[str, Any]]
-) -> Iterator[Difference]:
+def _of_threads(logs: tuple[LogFile, LogFile]) -> Iterator[Difference]:
     """Yields a call of a thread that the other run does not have. Threads have no order."""
-    calls = list(first)
-    ours, theirs = Counter(map(json.dumps, calls)), Counter(map(json.dumps, second))
-    others = [json.loads(text) for text in (theirs - ours).elements()]
-    for call in calls:
-        if ours[json.dumps(call)] > theirs[json.dumps(call)]:
-            yield _unmatched(call, others)
-            return
-    if others:
-        yield dataclasses.replace(_of_calls(None, others[0], 0, True), reason=_THREADS)
-
-
-def _unmatched(call: dict[str, Any], others: list[dict[str, Any]]) -> Difference:
-    """Returns the difference between a call and the call of the other run that is most like it."""
-    candidates = [
-        [(k, *part) for k in _PARTS for part in _differing(call[f"{k}s"], other[f"{k}s"])]
-        for other in others
-        if _called(other) == _called(call)
+    runs = [{number: _bits(log, number) for number in log.steps} for log in logs]
+    extra = [
+        Counter(mine.values()) - Counter(theirs.values()) for mine, theirs in (runs, reversed(runs))
     ]
-    if not candidates:
-        return _difference("call", "no such call", "", call, None, _THREADS)
-    kind, name, type_, _ = min(candidates, key=len)[0]
-    return _difference(kind, name, type_, call, None, _THREADS)
+    ours, theirs = (
+        [number for number, bits in run.items() if bits in more]
+        for run, more in zip(runs, extra, strict=True)
+    )
+    if not ours:
+        if theirs:
+            yield _of_calls(None, logs[1].origins[theirs[0]], None, _THREADS)
+        return
+    origin = logs[0].origins[ours[0]]
+    candidates = [
+        list(_comparison.differences(logs, (ours[0], number)))
+        for number in theirs
+        if logs[1].origins[number] == origin
+    ]
+    if candidates:
+        yield _of_leaf(min(candidates, key=len)[0], origin, None, _THREADS)
+    else:
+        yield _difference("call", "no such call", "", origin, None, _THREADS)
+
+
+def _bits(log: LogFile, number: int) -> tuple[Any, ...]:
+    return log.origins[number], *(tree[-1].digest for tree in log.steps[number].values())
+
+
+def _of_leaf(
+    leaf: _comparison.Difference, origin: Any, number: int | None, reason: str
+) -> Difference:
+    types = " and ".join(dict.fromkeys(str(type_) for type_ in leaf.types))
+    return _difference(_PARTS[leaf.tree], str(leaf.leaf), types, origin, number, reason)
+
+
+def _of_calls(one: Any, other: Any, number: int | None, reason: str) -> Difference:
+    does = "the end of the run" if other is None else _function(other[1])
+    if other is not None and other[0] is not None:
+        does += f" at {other[0]}"
+    return _difference("call", does, "", one or (None, "the end of the run"), number, reason)
 
 
 def _difference(
     kind: Literal["argument", "output", "call"],
     name: str,
     type_: str,
-    call: dict[str, Any],
+    origin: Any,
     number: int | None,
     reason: str,
 ) -> Difference:
-    line = call["line"]
-    code = None if line is None else source_code(line)
-    return Difference(kind, name, type_, line, code, _function(call), number or None, reason)
+    line, function, *_ = origin
+    code = None if line is None else _after.source_code(line)
+    return Difference(kind, name, type_, line, code, _function(function), number, reason)
 
 
-def _function(call: dict[str, Any]) -> str:
+def _function(function: str) -> str:
     """Returns the name of a function, with its line if it is a user's."""
-    name, _, where = call["function"].partition(" at ")
+    name, _, where = function.partition(" at ")
     file, _, number = where.rpartition(":")
     if file and source.kind_of(file) == "user":
         return f"{name} ({source.shown(file)}:{number})"
-    return str(name)
+    return name

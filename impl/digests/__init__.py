@@ -37,13 +37,11 @@ Where the bytes are, or how they are sharded, does not count. The chunks of step
 at once, so that a GPU computes the same digest as a CPU.
 """
 
-# The modules: ``_leaves`` has types and bytes, ``_digest`` and ``_device_hash`` hash them on the
-# host and on a device, ``_log`` and ``_log_file`` write and read logs, with the ``_environment`` of
-# a run; ``_comparison`` compares two logs, by the ``_distance`` of arrays.
+# The modules: ``_digest`` reads and hashes leaves on the host, ``_device_hash`` hashes them
+# on a device. ``_log`` writes and reads logs, and ``_comparison`` compares two.
 
-from impl.digests._comparison import Comparison, Difference, compare
+from impl.digests._comparison import Comparison, Difference, Distance, compare
 from impl.digests._digest import digest
-from impl.digests._distance import Distance
 from impl.digests._log import DigestLog
 
 __all__ = ["Comparison", "Difference", "DigestLog", "Distance", "compare", "digest"]

@@ -21,11 +21,49 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from impl.digests._distance import Distance, distance
-from impl.digests._log_file import LogFile, Record
+import jax.numpy as jnp
+import numpy as np
+
+from impl.digests._digest import NumpyArray
+from impl.digests._log import LogFile, Record
 
 #: The number of leaves that the text lists after the first.
 _MORE = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Distance:
+    """How far apart two arrays are.
+
+    Attributes:
+        elements: The number of elements of each array.
+        differing: The number of elements whose bits differ.
+        ulp: The largest distance of two elements: for floating-point numbers the number of steps
+            from one to the other along all numbers of the dtype, 0 for 0.0 and -0.0; for integers
+            their difference. None if the dtype has no such distance, or if each pair has a NaN.
+        nan: The number of differing pairs with a NaN, which ``ulp`` leaves out.
+        first: The index of the first element that differs.
+        values: This element in both arrays.
+        largest: The index of the element with the largest distance; None if ``ulp`` is None.
+    """
+
+    elements: int
+    differing: int
+    ulp: int | None
+    nan: int
+    first: tuple[int, ...]
+    values: tuple[str, str]
+    largest: tuple[int, ...] | None
+
+    def text(self) -> str:
+        """Returns the distance as a sentence."""
+        index = ", ".join(map(str, self.first))
+        words = f"{self.differing} of {self.elements} elements differ"
+        if self.ulp is not None:
+            words += f", by at most {self.ulp} ulp"
+        if self.nan:
+            words += f", {self.nan} of them NaN"
+        return f"{words}; the first is [{index}]: {self.values[0]} and {self.values[1]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +182,9 @@ def compare(
         OSError: A file cannot be read.
     """
     logs = LogFile(first), LogFile(second)
+    for log in logs:
+        if not log.environments:
+            raise ValueError(f"{log.path!r} has no line yet")
     one, other = (log.steps for log in logs)
     steps = sorted(one.keys() & other.keys())
     if not any(one[step].keys() & other[step].keys() for step in steps):
@@ -151,12 +192,18 @@ def compare(
             f"the two logs have no tree of a step in common: {logs[0].path!r} has "
             f"{_contents(logs[0])}, {logs[1].path!r} has {_contents(logs[1])}"
         )
-    differing = [step for step in steps if next(_trees(logs, step, common), None) is not None]
+    differing = [step for step in steps if next(_trees(logs, (step, step), common), None)]
+    leaves = list(differences(logs, (differing[0],) * 2, common)) if differing else []
+    difference = None
+    if leaves:
+        first_leaf, others = leaves[0], leaves[1:]
+        named = tuple(f"{each.tree}{each.leaf or ''}" for each in others)
+        difference = dataclasses.replace(first_leaf, others=named)
     return Comparison(
         (logs[0].path, logs[1].path),
         len(steps),
         len(steps) - len(differing),
-        _difference(logs, differing[0], common) if differing else None,
+        difference,
         (tuple(sorted(one.keys() - other.keys())), tuple(sorted(other.keys() - one.keys()))),
         tuple(sentence for log in logs for sentence in _repeats(log)),
         _environment(logs),
@@ -164,43 +211,47 @@ def compare(
     )
 
 
-def _trees(logs: tuple[LogFile, LogFile], step: int, common: bool) -> Iterator[str]:
-    """Yields the names of the trees of a step that differ."""
-    one, other = (log.steps[step] for log in logs)
-    for name in [*one, *(name for name in other if name not in one)]:
+def differences(
+    logs: tuple[LogFile, LogFile], steps: tuple[int, int], common: bool = False
+) -> Iterator[Difference]:
+    """Yields the leaves that differ between a step of each log, in the order of the first log.
+
+    Args:
+        logs: The logs.
+        steps: The step of each, as ``doctor --twice`` compares calls of threads in any order.
+        common: As for ``compare``.
+    """
+    for name in _trees(logs, steps, common):
+        records = tuple(
+            log.steps[step].get(name, []) for log, step in zip(logs, steps, strict=True)
+        )
+        if not all(records):
+            present = ("" if records[0] else None, "" if records[1] else None)
+            yield Difference(steps[0], name, None, present, (None, None), None, ())
+            continue
+        sides = [_side(log, of_tree[-1], name) for log, of_tree in zip(logs, records, strict=True)]
+        for path in dict.fromkeys(path for side in sides for path in side):
+            (type_1, digest_1, data_1), (type_2, digest_2, data_2) = (
+                side.get(path, (None, None, None)) for side in sides
+            )
+            if digest_1 == digest_2 and type_1 == type_2:
+                continue
+            apart = None
+            if type_1 is not None and type_1 == type_2 and None not in (data_1, data_2):
+                apart = distance(type_1, data_1 or b"", data_2 or b"")
+            types, digests = (type_1, type_2), (digest_1, digest_2)
+            yield Difference(steps[0], name, path, types, digests, apart, ())
+
+
+def _trees(logs: tuple[LogFile, LogFile], steps: tuple[int, int], common: bool) -> Iterator[str]:
+    """Yields the names of the trees that differ between a step of each log."""
+    one, other = (log.steps[step] for log, step in zip(logs, steps, strict=True))
+    for name in dict.fromkeys([*one, *other]):
         if name in one and name in other:
             if one[name][-1].digest != other[name][-1].digest:
                 yield name
         elif not common:
             yield name
-
-
-def _difference(logs: tuple[LogFile, LogFile], step: int, common: bool) -> Difference:
-    leaves = [each for name in _trees(logs, step, common) for each in _leaves(logs, step, name)]
-    first, others = leaves[0], leaves[1:]
-    named = (f"{each.tree}{each.leaf or ''}" for each in others)
-    return dataclasses.replace(first, others=tuple(named))
-
-
-def _leaves(logs: tuple[LogFile, LogFile], step: int, name: str) -> Iterator[Difference]:
-    """Yields the leaves of a tree that differ, in the order of the first log."""
-    records = tuple(log.steps[step].get(name, []) for log in logs)
-    if not all(records):
-        present = ("" if records[0] else None, "" if records[1] else None)
-        yield Difference(step, name, None, present, (None, None), None, ())
-        return
-    sides = [_side(log, of_tree[-1], name) for log, of_tree in zip(logs, records, strict=True)]
-    one, other = sides
-    for path in [*one, *(path for path in other if path not in one)]:
-        (type_1, digest_1, data_1), (type_2, digest_2, data_2) = (
-            side.get(path, (None, None, None)) for side in sides
-        )
-        if digest_1 == digest_2 and type_1 == type_2:
-            continue
-        apart = None
-        if type_1 is not None and type_1 == type_2 and None not in (data_1, data_2):
-            apart = distance(type_1, data_1 or b"", data_2 or b"")
-        yield Difference(step, name, path, (type_1, type_2), (digest_1, digest_2), apart, ())
 
 
 _Side = dict[str, tuple[str | None, str | None, bytes | None]]
@@ -252,3 +303,84 @@ def _ranges(steps: tuple[int, ...]) -> str:
     if len(steps) == 1:
         return f"step {steps[0]}"
     return f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
+
+
+def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
+    """Returns the distance of two arrays of one type; None for PRNG keys and other types.
+
+    Args:
+        type_: Their type, as ``float32[3,4]``.
+        first: The bytes of one array.
+        second: The bytes of the other.
+    """
+    name, _, sizes = type_.removesuffix("]").rpartition("[")
+    shape = tuple(int(size) for size in sizes.split(",") if size)
+    try:
+        dtype = jnp.dtype(name)
+    except TypeError:
+        return None
+    dtype = dtype.newbyteorder("<") if _is_wide(dtype) else dtype
+    one, other = (np.frombuffer(data, dtype).reshape(shape) for data in (first, second))
+    return distance_of(one, other)
+
+
+def distance_of(first: NumpyArray, second: NumpyArray) -> Distance | None:
+    """Returns the distance of two arrays of one shape and dtype; None if they have equal bits."""
+    size, shape = first.dtype.itemsize, first.shape
+    rows = [
+        np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, size)
+        for array in (first, second)
+    ]
+    differing = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+    if not len(differing):
+        return None
+    one, other = (array.reshape(-1)[differing] for array in (first, second))
+    steps, valid = _steps(one, other)
+    largest = int(np.argmax(np.where(valid, steps, 0))) if valid.any() else None
+
+    def index(position: int) -> tuple[int, ...]:
+        return tuple(int(i) for i in np.unravel_index(differing[position], shape))
+
+    return Distance(
+        first.size,
+        len(differing),
+        None if largest is None else int(steps[largest]),
+        int(np.sum(_is_nan(one) | _is_nan(other))),
+        index(0),
+        (str(one[0]), str(other[0])),
+        None if largest is None else index(largest),
+    )
+
+
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iufc" and dtype.itemsize > 1
+
+
+def _steps(one: Any, other: Any) -> tuple[Any, Any]:
+    """Returns the distances, uint64, and which of them are valid."""
+    if jnp.issubdtype(one.dtype, jnp.complexfloating):
+        parts = [_steps(getattr(one, part), getattr(other, part)) for part in ("real", "imag")]
+        (real, first), (imaginary, second) = parts
+        return np.maximum(real, imaginary), first & second
+    ranks = [_rank(values) for values in (one, other)]
+    valid = ~(_is_nan(one) | _is_nan(other))
+    low, high = np.minimum(*ranks), np.maximum(*ranks)
+    # The difference of two int64 may need 64 bits, which the arithmetic of uint64 gives.
+    return high.astype(np.uint64) - low.astype(np.uint64), valid
+
+
+def _rank(values: Any) -> Any:
+    """Returns the rank of each number among all numbers of its dtype, in order."""
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+    width = values.dtype.itemsize * 8
+    bits = np.ascontiguousarray(values).view(f"i{width // 8}").astype(np.int64)
+    magnitude = bits & np.int64((1 << (width - 1)) - 1)
+    return np.where(bits < 0, -magnitude, magnitude)
+
+
+def _is_nan(values: Any) -> Any:
+    if jnp.issubdtype(values.dtype, jnp.integer) or values.dtype == bool:
+        return np.zeros(values.shape, bool)
+    wide = np.complex128 if jnp.issubdtype(values.dtype, jnp.complexfloating) else np.float64
+    return np.isnan(values.astype(wide))

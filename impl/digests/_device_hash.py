@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl.digests._leaves import bits_of
-
 Words: TypeAlias = tuple[jax.Array, ...]
 
+#: The number of bits of a byte.
+BYTE = 8
 #: The number of words of a chunk, of a block of SHA-256 and of a digest.
 _CHUNK, _BLOCK, _DIGEST = 512, 16, 8
 _BLOCKS = _CHUNK // _BLOCK
@@ -56,9 +56,18 @@ _START = np.array([_fraction_of_root(prime, 2) for prime in _primes(8)], np.uint
 _END = np.array([1 << 31, *[0] * 14, _CHUNK * 32], np.uint32)
 
 
+def bits_of(dtype: Any) -> int:
+    """Returns the number of bits of an element, which may be fewer than its byte in memory has."""
+    dtype = np.dtype(dtype)
+    if dtype.itemsize > 1 or dtype.kind == "b":
+        return int(dtype.itemsize) * BYTE
+    info = jnp.finfo if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo
+    return int(info(dtype).bits)
+
+
 def takes(dtype: Any) -> bool:
     """Returns whether ``roots`` takes arrays of a dtype: their elements are whole bytes."""
-    return bits_of(dtype) % 8 == 0
+    return bits_of(dtype) % BYTE == 0
 
 
 def roots(device: Any, values: Sequence[Any]) -> jax.Array:

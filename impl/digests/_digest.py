@@ -1,26 +1,128 @@
-"""The digest of a tree: the roots of its leaves, and the hashes above them.
+"""The digest of a tree: its leaves with their types, the roots of these, and the hashes above them.
 
 The roots are computed where the arrays are, and the memory of the host then gets 32 bytes of each
-leaf. ``started`` does not wait for them, so a program may go on and donate the arrays.
+leaf. ``Pending`` does not wait for them, so a program may go on and donate the arrays.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from impl.digests import _device_hash
-from impl.digests._leaves import Leaf, leaves, on_host
+
+NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 #: The number of bytes of a chunk.
 CHUNK = 2048
 #: The platforms whose arrays are in the memory of the host, where a CPU hashes them fastest.
 _ON_HOST = frozenset({"cpu"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A leaf of a tree.
+
+    Attributes:
+        path: Its path in the tree, as ``jax.tree_util.keystr`` writes it.
+        type: The name of its dtype, and its shape: ``float32[3,4]``.
+        value: Its array, with all elements in this process; the data of PRNG keys.
+    """
+
+    path: str
+    type: str
+    value: jax.Array | NumpyArray
+
+
+def leaves(caller: str, tree: Any) -> list[Leaf]:
+    """Returns the leaves of a tree.
+
+    Args:
+        caller: The function that a message names.
+        tree: The tree.
+
+    Raises:
+        TypeError: A leaf is neither a number nor an array of numbers, bools or PRNG keys.
+        ValueError: A leaf was donated or deleted, or this process does not have all of it.
+    """
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [leaf_of(caller, jax.tree_util.keystr(path), value) for path, value in flat]
+
+
+def leaf_of(caller: str, path: str, value: Any) -> Leaf:
+    """Returns a leaf; it raises as ``leaves`` does."""
+    name = f"{caller}: the leaf {path}" if path else f"{caller}: the argument"
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name} is traced: its bits are not known inside of jax.jit, jax.vmap or jax.grad. "
+            "Return it from the function, and pass the result"
+        )
+    if not isinstance(value, jax.Array):
+        value = _numbers(name, value)
+        return Leaf(path, type_name(value.dtype.name, value.shape), value)
+    if value.is_deleted():
+        raise ValueError(
+            f"{name} has no bits any more: its array was deleted, or donated to a call. Pass it "
+            "before that call, or pass the result of the call"
+        )
+    shape, dtype = value.shape, value.dtype
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        kind = f"key<{jax.random.key_impl(value)}>"
+        return Leaf(path, type_name(kind, shape), _whole(name, jax.random.key_data(value)))
+    return Leaf(path, type_name(dtype.name, shape), _whole(name, value))
+
+
+def type_name(dtype: str, shape: tuple[int, ...]) -> str:
+    """Returns the type of a leaf in words."""
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def _numbers(name: str, value: Any) -> NumpyArray:
+    try:
+        array = np.asarray(value)
+    except Exception:  # noqa: BLE001  # An object of another library may raise any exception.
+        array = np.asarray(None)
+    if jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool:
+        return array
+    raise TypeError(
+        f"{name} is a {type(value).__name__}, but must be a number or an array of numbers, bools "
+        "or PRNG keys. Pass the arrays alone, such as eqx.filter(model, eqx.is_array) or "
+        "nnx.state(model)"
+    )
+
+
+def _whole(name: str, value: jax.Array) -> jax.Array:
+    """Returns an array on one device if each device has all of it."""
+    if value.is_fully_replicated:
+        return value.addressable_data(0)
+    if value.is_fully_addressable:
+        return value
+    raise ValueError(
+        f"{name} is sharded over devices of several processes, and this one "
+        f"(jax.process_index() == {jax.process_index()}) does not have all of its bits. Pass "
+        "jax.experimental.multihost_utils.process_allgather(tree, tiled=True), or call this in "
+        "each process with the shards of that process"
+    )
+
+
+def on_host(leaf: Leaf) -> memoryview:
+    """Returns the bytes of a leaf, without a copy where the memory of the host has them."""
+    array = np.ascontiguousarray(jax.device_get(leaf.value)).reshape(-1)
+    order = array.dtype.byteorder
+    if order == ">" or (order == "=" and sys.byteorder == "big"):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    data: NumpyArray = array.view(np.uint8)
+    bits = _device_hash.bits_of(array.dtype)
+    if bits < _device_hash.BYTE:
+        data = np.bitwise_and(data, (1 << bits) - 1, dtype=np.uint8)
+    return data.data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +150,15 @@ class Pending:
 
     Args:
         of_tree: The leaves of the tree.
+        on_device: Whether devices hash their arrays; if not, the host copies them.
     """
 
-    def __init__(self, of_tree: Sequence[Leaf]) -> None:
+    def __init__(self, of_tree: Sequence[Leaf], *, on_device: bool = True) -> None:
         self._types = tuple((leaf.path, leaf.type) for leaf in of_tree)
         self._roots: dict[int, bytes] = {}
         by_device: dict[Any, list[int]] = {}
         for index, leaf in enumerate(of_tree):
-            device = _device_of(leaf)
+            device = _device_of(leaf) if on_device else None
             if device is None:
                 self._roots[index] = root(on_host(leaf))
             else:

@@ -1,28 +1,44 @@
 """A log of digests: a file to which each step of a run appends a line of JSON.
 
-The file has a line of three kinds, each an object. ``LogFile`` in ``_log_file.py`` reads them:
+The file has a line of three kinds, each an object:
 
 - ``{"samebits_log": 1, "environment": {...}}`` begins a session: a process that opened the log.
 - ``{"tree": "params", "leaves": [[path, type], ...]}`` names the leaves of a tree from here on.
 - ``{"step": 7, "trees": {"params": {"digest": "…", "leaves": "…", "kept": [offset, sizes]}}}`` has
   the digest of each tree, and the first 16 digits of the digest of each leaf, one after the other.
   ``kept`` is the position in the file ``PATH.values`` of the bytes of the leaves, and their sizes.
+  ``origin`` tells what made the trees: ``doctor --twice`` logs the line and function of a call.
+
+A process may be killed while it writes. So a line counts only with its end, and the values that a
+line refers to are written before it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import json
 import operator
 import os
+import platform
 from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
 from typing import Any, Self
 
-from impl.digests import _log_file
-from impl.digests._digest import Pending
-from impl.digests._environment import environment
-from impl.digests._leaves import Leaf, leaves, on_host
+import jax
+
+from impl._core import jax_internals
+from impl._mode import modes
+from impl.digests._digest import Leaf, Pending, leaves, on_host
+
+#: The key of the first line of a session, and the version of the format.
+MARK, VERSION = "samebits_log", 1
+#: The number of digits of the digest of a leaf that a line has.
+DIGITS = 16
+#: Distributions whose release can change bits.
+DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
 
 
 class DigestLog:
@@ -63,7 +79,7 @@ class DigestLog:
                     f"has {name!r}"
                 )
         self._path = os.fspath(path)
-        self._file: int | None = _log_file.opened_to_append(self._path)
+        self._file: int | None = _opened_to_append(self._path)
         self._values: int | None = None
         self._has_begun = False
         self._types: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -143,33 +159,236 @@ class DigestLog:
         if self._pending is None:
             return
         (step, trees), self._pending = self._pending, None
+        self._write_step(step, trees)
+
+    def _write_step(self, step: int, trees: dict[str, tuple[Pending, Any]], **origin: Any) -> None:
         record: dict[str, Any] = {}
         for name, (pending, kept) in trees.items():
             digest = pending.result()
             if self._types.get(name) != digest.types:
                 self._write({"tree": name, "leaves": digest.types})
                 self._types[name] = digest.types
-            short = (leaf.hex()[: _log_file.DIGITS] for leaf in digest.of_leaves)
+            short = (leaf.hex()[:DIGITS] for leaf in digest.of_leaves)
             record[name] = {"digest": digest.hex(), "leaves": "".join(short)}
             if kept is not None:
                 record[name]["kept"] = kept
-        self._write({"step": step, "trees": record})
+        self._write({"step": step, "trees": record, **origin})
 
     def _write(self, line: dict[str, Any]) -> None:
         lines = [line]
         if not self._has_begun:  # When the file was opened, JAX may have had no backend.
-            lines.insert(0, {_log_file.MARK: _log_file.VERSION, "environment": environment()})
+            lines.insert(0, {MARK: VERSION, "environment": environment()})
             self._has_begun = True
         text = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines)
         if self._file is not None:
-            _log_file.written(self._file, text.encode())
+            _written(self._file, text.encode())
 
     def _kept(self, of_tree: list[Leaf]) -> list[Any]:
         """Writes the bytes of leaves before the line that tells where they are."""
         if self._values is None:
-            self._values = _log_file.appended(_log_file.values_of(self._path))
+            self._values = _appended(_values_of(self._path))
         offset = os.lseek(self._values, 0, os.SEEK_END)
         data = [on_host(leaf) for leaf in of_tree]
         for part in data:
-            _log_file.written(self._values, part)
+            _written(self._values, part)
         return [offset, [len(part) for part in data]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """The digest of a tree at a step.
+
+    Attributes:
+        digest: The digest of the tree.
+        line: The number of the line, from 1.
+        offset: The position of the line in the file.
+        types: The path and the type of each leaf.
+    """
+
+    digest: str
+    line: int
+    offset: int
+    types: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafRecords:
+    """The leaves of a tree at a step.
+
+    Attributes:
+        digests: The first digits of the digest of each leaf.
+        values: The bytes of each leaf; None if none were kept, or their file is not there.
+    """
+
+    digests: tuple[str, ...]
+    values: tuple[bytes, ...] | None
+
+
+class LogFile:
+    """A log that was read. It keeps a digest of each step, and reads the leaves when asked.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: The file.
+        environments: The environment of each session.
+        steps: For each step, the records of each tree by name, in the order of the file.
+        origins: The origin of each step that has one.
+
+    Raises:
+        ValueError: The file is not a log of digests, or a line of it is damaged.
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.environments: list[dict[str, str]] = []
+        self.steps: dict[int, dict[str, list[Record]]] = {}
+        self.origins: dict[int, Any] = {}
+        self._types: dict[str, tuple[tuple[str, str], ...]] = {}
+        offset = 0
+        with Path(path).open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):  # A process writes it, or was killed meanwhile.
+                    break
+                if number == 1:
+                    _check_first(self.path, line)
+                try:
+                    self._read(json.loads(line), number, offset)
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    raise ValueError(
+                        f"line {number} of {self.path!r} is damaged: {error!r}. Remove the line to "
+                        "compare the other lines"
+                    ) from error
+                offset += len(line)
+
+    def _read(self, entry: dict[str, Any], number: int, offset: int) -> None:
+        if MARK in entry:
+            self.environments.append(dict(entry["environment"]))
+            self._types = {}
+        elif "tree" in entry:
+            leaves = tuple((str(path), str(type_)) for path, type_ in entry["leaves"])
+            self._types[entry["tree"]] = leaves
+        else:
+            trees = self.steps.setdefault(int(entry["step"]), {})
+            if "origin" in entry:
+                self.origins[entry["step"]] = tuple(entry["origin"])
+            for name, tree in entry["trees"].items():
+                record = Record(tree["digest"], number, offset, self._types[name])
+                trees.setdefault(name, []).append(record)
+
+    def leaves(self, record: Record, name: str) -> LeafRecords:
+        """Returns the leaves of a record of the tree of a name."""
+        with Path(self.path).open("rb") as lines:
+            lines.seek(record.offset)
+            tree = json.loads(lines.readline())["trees"][name]
+        text = tree["leaves"]
+        digests = tuple(text[i : i + DIGITS] for i in range(0, len(text), DIGITS))
+        values = None
+        if "kept" in tree:
+            with contextlib.suppress(FileNotFoundError):
+                values = self._values(*tree["kept"])
+        return LeafRecords(digests, values)
+
+    def _values(self, offset: int, sizes: list[int]) -> tuple[bytes, ...] | None:
+        with Path(_values_of(self.path)).open("rb") as file:
+            file.seek(offset)
+            values = tuple(file.read(size) for size in sizes)
+        return values if [len(value) for value in values] == sizes else None
+
+
+def _opened_to_append(path: str) -> int:
+    """Opens a log to continue it, without a last line that was not written whole.
+
+    Raises:
+        ValueError: The file is not a log of digests.
+        OSError: The file cannot be written.
+    """
+    file = _appended(path)
+    try:
+        with Path(path).open("rb") as lines:
+            _check_first(path, lines.readline())
+            end = _end_of_lines(lines)
+        if end < os.fstat(file).st_size:
+            os.ftruncate(file, end)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _end_of_lines(file: Any) -> int:
+    """Returns the position after the last end of a line, which is near the end of the file."""
+    position = file.seek(0, os.SEEK_END)
+    while position > 0:
+        start = max(0, position - 65536)
+        file.seek(start)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
+        position = start
+    return 0
+
+
+def _appended(path: str) -> int:
+    """Opens a file, to which each write appends."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, 0o666)
+
+
+def _written(file: int, data: bytes | memoryview) -> None:
+    """Writes all of some bytes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _values_of(path: str) -> str:
+    """Returns the name of the file with the values that a log keeps."""
+    return f"{path}.values"
+
+
+def _check_first(path: str, line: bytes) -> None:
+    """Raises ValueError unless a line, which may be cut short, begins a log."""
+    begin = f'{{"{MARK}"'.encode()
+    if not line.endswith(b"\n") and line.startswith(begin[: len(line)]):
+        return
+    try:
+        version = json.loads(line)[MARK]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(_not_a_log(path)) from None
+    if version != VERSION:
+        raise ValueError(
+            f"{path!r} is a log of digests of format {version!r}, but this release of samebits "
+            f"reads format {VERSION}"
+        )
+
+
+def _not_a_log(path: str) -> str:
+    return f"{path!r} is not a log of digests, so that nothing was written or compared"
+
+
+def environment() -> dict[str, str]:
+    """Returns the versions, the devices and the mode of this process; starts JAX's backend."""
+    mode = modes.current()
+    words = f"on, {mode.guarantee}, profile {mode.profile}" if mode.enabled else "off"
+    devices = jax.devices()
+    kinds = ", ".join(sorted({device.device_kind for device in devices}))
+    return {
+        "python": platform.python_version(),
+        **{name: installed_version(name) or "not installed" for name in DISTRIBUTIONS},
+        "machine": platform.machine(),
+        "devices": f"{len(devices)} {jax.default_backend()}: {kinds}",
+        "processes": str(jax.process_count()),
+        "mode": words + (", warn_only" if mode.enabled and mode.warn_only else ""),
+        "x64": str(jax_internals.enables_x64()),
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def installed_version(name: str) -> str | None:
+    """Returns the version of a distribution; None if it is not installed."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(name)
+    return None

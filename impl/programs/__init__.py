@@ -27,9 +27,8 @@ from impl._run_to_run import rules
 
 if TYPE_CHECKING:
     from impl.programs._auditing.report import Finding, Report
-    from impl.programs._differences.comparison import Difference
+    from impl.programs._differences.comparison import Difference, Recording
     from impl.programs._differences.first_difference import record
-    from impl.programs._differences.recording import Recording
 
 __all__ = [
     "Difference",
@@ -46,7 +45,7 @@ __all__ = [
 _LATER = {
     "Difference": "_differences.comparison",
     "Finding": "_auditing.report",
-    "Recording": "_differences.recording",
+    "Recording": "_differences.comparison",
     "Report": "_auditing.report",
     "record": "_differences.first_difference",
 }

@@ -6,8 +6,8 @@ import impl
 from impl.tests.support import rooms
 
 ROOT = Path(impl.__file__).parent
-#: ``_demo`` is a program that uses the library, ``_alias`` a copy of its names.
-ABOVE = {"tests", "_demo", "_alias"}
+#: ``_alias`` is a copy of the names of the library.
+ABOVE = {"tests", "_alias"}
 
 
 def test_the_packages_import_in_one_direction():

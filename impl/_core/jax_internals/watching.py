@@ -32,13 +32,11 @@ class Call:
 
     Attributes:
         function: The name, the file and the line of the function, as ``name at file:line``.
-        name: The name of the program.
         arguments: The arguments that the program reads, each with its name.
         run: Runs the program, and returns its outputs. It can be called once.
     """
 
     function: str
-    name: str
     arguments: tuple[tuple[str, Any], ...]
     run: Callable[[], Sequence[Any]]
 
@@ -97,4 +95,4 @@ def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
     kept = [
         pair for i, pair in enumerate(zip(names, args, strict=True)) if i in program.kept_var_idx
     ]
-    return Call(_function(info), program.name, tuple(kept), lambda: program(*args))
+    return Call(_function(info), tuple(kept), lambda: program(*args))

@@ -20,17 +20,16 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 import spec
 from impl._core import arguments
-from impl._mode import compilation, emulation
+from impl._mode import emulation
 from impl._mode.emulation import Emulation, Seed
-from impl._reading.tracing import arrays_of, is_array
+from impl._reading.tracing import check_values
 from impl.programs._auditing.audit import audit
 from impl.programs._auditing.report import FAULTS, Finding, Verdict
 from impl.programs._differences.first_difference import first_difference
+from impl.programs._differences.invariance import Runs, whole
 
 #: The checks, each of which includes those before it.
 Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]
@@ -95,11 +94,7 @@ def assert_deterministic(
         raise AssertionError(f"{name} {is_bad} {where}: {_in_words(faults[0])}\n\n{report}")
     if level == "audit":
         return
-    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(args)):
-        raise TypeError(
-            "assert_deterministic(): an argument is a jax.ShapeDtypeStruct, with which a program "
-            "can be audited, not run. Pass arrays, or level='audit'"
-        )
+    check_values("assert_deterministic", args, ", or level='audit'")
     if spec.load().devices[device].races:
         _compare(name, where, _scheduled(function, args, device, schedules), function, args)
     if level == "repeat":
@@ -135,42 +130,13 @@ def _scheduled(
 
 def _runs(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[_Bits]:
     """Yields the bits of the outputs of one run after another, without an end."""
-    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
-        while True:
-            yield _bits(function(*jax.tree.map(_copied, args)))
-    inner, arrays, names = arrays_of(function, args, {})
-    compiled = jax.jit(inner)
+    program = Runs(function, args)
     while True:
-        outputs = compiled(*map(_copied, arrays))
-        yield {name: _bytes(leaf) for name, leaf in zip(names, outputs, strict=True)}
+        yield {path: array.tobytes() for path, array in program.run(program.leaves).items()}
 
 
 def _moved(leaf: Any, device: jax.Device) -> Any:
-    return jax.device_put(_whole(leaf), device) if isinstance(leaf, jax.Array) else leaf
-
-
-def _whole(array: Any) -> Any:
-    """Returns an array, or all its values if other processes have a part: each has to call this."""
-    if getattr(array, "is_fully_addressable", True):
-        return array
-    from jax.experimental import multihost_utils  # noqa: PLC0415  # Few programs need it.
-
-    return multihost_utils.process_allgather(array, tiled=True)
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.copy() if isinstance(leaf, jax.Array | np.ndarray) else leaf
-
-
-def _bits(outputs: Any) -> _Bits:
-    leaves = jax.tree_util.tree_leaves_with_path(outputs)
-    return {jax.tree_util.keystr(path): _bytes(x) for path, x in leaves if is_array(x)}
-
-
-def _bytes(array: Any) -> bytes:
-    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    return np.asarray(_whole(array)).tobytes()
+    return jax.device_put(whole(leaf), device) if isinstance(leaf, jax.Array) else leaf
 
 
 def _compare(
@@ -187,7 +153,7 @@ def _compare(
         differing = [path for path, value in expected.items() if bits.get(path) != value]
         if differing or len(bits) != len(expected):
             runs.close()  # This ends the schedule, which an error that is held would keep open.
-            output = f"output{differing[0]}" if differing else "number of outputs"
+            output = differing[0] if differing else "number of outputs"
             raise AssertionError(
                 f"{name} is not deterministic {where}: its {output} differs between {label} and "
                 f"{other} ({len(differing)} of {len(expected)} outputs differ)"

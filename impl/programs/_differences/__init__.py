@@ -1,6 +1,6 @@
-"""``impl.first_difference``: two runs of a program, compared equation by equation.
+"""``impl.first_difference`` and ``impl.testing.assert_invariant``: runs compared by equations.
 
-``first_difference`` is the function. ``marks`` plans which equations get a digest, ``digests``
-evaluates them, ``marked`` runs the program with them, ``comparison`` finds the first that differs,
-``recording`` saves a run, and ``progress`` tells the user about the steps.
+``marks`` plans which equations get a digest, and evaluates a program with these. ``comparison``
+saves the digests of a run and finds the first that differs. ``first_difference`` runs the two
+programs. ``invariance`` changes the arguments of a program, and ``resized`` finds the equation.
 """

@@ -1,4 +1,4 @@
-"""Compares the digests of two runs of a program, and describes the first that differs.
+"""Saves the digests of runs, compares those of two, and describes the first that differs.
 
 The comparison goes through the nodes of both runs in the order in which the program computed them.
 Where the words of a node differ, it looks inside: a loop is compared row by row, and the first row
@@ -15,9 +15,13 @@ inputs were equal as far as marks tell. The text of a ``Difference`` is for exam
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import jax
 import numpy as np
 
 from impl._reading.control_flow import LOOPS
@@ -28,6 +32,8 @@ Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 Kind: TypeAlias = Literal[
     "equation", "argument", "constant", "program", "output", "unmarked", "element"
 ]
+#: The first entry of a file of ``Recording.save``: it changes when the form of the file does.
+SCHEMA = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,3 +214,67 @@ class Comparison:
 def unmarked(marks: Marks) -> Difference:
     """Returns the difference of two runs whose marks are equal, and whose plain outputs are not."""
     return Difference("unmarked", "none", "unknown source", None, (), (), True, "", (), marks)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """The digests of one run of a program, to compare with another run later.
+
+    Attributes:
+        marks: The equations whose outputs have a digest: "arithmetic", "equations" or "calls".
+        setting: The releases and the device of the run, in words.
+        mode: The mode of the run, in words.
+        nodes: The marks.
+        words: Their digests.
+        outputs: The digests of the outputs of a run without marks; none if there was no such run.
+    """
+
+    marks: Marks
+    setting: str
+    mode: str
+    nodes: tuple[Node, ...] = dataclasses.field(repr=False)
+    words: Words = dataclasses.field(repr=False)
+    outputs: Words = dataclasses.field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the recording to a file, in NumPy's format ``npz``."""
+        data = {
+            "schema": SCHEMA,
+            "marks": self.marks,
+            "setting": self.setting,
+            "mode": self.mode,
+            "nodes": [dataclasses.asdict(node) for node in self.nodes],
+        }
+        with Path(path).open("wb") as file:
+            np.savez_compressed(
+                file, header=np.array(json.dumps(data)), words=self.words, outputs=self.outputs
+            )
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Recording:
+        """Reads a file that ``save`` wrote.
+
+        Raises:
+            ValueError: The file has another schema.
+        """
+        with np.load(path, allow_pickle=False) as file:
+            data = json.loads(str(file["header"]))
+            if data["schema"] != SCHEMA:
+                raise ValueError(
+                    f"{path} has the schema {data['schema']} of recordings, and this release of "
+                    f"samebits reads {SCHEMA}: record it again"
+                )
+            nodes = tuple(map(_node, data["nodes"]))
+            words, outputs = file["words"], file["outputs"]
+            return Recording(data["marks"], data["setting"], data["mode"], nodes, words, outputs)
+
+
+def setting() -> str:
+    """Returns the release of JAX and the default device, in words."""
+    device = jax.devices()[0]
+    return f"jax {jax.__version__} on {device.platform} ({device.device_kind})"
+
+
+def _node(data: dict[str, Any]) -> Node:
+    mark: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in data.pop("mark").items()}
+    return Node(Mark(**mark), inner=tuple(map(_node, data.pop("inner"))), **data)

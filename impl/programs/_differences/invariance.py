@@ -1,10 +1,26 @@
 """``impl.testing.assert_invariant``: the batch, the future and padding change no result.
 
-The program runs with its arguments, and with each change of them that ``changes`` makes. The bits
-of corresponding elements are compared. A failure reads for example::
+The program runs with its arguments, and with each ``Change`` of them. The bits of corresponding
+elements are compared. These are the changes of a batch of six rows ``a`` to ``f``, and the rows of
+the results that are compared:
+
+===========================  ===============  ==========================  ========================
+change                       rows             rows of the changed run     rows of the plain run
+===========================  ===============  ==========================  ========================
+the first 3 rows alone       ``a b c``        all                         0, 1, 2
+row 0 alone, row 5 alone     ``a``            all                         0
+the rows in another order    ``d a f e b c``  all                         3, 0, 5, 4, 1, 2
+other rows after 3 of them   ``a b c F E D``  0, 1, 2                     0, 1, 2
+===========================  ===============  ==========================  ========================
+
+``F`` is ``f``, 100 times as great if it is of floats. Along the time there are prefixes and another
+future, and padding adds elements that a mask or a length has to hide.
+
+A failure reads for example::
 
     normalized is not invariant in its batch, with the mode off: its output differs for the first 3
-    of 6 rows alone (12 of 12 elements, the first at [0, 0]: 0.1483 and not 0.1321)
+    of 6 rows alone (12 of 12 elements differ, by at most 1203 ulp; the first is [0, 0]: 0.1483 and
+    0.1321)
 
     train.py:8: lax.reduce_sum is the first equation whose elements have other bits.
       operands: f32[3,4]
@@ -16,8 +32,9 @@ of corresponding elements are compared. A failure reads for example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +42,20 @@ import numpy as np
 
 from impl._core import arguments
 from impl._mode import compilation, modes
-from impl._reading.tracing import is_array
+from impl._reading.tracing import check_values, is_array
 from impl._run_to_run.rules import in_words
-from impl.programs._differences import changes
-from impl.programs._differences.changes import Axes, Change, Leaves
+from impl.digests._comparison import distance_of
 from impl.programs._differences.resized import first_change
+
+Leaves: TypeAlias = list[Any]
+#: The axis of each leaf of the arguments; None for a leaf that stays as it is.
+Axes: TypeAlias = Sequence[int | None]
+Indices: TypeAlias = np.ndarray[Any, np.dtype[np.intp]]
+
+#: The numbers that lengthen arrays of floats: a mask has to hide small and great ones.
+_GARBAGE = (37.0, 1e4)
+#: The factor of rows of floats that must not matter.
+_FACTOR = 100
 
 _NAME = "assert_invariant"
 
@@ -100,7 +126,8 @@ def assert_invariant(
         )
     if fill is not None and pad is None:
         raise ValueError(f"{_NAME}(): argument 'fill' needs 'pad', the axis that it lengthens")
-    program = _Program(function, args)
+    check_values(_NAME, args)
+    program = Runs(function, args)
     for name, axes, out, least in (
         ("batch", batch, out_batch, 2),
         ("time", time, out_time, 2),
@@ -113,7 +140,7 @@ def assert_invariant(
             _compare(program, name, size, results, made)
 
 
-class _Program:
+class Runs:
     """A program whose arguments are a list of leaves.
 
     Args:
@@ -127,37 +154,45 @@ class _Program:
         paths, self._tree = jax.tree_util.tree_flatten_with_path(args)
         self.names = [f"args{jax.tree_util.keystr(path)}" for path, _ in paths]
         self.leaves: Leaves = [leaf for _, leaf in paths]
-        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in self.leaves):
-            raise TypeError(
-                f"{_NAME}(): an argument is a jax.ShapeDtypeStruct, with which a program cannot be "
-                "run. Pass arrays"
-            )
-        self._run = self._given if _is_jitted(function) else jax.jit(self._given)
+        is_jitted = isinstance(function, jax.stages.Wrapped | compilation.Jitted)
+        self._run = self._given if is_jitted else jax.jit(self._given)
 
     def with_leaves(self, leaves: Leaves) -> tuple[Any, ...]:
         """Returns the arguments with other leaves."""
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)
         return args
 
-    def run(self, leaves: Leaves) -> Any:
-        """Returns the tree of results with other leaves, which the program may donate or change."""
+    def run(self, leaves: Leaves) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns the results by path, with other leaves; the program may donate or change them."""
         arrays = [leaf.copy() if is_array(leaf) else None for leaf in leaves]
-        return jax.tree.map(_values, self._run(arrays))
+        outputs = self._run(arrays)
+        return dict(zip(filter(None, self._paths), map(_values, outputs), strict=True))
 
-    def _given(self, arrays: list[Any]) -> Any:
+    def tree_of(self, results: dict[str, Any]) -> Any:
+        """Returns the tree of the results of a run, with None for what is no array."""
+        return jax.tree.unflatten(self._outputs, [results.get(path) for path in self._paths])
+
+    def _given(self, arrays: list[Any]) -> list[Any]:
         pairs = zip(arrays, self.leaves, strict=True)
         leaves = [own if array is None else array for array, own in pairs]
         outputs = self.function(*self.with_leaves(leaves))
-        return jax.tree.map(lambda leaf: leaf if is_array(leaf) else None, outputs)
-
-
-def _is_jitted(function: Callable[..., Any]) -> bool:
-    return isinstance(function, jax.stages.Wrapped | compilation.Jitted)
+        found, self._outputs = jax.tree_util.tree_flatten_with_path(outputs)
+        self._paths = [f"output{jax.tree_util.keystr(k)}" * is_array(leaf) for k, leaf in found]
+        return [leaf for _, leaf in found if is_array(leaf)]
 
 
 def _values(leaf: Any) -> np.ndarray[Any, Any]:
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+    return np.asarray(whole(jax.random.key_data(leaf) if is_key else leaf))
+
+
+def whole(array: Any) -> Any:
+    """Returns an array, or all its values if other processes have a part: each has to call this."""
+    if getattr(array, "is_fully_addressable", True):
+        return array
+    from jax.experimental import multihost_utils  # noqa: PLC0415  # Few programs need it.
+
+    return multihost_utils.process_allgather(array, tiled=True)
 
 
 def _broadcast(prefix: Any, tree: Any) -> list[Any]:
@@ -176,7 +211,7 @@ def _broadcast(prefix: Any, tree: Any) -> list[Any]:
     return entries
 
 
-def _of_leaves(name: str, entries: Any, program: _Program) -> list[Any]:
+def _of_leaves(name: str, entries: Any, program: Runs) -> list[Any]:
     try:
         return _broadcast(entries, program.args)
     except ValueError as error:
@@ -188,7 +223,7 @@ def _of_leaves(name: str, entries: Any, program: _Program) -> list[Any]:
         ) from error
 
 
-def _axes_of(name: str, entries: Any, program: _Program, least: int) -> tuple[Axes, int]:
+def _axes_of(name: str, entries: Any, program: Runs, least: int) -> tuple[Axes, int]:
     """Returns the axis of each leaf of the arguments, counted from 0, and its size."""
     axes: list[int | None] = []
     sizes: dict[int, str] = {}
@@ -239,33 +274,31 @@ def _results_axes(name: str, out: Any, axes: Any) -> Any:
 
 
 def _changes(
-    name: str, program: _Program, axes: Axes, size: int, *, fill: Any, out: Any
+    name: str, program: Runs, axes: Axes, size: int, *, fill: Any, out: Any
 ) -> Iterator[Change]:
     if name == "pad":
-        return changes.of_padding(program.leaves, axes, size, _of_leaves("fill", fill, program))
+        return of_padding(program.leaves, axes, size, _of_leaves("fill", fill, program))
     if name == "time":
-        return changes.of_time(program.leaves, axes, size)
-    parts = changes.of_batch if jax.tree.leaves(out) else changes.of_order
+        return of_time(program.leaves, axes, size)
+    parts = of_batch if jax.tree.leaves(out) else of_order
     return parts(program.leaves, axes, size)
 
 
-def _compare(program: _Program, name: str, size: int, out: Any, made: Iterator[Change]) -> None:
+def _compare(program: Runs, name: str, size: int, out: Any, made: Iterator[Change]) -> None:
     """Raises if a result has other bits after one of the changes."""
     __tracebackhide__ = True
     plain = program.run(program.leaves)
+    tree = program.tree_of(plain)
     try:
-        axes = [None] * len(jax.tree.leaves(plain)) if name == "pad" else _broadcast(out, plain)
+        axes = [None] * len(plain) if name == "pad" else _broadcast(out, tree)
     except ValueError as error:
         raise ValueError(
             f"{_NAME}(): argument 'out_{name}' got {out!r}, which does not fit the results: "
-            f"{jax.tree.structure(plain)}. Pass one entry for all, or a tree of these"
+            f"{jax.tree.structure(tree)}. Pass one entry for all, or a tree of these"
         ) from error
     for change in made:
-        results = jax.tree.leaves(program.run(change.leaves))
-        paths = jax.tree_util.tree_leaves_with_path(plain)
-        rows = zip(paths, results, axes, strict=True)
-        for number, ((path, want), got, axis) in enumerate(rows):
-            where = f"output{jax.tree_util.keystr(path)}"
+        rows = zip(plain.items(), program.run(change.leaves).values(), axes, strict=True)
+        for number, ((where, want), got, axis) in enumerate(rows):
             if name == "pad":
                 pair = _cropped(got, want), want
             elif axis is None and (name == "time" or not change.is_order):
@@ -283,7 +316,7 @@ def _compare(program: _Program, name: str, size: int, out: Any, made: Iterator[C
 
 
 def _check_axis(
-    program: _Program, name: str, where: str, want: Any, axis: int | None, size: int
+    program: Runs, name: str, where: str, want: Any, axis: int | None, size: int
 ) -> None:
     if axis is None or (-want.ndim <= axis < want.ndim and want.shape[axis] == size):
         return
@@ -315,7 +348,7 @@ Each equation that can round has the same elements. Either the index of a row ch
 in a dropout, or the difference is gone when the results of each equation are kept."""
 
 
-def _subject(program: _Program, name: str) -> str:
+def _subject(program: Runs, name: str) -> str:
     return f"{program.name} {_SUBJECTS[name]}, with {in_words(modes.current())}"
 
 
@@ -332,26 +365,14 @@ def _cropped(array: Any, like: Any) -> Any:
 
 
 def _fault(got: Any, want: Any) -> str:
-    """Returns how many elements differ and the first of them, or nothing."""
+    """Returns how far apart two results are, or nothing."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)} and not {want.dtype}{list(want.shape)}"
-    size = want.dtype.itemsize
-    one, other = (
-        np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, size)
-        for array in (got, want)
-    )
-    differ = (one != other).any(axis=-1)
-    if not differ.any():
-        return ""
-    first = tuple(int(i) for i in np.argwhere(differ)[0])
-    at = f" at {list(first)}" if first else ""
-    return (
-        f"{differ.sum()} of {differ.size} elements, the first{at}: {got[first]!s} and not "
-        f"{want[first]!s}"
-    )
+    distance = distance_of(got, want)
+    return "" if distance is None else distance.text()
 
 
-def _first_change(program: _Program, number: int, change: Change) -> str:
+def _first_change(program: Runs, number: int, change: Change) -> str:
     """Returns what ``first_change`` finds, after two line breaks."""
     sides = program.with_leaves(change.smaller), program.with_leaves(change.larger)
     try:
@@ -361,3 +382,115 @@ def _first_change(program: _Program, number: int, change: Change) -> str:
     if difference is None:
         return _NO_EQUATION
     return f"\n\n{difference}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Other arguments of a program, and the elements of its results that must stay equal.
+
+    Attributes:
+        label: The change, in words.
+        leaves: The changed arguments.
+        got: The indices of the elements to compare, along the axis of the results; None for all.
+        want: The indices of these elements in the results of the plain arguments; None for all.
+        smaller: The arguments of a run that computes these elements, and nothing else.
+        larger: The arguments of a run that computes them too.
+        is_order: Whether all elements are the same, and only their order is another one.
+    """
+
+    label: str
+    leaves: Leaves
+    got: Indices | None
+    want: Indices | None
+    smaller: Leaves
+    larger: Leaves
+    is_order: bool = False
+
+
+def of_order(leaves: Leaves, axes: Axes, size: int) -> Iterator[Change]:
+    """Yields another order of the rows of a batch."""
+    order = np.random.default_rng(0).permutation(size)
+    if np.array_equal(order, np.arange(size)):
+        order = order[::-1]
+    permuted = _mapped(leaves, axes, lambda leaf, axis: jnp.take(leaf, order, axis))
+    label = "the rows in another order"
+    yield Change(label, permuted, None, order, leaves, permuted, is_order=True)
+
+
+def of_batch(leaves: Leaves, axes: Axes, size: int) -> Iterator[Change]:
+    """Yields parts of a batch, another order of its rows, and other rows in it."""
+    half = np.arange((size + 1) // 2)
+    yield _part(leaves, axes, half, f"the first {len(half)} of {size} rows alone")
+    for row in (0, size - 1):
+        yield _part(leaves, axes, np.array([row]), f"row {row} of {size} alone")
+    yield from of_order(leaves, axes, size)
+    yield _disturbed(leaves, axes, half, f"other rows after the first {len(half)}")
+
+
+def of_time(leaves: Leaves, axes: Axes, size: int) -> Iterator[Change]:
+    """Yields prefixes, and another future after the longest of them but one."""
+    middle = (size + 1) // 2
+    for count in dict.fromkeys((middle, 1, size - 1)):
+        label = f"the first {count} of {size} positions alone"
+        yield _part(leaves, axes, np.arange(count), label)
+    yield _disturbed(leaves, axes, np.arange(middle), f"other positions after the first {middle}")
+
+
+def of_padding(leaves: Leaves, axes: Axes, size: int, fill: Sequence[Any]) -> Iterator[Change]:
+    """Yields arguments that are longer along an axis.
+
+    Args:
+        leaves: The arguments.
+        axes: Their axes.
+        size: The length without padding.
+        fill: The number to pad each leaf with; None for the numbers of its dtype.
+    """
+    for more, garbage in ((size + 3, _GARBAGE[0]), (size + 3, _GARBAGE[1]), (1, _GARBAGE[0])):
+        longer = [
+            leaf if axis is None else _padded(leaf, axis, more, garbage if own is None else own)
+            for leaf, axis, own in zip(leaves, axes, fill, strict=True)
+        ]
+        label = f"{more} more elements of padding (floats {garbage:g})"
+        yield Change(label, longer, None, None, leaves, longer)
+
+
+def _mapped(leaves: Leaves, axes: Axes, change: Callable[[Any, int], Any]) -> Leaves:
+    pairs = zip(leaves, axes, strict=True)
+    return [leaf if axis is None else change(leaf, axis) for leaf, axis in pairs]
+
+
+def _part(leaves: Leaves, axes: Axes, rows: Indices, label: str) -> Change:
+    part = _mapped(leaves, axes, lambda leaf, axis: jnp.take(leaf, rows, axis))
+    return Change(label, part, None, rows, part, leaves)
+
+
+def _disturbed(leaves: Leaves, axes: Axes, rows: Indices, label: str) -> Change:
+    """Returns arguments that begin with these rows, and go on with other rows."""
+
+    def change(leaf: Any, axis: int) -> jax.Array:
+        rest = jnp.take(leaf, np.arange(leaf.shape[axis])[: len(rows) - 1 : -1], axis)
+        if jnp.issubdtype(leaf.dtype, jnp.inexact):
+            rest = rest * jnp.asarray(_FACTOR, leaf.dtype)
+        return jnp.concatenate([jnp.take(leaf, rows, axis), rest], axis)
+
+    other = _mapped(leaves, axes, change)
+    return Change(label, other, rows, rows, _part(leaves, axes, rows, label).leaves, other)
+
+
+def _padded(leaf: Any, axis: int, more: int, fill: Any) -> jax.Array:
+    """Returns an array with ``more`` elements at the end of an axis.
+
+    A number that a float gets is ``fill``. A bool, as of a mask, is False unless ``fill`` is a
+    bool, and an integer is the greatest of the array, which is a valid index, unless ``fill`` is
+    one.
+    """
+    leaf = jnp.asarray(leaf)  # Without x64, an array of NumPy may have a dtype that JAX has not.
+    shape = (*leaf.shape[:axis], more, *leaf.shape[axis + 1 :])
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        last = jnp.take(leaf, np.full(more, leaf.shape[axis] - 1), axis)
+        return jnp.concatenate([leaf, last], axis)
+    if leaf.dtype == bool:
+        fill = fill is True
+    elif jnp.issubdtype(leaf.dtype, jnp.integer) and not isinstance(fill, int):
+        fill = jnp.max(leaf)
+    return jnp.concatenate([leaf, jnp.full(shape, fill, leaf.dtype)], axis)

@@ -11,16 +11,15 @@ For example::
     div                     2                       4
     sub                     -1 1                    -3 -1 1 3
 
-Each program is compiled once, and returns the outputs of all equations that can round. A loop is
-one equation. If its outputs differ, its body is compiled and run one iteration at a time.
+The two runs go through their equations side by side, and each equation is compiled alone. A loop is
+one equation. If its outputs differ, its iterations are run one at a time.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,27 +31,11 @@ from impl._reading.control_flow import CHOICE, Body
 from impl._reading.tracing import is_array
 from impl._reading.walk import without_calls
 from impl.programs._differences.comparison import Difference, Kind
-from impl.programs._differences.digests import Values, behind_barrier
-from impl.programs._differences.marked import Program
-from impl.programs._differences.marks import Node, Planner, marked_bodies
-from impl.programs._differences.progress import Progress
+from impl.programs._differences.first_difference import Program, Progress
+from impl.programs._differences.marks import Node, Planner, Values, marked_bodies, nodes_of
 
-
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """The values of an equation in one run.
-
-    Attributes:
-        node: The description of the equation.
-        bodies: The jaxprs that it holds.
-        operands: The values of its operands, if it holds jaxprs.
-        outputs: The values of its outputs.
-    """
-
-    node: Node
-    bodies: Sequence[Body]
-    operands: Values
-    outputs: Values
+#: One thing of the smaller run, and the same of the larger run.
+Pair: TypeAlias = Sequence[Any]
 
 
 def first_change(
@@ -77,127 +60,106 @@ def first_change(
     def result(*args: Any) -> Any:
         return [leaf for leaf in jax.tree.leaves(function(*args)) if is_array(leaf)][number]
 
-    runs = []
+    programs, values = [], []
     with Progress("assert_invariant", shown=False) as progress:
         for args in (smaller, larger):
             program = Program(result, args, {}, None, "the program", {}, progress)
             closed = program.traced()[0]
-            closed = closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr))
-            runs.append(_Run(closed).steps(program.arrays())[1])
-    return _first(runs[0], runs[1], ())
+            programs.append(closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)))
+            values.append(program.arrays())
+    nodes = [Planner("arithmetic", {}).nodes(closed) for closed in programs]
+    return _compared(programs, values, nodes, ())[0]
 
 
-class _Run:
-    """A jaxpr that is compiled to return the values of its equations.
+def _compared(
+    programs: Pair, arguments: Pair, nodes: Pair, iterations: tuple[int, ...]
+) -> tuple[Difference | None, list[Values]]:
+    """Runs two jaxprs up to the first difference; returns it, or else the outputs of both."""
+    opened = [jaxprs.opened(closed) for closed in programs]
+    environments = [
+        {**jaxprs.constants(closed), **dict(zip(jaxpr.invars, given, strict=True))}
+        for closed, jaxpr, given in zip(programs, opened, arguments, strict=True)
+    ]
 
-    Args:
-        closed: The jaxpr with its constants.
-        nodes: Its nodes.
-    """
+    def read(atoms: Pair) -> list[Values]:
+        return [
+            [atom.val if jaxprs.is_literal(atom) else known[atom] for atom in of_run]
+            for of_run, known in zip(atoms, environments, strict=True)
+        ]
 
-    def __init__(self, closed: Any, nodes: Sequence[Node] | None = None) -> None:
-        nodes = Planner("arithmetic", {}).nodes(closed) if nodes is None else nodes
-        self._found: list[tuple[Node, Sequence[Body]]] = []
-
-        def run(*arguments: Any) -> tuple[Values, list[tuple[Values, Values]]]:
-            steps: list[_Step] = []
-            outputs = _evaluated(closed, arguments, nodes, steps)
-            self._found = [(step.node, step.bodies) for step in steps]
-            return outputs, [(step.operands, step.outputs) for step in steps]
-
-        self._run = jax.jit(run)
-
-    def steps(self, arguments: Values) -> tuple[Values, list[_Step]]:
-        """Returns the outputs of a run, and the values of the equations that can round."""
-        outputs, values = self._run(*arguments)
-        pairs = zip(self._found, values, strict=True)
-        return outputs, [_Step(*found, *of_run) for found, of_run in pairs]
-
-
-def _evaluated(
-    closed: Any, arguments: Sequence[Any], nodes: Sequence[Node], steps: list[_Step]
-) -> Values:
-    """Returns the outputs of a jaxpr in a trace of JAX, and adds the steps of its equations."""
-    jaxpr = jaxprs.opened(closed)
-    environment = {**jaxprs.constants(closed), **dict(zip(jaxpr.invars, arguments, strict=True))}
-
-    def read(atom: Any) -> Any:
-        return atom.val if jaxprs.is_literal(atom) else environment[atom]
-
-    for equation, node in zip(jaxpr.eqns, nodes[1:], strict=True):
-        operands, bodies = [read(operand) for operand in equation.invars], marked_bodies(equation)
-        is_unit = equation.primitive.name == "shard_map" or not bodies
-        with equation.ctx.manager:
-            if not is_unit and bodies[0].runs == "once":
-                outputs = _evaluated(bodies[0].jaxpr, operands, node.inner, steps)
-            else:
-                outputs = jax_internals.evaluated(equation, operands)
-                if node.marked or bodies:
-                    outputs = behind_barrier(outputs)
-                    inside = [] if is_unit else bodies
-                    steps.append(_Step(node, inside, operands if inside else [], outputs))
-        environment |= dict(zip(equation.outvars, outputs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+    steps = zip(*(jaxpr.eqns for jaxpr in opened), *(each[1:] for each in nodes), strict=False)
+    for *equations, one, other in steps:
+        if one.mark.primitive != other.mark.primitive:
+            return _difference("program", one, iterations), []
+        operands = read([equation.invars for equation in equations])
+        bodies = [marked_bodies(equation) for equation in equations]
+        if equations[0].primitive.name == "shard_map":
+            bodies = [[], []]
+        if bodies[0] and bodies[0][0].runs == "once":
+            inside = [each[0].jaxpr for each in bodies]
+            with equations[0].ctx.manager:  # Equations within may have no tag of their own.
+                found, outputs = _compared(inside, operands, [one.inner, other.inner], iterations)
+            if found is not None:
+                return found, []
+        else:
+            outputs = list(map(jax_internals.evaluated, equations, operands))
+            pairs = enumerate(zip(*outputs, strict=True)) if one.marked or bodies[0] else ()
+            which = [number for number, each in pairs if _differ(*each)]
+            if which:
+                inner = _inside(bodies, operands, [one, other], iterations) if bodies[0] else None
+                return inner or _difference("element", one, iterations, which), []
+        for equation, known, values in zip(equations, environments, outputs, strict=True):
+            known |= dict(zip(equation.outvars, values, strict=True))
+    return None, read([jaxpr.outvars for jaxpr in opened])
 
 
-def _first(
-    smaller: Sequence[_Step], larger: Sequence[_Step], iterations: tuple[int, ...]
+def _inside(
+    bodies: Pair, operands: Pair, nodes: Pair, iterations: tuple[int, ...]
 ) -> Difference | None:
-    """Returns the first difference between the equations of two runs."""
-    for one, other in zip(smaller, larger, strict=False):
-        if one.node.mark.primitive != other.node.mark.primitive:
-            return _difference("program", one.node, iterations)
-        differs = [not _includes(*pair) for pair in zip(other.outputs, one.outputs, strict=True)]
-        if any(differs):
-            inner = _inside(one, other, iterations) if one.bodies else None
-            which = [i for i, each in enumerate(differs) if each]
-            return inner or _difference("element", one.node, iterations, which)
-    return None
-
-
-def _inside(one: _Step, other: _Step, iterations: tuple[int, ...]) -> Difference | None:
     """Returns the first difference inside a loop or a condition; None if it is not found there."""
-    if one.bodies[0].runs == "branch":
-        chosen = [int(step.operands[CHOICE]) for step in (one, other)]
-        if chosen[0] != chosen[1]:
+    groups = [nodes_of(*each) for each in zip(bodies, nodes, strict=True)]
+
+    def run(number: int, arguments: Pair, at: tuple[int, ...]) -> Any:
+        inside = [several[number].jaxpr for several in bodies]
+        return _compared(inside, arguments, [group[number] for group in groups], at)
+
+    first: list[Body] = [several[0] for several in bodies]
+    if first[0].runs == "branch":
+        chosen = {int(values[CHOICE]) for values in operands}
+        if len(chosen) > 1:
             return None
-        sides = [_iterations(step, step.bodies[chosen[0]], 1) for step in (one, other)]
-        return _first(sides[0][0], sides[1][0], iterations)
-    lengths = [step.bodies[0].length for step in (one, other)]
-    if None in lengths or (one.bodies[0].reverse and lengths[0] != lengths[1]):
+        (number,) = chosen
+        given = [several[number].arguments(v) for several, v in zip(bodies, operands, strict=True)]
+        difference: Difference | None = run(number, given, iterations)[0]
+        return difference
+    lengths = [body.length for body in first if body.length is not None]
+    if not lengths or (first[0].reverse and lengths[0] != lengths[1]):
         return None  # A ``while``, or iterations that do not correspond.
-    count = min(length for length in lengths if length is not None)
-    sides = [_iterations(step, step.bodies[0], count) for step in (one, other)]
-    for number, pair in enumerate(zip(*sides, strict=True)):
-        difference = _first(pair[0], pair[1], (*iterations, number))
+    sides = list(zip(first, operands, strict=True))
+    carries = [[values[each.operand] for each in body.carries] for body, values in sides]
+    for number in range(min(lengths)):
+        at = [length - 1 - number if first[0].reverse else number for length in lengths]
+        slices = [
+            [values[each.operand][index] for each in body.slices]
+            for (body, values), index in zip(sides, at, strict=True)
+        ]
+        given = [
+            body.arguments(values, carry, of_side)
+            for (body, values), carry, of_side in zip(sides, carries, slices, strict=True)
+        ]
+        difference, outputs = run(0, given, (*iterations, number))
         if difference is not None:
             return difference
+        carries = [of_run[: len(carries[0])] for of_run in outputs]
     return None
 
 
-def _iterations(step: _Step, body: Body, count: int) -> list[list[_Step]]:
-    """Returns the steps of the first iterations of a body."""
-    start = 0
-    for earlier in step.bodies[: step.bodies.index(body)]:
-        start += 1 + len(earlier.opened.eqns)
-    nodes = step.node.inner[start : start + 1 + len(body.opened.eqns)]
-    run, carry, found = _Run(body.jaxpr, nodes), [], []
-    carry = [step.operands[each.operand] for each in body.carries]
-    for number in range(count):
-        index = (body.length or 1) - 1 - number if body.reverse else number
-        slices = [step.operands[each.operand][index] for each in body.slices]
-        outputs, steps = run.steps(body.arguments(step.operands, carry, slices))
-        carry = outputs[: len(carry)]
-        found.append(steps)
-    return found
-
-
-def _includes(larger: Any, smaller: Any) -> bool:
-    """Returns whether the elements of an array of floats are among the elements of another one."""
+def _differ(smaller: Any, larger: Any) -> bool:
+    """Returns whether an element of an array of floats is not among those of another one."""
     if not jnp.issubdtype(jnp.result_type(smaller), jnp.inexact):
-        return True  # An index or a count may change with the length.
+        return False  # An index or a count may change with the length.
     have, need = (Counter(_words(value).tolist()) for value in (larger, smaller))
-    return need <= have
+    return not need <= have
 
 
 def _words(array: Any) -> np.ndarray[Any, Any]:

@@ -6,7 +6,7 @@ import impl
 from impl import random as impl_random
 from impl._mode import compilation, modes
 from impl.diagnosis import _generators, _program
-from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
+from impl.tests.diagnosis.test_report import FIXED, MACHINE, PROCESS
 
 
 def named(items, name):

@@ -1,7 +1,10 @@
 """The report as text."""
 
-from impl.diagnosis._report import Item, Report
-from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS, UNKNOWN
+from typing import get_args
+
+from impl.diagnosis._report import Item, Report, Verdict
+
+FIXED, PROCESS, MACHINE, UNKNOWN = get_args(Verdict)
 
 
 def test_neighbours_in_the_text_share_an_explanation():

@@ -7,9 +7,11 @@ import pytest
 from impl._mode.flags import parsed
 from impl.diagnosis import _settings
 from impl.diagnosis._report import Verdict
-from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
+from impl.tests.diagnosis.test_report import FIXED, MACHINE, PROCESS
 
 TABLE = _settings.table()
+#: Flags of jaxlib 0.10 that jaxlib 0.12 does not have.
+GONE = {"xla_gpu_experimental_autotuner_cache_dir"}
 EXCLUDE = "xla_gpu_exclude_nondeterministic_ops"
 LOAD = "xla_gpu_load_autotune_results_from"
 COMPLETE = "xla_gpu_require_complete_aot_autotune_results"
@@ -145,3 +147,18 @@ def test_the_entries_of_the_table_are_sound():
             assert (case.remedy is not None) == (case.verdict != FIXED), setting.name
             assert case.reason.endswith("."), setting.name
             assert case.given is None or case.given in TABLE.conditions, setting.name
+
+
+def test_jaxlib_knows_every_flag_of_the_table(monkeypatch):
+    value = {
+        "xla_force_host_platform_device_count": "2",
+        "xla_gpu_experimental_autotune_cache_mode": "AUTOTUNE_CACHE_MODE_READ",
+    }
+    flags = [
+        f"--{setting.name}={value.get(setting.name, '0')}"
+        for setting in TABLE.settings
+        if setting.kind == "flag" and "*" not in setting.name and setting.name not in GONE
+    ]
+    assert len(flags) > 10
+    monkeypatch.setenv("XLA_FLAGS", " ".join(flags))
+    assert _settings.refusal() is None

@@ -1,7 +1,4 @@
-"""``impl.digests.compare``: the first step, tree and leaf that differ, and how far apart.
-
-Tests: impl.digests._distance.
-"""
+"""``impl.digests.compare``: the first step, tree and leaf that differ, and how far apart."""
 
 import json
 
@@ -12,7 +9,7 @@ import pytest
 import impl
 from impl.__main__ import main
 from impl.digests import compare
-from impl.digests._distance import distance
+from impl.digests._comparison import distance
 
 PARAMS = {"dense": {"bias": np.zeros(2, np.float32), "kernel": np.ones((2, 3), np.float32)}}
 

@@ -1,6 +1,6 @@
 """``impl.digest``: its definition, bit for bit, on hosts and devices, and what it refuses.
 
-Tests: impl.digests._device_hash, impl.digests._leaves.
+Tests: impl.digests._device_hash.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.digests import _device_hash, _digest, _leaves
+from impl.digests import _device_hash, _digest
 
 RNG = np.random.default_rng(0)
 #: Arrays of each kind of dtype, and of sizes near a word and near a chunk.
@@ -180,4 +180,4 @@ def test_arrays_that_other_processes_have_are_refused():
         is_fully_replicated = is_fully_addressable = False
 
     with pytest.raises(ValueError, match="process_allgather"):
-        _leaves._whole("digest(): the leaf ['w']", Spread())
+        _digest._whole("digest(): the leaf ['w']", Spread())

@@ -1,7 +1,4 @@
-"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others.
-
-Tests: impl.digests._environment, impl.digests._log_file.
-"""
+"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others."""
 
 import json
 import os
@@ -16,8 +13,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.digests import _digest, _log_file
-from impl.digests._log_file import LogFile
+from impl.digests import _digest
+from impl.digests._log import DIGITS, LogFile
 
 
 def lines(path):
@@ -42,7 +39,7 @@ def test_a_line_has_the_digests_of_a_step(tmp_path):
     assert [step["step"] for step in steps] == [0, 1]
     digest = impl.digest({"w": np.arange(3.0), "b": np.float32(0)})
     assert steps[0]["trees"]["params"]["digest"] == digest
-    assert len(steps[0]["trees"]["params"]["leaves"]) == 2 * _log_file.DIGITS
+    assert len(steps[0]["trees"]["params"]["leaves"]) == 2 * DIGITS
 
 
 def test_the_log_has_a_line_as_soon_as_a_step_is_logged(tmp_path):

@@ -1,6 +1,6 @@
 """``impl.testing.assert_invariant``: the changes that it makes, and how it names what differs.
 
-Tests: impl.programs._differences.changes, impl.programs._differences.resized.
+Tests: impl.programs._differences.resized.
 """
 
 import re
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.programs._differences import changes
+from impl.programs._differences import invariance
 from impl.testing import assert_invariant
 
 pytestmark = pytest.mark.once
@@ -85,8 +85,8 @@ def test_a_sum_over_the_batch_has_no_rows():
 def test_a_batch_norm_fails_and_its_mean_is_named():
     text = message(normalized, X, batch=0)
     assert re.search(
-        r"its output differs for the first 3 of 6 rows alone \(15 of 15 elements, the first at "
-        r"\[0, 0\]: \S+ and not \S+\)",
+        r"its output differs for the first 3 of 6 rows alone \(15 of 15 elements differ, by at "
+        r"most \d+ ulp; the first is \[0, 0\]: \S+ and \S+\)",
         text,
     )
     line = normalized.__code__.co_firstlineno + 2
@@ -181,7 +181,9 @@ def test_a_shape_that_changes_is_a_difference():
 
 
 def test_each_change_has_the_rows_that_are_compared():
-    made = {change.label: change for change in changes.of_batch([jnp.arange(6.0), 2], [0, None], 6)}
+    made = {
+        change.label: change for change in invariance.of_batch([jnp.arange(6.0), 2], [0, None], 6)
+    }
     assert list(made) == [
         "the first 3 of 6 rows alone",
         "row 0 of 6 alone",
@@ -203,13 +205,13 @@ def test_padding_has_numbers_of_each_dtype():
         jnp.array([4, 7]),
         jax.random.split(jax.random.key(0)),
     ]
-    small, great, one = changes.of_padding(leaves, [0] * 4, 2, [None] * 4)
+    small, great, one = invariance.of_padding(leaves, [0] * 4, 2, [None] * 4)
     assert small.leaves[0].tolist() == [1, 1, *[37] * 5]
     assert great.leaves[0].tolist() == [1, 1, *[1e4] * 5]
     assert small.leaves[1].tolist() == [True, True, *[False] * 5]
     assert small.leaves[2].tolist() == [4, 7, *[7] * 5]
     assert [len(leaf) for leaf in one.leaves] == [3] * 4
-    given = next(changes.of_padding(leaves, [0] * 4, 2, [0.5, True, -1, None]))
+    given = next(invariance.of_padding(leaves, [0] * 4, 2, [0.5, True, -1, None]))
     assert [leaf[-1] for leaf in given.leaves[:3]] == [0.5, True, -1]
 
 

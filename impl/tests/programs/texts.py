@@ -70,4 +70,4 @@ def _shape(tensor):
 
 
 def _in_jax(lengths, dtype):
-    return f"{dtype}[{','.join(map(str, lengths))}]"
+    return f"{dtype.replace('ui', 'u')}[{','.join(map(str, lengths))}]"

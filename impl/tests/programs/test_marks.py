@@ -1,14 +1,10 @@
-"""The digests that ``impl.first_difference`` compares: each bit of an array changes them.
-
-Tests: impl.programs._differences.marks.
-"""
+"""The digests that ``impl.first_difference`` compares: each bit of an array changes them."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl.programs._differences import digests
-from impl.programs._differences.marks import Planner, windows
+from impl.programs._differences.marks import Planner, digests, evaluate, windows
 
 
 def test_arrays_with_other_bits_have_other_digests():
@@ -24,7 +20,7 @@ def test_arrays_with_other_bits_have_other_digests():
         [jax.random.split(jax.random.key(0)), jax.random.split(jax.random.key(1))],
     ]
     flat = [value for group in groups for value in group]
-    words = np.asarray(jax.jit(lambda *values: jnp.stack(digests.digests(values)))(*flat))
+    words = np.asarray(jax.jit(lambda *values: jnp.stack(digests(values)))(*flat))
     for group in groups:
         mine, words = words[: len(group)], words[len(group) :]
         assert len({bytes(word) for word in mine}) == len(group), group
@@ -32,7 +28,7 @@ def test_arrays_with_other_bits_have_other_digests():
 
 
 def test_a_value_without_elements_has_a_digest():
-    assert [word.shape for word in digests.digests([jnp.zeros((0, 3)), 1.5])] == [(1,), (1,)]
+    assert [word.shape for word in digests([jnp.zeros((0, 3)), 1.5])] == [(1,), (1,)]
 
 
 def test_a_program_evaluated_with_digests_has_the_values_of_the_plain_one():
@@ -48,7 +44,7 @@ def test_a_program_evaluated_with_digests_has_the_values_of_the_plain_one():
     x = jnp.array([1.0, 2.0, 4.0, 20.0])
     closed = jax.make_jaxpr(program)(x)
     nodes = Planner("equations", {}).nodes(closed)
-    outputs, words = jax.jit(lambda x: digests.evaluate(closed, [x], nodes, windows(nodes)))(x)
+    outputs, words = jax.jit(lambda x: evaluate(closed, [x], nodes, windows(nodes)))(x)
     expected = jax.tree.leaves(program(x))
     assert [out.tolist() for out in outputs] == [out.tolist() for out in expected]
     assert sum(part.size for part in words) == sum(node.words for node in nodes)

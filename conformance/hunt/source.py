@@ -21,7 +21,7 @@ from pathlib import Path
 from conformance.hunt.program import Equation, Input, Program
 from conformance.hunt.settings import Setting, Spec
 from conformance.hunt.tokens import TOKENS
-from conformance.hunt.tokens.token import ROWS
+from conformance.hunt.tokens.forms import ROWS
 
 #: The text before each program.
 PRELUDE = (Path(__file__).parent / "prelude.py").read_text(encoding="utf-8")

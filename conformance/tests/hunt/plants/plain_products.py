@@ -7,8 +7,8 @@ from jax import lax
 from impl._portable.rules import RULES
 
 
-def product(a, b, *, axis_names=(), out_sharding=None, **params):
-    del out_sharding
+def product(a, b, *, axis_names=(), out_sharding=None, is_partitioned=False, **params):
+    del out_sharding, is_partitioned
     result = lax.dot_general(a, b, **params)
     return lax.psum(result, axis_names) if axis_names else result
 

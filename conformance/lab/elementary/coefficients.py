@@ -250,16 +250,8 @@ def _erf_inv_ratio(x: Any) -> Any:
 
 def coefficients(polynomial: Polynomial) -> list[float]:
     """Returns the coefficients of a polynomial, the lowest first."""
-    count = polynomial.degree + 1
-    low, high = mp.mpf(polynomial.low), mp.mpf(polynomial.high)
-    angles = [mp.pi * (2 * i + 1) / (2 * count) for i in range(count)]
-    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(angle) for angle in angles]
-    powers = mp.matrix(count, count)
-    for row, node in enumerate(nodes):
-        for column in range(count):
-            powers[row, column] = node**column
-    values = mp.matrix([polynomial.function(node) for node in nodes])
-    return [float(value) for value in mp.lu_solve(powers, values)]
+    interval, count = [polynomial.low, polynomial.high], polynomial.degree + 1
+    return [float(value) for value in mp.chebyfit(polynomial.function, interval, count)[::-1]]
 
 
 def error(polynomial: Polynomial, values: list[float]) -> float:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from conformance.hunt import values
@@ -28,8 +30,8 @@ _SIZES = (0, 1, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16, 16)
 _LONG_SIZES = (1, 3, 7, 8, 16, 16, 24, 40)
 #: The most elements of a new argument.
 _MOST = 512
-#: How often tangents and cotangents have each kind of values.
-_SEEDS = {"plain": 6, "wide": 1, "zeros": 1, "ties": 1}
+#: How often each thing is drawn, by the name of its table.
+WEIGHTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("weights.toml").read_text("utf-8"))
 
 
 class Dice(random.Random):
@@ -94,7 +96,7 @@ class Pool:
         self.dice = dice
         self.rows = rows
         self.is_bundle = bundle is not None
-        self._kinds = bundle or values.KINDS
+        self._kinds = bundle or WEIGHTS["values"]
         self._kind = dice.weighted(self._kinds)
         self._variables: list[Variable] = []
 
@@ -110,7 +112,7 @@ class Pool:
     def argument(
         self, aval: Aval, *, limit: int | None = None, kind: str | None = None
     ) -> Variable:
-        """Returns a new argument; ``limit`` bounds indices, ``kind`` is one of ``values.KINDS``."""
+        """Returns a new argument; ``limit`` bounds indices, ``kind`` is one of ``values``."""
         same = self.dice.happens(65 if self.is_bundle else 80)
         chosen = kind or (self._kind if same else self.dice.weighted(self._kinds))
         return self._argument(values.draw(self.dice, aval, chosen, limit))
@@ -226,4 +228,6 @@ class Pool:
             *(outputs if derivative in ("reverse", "mixed") else []),
             *(tangents if derivative in ("forward", "mixed") else []),
         ]
-        return [values.draw(self.dice, aval, self.dice.weighted(_SEEDS)) for aval in needed]
+        return [
+            values.draw(self.dice, aval, self.dice.weighted(WEIGHTS["seeds"])) for aval in needed
+        ]

@@ -13,38 +13,13 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from conformance.hunt.pool import Dice
+from conformance.hunt.pool import WEIGHTS, Dice
 from conformance.hunt.program import Aval, Program
 from conformance.hunt.tokens import TOKENS
 
 #: The names of the axes of a mesh.
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
-#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones.
-#: ``scope`` has the guarantee in one scope of a program. ``float64`` computes by the engine of
-#: GPUs, and ``integers`` by the engine of devices without float64; a CPU has another one.
-CALLS = {
-    "jit": 6,
-    "eager": 6,
-    "vmap": 10,
-    "map": 8,
-    "beside": 14,
-    "constants": 12,
-    "export": 6,
-    "scan": 6,
-    "donate": 4,
-    "nested": 5,
-    "remat": 6,
-    "cond": 6,
-    "custom_jvp": 5,
-    "scope": 6,
-    "rows": 14,
-    "float64": 14,
-    "integers": 12,
-}
-#: Calls of programs that are sharded.
-_SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
-
 #: The most equations of a program that also runs equation by equation, each compiled alone, or by
 #: integers, which takes five to ten times as long to compile.
 _LONG = 3
@@ -59,7 +34,7 @@ class Setting:
     """How a program runs.
 
     Attributes:
-        call: How it is called, a name of ``CALLS``.
+        call: How it is called, one of the calls of ``weights.toml``.
         worker: The number of the worker.
         mesh: The sizes of the axes of a mesh; empty for one device.
         partition: ``none``, ``jit`` (sharded arguments), ``explicit`` (axes in types), or
@@ -141,7 +116,7 @@ def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
     mixes = any("devices(" in TOKENS[each.token].expression for each in program.equations)
     # A sum over rows, as in the derivative of what they share, has another value for other rows.
     has_own_rows = program.has_rows and not mixes and program.derivative in ("none", "forward")
-    worker, call = _worker(dice, workers), dice.weighted(CALLS)
+    worker, call = _worker(dice, workers), dice.weighted(WEIGHTS["calls"])
     if call == "eager" and is_long:
         call = "constants"
     if call == "rows" and not has_own_rows:
@@ -165,7 +140,7 @@ def _worker(dice: Dice, count: int) -> int:
 
 def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     mesh = dice.choice(MESHES)
-    worker, call = _worker(dice, workers), dice.weighted(_SHARDED_CALLS)
+    worker, call = _worker(dice, workers), dice.weighted(WEIGHTS["sharded_calls"])
     axes = AXES[: len(mesh)]
     count = math.prod(mesh)
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)

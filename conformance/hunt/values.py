@@ -31,20 +31,6 @@ import numpy as np
 
 from conformance.hunt.program import Array, Aval, Input, dtype_of
 
-#: How often each kind is drawn.
-KINDS = {
-    "plain": 40,
-    "wide": 16,
-    "ties": 12,
-    "spoiled": 6,
-    "cancelling": 8,
-    "zeros": 8,
-    "borders": 10,
-    "few": 10,
-    "chains": 2,
-    "even": 2,
-    "hard": 4,
-}
 #: Kinds whose numbers stay as hard if all are multiplied by a power of two. Bounds of errors have
 #: products and squares of magnitudes, which are alike where these are near 1.
 _SCALED = ("ties", "spoiled", "chains", "even")
@@ -63,7 +49,7 @@ def draw(
     Args:
         source: The source of draws.
         aval: The type of the argument.
-        kind: A name of ``KINDS``. Integers and bools have one kind.
+        kind: A kind of the table of this module. Integers and bools have one kind.
         limit: The number below which integers are, if they are indices.
         axis: The axis of the lines of ties and of opposite numbers; a drawn one by default.
     """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conformance.hunt import grammar, settings, values
-from conformance.hunt.pool import Dice
+from conformance.hunt.pool import WEIGHTS, Dice
 from conformance.hunt.program import Aval
 from conformance.hunt.tokens import TOKENS
 from conformance.tests.hunt.examples import drawn
@@ -122,7 +122,7 @@ def test_only_without_a_token_is_an_error():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64", "complex64"])
-@pytest.mark.parametrize("kind", list(values.KINDS))
+@pytest.mark.parametrize("kind", list(WEIGHTS["values"]))
 def test_no_value_is_subnormal_and_kinds_have_their_borders(dtype, kind):
     drawn_values = values.draw(Dice("1"), Aval((400,), dtype), kind).values()
     parts = drawn_values.view(np.float32) if dtype == "complex64" else drawn_values

@@ -27,8 +27,11 @@ Options = Mapping[str, Any]
 
 
 def unary(pool: Pool, dtype: str, options: Options) -> Variable:
-    x = pool.pick(dtype)
-    return equation(x.aval.with_dtype(options.get("to", dtype)), x)
+    """Draws an operand, ``others`` of its type, and one of ``numbers``."""
+    x = pool.pick(dtype, nonempty=options.get("nonempty", False))
+    others = [pool.like(x.aval) for _ in range(options.get("others", 0))]
+    params = {"number": pool.dice.choice(options["numbers"])} if "numbers" in options else {}
+    return equation(x.aval.with_dtype(options.get("to", dtype)), x, *others, **params)
 
 
 def function(pool: Pool, dtype: str, options: Options) -> Variable:
@@ -50,13 +53,6 @@ def remainder(pool: Pool, dtype: str, options: Options) -> Variable:
     return binary(pool, dtype, options)
 
 
-def with_number(pool: Pool, dtype: str, options: Options) -> Variable:
-    """Draws one of ``numbers`` besides the operand."""
-    x = pool.pick(dtype)
-    aval = x.aval.with_dtype(options.get("to", dtype))
-    return equation(aval, x, number=pool.dice.choice(options["numbers"]))
-
-
 def binary(pool: Pool, dtype: str, options: Options) -> Variable:
     x = pool.pick(dtype)
     y, is_broadcast = pool.beside(x)
@@ -70,11 +66,6 @@ def used(pool: Pool, dtype: str, options: Options) -> Variable:
     if pool.is_bundle and pool.dice.happens(70):
         return equation(x.aval, x, *pool.arguments_in_line(x.aval, uses))
     return equation(x.aval, x, *(pool.like(x.aval) for _ in range(uses)))
-
-
-def ternary(pool: Pool, dtype: str, _: Options) -> Variable:
-    x = pool.pick(dtype)
-    return equation(x.aval, x, pool.like(x.aval), pool.like(x.aval))
 
 
 def selected(pool: Pool, dtype: str, _: Options) -> Variable:
@@ -355,11 +346,6 @@ def transformed(pool: Pool, dtype: str, options: Options) -> Variable:
 # Control flow, custom rules, random numbers, layers of libraries, and what is refused by name.
 
 
-def alone(pool: Pool, dtype: str, _: Options) -> Variable:
-    x = pool.pick(dtype)
-    return equation(x.aval, x, count=pool.dice.randint(0, 3))
-
-
 def chosen(pool: Pool, dtype: str, _: Options) -> Variable:
     x = pool.pick(dtype)
     return equation(x.aval, pool.argument(Aval((), "int32"), limit=3), x, pool.like(x.aval))
@@ -405,11 +391,6 @@ def products_in_parts(pool: Pool, dtype: str, _: Options) -> Variable:
     shape = (pool.dice.choice((1, 2, 4)), pool.dice.choice((1, 3, 4)))
     operands = [pool.argument(Aval((rows, columns), dtype)) for columns in shape]
     return equation(Aval(shape, dtype), *operands, count=count)
-
-
-def pair(pool: Pool, dtype: str, options: Options) -> Variable:
-    x = pool.pick(dtype, nonempty=True)
-    return equation(x.aval.with_dtype(options.get("to", dtype)), x, pool.like(x.aval))
 
 
 def one(pool: Pool, dtype: str, options: Options) -> Variable:

@@ -1,21 +1,171 @@
-"""The workers of a hunt, and what a program gives in each of its settings."""
+"""The workers of a hunt: the parent starts, asks, times and replaces them.
+
+Each is a process of ``conformance.hunt.worker``: a crash of XLA ends it, and its options of XLA and
+its release of JAX are its own.
+"""
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
+import importlib.metadata
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from conformance.hunt import oracles, source
 from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting
-from conformance.hunt.workers import ROOT, TIMEOUT, Kind, Worker, cheapest
 
+#: The checkout, from which workers import this project.
+ROOT = Path(__file__).parents[2]
+#: The devices for which the CPU of a worker stands.
+_DEVICES = 8
+#: The seconds after which a program counts as one that does not end.
+TIMEOUT = 60.0
 #: How much longer the other workers have for a program than the first one.
 _OTHERS = 3
+#: The least work in XLA: most programs of a hunt run once.
+_CHEAP = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+#: The same for jaxlib 0.10: XLA compiles in a third of the time without its emitters of fusions,
+#: which later releases have no option for, and in a tenth less if it inlines calls first.
+_WITHOUT_EMITTERS = (
+    f"{_CHEAP} --xla_cpu_use_fusion_emitters=false --xla_cpu_opt_preset=FAST_COMPILE"
+)
+
+
+def cheapest() -> str:
+    """Returns the options of the least work for the release of JAX of this interpreter."""
+    release = importlib.metadata.version("jaxlib")
+    return _WITHOUT_EMITTERS if release.startswith("0.10.") else _CHEAP
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """The options of a worker.
+
+    Attributes:
+        python: The interpreter, which has its own release of JAX.
+        flags: Options of XLA.
+        threads: The threads that XLA computes with.
+        plain: Whether it leaves this project out.
+        plant: A file that changes the project on purpose.
+        root: The folder that it imports this project from.
+    """
+
+    python: str = sys.executable
+    flags: str = _CHEAP
+    threads: int = 2
+    plain: bool = False
+    plant: Path | None = None
+    root: Path = ROOT
+
+    def __str__(self) -> str:
+        parts = [self.python, f"{self.threads} threads", self.flags or "default options of XLA"]
+        return ", ".join([*parts, *(["plain JAX"] if self.plain else [])])
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of the process."""
+        flags = f"--xla_force_host_platform_device_count={_DEVICES} {self.flags}"
+        return {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "NPROC": str(self.threads),
+            "XLA_FLAGS": flags.strip(),
+            "PYTHONPATH": os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")]),
+        }
+
+    def command(self) -> list[str]:
+        """Returns the command of the process."""
+        options = ["--plain"] * self.plain
+        options += ["--plant", str(self.plant.absolute())] if self.plant else []
+        return [self.python, "-m", "conformance.hunt.worker", *options]
+
+
+def default_kinds(
+    python: Sequence[str], plant: Path | None = None, root: Path = ROOT
+) -> tuple[Kind, ...]:
+    """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter.
+
+    Args:
+        python: The other interpreters.
+        plant: A file that each worker runs.
+        root: The folder that the workers import this project from.
+    """
+    first = Kind(flags=cheapest(), plant=plant, root=root)
+    own = (first, Kind(flags="", threads=1, plant=plant, root=root))
+    return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))
+
+
+class Worker:
+    """A process that runs programs. It starts with the first request.
+
+    Args:
+        kind: Its options.
+
+    Attributes:
+        kind: Its options.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[str]
+        self._one_request = threading.Lock()
+
+    def ask(self, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
+        """Returns the answer to a request; ``crash`` or ``hang`` if the process has none.
+
+        A request of another thread waits for its turn, and this time does not count.
+        """
+        with self._one_request:
+            try:
+                process = self._process = self._process or self._start()
+            except OSError as error:
+                self._log.close()
+                return {"error": "crash", "message": str(error)}
+            assert process.stdin is not None  # noqa: S101  # It is a pipe.
+            assert process.stdout is not None  # noqa: S101  # It is a pipe.
+            try:
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                return {"error": "crash", "message": self.close()}
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    return {"error": "hang", "message": self.close()}
+            line = process.stdout.readline()
+            return json.loads(line) if line else {"error": "crash", "message": self.close()}
+
+    def close(self) -> str:
+        """Ends the process, and returns the end of its log."""
+        if self._process is None:
+            return ""
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
+        with self._log as log:
+            log.seek(0)
+            return log.read()[-2000:]
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # It lives as long as the process.
+        return subprocess.Popen(  # noqa: S603  # It runs a module of this package.
+            self.kind.command(),
+            cwd=self.kind.root,
+            env=self.kind.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
 
 
 class Crew:
@@ -23,7 +173,6 @@ class Crew:
 
     Args:
         kinds: The options of each worker; the first one runs ``BASE``.
-        timeout: The seconds after which a program counts as one that does not end.
 
     Attributes:
         kinds: The options of each worker.
@@ -31,11 +180,10 @@ class Crew:
         seconds: The seconds of CPU that the workers took for them.
     """
 
-    def __init__(self, kinds: Sequence[Kind], timeout: float = TIMEOUT) -> None:
+    def __init__(self, kinds: Sequence[Kind]) -> None:
         self.kinds = tuple(kinds)
         self.runs = 0
         self.seconds = 0.0
-        self._timeout = timeout
         self._count = threading.Lock()
         self._workers = [Worker(kind) for kind in kinds]
         # Plain JAX, in processes that never import this project. They start when they are needed.
@@ -49,10 +197,17 @@ class Crew:
         for worker in (*self._workers, *self._plain):
             worker.close()
 
-    def ready(self, number: int) -> dict[str, Any]:
-        """Returns the answer of a worker to a request without a program."""
+    def start(self) -> None:
+        """Starts the workers.
+
+        Raises:
+            ValueError: One of them does not run.
+        """
         request = {"source": "", "asks": [], "mode": "portable", "wide": False}
-        return self._workers[number].ask(request, self._timeout)
+        for worker in self._workers:
+            answer = worker.ask(request)
+            if "error" in answer:
+                raise ValueError(f"the worker {worker.kind} does not run:\n{answer['message']}")
 
     def run(
         self,
@@ -94,38 +249,11 @@ class Crew:
     def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
         # A program that does not end with the first worker's options is tried with others.
         is_first = worker is self._workers[0]
-        answer = worker.ask(request, self._timeout / (_OTHERS if is_first else 1))
+        answer = worker.ask(request, TIMEOUT / (_OTHERS if is_first else 1))
         with self._count:
             self.runs += 1
             self.seconds += answer.get("seconds", 0.0)
         return answer
-
-    def run_all(
-        self, program: Program, settings: Sequence[Setting], first: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Returns the answer for ``BASE``, of which more may be asked, and for each setting.
-
-        The workers run at the same time.
-        """
-        jobs: dict[int, list[tuple[int, Setting, Sequence[str]]]] = {}
-        # Where a program has no derivative, one run of all variables serves two oracles.
-        shows_all = "values" in first
-        everything = [(BASE, first), *((setting, ("digests",)) for setting in settings)]
-        for number, (setting, asks) in enumerate(everything):
-            jobs.setdefault(setting.worker, []).append((number, setting, asks))
-        answers: list[dict[str, Any]] = [{} for _ in everything]
-
-        def work(queue: list[tuple[int, Setting, Sequence[str]]]) -> None:
-            for number, setting, asks in queue:
-                shows = shows_all and number == 0
-                answers[number] = self.run(program, setting, asks, all_variables=shows)
-
-        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
-            list(pool.map(work, jobs.values()))
-        if shows_all and "digests" in answers[0]:
-            own = answers[0]["digests"]
-            answers[0]["digests"] = [own[v - program.primals] for v in program.outputs]
-        return answers
 
     def wrong(self, program: Program, answer: dict[str, Any] | None = None) -> list[oracles.Wrong]:
         """Returns the wrong elements of a program without derivative.
@@ -134,8 +262,7 @@ class Crew:
             program: The program.
             answer: The values of all variables, if a worker has given them.
         """
-        if answer is None:
-            answer = self.run(program, BASE, ("digests", "values"), all_variables=True)
+        answer = answer or self.run(program, BASE, ("digests", "values"), all_variables=True)
         if "values" not in answer:
             return []
         own = [each.values() for each in program.inputs[: program.primals]]
@@ -156,18 +283,3 @@ class Crew:
                 return []
             references = dict(zip(results, map(unpacked, answer["values"]), strict=True))
         return oracles.wrong(program, variables, references)
-
-
-def default_kinds(
-    python: Sequence[str], plant: Path | None = None, root: Path = ROOT
-) -> tuple[Kind, ...]:
-    """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter.
-
-    Args:
-        python: The other interpreters.
-        plant: A file that each worker runs.
-        root: The folder that the workers import this project from.
-    """
-    first = Kind(flags=cheapest(), plant=plant, root=root)
-    own = (first, Kind(flags="", threads=1, plant=plant, root=root))
-    return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))

@@ -1,9 +1,19 @@
-"""The exact results of equations, each rounded once, from their operands.
+"""The right results of equations from their operands.
 
-Python's integers hold sums of any length and range (``spec.oracles``). For example, a float32 holds
-neither 2**24 + 1 nor the sums on the way to the result::
+Most are exact, and rounded once: Python's integers hold sums of any length and range
+(``spec.oracles``). For example, a float32 holds neither 2**24 + 1 nor the sums on the way to the
+result::
 
     Equation("sum", (0,), {"axes": [0]}), [2**24, 1, -2**24, 2**-30]    1.0
+
+A float64 is too short to tell whether an elementary function near the middle of two float32 was
+rounded to the nearer one, so mpmath does. For example, near 0 the logistic function is less than
+the middle between two float32 by x**3 / 48::
+
+    rounded_once("logistic", np.float32([3 * 2.0**-23]))    [0.5 + 2.0**-24], [True]
+
+Transforms and decompositions have an order of the spec, which ``spec.oracles`` follows: each
+operation rounds to float64. Only the last rounding goes to the dtype.
 """
 
 from __future__ import annotations
@@ -100,9 +110,10 @@ def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _stable_order(equation: Equation, operands: Sequence[Array]) -> Array:
-    # -0.0 and 0.0 are equal. NumPy sorts no NaN of bfloat16.
-    values = operands[0].astype(np.float64) + 0.0
-    return np.argsort(values, axis=equation.params["axis"], kind="stable").astype(np.int32)
+    # NumPy sorts no NaN of bfloat16.
+    moved = np.moveaxis(operands[0].astype(np.float64), equation.params["axis"], 0)
+    order = np.moveaxis(oracles.stable_sort(moved), 0, equation.params["axis"])
+    return order.astype(np.int32)
 
 
 def _stable_pairs(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -132,11 +143,7 @@ def _magnitude(equation: Equation, operands: Sequence[Array]) -> Array:
 def once(values: Array, dtype: np.dtype[Any]) -> Array:
     """Rounds floats to a dtype, and takes zeros for subnormal results as a CPU does."""
     with np.errstate(all="ignore"):
-        result = values.astype(dtype)
-    if dtype != np.float16:
-        tiny = np.abs(result.astype(np.float64)) < float(ml_dtypes.finfo(dtype).smallest_normal)
-        result = np.where(tiny, np.copysign(np.zeros((), dtype), result), result).astype(dtype)
-    return result
+        return oracles.flushed(values.astype(dtype)).astype(dtype)
 
 
 def _extreme(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -184,6 +191,39 @@ def _parts(_: Equation, operands: Sequence[Array]) -> Array:
     return np.where(are_minus_zeros, -np.zeros_like(total), total).astype(total.dtype)
 
 
+def _eigenvalues(equation: Equation, operands: Sequence[Array]) -> Array:
+    a = operands[0].astype(np.float64)
+    a, scale = _scaled((a + a.T) / 2)
+    diagonal, _ = oracles.rotations(a, symmetric=True)
+    return once(np.sort(np.diag(diagonal)) * scale + 0.0, dtype_of(equation.aval.dtype))
+
+
+def _singular_values(equation: Equation, operands: Sequence[Array]) -> Array:
+    a, scale = _scaled(operands[0].astype(np.float64))
+    columns, _ = oracles.rotations(a, symmetric=False)
+    lengths = np.sqrt([oracles.sum_of_halves(each * each) for each in columns.T])
+    return once(-np.sort(-lengths) * scale + 0.0, dtype_of(equation.aval.dtype))
+
+
+def _scaled(a: Array) -> tuple[Array, float]:
+    """Returns a matrix of elements below 1, and the power of two that it was divided by."""
+    most = np.abs(a).max(initial=0)
+    scale = float(2.0 ** np.frexp(most)[1]) if most else 1.0
+    return a / scale, scale
+
+
+def _transform(equation: Equation, operands: Sequence[Array]) -> Array:
+    (x,) = operands
+    real = x.real.astype(np.float64)
+    imaginary = np.where(np.isnan(real), real, x.imag.astype(np.float64))
+    with np.errstate(all="ignore"):
+        parts = oracles.transform(real, imaginary)
+    result = np.empty(equation.aval.shape, equation.aval.dtype)
+    kept = equation.aval.shape[-1]
+    result.real, result.imag = (once(part[..., :kept], result.real.dtype) for part in parts)
+    return result
+
+
 #: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
 #: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
 _IEEE: dict[str, Callable[[Array, Array], Array]] = {
@@ -213,4 +253,31 @@ RESULTS: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
     "magnitude": _magnitude,
     "extreme": _extreme,
     "parts": _parts,
+    "eigenvalues": _eigenvalues,
+    "singular_values": _singular_values,
+    "transform": _transform,
 }
+
+
+def rounded_once(name: str, arguments: Array) -> tuple[Array, Array]:
+    """Returns the nearest floats to the values of a function, as float64.
+
+    Args:
+        name: The name of a token.
+        arguments: The arguments, floats.
+
+    Returns:
+        The floats, and where they hold: nowhere for other functions than those of
+        ``conformance.lab.elementary``, and for float64, of which the guarantee rounds each step;
+        not where the argument is infinite or no number, nor where the value is not a real number,
+        or is too small for a normal number.
+    """
+    from conformance.lab.elementary import reference  # noqa: PLC0415  # It needs mpmath.
+
+    if name not in reference.REFERENCES or arguments.dtype == np.float64:
+        return np.zeros(arguments.shape), np.zeros(arguments.shape, bool)
+    values = reference.near_values(name, arguments)
+    least = 2 * float(ml_dtypes.finfo(arguments.dtype).smallest_normal)
+    holds = np.isfinite(arguments.astype(np.float64)) & np.isfinite(values)
+    nearest = reference.correct(name, arguments.reshape(-1)).reshape(arguments.shape)
+    return nearest.astype(np.float64), holds & (np.abs(values) > least)

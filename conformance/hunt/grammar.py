@@ -10,66 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from conformance.hunt.dice import Dice
-from conformance.hunt.pool import Pool
+from conformance.hunt.pool import WEIGHTS, Dice, Pool
 from conformance.hunt.program import Program
 from conformance.hunt.tokens import TOKENS, Token
 
-#: How often a program has each number of equations.
-_LENGTHS = {1: 20, 2: 24, 3: 20, 4: 14, 5: 8, 6: 6, 8: 4, 12: 2, 18: 1, 30: 1}
 #: Each program whose number is a multiple ends with an operation that the guarantee refuses. All
 #: refused operations take turns.
 _REFUSED = 16
-_DERIVATIVES = {"none": 50, "reverse": 32, "forward": 8, "mixed": 10}
-#: The same for a bundle of functions: releases of JAX write some first derivatives otherwise.
-_OF_FUNCTIONS = {"none": 60, "reverse": 30, "forward": 10}
 #: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
 _BUNDLES = 50
-#: The families: how often each is drawn, its numbers of equations, its dtypes, and its values.
-_FAMILIES = {
-    "functions": (30, (8, 12), {"float32": 6, "bfloat16": 2, "float16": 2}, {"hard": 1}),
-    "sums": (
-        30,
-        (4, 6),
-        {"float32": 6, "bfloat16": 3, "float16": 1, "float64": 1},
-        {"ties": 3, "spoiled": 4, "cancelling": 3, "wide": 1},
-    ),
-    "products": (
-        20,
-        (3, 4),
-        {"float32": 6, "bfloat16": 2, "float16": 2},
-        {"ties": 3, "spoiled": 1, "cancelling": 3, "chains": 3, "even": 2},
-    ),
-    "convolutions": (
-        20,
-        (3, 4),
-        {"float32": 8, "bfloat16": 1, "float16": 1},
-        {"ties": 1, "spoiled": 3, "cancelling": 4, "chains": 3, "even": 4},
-    ),
-    "decompositions": (
-        8,
-        (2, 4),
-        {"float64": 4, "float32": 1},
-        {"plain": 4, "wide": 1},
-    ),
-    "extremes": (
-        15,
-        (6, 10),
-        {"float32": 5, "bfloat16": 2, "float16": 2, "float64": 2},
-        {"zeros": 2, "few": 2, "borders": 3, "spoiled": 1},
-    ),
-}
-#: The dtypes that most equations of a program have.
-_DTYPES = {
-    "float32": 52,
-    "bfloat16": 14,
-    "float16": 12,
-    "float64": 9,
-    "complex64": 6,
-    "int32": 5,
-    "bool": 2,
-}
 #: The tokens among which the least drawn one is taken.
 _CANDIDATES = 3
 
@@ -91,10 +41,10 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     chosen = [each for each in TOKENS.values() if only in each.name or only in each.primitives]
     if not chosen:
         raise ValueError(f"--only {only}: no token contains it; see conformance/hunt/tokens")
+    names = {each.name for each in chosen}
     for attempt in range(1000):
-        dice = Dice(seed, index * 1000 + attempt)
+        dice = Dice(f"program {index} of {seed}, {attempt}")
         program = _attempt(dice, index, counts, chosen if only else [])
-        names = {each.name for each in chosen}
         if program.outputs and any(each.token in names for each in program.equations):
             counts.update((each.token, each.aval.dtype) for each in program.equations)
             return program
@@ -103,44 +53,39 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
 
 def _attempt(dice: Dice, index: int, counts: Counts, needed: list[Token]) -> Program:
     refused = [each for each in needed or TOKENS.values() if each.refused]
+    accepted = [each for each in TOKENS.values() if not each.refused]
     turn, rest = divmod(index, _REFUSED)
     is_refused = bool(refused) and (rest == 0 or len(refused) == len(needed))
     if not is_refused and dice.happens(_BUNDLES):
         return _bundle(dice, counts, needed)
-    rows = dice.one_of((8, 16)) if dice.happens(50) else 0
-    derivative = dice.weighted(_DERIVATIVES)
-    dtype = dice.weighted(_DTYPES)
-    if derivative != "none" and "float" not in dtype:
-        derivative = "none"
+    dtype = dice.weighted(WEIGHTS["dtypes"])
     if is_refused:
         pool = Pool(dice, 0)
-        for tokens in (_accepted(), _accepted(), [refused[turn % len(refused)]]):
+        for tokens in (accepted, accepted, [refused[turn % len(refused)]]):
             _add(pool, tokens, counts, dtype, "none")
         return pool.program(1, "none")
+    rows = dice.choice((8, 16)) if dice.happens(50) else 0
+    derivative = dice.weighted(WEIGHTS["derivatives"]) if "float" in dtype else "none"
     needed = [each for each in needed if not each.refused]
-    length = dice.weighted(_LENGTHS)
-    turn = dice.below(length)
+    length = int(dice.weighted(WEIGHTS["lengths"]))
+    turn = dice.randrange(length)
     pool = Pool(dice, rows)
     for number in range(length):
-        tokens = needed if needed and number == turn else _accepted()
-        _add(pool, tokens, counts, dtype, derivative)
-    return pool.program(dice.between(1, 3), derivative)
-
-
-def _accepted() -> list[Token]:
-    return [each for each in TOKENS.values() if not each.refused]
+        _add(pool, needed if needed and number == turn else accepted, counts, dtype, derivative)
+    return pool.program(dice.randint(1, 3), derivative)
 
 
 def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
     """Draws independent equations of one family, all of which are results."""
-    family = dice.weighted({name: each[0] for name, each in _FAMILIES.items()})
-    _, lengths, dtypes, kinds = _FAMILIES[family]
-    dtype = dice.weighted(dtypes)
-    derivative = dice.weighted(_OF_FUNCTIONS) if family == "functions" else "none"
+    families = WEIGHTS["families"]
+    family = dice.weighted({name: each["weight"] for name, each in families.items()})
+    drawn, dtype = families[family], dice.weighted(families[family]["dtypes"])
+    derivatives = WEIGHTS["derivatives_of_functions"]
+    derivative = dice.weighted(derivatives) if family == "functions" else "none"
     own = [each for each in TOKENS.values() if each.family == family and dtype in each.dtypes]
-    pool = Pool(dice, dice.one_of((8, 16)) if dice.happens(40) else 0, kinds)
+    pool = Pool(dice, dice.choice((8, 16)) if dice.happens(40) else 0, drawn["values"])
     chosen = [each for each in needed if each in own]
-    for number in range(dice.between(*lengths)):
+    for number in range(dice.randint(*drawn["lengths"])):
         tokens = chosen if chosen and number % 2 == 0 else own
         _add(pool, tokens, counts, dtype, derivative)
     return pool.program(1, derivative)
@@ -148,21 +93,16 @@ def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
 
 def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative: str) -> None:
     """Adds an equation of one of some tokens, if one has operands."""
-    fitting = {
-        each: each.weight
-        for each in tokens
-        if (derivative == "none" or each.has_derivative) and (dtype in each.dtypes)
-    }
-    if not fitting:
-        fitting = {each: each.weight for each in tokens if derivative == "none"}
-    for _ in range(10):
-        if not fitting:
-            return
-        candidates = [pool.dice.weighted(fitting) for _ in range(_CANDIDATES)]
+    free = [each for each in tokens if derivative == "none" or each.has_derivative]
+    # A conversion or a comparison may have left variables of other dtypes.
+    fitting = [each for each in free if dtype in each.dtypes]
+    if not fitting and derivative == "none":
+        fitting = free
+    for _ in range(10 if fitting else 0):
+        candidates = pool.dice.choices(fitting, [each.weight for each in fitting], k=_CANDIDATES)
         token = min(candidates, key=lambda each: counts[each.name, dtype] / each.weight)
-        # A conversion or a comparison may have left variables of other dtypes.
-        own = dtype if dtype in token.dtypes else pool.dice.one_of(token.dtypes)
-        choice = token.form(pool, own, token.options)
-        if choice is not None:
-            pool.add(token.name, choice)
+        own = dtype if dtype in token.dtypes else pool.dice.choice(token.dtypes)
+        result = token.form(pool, own, token.options)
+        if result is not None:
+            pool.add(token.name, result)
             return

@@ -1,23 +1,31 @@
-"""Counts the pairs that a hunt has tried: a primitive with a dtype, a cut of axes, or a call.
+"""What hunts have tried, and the faults of XLA and JAX that they meet again.
 
+A pair is a primitive with a dtype, a cut of axes, or a call.
 ``conformance/hunt/report.json`` keeps the pairs of the hunts so far, and the site shows them::
 
     {"programs": 8000, "runs": 41000, "seconds": 21600, "faults": [],
      "dtypes": {"add float32": 912}, "cuts": {"add jit 2x4": 31}, "calls": {"add vmap": 88}}
+
+The page *The same bits everywhere* lists the known faults under *What it does not cover*.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.hunt.checks import Finding
 from conformance.hunt.settings import Setting
 
 #: The report that the site shows.
 REPORT = Path(__file__).parent / "report.json"
+#: The file of the known faults.
+KNOWN_FAULTS = Path(__file__).parent / "known_faults.toml"
 _TABLES = ("dtypes", "cuts", "calls")
 _NUMBERS = ("programs", "runs", "seconds")
 
@@ -49,18 +57,13 @@ class Memory:
 
     def write(self, path: Path) -> None:
         """Adds the counts to the report at a path, which is made if it is not there."""
-        report = self.merged(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-    def merged(self, path: Path) -> dict[str, Any]:
-        """Returns the report at a path with the counts of this hunt added."""
         old = read(path) if path.is_file() else {}
         report: dict[str, Any] = {name: old.get(name, 0) + self.numbers[name] for name in _NUMBERS}
         report["faults"] = [*old.get("faults", []), *self.faults]
         for name, table in self.tables.items():
-            report[name] = dict(Counter(old.get(name, {})) + table)
-        return report
+            report[name] = Counter(old.get(name, {})) + table
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -83,27 +86,66 @@ def read(path: Path) -> dict[str, Any]:
 
 def markdown(report: dict[str, Any]) -> str:
     """Returns a report as a paragraph and a table of the primitives."""
-    names = sorted({pair.split()[0] for pair in report["dtypes"]})
     count = (
         f"{report['programs']:,} programs ran {report['runs']:,} times, in "
         f"{report['seconds'] / 3600:.1f} hours of CPU. {len(report['faults'])} faults were found."
     )
-    lines = [
-        count,
-        "",
-        "| Primitive | Dtypes | Meshes | Calls | Programs |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for name in names:
-        own = {
-            table: {
-                pair.split(" ", 1)[1]: n
-                for pair, n in report[table].items()
-                if pair.split()[0] == name
-            }
-            for table in _TABLES
-        }
-        meshes = sorted({cut for cut in own["cuts"] if cut != "none"})
-        cells = [", ".join(sorted(own["dtypes"])), str(len(meshes)), str(len(own["calls"]))]
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {sum(own['dtypes'].values())} |")
+    heads = "Primitive | Dtypes | Meshes | Calls | Programs"
+    lines = [count, "", f"| {heads} |", "| --- | --- | --- | --- | --- |"]
+    # Of each table, the entries of each primitive: for example, the counts by dtype.
+    tables: dict[str, dict[str, dict[str, int]]] = {name: {} for name in _TABLES}
+    for table, own in tables.items():
+        for pair, number in report[table].items():
+            name, _, other = pair.partition(" ")
+            own.setdefault(name, {})[other] = number
+    for name, dtypes in sorted(tables["dtypes"].items()):
+        meshes = tables["cuts"].get(name, {}).keys() - {"none"}
+        cells = [
+            ", ".join(sorted(dtypes)),
+            str(len(meshes)),
+            str(len(tables["calls"].get(name, {}))),
+        ]
+        lines.append(f"| `{name}` | {' | '.join(cells)} | {sum(dtypes.values())} |")
     return "\n".join(lines) + "\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownFault:
+    """A known fault.
+
+    Attributes:
+        name: Its name.
+        kinds: The kinds of findings that it causes.
+        statement: A sentence for the page.
+        link: A report of the fault, or the section of the page that describes it.
+        primitives: Primitives of which the program has one; none stand for any.
+        partitions: The partitions of the setting; none stand for any.
+        message: A part of the message.
+        axes: The least number of axes of the mesh.
+    """
+
+    name: str
+    kinds: Sequence[str]
+    statement: str
+    link: str
+    primitives: Sequence[str] = ()
+    partitions: Sequence[str] = ()
+    message: str = ""
+    axes: int = 0
+
+    def matches(self, finding: Finding) -> bool:
+        """Returns whether a finding, after it was shrunk, is this fault."""
+        own = set(finding.primitives)
+        return (
+            finding.kind in self.kinds
+            and (not self.primitives or bool(own & set(self.primitives)))
+            and (not self.partitions or finding.setting.partition in self.partitions)
+            and self.message in finding.detail
+            and len(finding.setting.mesh) >= self.axes
+        )
+
+
+def known_faults() -> list[KnownFault]:
+    """Returns the known faults; an entry without a field, or with an unknown one, is an error."""
+    entries = tomllib.loads(KNOWN_FAULTS.read_text(encoding="utf-8")).get("fault", [])
+    return [KnownFault(**entry) for entry in entries]

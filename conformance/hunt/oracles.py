@@ -23,7 +23,7 @@ check                the result of the equation
 ``magnitude``        is the square root of the sum of both squares, rounded once
 ``same``             has the bits of plain JAX
 ``near``             is within 0.51 units in the last place of float64, or, of a function that
-                     ``correct`` has, the exact value rounded once
+                     mpmath has, the exact value rounded once
 ``product``          is the same for a product of many factors
 ``poles``            is near; XLA gives NaN for infinities at the poles of the gamma functions
 ``loose``            is within 24 units in the last place: the token is several equations
@@ -42,7 +42,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from conformance.hunt import exact, ordered
+from conformance.hunt import exact
 from conformance.hunt.program import Array, Equation, Program
 from conformance.hunt.tokens import TOKENS
 
@@ -57,8 +57,6 @@ REFERENCES = {
     "terms": "terms",
     "cancelling": "terms",
 }
-#: The right bits of an equation, by its check.
-_RESULTS = {**exact.RESULTS, **ordered.RESULTS}
 #: Units in the last place by which a result may differ from float64's.
 _UNITS = {
     "complex": 4.0,
@@ -102,8 +100,6 @@ def wrong(
         variables: The value of each variable.
         references: The results of plain JAX: ``value`` and ``scale`` of a variable.
     """
-    from conformance.hunt import correct  # noqa: PLC0415  # mpmath is for those who hunt.
-
     found = []
     for number, equation in enumerate(program.equations, program.primals):
         check = TOKENS[equation.token].check
@@ -111,8 +107,8 @@ def wrong(
         operands = [variables[v] for v in equation.operands]
         if check == "ieee" and "float" not in equation.aval.dtype:
             continue
-        if check in _RESULTS:
-            right = _RESULTS[check](equation, operands)
+        if check in exact.RESULTS:
+            right = exact.RESULTS[check](equation, operands)
             bad = _differs(result, right)
         elif check == "same":
             right = references[number, "value"]
@@ -121,8 +117,8 @@ def wrong(
             right = references[number, "value"]
             scale = references.get((number, "scale"), np.abs(right))
             bad = _is_far(result, right, scale, check)
-            if equation.token in correct.FUNCTIONS:
-                nearest, holds = correct.rounded_once(equation.token, operands[0])
+            if check == "near":
+                nearest, holds = exact.rounded_once(equation.token, operands[0])
                 bad = np.where(holds, result.astype(np.float64) != nearest, bad)
                 right = np.where(holds, nearest, right)
         else:

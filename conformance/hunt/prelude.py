@@ -102,14 +102,14 @@ def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
     def total(own: list[Any]) -> Any:
         end = jnp.zeros((), jnp.float32)
         for _ in range(count):
-            results = [x for x in jax.tree.leaves(function(*own)) if _is_real(x)]
+            results = [x for x in jax.tree.leaves(function(*own)) if is_real(x)]
             for each in results:
                 end += jnp.sum(each.astype(jnp.float32))
-            own = [x + end.astype(x.dtype) if _is_real(x) else x for x in own]
+            own = [x + end.astype(x.dtype) if is_real(x) else x for x in own]
         return end
 
     def gradient(*own: Any) -> Any:
-        real = [i for i, x in enumerate(own) if _is_real(x)]
+        real = [i for i, x in enumerate(own) if is_real(x)]
 
         def of_reals(values: list[Any]) -> Any:
             return total([values[real.index(i)] if i in real else x for i, x in enumerate(own)])
@@ -196,7 +196,8 @@ def without_repeats(text: str) -> str:
     return "\n".join(sorted({content(name) for name in bodies}))
 
 
-def _is_real(x: Any) -> bool:
+def is_real(x: Any) -> bool:
+    """Returns whether an array has floats, which are not complex."""
     return bool(jnp.issubdtype(x.dtype, jnp.floating))
 
 
@@ -207,7 +208,7 @@ def derived(function: Function, kind: str, primals: int) -> Function:
 
     def with_derivative(*arguments: Any) -> Any:
         own, seeds = arguments[:primals], list(arguments[primals:])
-        real = [i for i, x in enumerate(own) if _is_real(x)]
+        real = [i for i, x in enumerate(own) if is_real(x)]
 
         def of_reals(*values: Any) -> Any:
             return function(
@@ -253,6 +254,8 @@ def inside(function: Function, how: str) -> Function:
 
 def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.ndarray]:
     """Calls a function in one of several ways, and returns the same results from each."""
+    if "impl" not in sys.modules and how in {"scope", "float64", "integers"}:
+        how = "jit"  # Plain JAX has neither scopes nor engines.
     if how == "eager":
         outputs = function(*arguments)
     elif how == "scope":
@@ -260,7 +263,9 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
     elif how.startswith("rows"):
         outputs = _by_rows(function, arguments, *how.split()[1:])
     elif how in {"float64", "integers"}:
-        outputs = _by_engine(how, function, arguments)
+        # As a device with this engine would compute it.
+        with importlib.import_module("impl.testing").engine(how):
+            outputs = jax.jit(function)(*arguments)
     elif how == "constants":
         outputs = jax.jit(lambda: function(*arguments))()
     elif how == "donate":
@@ -281,7 +286,7 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
 
         def with_others(*x: Any) -> Any:
             results = function(*x)
-            others = [y * y + 1 for y in jax.tree.leaves(results) if _is_real(y)]
+            others = [y * y + 1 for y in jax.tree.leaves(results) if is_real(y)]
             return results, others
 
         outputs = jax.jit(with_others)(*arguments)[0]
@@ -326,9 +331,7 @@ def by_pmap(function: Function, count: int, given: str, returned: str) -> Functi
 
 def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
     """Calls a function in a scope with the guarantee, in a program without it."""
-    impl = sys.modules.get("impl")
-    if impl is None:
-        return jax.jit(function)(*arguments)
+    impl = sys.modules["impl"]
 
     def scoped(*x: Any) -> Any:
         with impl.deterministic(guarantee="portable"):
@@ -336,14 +339,6 @@ def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
 
     with impl.deterministic(False):
         return jax.jit(scoped)(*arguments)
-
-
-def _by_engine(engine: str, function: Function, arguments: Sequence[Any]) -> Any:
-    """Calls a function as a device with this engine would compute it."""
-    if "impl" not in sys.modules:
-        return jax.jit(function)(*arguments)
-    with importlib.import_module("impl.testing").engine(engine):
-        return jax.jit(function)(*arguments)
 
 
 def _by_rows(function: Function, arguments: Sequence[Any], given: str, returned: str) -> list[Any]:

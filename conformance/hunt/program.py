@@ -63,9 +63,25 @@ class Aval:
         """Returns the type with another shape."""
         return dataclasses.replace(self, shape=shape)
 
+    def with_size(self, axis: int, size: int) -> Aval:
+        """Returns the type with another size of one axis."""
+        shape = list(self.shape)
+        shape[axis] = size
+        return self.with_shape(*shape)
+
     def with_dtype(self, dtype: str) -> Aval:
         """Returns the type with another dtype."""
         return dataclasses.replace(self, dtype=dtype)
+
+    @property
+    def axes(self) -> range:
+        """The axes that a token may reduce, sort or shift: not the shared rows."""
+        return range(int(self.rows), len(self.shape))
+
+    @property
+    def is_real(self) -> bool:
+        """Whether derivatives exist with respect to it: it is a float, and not complex."""
+        return "float" in self.dtype
 
     @property
     def size(self) -> int:
@@ -182,22 +198,3 @@ def _ordinary(values: Array) -> Array:
     magnitude = np.abs(wide)
     beyond = (magnitude > 4) & np.isfinite(wide) | (magnitude < 1 / 4) & (wide != 0)
     return np.where(beyond, np.sign(wide), wide).astype(values.dtype)
-
-
-def from_json(text: str) -> Program:
-    """Returns the program that ``Program.to_json`` wrote."""
-    raw = json.loads(text)
-    return Program(
-        inputs=tuple(Input(_aval(each["aval"]), each["data"]) for each in raw["inputs"]),
-        equations=tuple(
-            Equation(each["token"], tuple(each["operands"]), each["params"], _aval(each["aval"]))
-            for each in raw["equations"]
-        ),
-        outputs=tuple(raw["outputs"]),
-        derivative=raw["derivative"],
-        primals=raw["primals"],
-    )
-
-
-def _aval(raw: Mapping[str, Any]) -> Aval:
-    return Aval(tuple(raw["shape"]), raw["dtype"], raw["rows"])

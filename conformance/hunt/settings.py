@@ -12,41 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
 
-from conformance.hunt.dice import Dice
+from conformance.hunt.pool import WEIGHTS, Dice
 from conformance.hunt.program import Aval, Program
 from conformance.hunt.tokens import TOKENS
 
 #: The names of the axes of a mesh.
 AXES = ("a", "b", "c")
 MESHES = ((2,), (3,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2))
-#: How often a call is drawn on one device. ``rows`` computes a few rows apart from the other ones.
-#: ``scope`` has the guarantee in one scope of a program. ``float64`` computes by the engine of
-#: GPUs, and ``integers`` by the engine of devices without float64; a CPU has another one.
-CALLS = {
-    "jit": 6,
-    "eager": 6,
-    "vmap": 10,
-    "map": 8,
-    "beside": 14,
-    "constants": 12,
-    "export": 6,
-    "scan": 6,
-    "donate": 4,
-    "nested": 5,
-    "remat": 6,
-    "cond": 6,
-    "custom_jvp": 5,
-    "scope": 6,
-    "rows": 14,
-    "float64": 14,
-    "integers": 12,
-}
-#: Calls of programs that are sharded.
-_SHARDED_CALLS = {"jit": 60, "beside": 12, "nested": 8, "remat": 8, "constants": 4}
-
 #: The most equations of a program that also runs equation by equation, each compiled alone, or by
 #: integers, which takes five to ten times as long to compile.
 _LONG = 3
@@ -61,7 +34,7 @@ class Setting:
     """How a program runs.
 
     Attributes:
-        call: How it is called, a name of ``CALLS``.
+        call: How it is called, one of the calls of ``weights.toml``.
         worker: The number of the worker.
         mesh: The sizes of the axes of a mesh; empty for one device.
         partition: ``none``, ``jit`` (sharded arguments), ``explicit`` (axes in types), or
@@ -92,6 +65,8 @@ class Setting:
 
 
 BASE = Setting()
+#: With the options of the first worker, XLA compiles the engine of integers for minutes.
+_BY_INTEGERS = Setting("integers", 1)
 
 
 def base_of(setting: Setting, program: Program) -> Setting:
@@ -109,15 +84,17 @@ def base_of(setting: Setting, program: Program) -> Setting:
 
 
 def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
-    """Returns two to four settings for a program, which are compared with ``BASE``.
+    """Returns two to four settings for a program and two or more workers.
+
+    They are compared with ``BASE``.
 
     A bundle has exact values to be compared with. It gets none to two settings, each of which costs
     as much as another bundle, and at least one if it has rows to share. A short one may get the
     engine of integers, too.
     """
-    count = dice.between(2, 4)
+    count = dice.randint(2, 4)
     if program.is_bundle:
-        count = max(dice.one_of(_OF_BUNDLES), int(program.has_rows))
+        count = max(dice.choice(_OF_BUNDLES), int(program.has_rows))
     settings = [_one_device(dice, program, workers) for _ in range(count)]
     chances = (95 if program.is_bundle else 75) if program.has_rows else 55
     for position in range(count if program.is_bundle else count - 1):
@@ -125,7 +102,7 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
             settings[position] = _on_mesh(dice, program, workers)
     # The values of a bundle are near to ties, where an engine that errs beyond its bound shows.
     if program.is_bundle and _is_quick(program) and dice.happens(30):
-        settings.append(_by_integers(workers))
+        settings.append(_BY_INTEGERS)
     return settings
 
 
@@ -134,32 +111,36 @@ def _is_quick(program: Program) -> bool:
     return len(program.equations) <= _LONG and not program.is_wide
 
 
-def _by_integers(workers: int) -> Setting:
-    # With the options of the first worker, XLA compiles the engine for minutes.
-    return Setting("integers", workers // 2)
-
-
 def _one_device(dice: Dice, program: Program, workers: int) -> Setting:
     is_long = len(program.equations) > _LONG
     mixes = any("devices(" in TOKENS[each.token].expression for each in program.equations)
     # A sum over rows, as in the derivative of what they share, has another value for other rows.
     has_own_rows = program.has_rows and not mixes and program.derivative in ("none", "forward")
-    worker = dice.below(workers)
-    call = dice.weighted(CALLS)
+    worker, call = _worker(dice, workers), dice.weighted(WEIGHTS["calls"])
     if call == "eager" and is_long:
         call = "constants"
     if call == "rows" and not has_own_rows:
         call = "scope"
     if call == "integers":
         if _is_quick(program):
-            return _by_integers(workers)
+            return _BY_INTEGERS
         call = "constants"
     return Setting("jit" if worker and dice.happens(40) else call, worker)
 
 
+def _worker(dice: Dice, count: int) -> int:
+    """Returns the number of a worker: in half of the draws the first one, the cheapest.
+
+    Workers of other releases get a third of the draws: few programs differ between releases.
+    """
+    releases = count - 2
+    weights = [6, 2, *[4 / releases] * releases] if releases > 0 else [6, 6]
+    return dice.choices(range(count), weights)[0]
+
+
 def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
-    mesh = dice.one_of(MESHES)
-    worker, call = dice.below(workers), dice.weighted(_SHARDED_CALLS)
+    mesh = dice.choice(MESHES)
+    worker, call = _worker(dice, workers), dice.weighted(WEIGHTS["sharded_calls"])
     axes = AXES[: len(mesh)]
     count = math.prod(mesh)
     rows = next((each.aval.shape[0] for each in program.inputs if each.aval.rows), 1)
@@ -200,23 +181,11 @@ def _spec(dice: Dice, aval: Aval, sizes: dict[str, int], *, even: bool) -> Spec:
     for size in aval.shape:
         chosen: list[str] = []
         if free and dice.happens(55):
-            chosen = dice.some_of(free, 2 if dice.happens(25) else 1)
+            both = min(len(free), 2 if dice.happens(25) else 1)
+            chosen = sorted(dice.sample(free, both))
             count = math.prod(sizes[name] for name in chosen)
             if size == 0 or (even and size % count):
                 chosen = []
         free = [name for name in free if name not in chosen]
         spec.append(tuple(chosen))
     return tuple(spec)
-
-
-def from_parts(raw: dict[str, Any]) -> Setting:
-    """Returns the setting whose fields are lists, as JSON writes them."""
-    return Setting(**{name: _tuples(value) for name, value in raw.items()})
-
-
-def _tuples(value: Any) -> Any:
-    return (
-        tuple(map(_tuples, value))
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else value
-    )

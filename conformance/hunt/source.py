@@ -21,13 +21,20 @@ from pathlib import Path
 from conformance.hunt.program import Equation, Input, Program
 from conformance.hunt.settings import Setting, Spec
 from conformance.hunt.tokens import TOKENS
-from conformance.hunt.tokens.token import ROWS
+from conformance.hunt.tokens.forms import ROWS
 
 #: The text before each program.
 PRELUDE = (Path(__file__).parent / "prelude.py").read_text(encoding="utf-8")
 _LIBRARIES = ("flax", "equinox", "optax")
 #: The most elements of an array that is written as numbers.
 _READABLE = 24
+#: Functions of the rows that devices share; of rows that one device has, each returns its argument.
+_COLLECTIVES = {
+    "over_devices": "lax.psum(x, {axes})",
+    "greatest_of_devices": "lax.pmax(x, {axes})",
+    "least_of_devices": "lax.pmin(x, {axes})",
+    "rows_of_devices": "lax.all_gather(x, {axes}, axis=0, tiled=True)",
+}
 #: Wrappers of JAX inside of a derivative, as opposed to ways to call.
 _INSIDE = ("nested", "remat", "cond", "custom_jvp")
 
@@ -155,20 +162,12 @@ def _mesh(setting: Setting, *, exempt: bool) -> list[str]:
             kinds = f", axis_types=(AxisType.Explicit,) * {len(setting.mesh)}"
         devices = f"np.array(jax.devices()[:{math.prod(setting.mesh)}]).reshape({setting.mesh})"
         lines.append(f"    mesh = Mesh({devices}, {setting.axes}{kinds})")
-    over = (
-        ("over_devices", "lax.psum"),
-        ("greatest_of_devices", "lax.pmax"),
-        ("least_of_devices", "lax.pmin"),
-    )
     shares = setting.partition in ("shard_map", "pmap")
-    for name, collective in over:
-        body = f"{collective}(x, {setting.axes})" if shares else "x"
-        function = f"lambda x: {body}"
-        if exempt and collective == "lax.psum":
+    for name, collective in _COLLECTIVES.items():
+        function = f"lambda x: {collective.format(axes=setting.axes) if shares else 'x'}"
+        if exempt and name == "over_devices":
             function = f"without_guarantee({function})"
         lines.append(f"    {name} = {function}")
-    body = f"lax.all_gather(x, {setting.axes}, axis=0, tiled=True)" if shares else "x"
-    lines.append(f"    rows_of_devices = lambda x: {body}")
     return lines
 
 
@@ -217,10 +216,9 @@ def references(program: Program, kinds: dict[str, str]) -> tuple[str, list[tuple
         and ``value`` or ``scale``.
     """
     names = [f"v{i}" for i in range(program.primals + len(program.equations))]
-    lines, results, outputs = [f"def references({', '.join(names)}):"], [], []
-    lines.append(
-        "    over_devices = greatest_of_devices = least_of_devices = rows_of_devices = lambda x: x"
-    )
+    lines = [f"def references({', '.join(names)}):"]
+    lines.append(f"    {' = '.join(_COLLECTIVES)} = lambda x: x")
+    results: list[tuple[int, str]] = []
     for number, equation in enumerate(program.equations, program.primals):
         kind = kinds.get(TOKENS[equation.token].check)
         if kind is None:
@@ -228,8 +226,8 @@ def references(program: Program, kinds: dict[str, str]) -> tuple[str, list[tuple
         own = [f"v{i}" for i in equation.operands]
         ways = {"same": ["{}"], "wide": ["wide({})"], "terms": ["wide({})", "magnitude({})"]}[kind]
         for way, label in zip(ways, ("value", "scale"), strict=False):
-            outputs.append(expression(equation, [way.format(name) for name in own]))
+            text = expression(equation, [way.format(name) for name in own])
+            lines.append(f"    r{len(results)} = {text}")
             results.append((number, label))
-    lines += [f"    r{i} = {text}" for i, text in enumerate(outputs)]
-    lines.append(f"    return ({''.join(f'r{i}, ' for i in range(len(outputs)))})\n")
+    lines.append(f"    return ({''.join(f'r{i}, ' for i in range(len(results)))})\n")
     return imports(program) + "\n".join(lines), results

@@ -23,28 +23,14 @@ No element is subnormal: the guarantee ``portable`` takes these for zeros.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from conformance.hunt.dice import Dice
 from conformance.hunt.program import Array, Aval, Input, dtype_of
 
-#: How often each kind is drawn.
-KINDS = {
-    "plain": 40,
-    "wide": 16,
-    "ties": 12,
-    "spoiled": 6,
-    "cancelling": 8,
-    "zeros": 8,
-    "borders": 10,
-    "few": 10,
-    "chains": 2,
-    "even": 2,
-    "hard": 4,
-}
 #: Kinds whose numbers stay as hard if all are multiplied by a power of two. Bounds of errors have
 #: products and squares of magnitudes, which are alike where these are near 1.
 _SCALED = ("ties", "spoiled", "chains", "even")
@@ -53,116 +39,124 @@ _SCALES = (0, 0, 0, -20, -40, 20)
 
 #: The numbers of a tie: two whose sum is in the middle of two floats, and one that decides.
 _TIE = 3
-_LN2 = 0.6931471805599453
 
 
 def draw(
-    dice: Dice, aval: Aval, kind: str, limit: int | None = None, axis: int | None = None
+    source: random.Random, aval: Aval, kind: str, limit: int | None = None, axis: int | None = None
 ) -> Input:
     """Returns an argument with drawn elements.
 
     Args:
-        dice: The source of draws.
+        source: The source of draws.
         aval: The type of the argument.
-        kind: A name of ``KINDS``. Integers and bools have one kind.
+        kind: A kind of the table of this module. Integers and bools have one kind.
         limit: The number below which integers are, if they are indices.
         axis: The axis of the lines of ties and of opposite numbers; a drawn one by default.
     """
-    dtype = dtype_of(aval.dtype)
-    words = dice.words(aval.size)
+    rng = np.random.default_rng(source.getrandbits(64))
+    shape, dtype = aval.shape, dtype_of(aval.dtype)
+    values: Array
     if aval.dtype == "bool":
-        flat: Array = (words & 1).astype(bool)
-    elif limit is not None:
-        flat = (words % limit).astype(dtype)
-    elif dtype.kind in "iu":
-        flat = ((words >> 7) % 41).astype(np.int64).astype(dtype) - dtype.type(20)
+        values = rng.integers(2, size=shape).astype(bool)
+    elif limit is not None or dtype.kind in "iu":
+        low, high = (-20, 21) if limit is None else (0, limit)
+        values = rng.integers(low, high, shape).astype(dtype)
     elif dtype.kind == "c":
-        parts = [
-            _floats(part, np.dtype(np.float32), kind) for part in (words, dice.words(aval.size))
-        ]
-        flat = np.stack(parts, -1).reshape(-1).view(dtype)
+        parts = _floats(rng, (2, *shape), np.dtype(np.float32), kind)
+        values = np.stack([*parts], -1).view(dtype)[..., 0]
     else:
-        flat = _floats(words, dtype, kind)
-        if kind == "chains":
-            flat = _chains(words, aval.shape, dtype)
-        if kind in ("ties", "spoiled", "cancelling") and flat.size and dice.happens(70):
-            lines = _lines(dice, flat.reshape(aval.shape), axis)
+        values = _floats(rng, shape, dtype, kind)
+        if kind in ("ties", "spoiled", "cancelling") and values.size and rng.random() < 0.7:
+            lines = _lines(rng, values, axis)
             if kind == "cancelling":
-                _cancel_in_turn(dice, lines)
+                _cancel_in_turn(rng, lines)
             else:
-                _tie(dice, lines, spoiled=kind == "spoiled")
+                _tie(rng, lines, spoiled=kind == "spoiled")
         if kind in _SCALED:
-            flat = _scaled(dice, flat)
-    return Input.of(flat.reshape(aval.shape), rows=aval.rows)
+            values = _scaled(values, 2.0 ** rng.choice(_SCALES))
+    return Input.of(values, rows=aval.rows)
 
 
-def _floats(words: Array, dtype: np.dtype[Any], kind: str) -> Array:
+def _floats(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], kind: str
+) -> Array:
+    """Returns drawn floats of a kind, each for itself."""
     limits = ml_dtypes.finfo(dtype)
-    sign = 1.0 - 2.0 * (words & 1).astype(np.float64)
-    rest = words >> 1
-    unit = (rest >> 11).astype(np.float64) * 2.0**-52
-    picks = (rest % 64).astype(np.int64)
+    sign, unit = rng.choice([-1.0, 1.0], shape), rng.random(shape)
     if kind == "wide":
         reach = 6 if dtype.itemsize == 2 and limits.maxexp < 32 else 40
-        flat = sign * (1 + unit) * np.exp2(picks * (2 * reach) // 63 - reach)
+        values = sign * (1 + unit) * np.exp2(rng.integers(-reach, reach + 1, shape))
     elif kind in ("ties", "spoiled"):
-        half = float(limits.eps) / 2
-        least = _least(limits)
+        half, least = float(limits.eps) / 2, _least(limits)
         near_one = [1, 1, 2, half, half, half / 2, 1 + 2 * half, 3 * half, 6 * half, least]
         # Times ``half``, it is half of the last bit of a float64.
         near_one += [max(2.0**-53 / half, least), _least(limits, 2.0**-90)]
-        flat = sign * np.array(near_one)[picks % len(near_one)]
+        values = sign * rng.choice(near_one, shape)
         if kind == "spoiled":
-            flat = np.where(picks >= 61, np.array([np.nan, np.inf, -np.inf])[picks % 3], flat)
+            values = np.where(unit < 0.05, rng.choice([np.nan, np.inf, -np.inf], shape), values)
     elif kind == "cancelling":
-        reach = min(30, limits.maxexp - 4)
-        lowest = -limits.minexp - 2
-        scales = [1.0, 2.0 ** -min(reach, lowest), *[2.0 ** -min(2 * reach, lowest)] * 2]
-        scale = scales[int(words[0] >> 1) % 4 if words.size else 0]
-        great = 2.0**reach * scale
-        ends = np.array([great, great * 0.75, great / 8, 1.5 * scale])[picks % 4]
-        flat = np.where(picks < 40, sign * ends, sign * (1 + unit) * scale)
+        reach, lowest = min(30, limits.maxexp - 4), -limits.minexp - 2
+        scale = 2.0 ** -rng.choice([0, min(reach, lowest), *[min(2 * reach, lowest)] * 2])
+        great = 2.0**reach
+        ends = rng.choice([great, great * 0.75, great / 8, 1.5], shape)
+        values = sign * scale * np.where(rng.random(shape) < 0.6, ends, 1 + unit)
+    elif kind == "chains":
+        values = _chain(rng, shape, float(limits.smallest_normal))
     elif kind == "zeros":
-        flat = sign * (picks < 6)
+        values = sign * (unit < 0.1)
     elif kind == "borders":
-        extremes = [float(limits.max), float(limits.smallest_normal), 1 + float(limits.eps)]
-        extremes.append(1.5 * extremes[1])  # Less the one before, it is subnormal.
-        flat = sign * np.array([0, 0, 1, 1, np.inf, np.nan, *extremes, 0.5, 3])[picks % 12]
+        tiny, eps = float(limits.smallest_normal), float(limits.eps)
+        # Of the two last ones, the difference is subnormal.
+        extremes = [
+            0,
+            0,
+            1,
+            1,
+            0.5,
+            3,
+            np.inf,
+            np.nan,
+            float(limits.max),
+            1 + eps,
+            tiny,
+            1.5 * tiny,
+        ]
+        values = sign * rng.choice(extremes, shape)
     elif kind == "hard":
-        flat = sign * _hard(picks, (rest >> 6) % 64, limits)
+        values = sign * _hard(rng, shape, limits)
     elif kind == "even":
-        flat = sign if words.size and words[0] & 2 else np.abs(sign)
+        values = sign if rng.random() < 0.5 else np.abs(sign)
     elif kind == "few":
-        flat = sign * np.array([0.0, 1.0])[picks % 2]
+        values = sign * rng.choice([0.0, 1.0], shape)
     else:
-        flat = sign * np.rint(unit * 2.0**13) * 2.0**-12 * (picks > 1)
+        values = sign * np.rint(unit * 2.0**13) * 2.0**-12 * (rng.random(shape) > 0.03)
     with np.errstate(over="ignore"):
-        return flat.astype(dtype)
+        return values.astype(dtype)
 
 
-def _hard(group: Array, number: Array, limits: Any) -> Array:
-    """Returns arguments of functions, by the number of a group, and a number below 64 in it."""
+def _hard(rng: np.random.Generator, shape: tuple[int, ...], limits: Any) -> Array:
+    """Returns arguments of functions: each belongs to a drawn group, and is a drawn one of it."""
     eps, tiny, huge = (float(each) for each in (limits.eps, limits.smallest_normal, limits.max))
-    count, whole = number.astype(np.float64), number.astype(np.int64)
-    odd = 2.0 * (whole % 8) + 1
+    count = rng.integers(64, size=shape)
+    odd, eighth = 2.0 * (count % 8) + 1, count // 8
     borders = np.array([0, 0, 1, np.inf, np.nan, huge, tiny, 1.5 * tiny])
     # Logarithms of the ends of the range, and functions of integers, are the same everywhere.
-    reach = np.array([limits.maxexp * _LN2, -limits.minexp * _LN2, limits.maxexp, 10.0])
+    reach = np.array([limits.maxexp * np.log(2), -limits.minexp * np.log(2), limits.maxexp, 10.0])
     groups = [
         1 + (count - 32) * eps / 2,
-        np.maximum(np.ldexp(odd * eps, -(whole // 8)), tiny),
-        np.maximum(np.ldexp(odd, -(whole // 8) - 4), tiny),
+        np.maximum(np.ldexp(odd * eps, -eighth), tiny),
+        np.maximum(np.ldexp(odd, -eighth - 4), tiny),
         count / 2,
         count * np.pi / 2,
-        np.ldexp(1.0, whole * (limits.maxexp - 1 - limits.minexp) // 63 + limits.minexp),
-        reach[whole % 4] * (1 + (whole // 4 - 8.0) * eps),
-        borders[whole % 8],
+        np.ldexp(1.0, count * (limits.maxexp - 1 - limits.minexp) // 63 + limits.minexp),
+        reach[count % 4] * (1 + (count // 4 - 8.0) * eps),
+        borders[count % 8],
     ]
-    chosen: Array = np.choose(group % 8, groups)
+    chosen: Array = np.choose(rng.integers(8, size=shape), groups)
     return chosen
 
 
-def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _chain(rng: np.random.Generator, shape: tuple[int, ...], least: float) -> Array:
     """Returns arrays whose products along the last axis are lost in a chain of float64 sums.
 
     The square of most elements is a little less than half of the last bit of a float64 near 1, so a
@@ -170,34 +164,32 @@ def _chains(words: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array
     two float32, and the third one a few last bits below it.
     """
     lost = float(np.nextafter(np.float32(np.sqrt(2)), np.float32(0))) * 2.0**-27
-    third = (1 - 2.0 * (words & 1)) * ((words >> 1) % 3 + 1) * 2.0**-26
-    place = np.arange(words.size) % max(shape[-1] if shape else 1, 1)
-    flat = np.select([place == 0, place == 1, place == 2], [1.0, 2.0**-12, third], lost)
-    least = float(ml_dtypes.finfo(dtype).smallest_normal)
-    result: Array = (np.sign(flat) * np.maximum(np.abs(flat), least)).astype(dtype)
-    return result
+    third = rng.choice([-1, 1], shape) * rng.integers(1, 4, shape) * 2.0**-26
+    index = np.arange(shape[-1] if shape else 1).reshape(shape[-1:])
+    values = np.select([index == 0, index == 1, index == 2], [1.0, 2.0**-12, third], lost)
+    chain: Array = np.sign(values) * np.maximum(np.abs(values), least)
+    return chain
 
 
-def _scaled(dice: Dice, flat: Array) -> Array:
-    """Returns numbers times a drawn power of two, unless one would leave the normal ones."""
-    limits = ml_dtypes.finfo(flat.dtype)
-    wide = np.abs(flat.astype(np.float64)) * 2.0 ** dice.one_of(_SCALES)
-    own = wide[np.isfinite(wide) & (wide != 0)]
+def _scaled(values: Array, scale: float) -> Array:
+    """Returns numbers times a power of two, unless one would leave the normal ones."""
+    limits = ml_dtypes.finfo(values.dtype)
+    wide = values.astype(np.float64) * scale
+    own = np.abs(wide[np.isfinite(wide) & (wide != 0)])
     if np.any(own < float(limits.smallest_normal)) or np.any(own > float(limits.max)):
-        return flat
-    result: Array = np.copysign(wide, flat.astype(np.float64)).astype(flat.dtype)
-    return result
+        return values
+    return wide.astype(values.dtype)
 
 
-def _lines(dice: Dice, values: Array, axis: int | None) -> Array:
+def _lines(rng: np.random.Generator, values: Array, axis: int | None) -> Array:
     """Returns a view of an array along an axis, or a drawn one, from its start or from its end."""
     if values.ndim == 0:
         return values.reshape(1)
-    lines = np.moveaxis(values, dice.below(values.ndim) if axis is None else axis, 0)
-    return lines[::-1] if dice.happens(40) else lines
+    lines = np.moveaxis(values, rng.integers(values.ndim) if axis is None else axis, 0)
+    return lines[::-1] if rng.random() < 0.4 else lines
 
 
-def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
+def _tie(rng: np.random.Generator, lines: Array, *, spoiled: bool) -> None:
     """Begins lines with a tie that a small number breaks, or its difference from a smaller one.
 
     Spoiled lines end with a NaN or an infinity, on which the sums before it must not depend.
@@ -206,16 +198,16 @@ def _tie(dice: Dice, lines: Array, *, spoiled: bool) -> None:
     lines[~np.isfinite(lines.astype(np.float64))] = 1
     if len(lines) >= _TIE:
         # The middle is rounded to the even neighbour, and the sum to the other one.
-        odd, half = dice.below(2), float(limits.eps) / 2
+        odd, half = int(rng.integers(2)), float(limits.eps) / 2
         lines[0], lines[1] = 1 + 2 * half * odd, half
-        lines[2] = _least(limits, dice.one_of((2.0**-64, 2.0**-90, 2.0**-120))) * (1 - 2 * odd)
-        if len(lines) > _TIE and dice.happens(30):
+        lines[2] = _least(limits, 2.0 ** -rng.choice([64, 90, 120])) * (1 - 2 * odd)
+        if len(lines) > _TIE and rng.random() < 0.3:
             lines[3] = -lines[2] * lines.dtype.type(1 - float(limits.eps))
     if spoiled:
-        lines[-1] = dice.one_of((np.nan, np.nan, np.nan, np.inf, -np.inf))
+        lines[-1] = rng.choice([np.nan, np.nan, np.nan, np.inf, -np.inf])
 
 
-def _cancel_in_turn(dice: Dice, lines: Array) -> None:
+def _cancel_in_turn(rng: np.random.Generator, lines: Array) -> None:
     """Puts small numbers, a great one, small ones and its opposite in turn, and small ones before.
 
     So a device that has the first rows alone does not see how great the other rows are.
@@ -223,7 +215,7 @@ def _cancel_in_turn(dice: Dice, lines: Array) -> None:
     magnitudes = np.abs(lines.astype(np.float64))
     great, least = magnitudes.max(), magnitudes[magnitudes > 0].min()
     lines[...] = np.where(magnitudes > great / 16, np.sign(lines) * lines.dtype.type(least), lines)
-    first = dice.one_of((0, 1, len(lines) // 2))
+    first = rng.choice([0, 1, len(lines) // 2])
     lines[first::4] = great
     lines[first + 2 :: 4] = -great
 

@@ -29,6 +29,7 @@ from conformance.hunt.prelude import (
     canonical,
     digest,
     grows,
+    is_real,
     lowered_text,
     operations,
     sums_over_devices,
@@ -72,7 +73,7 @@ def _own_output() -> TextIO:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     start = time.process_time()
     try:
-        with _mode(request["mode"]), _width(wide=request["wide"]):
+        with _mode(request["mode"]), jax.enable_x64(request["wide"]):
             answer = _run(request)
     except ModuleNotFoundError as error:
         answer = {"missing": str(error)}
@@ -87,10 +88,6 @@ def _mode(mode: str) -> contextlib.AbstractContextManager[object]:
     return sys.modules["impl"].deterministic(False)  # type: ignore[no-any-return]
 
 
-def _width(*, wide: bool) -> contextlib.AbstractContextManager[object]:
-    return jax.enable_x64(wide)  # type: ignore[no-any-return]
-
-
 def _run(request: dict[str, Any]) -> dict[str, Any]:
     """Runs the text of a request, and returns what it asks for."""
     space: dict[str, Any] = {}
@@ -103,7 +100,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
         return {"values": [packed(each) for each in _references(space, request["variables"])]}
     function, arguments, how = space["first"]()
     if "wide" in asks:
-        arguments = [x.astype(jnp.float64) if _is_real(x) else x for x in arguments]
+        arguments = [x.astype(jnp.float64) if is_real(x) else x for x in arguments]
     if "text" in asks:
         scope = request.get("scope", False)
         text = without_repeats(lowered_text(function, arguments, scope=scope))
@@ -127,10 +124,6 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
         if "values" in asks or "results" in asks:
             answer["values"] = [packed(each) for each in outputs]
     return answer
-
-
-def _is_real(x: Any) -> bool:
-    return bool(jnp.issubdtype(x.dtype, jnp.floating))
 
 
 def varying(function: Any, arguments: list[Any]) -> list[str]:
@@ -175,7 +168,7 @@ def _references(space: dict[str, Any], variables: list[list[Any]]) -> list[np.nd
     def wide(x: Any) -> Any:
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
             return x.astype(jnp.complex128)
-        return x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        return x.astype(jnp.float64) if is_real(x) else x
 
     space |= {"wide": wide, "magnitude": lambda x: jnp.abs(wide(x))}
     operands = [unpacked(each) for each in variables]

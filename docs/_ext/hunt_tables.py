@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from conformance.hunt import known, memory
+from conformance.hunt import memory
 from conformance_tables import MarkdownDirective
 
 
@@ -22,9 +22,9 @@ class HuntFaults(MarkdownDirective):
     """A list of the known faults of XLA and JAX that hunts meet."""
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(str(known.FILE))
-        lines = [f"- **{each.name.capitalize()}.** {each.statement}" for each in known.load()]
-        return self.parsed("\n".join(lines) + "\n", known.FILE)
+        self.env.note_dependency(str(memory.KNOWN_FAULTS))
+        lines = [f"- **{each.name.capitalize()}.** {each.statement}" for each in memory.known_faults()]
+        return self.parsed("\n".join(lines) + "\n", memory.KNOWN_FAULTS)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -3,6 +3,7 @@
 An oracle has the name of its order in ``orders.toml``. It is written to be read, not to be fast.
 """
 
+from spec.oracles.nearest import flushed as flushed
 from spec.oracles.nearest import nearest as nearest
 from spec.oracles.nearest import nearest_convolution as nearest_convolution
 from spec.oracles.nearest import nearest_product as nearest_product

@@ -7,9 +7,8 @@ so the proof is to try them all, as RLIBM (Lim and Nagarakatte, PLDI 2021) and C
 Zimmermann and Glondu, ARITH 2022) do for their functions of one argument.
 
 - ``coefficients`` writes the coefficients of the polynomials.
-- ``reference`` has the correctly rounded values.
-- ``exhaustive`` tries every float32, and ``arguments_of_two`` pairs of arguments.
-- ``judge`` compares results with these values, and ``findings`` keeps the report.
+- ``reference`` has the correctly rounded values, and compares results with them.
+- ``exhaustive`` tries every float32, and pairs of arguments; ``findings`` keeps the report.
 - ``digests`` writes the digests of results that the unit tests compare.
 
 All but ``findings`` need mpmath.

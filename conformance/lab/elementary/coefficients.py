@@ -39,140 +39,114 @@ class Polynomial:
     """A polynomial to make.
 
     Attributes:
-        name: The name of its coefficients.
         meaning: The function and the interval, in words.
         degree: Its degree.
-        low: The lower end of its interval.
-        high: The upper end.
+        interval: The ends of its interval.
         function: The function that it approximates.
         weight: The relative error of the result for an error of 1 of the polynomial, by argument.
     """
 
-    name: str
     meaning: str
     degree: int
-    low: Any
-    high: Any
+    interval: tuple[Any, Any]
     function: Function
     weight: Function
 
 
-def polynomials() -> list[Polynomial]:
-    """Returns the polynomials of all functions."""
+def polynomials() -> dict[str, Polynomial]:
+    """Returns the polynomials of all functions, by the names of their coefficients."""
     half = mp.log(2) / 2 * _MARGIN
     quarter = (mp.pi / 4 * _MARGIN) ** 2
     tangent = (mp.tan(mp.pi / 8) * _MARGIN) ** 2
-    return [
-        Polynomial(
-            "EXP",
+    return {
+        "EXP": Polynomial(
             "(exp(x) - 1 - x) / x**2 for abs(x) <= log(2) / 2",
             9,
-            -half,
-            half,
+            (-half, half),
             _without_zero(lambda x: (mp.expm1(x) - x) / x**2, mp.mpf(1) / 2),
             lambda x: x**2 / mp.exp(x),
         ),
-        Polynomial(
-            "EXP2",
+        "EXP2": Polynomial(
             "(2**x - 1) / x for abs(x) <= 1/2",
             11,
-            -_MARGIN / 2,
-            _MARGIN / 2,
+            (-_MARGIN / 2, _MARGIN / 2),
             _without_zero(lambda x: mp.expm1(x * mp.log(2)) / x, mp.log(2)),
             lambda x: abs(x) / mp.power(2, x),
         ),
-        Polynomial(
-            "LOG",
+        "LOG": Polynomial(
             "(log(1 + x) - x + x**2 / 2) / x**3 for sqrt(1/2) <= 1 + x <= sqrt(2)",
             20,
-            mp.sqrt(0.5) - _MARGIN,
-            mp.sqrt(2) * _MARGIN - 1,
+            (mp.sqrt(0.5) - _MARGIN, mp.sqrt(2) * _MARGIN - 1),
             _without_zero(lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3, mp.mpf(1) / 3),
             _without_zero(lambda x: abs(x**3 / mp.log1p(x)), mp.mpf(0)),
         ),
-        Polynomial(
-            "SIN",
+        "SIN": Polynomial(
             "(sin(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= pi / 4",
             6,
-            mp.mpf(0),
-            quarter,
+            (mp.mpf(0), quarter),
             _without_zero(lambda x: (mp.sin(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 6),
             lambda x: x,
         ),
-        Polynomial(
-            "COS",
+        "COS": Polynomial(
             "(cos(sqrt(x)) - 1 + x / 2) / x**2 for sqrt(x) <= pi / 4",
             6,
-            mp.mpf(0),
-            quarter,
+            (mp.mpf(0), quarter),
             _without_zero(lambda x: (mp.cos(mp.sqrt(x)) - 1 + x / 2) / x**2, mp.mpf(1) / 24),
             lambda x: x**2 / mp.cos(mp.sqrt(x)),
         ),
-        Polynomial(
-            "ATAN",
+        "ATAN": Polynomial(
             "(atan(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= tan(pi / 8)",
             10,
-            mp.mpf(0),
-            tangent,
+            (mp.mpf(0), tangent),
             _without_zero(lambda x: (mp.atan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 3),
             lambda x: x,
         ),
-        *_error_functions(),
-        Polynomial(
-            "LGAMMA",
+        **_error_functions(),
+        "LGAMMA": Polynomial(
             "lgamma(2 + x) / x for abs(x) <= 1/2",
             19,
-            -_MARGIN / 2,
-            _MARGIN / 2,
+            (-_MARGIN / 2, _MARGIN / 2),
             _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
             lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
         ),
-        Polynomial(
-            "CBRT",
+        "CBRT": Polynomial(
             "(1 + x)**(1/3) for sqrt(1/2) <= 1 + x <= sqrt(2), which needs few digits",
             6,
-            mp.sqrt(0.5) / _MARGIN - 1,
-            mp.sqrt(2) * _MARGIN - 1,
+            (mp.sqrt(0.5) / _MARGIN - 1, mp.sqrt(2) * _MARGIN - 1),
             lambda x: mp.cbrt(1 + x),
             lambda x: 1 / mp.cbrt(1 + x),
         ),
-        *_of_pairs(),
-    ]
+        **_of_pairs(),
+    }
 
 
-def _of_pairs() -> list[Polynomial]:
+def _of_pairs() -> dict[str, Polynomial]:
     """Returns the polynomials of functions that are computed as pairs: the last terms of each."""
     logarithm = mp.mpf(2) ** -10
     sixteenth = mp.log(2) / 16 * _MARGIN
-    return [
-        Polynomial(
-            "PAIR_LOG",
+    return {
+        "PAIR_LOG": Polynomial(
             "log(m) after the 2nd term in y = (m - 1) / (m + 1), over y**5, for x = y**2 <= 2**-10",
             5,
-            mp.mpf(0),
-            logarithm,
+            (mp.mpf(0), logarithm),
             _without_zero(_tail_of_atanh, mp.mpf(2) / 5),
             lambda x: x**2 / 2,
         ),
-        Polynomial(
-            "PAIR_EXP",
+        "PAIR_EXP": Polynomial(
             "(exp(x) - 1 - x - x**2 / 2) / x**3 for abs(x) <= log(2) / 16",
             7,
-            -sixteenth,
-            sixteenth,
+            (-sixteenth, sixteenth),
             _without_zero(_tail_of_exp, mp.mpf(1) / 6),
             lambda x: x**3,
         ),
-        Polynomial(
-            "PAIR_ATAN",
+        "PAIR_ATAN": Polynomial(
             "atan(y) after the 4th term, over y**9, with x = y**2, for y <= 1/8",
             6,
-            mp.mpf(0),
-            mp.mpf(1) / 64 * _MARGIN,
+            (mp.mpf(0), mp.mpf(1) / 64 * _MARGIN),
             _without_zero(_tail_of_atan, mp.mpf(1) / 9),
             lambda x: x**4,
         ),
-    ]
+    }
 
 
 def _tail_of_atanh(x: Any) -> Any:
@@ -189,45 +163,37 @@ def _tail_of_atan(x: Any) -> Any:
     return (mp.atan(y) / y - 1 + x / 3 - x**2 / 5 + x**3 / 7) / x**4
 
 
-def _error_functions() -> list[Polynomial]:
-    return [
-        Polynomial(
-            "ERF",
+def _error_functions() -> dict[str, Polynomial]:
+    return {
+        "ERF": Polynomial(
             "erf(sqrt(x)) / sqrt(x) for x <= 1",
             15,
-            mp.mpf(0),
-            mp.mpf(1),
+            (mp.mpf(0), mp.mpf(1)),
             _without_zero(lambda x: mp.erf(mp.sqrt(x)) / mp.sqrt(x), 2 / mp.sqrt(mp.pi)),
             lambda _: 1 / mp.mpf("0.84"),
         ),
-        Polynomial(
-            "ERFCX",
+        "ERFCX": Polynomial(
             "exp(y**2) * erfc(y) with x = (y - 3) / (y + 3), for 1 <= y <= 10",
             22,
-            -mp.mpf(1) / 2,
-            mp.mpf(7) / 13,
+            (-mp.mpf(1) / 2, mp.mpf(7) / 13),
             lambda x: _erfcx(3 * (1 + x) / (1 - x)),
             lambda x: 1 / _erfcx(3 * (1 + x) / (1 - x)),
         ),
-        Polynomial(
-            "ERF_INV_CENTRE",
+        "ERF_INV_CENTRE": Polynomial(
             "erf_inv(y) / y with x = -log(1 - y**2), for x <= 5",
             21,
-            mp.mpf(0),
-            mp.mpf(5),
+            (mp.mpf(0), mp.mpf(5)),
             _without_zero(_erf_inv_ratio, mp.sqrt(mp.pi) / 2),
             lambda _: 2 / mp.sqrt(mp.pi),
         ),
-        Polynomial(
-            "ERF_INV_TAIL",
+        "ERF_INV_TAIL": Polynomial(
             "erf_inv(y) / y with x = sqrt(-log(1 - y**2)) - 3, for 5 <= (x + 3)**2 <= 16",
             20,
-            mp.sqrt(5) - 3,
-            mp.mpf(1),
+            (mp.sqrt(5) - 3, mp.mpf(1)),
             lambda x: _erf_inv_ratio((x + 3) ** 2),
             lambda _: mp.mpf(1) / 2,
         ),
-    ]
+    }
 
 
 def _without_zero(function: Function, at_zero: Any) -> Function:
@@ -250,21 +216,13 @@ def _erf_inv_ratio(x: Any) -> Any:
 
 def coefficients(polynomial: Polynomial) -> list[float]:
     """Returns the coefficients of a polynomial, the lowest first."""
-    count = polynomial.degree + 1
-    low, high = mp.mpf(polynomial.low), mp.mpf(polynomial.high)
-    angles = [mp.pi * (2 * i + 1) / (2 * count) for i in range(count)]
-    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(angle) for angle in angles]
-    powers = mp.matrix(count, count)
-    for row, node in enumerate(nodes):
-        for column in range(count):
-            powers[row, column] = node**column
-    values = mp.matrix([polynomial.function(node) for node in nodes])
-    return [float(value) for value in mp.lu_solve(powers, values)]
+    values = mp.chebyfit(polynomial.function, polynomial.interval, polynomial.degree + 1)
+    return [float(value) for value in values[::-1]]
 
 
 def error(polynomial: Polynomial, values: list[float]) -> float:
     """Returns the greatest relative error of a result that the polynomial causes."""
-    low, high = mp.mpf(polynomial.low), mp.mpf(polynomial.high)
+    low, high = map(mp.mpf, polynomial.interval)
     worst = mp.mpf(0)
     for i in range(_POINTS + 1):
         x = low + (high - low) * i / _POINTS
@@ -314,12 +272,12 @@ def text() -> str:
         "from __future__ import annotations",
         "",
     ]
-    for polynomial in polynomials():
+    for name, polynomial in polynomials().items():
         values = coefficients(polynomial)
         found = error(polynomial, values)
         lines.append(f"#: {polynomial.meaning}.")
         lines.append(f"#: Degree {polynomial.degree}, error 2**{found:.1f}.")
-        lines.append(f"{polynomial.name} = (")
+        lines.append(f"{name} = (")
         lines += [f"    {value!r}," for value in values]
         lines += [")", ""]
     high, low = split(mp.log(2), 42, 2)

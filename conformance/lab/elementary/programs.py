@@ -56,18 +56,20 @@ _ROUNDED = {
     np.dtype(jnp.float16): "to_float16",
     _INT: "to_int32",
 }
-#: The steps of JAX's primitives: of floats, and of integers and truth values.
-_OF_FLOATS = {
+#: The steps of JAX's primitives, of floats, and of integers, whose steps have a word more.
+_OF_BOTH = {
     "add": "add",
     "sub": "subtract",
     "mul": "multiply",
-    "div": "divide",
     "max": "greatest",
     "min": "least",
     "lt": "is_below",
     "le": "is_at_most",
     "eq": "is_equal",
     "ne": "differs",
+}
+_OF_FLOATS = _OF_BOTH | {
+    "div": "divide",
     "neg": "negated",
     "abs": "magnitude",
     "sqrt": "root",
@@ -76,23 +78,11 @@ _OF_FLOATS = {
     "sign": "sign",
     "is_finite": "is_finite",
 }
-_OF_INTEGERS = {
-    "add": "integer_add",
-    "sub": "integer_subtract",
-    "mul": "integer_multiply",
-    "max": "integer_greatest",
-    "min": "integer_least",
-    "lt": "integer_is_below",
-    "le": "integer_is_at_most",
-    "eq": "integer_is_equal",
-    "ne": "integer_differs",
+_OF_INTEGERS = {name: f"integer_{step}" for name, step in _OF_BOTH.items()} | {
     "shift_left": "shift_left",
     "shift_right_arithmetic": "shift_right",
     "shift_right_logical": "shift_right_logical",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "not": "bitwise_not",
+    **{name: f"bitwise_{name}" for name in ("and", "or", "xor", "not")},
 }
 #: The primitives whose results may have more bits than their dtype.
 _INEXACT = frozenset({"add", "sub", "mul", "div", "sqrt", "shift_left"})

@@ -1,14 +1,14 @@
-"""A planted fault is found, shrunk, and written as a file that runs alone.
+"""A planted fault is found, and written as a file that runs alone.
 
-Tests: conformance.hunt.command, conformance.hunt.files, conformance.hunt.memory,
-conformance.hunt.workers.
+Tests: conformance.hunt.command, conformance.hunt.crew, conformance.hunt.files,
+conformance.hunt.memory.
 """
 
-import collections
 import concurrent.futures
+import dataclasses
 import json
 import os
-import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,15 +16,26 @@ from pathlib import Path
 import pytest
 
 from conformance import __main__ as command
-from conformance.hunt import checks, memory, workers
+from conformance.hunt import checks, crew, files, memory, prelude
 from conformance.hunt import command as command_of_hunt
 from conformance.hunt.checks import Finding
-from conformance.hunt.crew import Crew
+from conformance.hunt.crew import ROOT, Crew, Kind, Worker, default_kinds
 from conformance.hunt.settings import BASE, Setting
-from conformance.hunt.workers import Kind, Worker
-from conformance.tests.hunt.examples import chain
+from conformance.lab.mutants import mutant
+from conformance.tests.hunt.examples import chain, drawn
 
-PLANTS = Path(__file__).parent / "plants"
+MUTANT = "portable-sorts-not-stable"
+#: A product has other bits in a process of one thread, which the second worker is.
+_PLANT = """
+import dataclasses, os
+from jax import lax
+from impl._portable.rules import RULES
+
+def multiply(a, b, **_):
+    return lax.mul(a, b) * (3 if os.environ["NPROC"] == "1" else 1)
+
+RULES["mul"] = dataclasses.replace(RULES["mul"], compute=multiply)
+"""
 
 
 @pytest.mark.parametrize(
@@ -34,7 +45,6 @@ PLANTS = Path(__file__).parent / "plants"
         (["--plant", "/nowhere/x.py"], "--plant /nowhere/x.py: there is no such file"),
         (["--mutant", "nonsense"], "--mutant nonsense: no file"),
         (["--only", "nonsense"], "--only nonsense: no token contains it"),
-        (["--python", "/nowhere/python"], "does not run"),
     ],
 )
 def test_a_hunt_that_cannot_run_has_its_own_status(arguments, message, capsys):
@@ -43,60 +53,67 @@ def test_a_hunt_that_cannot_run_has_its_own_status(arguments, message, capsys):
 
 
 @pytest.mark.once
-def test_a_planted_fault_becomes_a_file_that_runs_alone(tmp_path, capsys):
-    report = tmp_path / "hunt.json"
-    arguments = ["--only", "add_zeros", "--plant", str(PLANTS / "sums_not_sealed.py")]
-    arguments += [
-        "--minutes",
-        "4",
-        "--most",
-        "1",
-        "--shrink",
-        "20",
-        "--out",
-        str(tmp_path),
-        "--report",
-        str(report),
-    ]
+def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PRIMITIVE", "exp")
+    plant, report = Path(__file__).parent / "xlas_own.py", tmp_path / "hunt.json"
+    arguments = ["--only", "exp", "--plant", str(plant), "--shrink", "1", "--most", "1"]
+    arguments += ["--minutes", "4", "--out", str(tmp_path), "--report", str(report)]
     assert command.main(["hunt", *arguments]) == 1
-    printed = capsys.readouterr().out
-    assert re.search(r"suspected: .*\b(add|sub)\b", printed), printed
-    (file,) = tmp_path.glob("*.py")
-    text = file.read_text()
-    assert "impl/_portable/rules/rounding.py" in text or "sums_not_sealed.py" in text
-    statuses = []
-    for source in (
-        text,
-        text.replace("exec(open(", "(lambda *_: None)((").replace(").read())", "))"),
-    ):
-        file.write_text(source)
-        done = subprocess.run(
-            [sys.executable, str(file)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            check=False,
-        )
-        statuses.append(done.returncode)
-    assert statuses == [1, 0]
+    assert "exponential" in capsys.readouterr().out
+    assert len([*tmp_path.glob("*_0.py")]) == 1
     assert memory.read(report)["faults"]
+
+
+@pytest.mark.once
+def test_a_file_names_the_first_equation_with_other_bits_and_shows_none_without_the_plant(tmp_path):
+    (plant := tmp_path / "plant.py").write_text(_PLANT)
+    finding = Finding("bits", chain(), Setting(worker=1), "results 1 have other bits")
+    (file := tmp_path / "bits.py").write_text(files.text(finding, default_kinds([], plant)))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(file)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "lax.mul gives other bits for equal inputs" in done.stdout
+    mended = runpy.run_path(str(file))
+    first, second = (prelude.called(*mended[name]()) for name in ("first", "second"))
+    assert [*map(prelude.digest, first)] == [*map(prelude.digest, second)]
+
+
+@pytest.mark.parametrize("words", [*files._TITLES, *files._BODIES])
+def test_each_kind_of_finding_has_a_file_of_python(words):
+    kind, _, mark = words.replace("fails", "error").partition(" ")
+    wrong = checks.Wrong(5, (), float("nan"), 2.0, "") if kind == "value" else None
+    finding = Finding(kind, chain(), BASE, 'it is """ 3, and 2 in plain JAX', mark, wrong)
+    text = files.text(finding, default_kinds([]))
+    compile(text, kind, "exec")
+    assert "return" in text[text.index("def main():") :]
+    assert "add: rounded in impl/_portable/rules/rounding.py" in text
+
+
+def test_a_setting_that_adds_equations_has_no_first_difference():
+    def is_one(**setting):
+        return files._is_one(Finding("bits", chain(), Setting(**setting), ""))
+
+    assert is_one(worker=1)
+    assert is_one(mesh=(2,), partition="jit")
+    assert not is_one(call="scan")
+    assert not is_one(mesh=(2,), partition="shard_map")
 
 
 @pytest.mark.parametrize(("shows", "status"), [(True, 1), (False, 0)])
 def test_a_finding_must_show_once_more(tmp_path, monkeypatch, capsys, *, shows, status):
     finding = Finding("bits", chain(), Setting("vmap"), "results 0 have other bits")
-    monkeypatch.setattr(Crew, "ready", lambda *_: {})
+    monkeypatch.setattr(Crew, "start", lambda _: None)
     monkeypatch.setattr(checks, "check", lambda *_: (finding, {}))
     monkeypatch.setattr(checks, "again", lambda _, each: each if shows else None)
-    arguments = ["--minutes", "0.2", "--shrink", "0", "--most", "1", "--out", str(tmp_path)]
+    minutes = "0.2" if shows else "0.005"
+    arguments = ["--minutes", minutes, "--shrink", "0", "--most", "1", "--out", str(tmp_path)]
     report = tmp_path / "hunt.json"
-    if not shows:
-        arguments[1] = "0.005"
     assert command.main(["hunt", *arguments, "--report", str(report)]) == status
-    printed = capsys.readouterr().out
-    assert ("not shown again in 3 runs" in printed) is not shows
+    assert ("not shown again in 3 runs" in capsys.readouterr().out) is not shows
     assert len(memory.read(report)["faults"]) == status
-    assert (tmp_path / f"{'' if shows else 'not_again_'}bits_0.py").is_file()
-    assert (tmp_path / f"{'' if shows else 'not_again_'}bits_0.json").is_file()
+    for end in ("py", "json"):
+        assert (tmp_path / f"{'' if shows else 'not_again_'}bits_0.{end}").is_file()
 
 
 def test_a_worker_that_crashes_or_hangs_is_replaced():
@@ -107,38 +124,29 @@ def test_a_worker_that_crashes_or_hangs_is_replaced():
     assert worker.ask(crash)["error"] == "crash"
     assert "error" not in worker.ask(request)
     assert worker.ask(hang, 0.5)["error"] == "hang"
-    assert "no_name" in worker.ask({**crash, "source": "no_name"})["message"]
     names = [f"name_{i}" for i in range(4)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda name: worker.ask({**crash, "source": name}), names)
         assert all(name in each["message"] for name, each in zip(names, answers, strict=True))
     worker.close()
-
-
-@pytest.mark.parametrize(("hangs", "kind"), [({0}, None), ({0, 1}, "hang")])
-def test_a_hang_of_the_first_workers_options_is_no_finding(monkeypatch, hangs, kind):
-    def run(_, program, setting, *, plain=False):
-        del program
-        return {"error": "hang"} if setting.worker in hangs and not plain else {"digests": []}
-
-    monkeypatch.setattr(Crew, "run", run)
-    crew = Crew((Kind(), Kind(flags="")))
-    found = checks.of_error(crew, chain(), Setting(), {"error": "hang", "message": ""})
-    assert (found and found.kind) == kind
-    slow = Setting("integers", 1)
-    assert checks.of_error(crew, chain(), slow, {"error": "hang", "message": ""}) is None
-
-
-def test_half_of_the_settings_are_of_the_first_worker():
-    for count, others in ((4, {1: 2, 2: 2, 3: 2}), (3, {1: 2, 2: 4}), (2, {1: 6})):
-        drawn = [command_of_hunt._for_crew(Setting(worker=i), count).worker for i in range(12)]
-        assert collections.Counter(drawn) == {0: 6, **others}
+    with pytest.raises(ValueError, match="does not run"):
+        Crew([Kind(python="/nowhere/python")]).start()
 
 
 @pytest.mark.parametrize(("release", "has"), [("0.10.2", True), ("0.12.0.1", False)])
 def test_only_jaxlib_0_10_has_the_option_about_emitters(monkeypatch, release, has):
     monkeypatch.setattr("importlib.metadata.version", {"jaxlib": release}.__getitem__)
-    assert ("emitters" in workers.cheapest()) is has
+    assert ("emitters" in crew.cheapest()) is has
+
+
+def test_workers_import_a_copy_with_the_mutant_and_the_checkout_stays():
+    with command_of_hunt.mutated_copy(MUTANT) as root:
+        (fault,) = [each for each in mutant.read() if each.name == MUTANT]
+        names = (fault.file, "conformance/hunt/worker.py")
+        same = [(root / name).read_text() == (ROOT / name).read_text() for name in names]
+        assert same == [False, True]
+        assert Kind(root=root).environment()["PYTHONPATH"].startswith(str(root))
+    assert not root.exists()
 
 
 def test_reports_of_hunts_add_up(tmp_path):
@@ -155,3 +163,13 @@ def test_reports_of_hunts_add_up(tmp_path):
     path.write_text(json.dumps({"programs": 1}))
     with pytest.raises(ValueError, match="it is no report of a hunt, and lacks"):
         memory.read(path)
+
+
+def test_known_faults_are_recognised_by_all_of_their_fields():
+    message = "Check failed: get_first_valid_element_offset_on_dilated_shard(0) == low (1 vs. -1)"
+    setting = Setting(partition="jit", mesh=(2,))
+    finding = Finding("crash", drawn(1, 1, only="pad")[0], setting, message)
+    (fault,) = [each for each in memory.known_faults() if "pad" in each.primitives]
+    assert fault.matches(finding)
+    for changes in ({"kind": "bits"}, {"setting": BASE}, {"detail": "Check failed: of another"}):
+        assert not fault.matches(dataclasses.replace(finding, **changes))

@@ -12,11 +12,10 @@ import pytest
 
 import conformance.hunt
 import spec
-from conformance.hunt import grammar, source, tokens
+from conformance.hunt import grammar, source
 from conformance.hunt.prelude import derived
 from conformance.hunt.settings import BASE
 from conformance.hunt.tokens import TOKENS
-from conformance.hunt.tokens.token import read
 from conformance.hunt.worker import _equations
 
 _TABLE = tomllib.loads((Path(conformance.hunt.__file__).parent / "coverage.toml").read_text())
@@ -32,11 +31,6 @@ def test_every_primitive_with_a_path_has_a_token_or_a_reason():
     assert portable - DRAWN - set(UNREACHED) == set()
     assert set(UNREACHED) & DRAWN == set()
     assert (set(UNREACHED) | DRAWN) - set(classes) == set()
-
-
-def test_no_token_has_the_name_of_another():
-    names = [name for forms in tokens._FORMS for name, _ in read(forms)]
-    assert len(names) == len(set(names))
 
 
 def test_tokens_take_only_dtypes_with_a_path():

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from conformance.hunt import prelude, settings, source
-from conformance.hunt.dice import Dice
+from conformance.hunt.pool import Dice
 from conformance.hunt.program import Aval, Equation, Input, Program
 from conformance.hunt.settings import Setting
 from conformance.tests.hunt.examples import drawn
@@ -80,26 +80,20 @@ def test_a_call_by_an_engine_takes_it():
     assert found == ["native", "float64", "integers"]
 
 
-def test_programs_that_are_called_by_integers_are_short():
-    for index, program in enumerate(drawn(6, 300)):
-        for each in settings.draw(Dice(6, index), program, 2):
+def test_programs_by_integers_are_short_and_programs_by_rows_mix_none():
+    calls = set()
+    for index, program in enumerate(drawn(6, 400)):
+        for each in settings.draw(Dice(f"6 {index}"), program, 2):
             if each.call == "integers":
                 assert each.worker == 1
                 assert len(program.equations) <= 3
                 assert not program.is_wide
-
-
-def test_programs_that_mix_rows_are_not_called_by_rows():
-    calls = set()
-    for index, program in enumerate(drawn(6, 400)):
-        for each in settings.draw(Dice(6, index), program, 2):
             if each.call == "rows":
                 assert program.has_rows
                 assert program.derivative in ("none", "forward")
                 assert "devices(" not in source.function(program, each).split("def program")[1]
-            calls.add(each.call)
-            calls.add(each.partition)
-    assert {"rows", "scope", "pmap"} <= calls
+            calls |= {each.call, each.partition}
+    assert {"integers", "rows", "scope", "pmap"} <= calls
 
 
 def test_a_lowered_text_has_equal_functions_once():

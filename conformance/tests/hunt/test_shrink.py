@@ -1,14 +1,12 @@
 """Findings get smaller while the fault stays, and their programs stay well formed.
 
-Tests: conformance.hunt.edits, conformance.hunt.shrink, conformance.hunt.known.
+Tests: conformance.hunt.shrink.
 """
-
-import dataclasses
 
 import numpy as np
 import pytest
 
-from conformance.hunt import checks, edits, known, shrink
+from conformance.hunt import checks, shrink
 from conformance.hunt.checks import Finding
 from conformance.hunt.program import packed
 from conformance.hunt.settings import BASE, Setting
@@ -19,7 +17,7 @@ pytestmark = pytest.mark.once
 
 def test_what_no_result_needs_goes_with_its_shardings():
     setting = Setting("jit", 0, (2,), "jit", specs=((("a",),), ((),), (("a",),)))
-    program, setting = edits.rebuilt(chain(), setting, outputs=(3,))
+    program, setting = shrink.rebuilt(chain(), setting, outputs=(3,))
     assert [each.token for each in program.equations] == ["add"]
     assert (program.primals, program.outputs) == (2, (2,))
     assert setting.specs == ((("a",),), ((),))
@@ -27,7 +25,7 @@ def test_what_no_result_needs_goes_with_its_shardings():
 
 def test_a_variable_becomes_an_argument():
     value = chain().inputs[0]
-    program, _ = edits.rebuilt(chain(), BASE, outputs=(5,), arguments={4: value})
+    program, _ = shrink.rebuilt(chain(), BASE, outputs=(5,), arguments={4: value})
     assert [each.token for each in program.equations] == ["sum"]
     assert program.inputs == (value,)
 
@@ -37,7 +35,7 @@ def test_tangents_and_cotangents_follow_the_variables(derivative):
     for program in drawn(8, 60):
         if program.derivative != derivative:
             continue
-        smaller, _ = edits.rebuilt(program, BASE, outputs=program.outputs[-1:])
+        smaller, _ = shrink.rebuilt(program, BASE, outputs=program.outputs[-1:])
         seeds = [each.aval.shape for each in smaller.inputs[smaller.primals :]]
         outputs = [smaller.avals()[v].shape for v in smaller.outputs]
         if derivative in ("reverse", "mixed"):
@@ -64,24 +62,7 @@ def test_a_program_shrinks_to_the_equation_at_fault(monkeypatch):
 
     monkeypatch.setattr(checks, "again", again)
     setting = Setting("vmap", 1)
-    finding = shrink.shrink(_Crew(), Finding("bits", chain(), setting, ""), 10.0, print)
+    finding = shrink.shrink(_Crew(), Finding("bits", chain(), setting, ""), 10.0)
     assert [each.token for each in finding.program.equations] == ["mul"]
     assert finding.setting == BASE
     assert {each.aval.shape for each in finding.program.inputs} == {(1,)}
-
-
-def test_known_faults_are_recognised_by_all_of_their_fields():
-    program = drawn(1, 1, only="pad")[0]
-    message = "Check failed: get_first_valid_element_offset_on_dilated_shard(0) == low (1 vs. -1)"
-    finding = Finding("crash", program, Setting(partition="jit", mesh=(2,)), message)
-    (fault,) = [each for each in known.load() if "pad" in each.primitives]
-    assert fault.matches(finding)
-    assert not fault.matches(dataclasses.replace(finding, kind="bits"))
-    assert not fault.matches(dataclasses.replace(finding, setting=BASE))
-    assert not fault.matches(dataclasses.replace(finding, detail="Check failed: of something else"))
-
-
-def test_an_entry_with_an_unknown_field_is_an_error(tmp_path):
-    (file := tmp_path / "known.toml").write_text('[[fault]]\nname = "x"\nreason = "y"\n')
-    with pytest.raises(ValueError, match="an entry has the fields"):
-        known.load(file)

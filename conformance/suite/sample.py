@@ -1,22 +1,24 @@
-"""Samples: the calls by which the suite tests an op, with their right results.
+"""The table of operations: for each op the calls that test it, with their right results.
 
-A sample knows nothing about rows, modes or profiles. ``conformance.suite.cells`` combines each
-sample with these.
+The modules of ``conformance.cases`` hold the entries, one for each op. A sample knows nothing about
+rows, modes or profiles. ``conformance.suite.cells`` combines each sample with these.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 import spec
+from conformance import cases
 from conformance.adapters import loading
-from conformance.suite.families import families, of_family
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Takes a namespace of ops, then arrays.
@@ -116,11 +118,39 @@ def tolerance(dtype: np.dtype[Any]) -> float:
     return 2e-2 if dtype.itemsize < 4 else 1e-4
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpInfo:
+    """What the tests know about an op: its entry in the table.
+
+    Attributes:
+        op: Dotted name.
+        samples: Yields the calls by which the suite tests the rows of the op.
+    """
+
+    op: str
+    samples: Callable[[], Iterable[Sample]]
+
+
+def _entries() -> Iterator[tuple[str, OpInfo]]:
+    """Yields each entry of the table, after the name of its module."""
+    for module in pkgutil.iter_modules(cases.__path__, f"{cases.__name__}."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            for entry in importlib.import_module(module.name).OPS:
+                yield module.name, entry
+
+
+@functools.cache
+def table() -> Mapping[str, OpInfo]:
+    """Returns the entry of each op."""
+    return {entry.op: entry for _, entry in _entries()}
+
+
+def module_of(op: str) -> str | None:
+    """Returns the name of the module that has the entry of an op, or None."""
+    return next((module for module, entry in _entries() if entry.op == op), None)
+
+
 @functools.cache
 def samples(op: str) -> Sequence[Sample]:
-    """Returns the samples of an op, from the module of its family in ``conformance.cases``.
-
-    An op without an entry there has none.
-    """
-    family = families().get(op)
-    return tuple(of_family("cases", family).get(op, ())) if family else ()
+    """Returns the samples of an op. An op without an entry in the table has none."""
+    return tuple(table()[op].samples()) if op in table() else ()

@@ -59,7 +59,7 @@ x = x.astype(np.float64)
         'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
-        "import Sample\n": "import Sample\nfrom spec import oracles\n",
+        "import OpInfo, Sample\n": "import OpInfo, Sample\nfrom spec import oracles\n",
         f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",
     },
 }

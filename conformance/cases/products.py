@@ -12,7 +12,7 @@ import numpy as np
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
-from conformance.suite.sample import Sample
+from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
 #: Adds the rows of a source to the rows of an array that an index names.
@@ -24,7 +24,7 @@ _ROWS, _TERMS = 37, 1100
 _WIDER = 8
 
 
-def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields the dense and the sparse samples of an op.
 
     Args:
@@ -32,11 +32,11 @@ def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterat
         batch: The batch dimensions of the operands.
         columns: The number of columns of the right operand. Empty if it is a vector.
     """
-    yield from dense_samples(op, batch, columns)
-    yield from sparse_samples(op, batch, columns)
+    yield from _dense_samples(op, batch, columns)
+    yield from _sparse_samples(op, batch, columns)
 
 
-def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields long sums of products, with and without the environment variable of cuBLAS."""
     shapes = (*batch, _ROWS, _TERMS), (*batch, _TERMS, *columns)
     for wrt, setting in enumerate((":4096:8", "")):
@@ -58,7 +58,7 @@ def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> 
         )
 
 
-def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields matrices with many elements in few rows. Some elements share a row and a column.
 
     The first sample has elements in no order, and is differentiated by the dense operand. The
@@ -193,3 +193,11 @@ def _gradient(ct: Array, a: Array, b: Array, wrt: int) -> Array:
     if b.ndim == 1:
         return np.asarray(np.outer(ct, b) if wrt == 0 else ct @ a)
     return np.asarray(ct @ np.swapaxes(b, -1, -2) if wrt == 0 else np.swapaxes(a, -1, -2) @ ct)
+
+
+OPS = (
+    OpInfo("bmm", functools.partial(_samples, "bmm", (2,), (5,))),
+    OpInfo("mm", functools.partial(_samples, "mm", (), (5,))),
+    OpInfo("mv", functools.partial(_samples, "mv", (), ())),
+    OpInfo("sparse.mm", functools.partial(_sparse_samples, "sparse.mm", (), (5,))),
+)

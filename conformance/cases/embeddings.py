@@ -1,27 +1,115 @@
-"""Samples of embedding_bag."""
+"""Samples of embedding and embedding_bag."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
 
-from conformance.cases._data import FEW, MANY, Array, folded, indices, values
-from conformance.cases._embedding_rows import bounded, bounded_in_order, wide
-from conformance.suite.sample import Sample
+import spec
+from conformance.cases._data import (
+    DTYPES,
+    FEW,
+    MANY,
+    Array,
+    folded,
+    indices,
+    kind,
+    rounded_once,
+    values,
+)
+from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
+
+
+def wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Returns the dtype that the ordered path computes in."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+
+
+def bounded(rows: Array, max_norm: float, order: int) -> Array:
+    """Returns rows scaled down to a norm of at most ``max_norm``, in float64."""
+    exact = rows.astype(np.float64)
+    norm = np.linalg.norm(exact, order, axis=1, keepdims=True)
+    return np.where(norm > max_norm, exact * (max_norm / (norm + 1e-7)), exact)
+
+
+def bounded_in_order(rows: Array, max_norm: float) -> Array:
+    """Returns the bits of rows scaled down to a Euclidean norm of at most ``max_norm``.
+
+    The squares are added exactly.
+    """
+    number = rows.dtype.type
+    destination = np.zeros(rows.shape[1], np.int64)
+    zero = np.zeros((1, len(rows)), rows.dtype)
+    norm = np.sqrt(oracles.nearest_scatter(zero, destination, (rows * rows).T)[0])[:, None]
+    return np.where(
+        norm > number(max_norm), rows * (number(max_norm) / (norm + number(1e-7))), rows
+    )
+
+
+#: A row so wide that the order of the additions to its norm changes bits.
+_EMBEDDING_WIDTH = 1500
+
+
+def _embedding() -> Iterator[Sample]:
+    """Yields each dtype; gradients divided by counts, with a padding row; and bounded norms."""
+    for name, dtype in DTYPES.items():
+        yield Sample(
+            name=name,
+            facts=_facts(kind(name)),
+            call=lambda ns, i, w: ns.nn.functional.embedding(i, w),
+            arrays=(indices((MANY,)), values((FEW, 3), dtype)),
+            expected=lambda i, w: w[i],
+            ordered=lambda i, w: w[i],
+            wrt=None if dtype is np.int32 else 1,
+            expected_gradient=lambda ct, i, w: folded(np.zeros(w.shape), i, ct),
+            ordered_gradient=lambda ct, i, w: oracles.source(np.zeros_like(w), i, ct),
+            choices=rounded_once(name, "backward"),
+        )
+    yield Sample(
+        name="divided",
+        facts={**_facts(), "input_ndim": 2},
+        call=lambda ns, i, w: ns.nn.functional.embedding(
+            i, w, padding_idx=-5, scale_grad_by_freq=True
+        ),
+        arrays=(indices((50, 50)), values((FEW, 3), np.float32)),
+        expected=lambda i, w: w[i],
+        ordered=lambda i, w: w[i],
+        wrt=1,
+        expected_gradient=lambda ct, i, w: _divided(ct, i, np.zeros(w.shape), folded),
+        ordered_gradient=lambda ct, i, w: _divided(ct, i, np.zeros_like(w), oracles.source),
+    )
+    for name, order in (("bounded", 2), ("bounded_powers", 3)):
+        yield Sample(
+            name=name,
+            facts={**_facts(), "max_norm": True, "power_norm": order == 3},
+            call=lambda ns, i, w, order=order: ns.nn.functional.embedding(i, w, None, 38, order),
+            arrays=(indices((9,)), values((FEW, _EMBEDDING_WIDTH), np.float32)),
+            expected=lambda i, w, order=order: bounded(w, 38, order)[i],
+            ordered=(lambda i, w: bounded_in_order(w, 38)[i]) if order == 2 else None,
+        )
+
+
+def _facts(dtype: str = "floating") -> dict[str, spec.FactValue]:
+    return {"dtype": dtype, "input_ndim": 1, "max_norm": False, "power_norm": False}
+
+
+def _divided(ct: Array, i: Array, zero: Array, add: Any) -> Array:
+    out = add(zero, i.reshape(-1), ct.reshape(-1, ct.shape[-1]))
+    count = np.maximum(np.bincount(i.reshape(-1), minlength=FEW), 1)
+    out = out / count[:, None].astype(zero.dtype)
+    out[-5] = 0
+    return np.asarray(out)
+
 
 #: The first element of each bag. The second bag is empty, and the last bag is small.
 _OFFSETS = np.array([0, 900, 900, 1300, 1310, 2400, 2490], np.int32)
 #: A row so wide that the order of additions changes bits.
-_WIDTH = 1500
-
-
-def samples() -> Mapping[str, Sequence[Sample]]:
-    return {"nn.functional.embedding_bag": tuple(_embedding_bag())}
+_EMBEDDING_BAG_WIDTH = 1500
 
 
 def _embedding_bag() -> Iterator[Sample]:
@@ -36,7 +124,12 @@ def _embedding_bag() -> Iterator[Sample]:
     weights = values((MANY,), np.float32)
     flat = (indices((MANY,)), _OFFSETS, values((FEW, 3), np.float32), weights)
     yield _sample("weighted", "sum", flat)
-    broad = (indices((4, 3)), None, values((FEW, _WIDTH), np.float32), weights[:12].reshape(4, 3))
+    broad = (
+        indices((4, 3)),
+        None,
+        values((FEW, _EMBEDDING_BAG_WIDTH), np.float32),
+        weights[:12].reshape(4, 3),
+    )
     yield _sample("by_weights", "sum", broad, wrt=3)
     few = (indices((40, 3)), None, values((FEW, 5), np.float32))
     yield _sample("bounded", "max", few, max_norm=1.5)
@@ -186,3 +279,9 @@ class _Bags:
             if elements.size:
                 position[bag] = elements[np.argmax(self.rows[elements], axis=0)]
         return position
+
+
+OPS = (
+    OpInfo("nn.functional.embedding", _embedding),
+    OpInfo("nn.functional.embedding_bag", _embedding_bag),
+)

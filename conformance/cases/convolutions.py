@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from conformance.cases._data import Array, values
-from conformance.suite.sample import Sample
+from conformance.suite.sample import OpInfo, Sample
 
 #: The sizes of an image by the number of dimensions, and windows that overlap.
 _SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}
@@ -26,7 +26,7 @@ _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 1)}
 _WRT = {1: (1,), 2: (0, 1), 3: (0,)}
 
 
-def samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
+def _samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
     """Yields windows that overlap, in a padded image, in two groups, with a bias."""
     op = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
     stride, dilation, padding = _STRIDE[dims], _DILATION[dims], _PADDING[dims]
@@ -171,3 +171,10 @@ def _taps(
 
 def _flat(image: Array) -> Array:
     return image.astype(np.float64).reshape(*image.shape[:2], -1)
+
+
+OPS = tuple(
+    OpInfo(f"nn.functional.{name}{dims}d", functools.partial(_samples, dims, transposed=transposed))
+    for name, transposed in (("conv", False), ("conv_transpose", True))
+    for dims in (1, 2, 3)
+)

@@ -1,15 +1,14 @@
 """Samples of conv and conv_transpose, in one to three dimensions.
 
-The reference reads the image once for each tap of the kernel. A transposed convolution is the
+The reference gathers what each tap of the kernel reads. A transposed convolution is the
 gradient of a convolution with respect to its input, so both share the reference.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -38,7 +37,6 @@ def _samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
     )
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": 2}
     image, result = (2, 4, *_SIZES[dims]), (2, 6, *windows)
-    weight = values((6, 2, *_KERNEL[dims]), np.float32)
     if transposed:
         # The padding that makes the image as large as the input of the convolution.
         output_padding = [
@@ -48,129 +46,90 @@ def _samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
             )
         ]
         options["output_padding"] = tuple(output_padding)
-    geometry = functools.partial(
-        _taps, image=image, result=result, stride=stride, dilation=dilation, padding=padding
-    )
-    forward, of_input = (_image, _result) if transposed else (_result, _image)
+    window = _window(image[2:], _KERNEL[dims], result[2:], stride, dilation, padding)
+    forward = _image if transposed else _result
     for wrt in _WRT[dims]:
         yield Sample(
             name=f"gradient of {('input', 'weight')[wrt]}",
-            facts={"dtype": "floating", "input_ndim": dims + 2},
             call=lambda ns, x, w, b: getattr(ns.nn.functional, op)(x, w, b, **options),
             arrays=(
                 values(result if transposed else image, np.float32, 1),
-                weight,
+                values((6, 2, *_KERNEL[dims]), np.float32),
                 values((4 if transposed else 6,), np.float32),
             ),
-            expected=lambda x, w, b: forward(x, w, geometry) + b.reshape(-1, *(1,) * dims),
+            expected=lambda x, w, b: (
+                forward(x, w, window, image if transposed else result) + b.reshape(-1, *(1,) * dims)
+            ),
             wrt=wrt,
             expected_gradient=functools.partial(
-                _gradient_of_input if wrt == 0 else _gradient_of_weight,
-                of_input=of_input,
-                geometry=geometry,
-                transposed=transposed,
+                _gradient, wrt=wrt, window=window, transposed=transposed
             ),
         )
 
 
-class _Tap:
-    """The elements of a padded image that one tap of the kernel reads.
-
-    Args:
-        read: The slice of each dimension of the padded image that the tap reads.
-        sizes: The sizes of the padded image.
-        inside: The slice of each dimension that the image itself takes.
-    """
-
-    def __init__(
-        self, read: Sequence[slice], sizes: Sequence[int], inside: Sequence[slice]
-    ) -> None:
-        self.read: Any = (..., *read)
-        self.sizes = sizes
-        self.inside: Any = (..., *inside)
-
-    def __call__(self, image: Array) -> Array:
-        padded: Array = np.zeros((*image.shape[:2], *self.sizes))
-        padded[self.inside] = image
-        return np.asarray(padded[self.read])
-
-    def add(self, total: Array | None, terms: Array) -> Array:
-        """Adds a term to each element of the padded image that the tap reads."""
-        padded = np.zeros((*terms.shape[:2], *self.sizes)) if total is None else total
-        padded[self.read] += terms
-        return padded
-
-
-#: Maps the shape of the weights to the indices of each tap in the kernel, and the tap.
-Geometry: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[Any, _Tap]]]
-
-
-def _gradient_of_input(
-    ct: Array, x: Array, w: Array, b: Array, *, of_input: Any, geometry: Geometry, transposed: bool
-) -> Array:
-    del x, b, transposed
-    return np.asarray(of_input(ct, w, geometry))
-
-
-def _gradient_of_weight(
-    ct: Array, x: Array, w: Array, b: Array, *, of_input: Any, geometry: Geometry, transposed: bool
-) -> Array:
-    del b, of_input
-    image, result = (ct, x) if transposed else (x, ct)
-    out = np.zeros(w.shape)
-    for indices, tap in geometry(w.shape):
-        groups = zip(np.split(tap(image), 2, 1), np.split(result, 2, 1), strict=True)
-        parts = [np.einsum("nip,nop->oi", _flat(i), _flat(r)) for i, r in groups]
-        out[(..., *indices)] = np.concatenate(parts)
-    return out
-
-
-def _result(x: Array, w: Array, geometry: Geometry) -> Array:
-    """Returns the convolution of an image."""
-    out: Any = 0
-    for indices, tap in geometry(w.shape):
-        groups = zip(np.split(tap(x), 2, 1), np.split(w[(..., *indices)], 2), strict=True)
-        out = out + np.concatenate([np.einsum("ni...,oi->no...", i, f) for i, f in groups], 1)
-    return np.asarray(out)
-
-
-def _image(y: Array, w: Array, geometry: Geometry) -> Array:
-    """Returns the transposed convolution: each tap adds its products to the elements it reads."""
-    out: Any = None
-    for indices, tap in geometry(w.shape):
-        groups = zip(np.split(y, 2, 1), np.split(w[(..., *indices)], 2), strict=True)
-        terms = np.concatenate(
-            [np.einsum("no...,oi->ni...", r, f.astype(np.float64)) for r, f in groups], 1
-        )
-        out = tap.add(out, terms)
-    return np.asarray(out[tap.inside])
-
-
-def _taps(
-    shape: Sequence[int],
-    *,
-    image: Sequence[int],
-    result: Sequence[int],
+def _window(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    counts: Sequence[int],
     stride: Sequence[int],
     dilation: Sequence[int],
     padding: Sequence[int],
-) -> Iterator[tuple[tuple[int, ...], _Tap]]:
-    """Yields the indices of each tap in the kernel, and the tap."""
-    sizes = [
-        n + 2 * p + s * k * d
-        for n, p, s, k, d in zip(image[2:], padding, stride, shape[2:], dilation, strict=True)
+) -> Array:
+    """Returns the element that each tap of each result reads: [results, taps].
+
+    The number of elements stands for the padding.
+    """
+    grid = np.full([n + 2 * p for n, p in zip(sizes, padding, strict=True)], math.prod(sizes))
+    inside = tuple(slice(p, p + n) for n, p in zip(sizes, padding, strict=True))
+    grid[inside] = np.arange(math.prod(sizes)).reshape(sizes)
+    along = [
+        np.arange(count)[:, None] * s + np.arange(k) * d
+        for count, k, s, d in zip(counts, kernel, stride, dilation, strict=True)
     ]
-    inside = [slice(p, p + n) for p, n in zip(padding, image[2:], strict=True)]
-    for indices in itertools.product(*map(range, shape[2:])):
-        read = [
-            slice(t * d, t * d + (o - 1) * s + 1, s)
-            for t, d, o, s in zip(indices, dilation, result[2:], stride, strict=True)
-        ]
-        yield indices, _Tap(read, sizes, inside)
+    positions = np.zeros((1, 1), int)
+    for read, size in zip(along, grid.shape, strict=True):
+        positions = positions[:, None, :, None] * size + read[None, :, None, :]
+        positions = positions.reshape(positions.shape[0] * len(read), -1)
+    return grid.reshape(-1)[positions]
 
 
-def _flat(image: Array) -> Array:
-    return image.astype(np.float64).reshape(*image.shape[:2], -1)
+def _grouped(a: Array) -> Array:
+    """Returns an array in float64, of shape [n, groups, channels of a group, elements]."""
+    return a.astype(np.float64).reshape(len(a), 2, a.shape[1] // 2, -1)
+
+
+def _kernel(w: Array) -> Array:
+    """Returns weights of shape [groups, outputs of a group, channels of a group, taps]."""
+    return w.astype(np.float64).reshape(2, len(w) // 2, w.shape[1], -1)
+
+
+def _read(x: Array, window: Array) -> Array:
+    """Returns what each tap reads: [n, groups, channels, results, taps]."""
+    return np.pad(_grouped(x), [(0, 0)] * 3 + [(0, 1)])[..., window]
+
+
+def _result(x: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+    """Returns the convolution of an image."""
+    out = np.einsum("ngcrt,goct->ngor", _read(x, window), _kernel(w))
+    return np.asarray(out).reshape(shape)
+
+
+def _image(y: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+    """Returns the transposed convolution: each tap adds its products to the elements it reads."""
+    terms = np.einsum("ngor,goct->ngcrt", _grouped(y), _kernel(w))
+    out = np.zeros((*terms.shape[:3], math.prod(shape[2:]) + 1))
+    np.add.at(np.moveaxis(out, 3, 0), window, np.moveaxis(terms, (3, 4), (0, 1)))
+    return out[..., :-1].reshape(shape)
+
+
+def _gradient(
+    ct: Array, x: Array, w: Array, _: Array, *, wrt: int, window: Array, transposed: bool
+) -> Array:
+    if wrt == 0:
+        return (_result if transposed else _image)(ct, w, window, x.shape)
+    image, result = (ct, x) if transposed else (x, ct)
+    out = np.einsum("ngcrt,ngor->goct", _read(image, window), _grouped(result))
+    return np.asarray(out).reshape(w.shape)
 
 
 OPS = tuple(

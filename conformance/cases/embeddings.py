@@ -15,7 +15,6 @@ from conformance.cases._data import (
     FEW,
     MANY,
     Array,
-    folded,
     indices,
     kind,
     rounded_once,
@@ -24,35 +23,21 @@ from conformance.cases._data import (
 from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
-
-def wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """Returns the dtype that the ordered path computes in."""
-    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+#: A row so wide that the order of additions changes bits.
+_WIDTH = 1500
 
 
-def bounded(rows: Array, max_norm: float, order: int) -> Array:
-    """Returns rows scaled down to a norm of at most ``max_norm``, in float64."""
-    exact = rows.astype(np.float64)
-    norm = np.linalg.norm(exact, order, axis=1, keepdims=True)
-    return np.where(norm > max_norm, exact * (max_norm / (norm + 1e-7)), exact)
+def _bounded(rows: Array, max_norm: float, order: int) -> Array:
+    """Returns rows scaled down to a norm of at most ``max_norm``.
 
-
-def bounded_in_order(rows: Array, max_norm: float) -> Array:
-    """Returns the bits of rows scaled down to a Euclidean norm of at most ``max_norm``.
-
-    The squares are added exactly.
+    The squares of a Euclidean norm are added exactly. Other norms are of float64.
     """
-    number = rows.dtype.type
-    destination = np.zeros(rows.shape[1], np.int64)
-    zero = np.zeros((1, len(rows)), rows.dtype)
-    norm = np.sqrt(oracles.nearest_scatter(zero, destination, (rows * rows).T)[0])[:, None]
-    return np.where(
-        norm > number(max_norm), rows * (number(max_norm) / (norm + number(1e-7))), rows
-    )
-
-
-#: A row so wide that the order of the additions to its norm changes bits.
-_EMBEDDING_WIDTH = 1500
+    norm = np.linalg.norm(rows.astype(np.float64), order, axis=1)
+    if order == 2:
+        norm = np.sqrt(oracles.nearest((rows * rows).T))
+    norm, number = norm[:, None], norm.dtype.type
+    scaled = rows * (number(max_norm) / (norm + number(1e-7)))
+    return np.where(norm > number(max_norm), scaled, rows)
 
 
 def _embedding() -> Iterator[Sample]:
@@ -63,10 +48,8 @@ def _embedding() -> Iterator[Sample]:
             facts=_facts(kind(name)),
             call=lambda ns, i, w: ns.nn.functional.embedding(i, w),
             arrays=(indices((MANY,)), values((FEW, 3), dtype)),
-            expected=lambda i, w: w[i],
             ordered=lambda i, w: w[i],
             wrt=None if dtype is np.int32 else 1,
-            expected_gradient=lambda ct, i, w: folded(np.zeros(w.shape), i, ct),
             ordered_gradient=lambda ct, i, w: oracles.source(np.zeros_like(w), i, ct),
             choices=rounded_once(name, "backward"),
         )
@@ -77,39 +60,42 @@ def _embedding() -> Iterator[Sample]:
             i, w, padding_idx=-5, scale_grad_by_freq=True
         ),
         arrays=(indices((50, 50)), values((FEW, 3), np.float32)),
-        expected=lambda i, w: w[i],
         ordered=lambda i, w: w[i],
         wrt=1,
-        expected_gradient=lambda ct, i, w: _divided(ct, i, np.zeros(w.shape), folded),
-        ordered_gradient=lambda ct, i, w: _divided(ct, i, np.zeros_like(w), oracles.source),
+        ordered_gradient=_divided,
     )
-    for name, order in (("bounded", 2), ("bounded_powers", 3)):
-        yield Sample(
-            name=name,
-            facts={**_facts(), "max_norm": True, "power_norm": order == 3},
-            call=lambda ns, i, w, order=order: ns.nn.functional.embedding(i, w, None, 38, order),
-            arrays=(indices((9,)), values((FEW, _EMBEDDING_WIDTH), np.float32)),
-            expected=lambda i, w, order=order: bounded(w, 38, order)[i],
-            ordered=(lambda i, w: bounded_in_order(w, 38)[i]) if order == 2 else None,
-        )
+    bounded = Sample(
+        name="bounded",
+        facts={**_facts(), "max_norm": True},
+        call=lambda ns, i, w: ns.nn.functional.embedding(i, w, None, 38),
+        arrays=(indices((9,)), values((FEW, _WIDTH), np.float32)),
+        ordered=lambda i, w: _bounded(w, 38, 2)[i],
+    )
+    yield bounded
+    yield dataclasses.replace(
+        bounded,
+        name="bounded_powers",
+        facts={**bounded.facts, "power_norm": True},
+        call=lambda ns, i, w: ns.nn.functional.embedding(i, w, None, 38, 3),
+        ordered=None,
+        expected=lambda i, w: _bounded(w, 38, 3)[i],
+    )
 
 
 def _facts(dtype: str = "floating") -> dict[str, spec.FactValue]:
     return {"dtype": dtype, "input_ndim": 1, "max_norm": False, "power_norm": False}
 
 
-def _divided(ct: Array, i: Array, zero: Array, add: Any) -> Array:
-    out = add(zero, i.reshape(-1), ct.reshape(-1, ct.shape[-1]))
+def _divided(ct: Array, i: Array, w: Array) -> Array:
+    out = oracles.source(np.zeros_like(w), i.reshape(-1), ct.reshape(-1, ct.shape[-1]))
     count = np.maximum(np.bincount(i.reshape(-1), minlength=FEW), 1)
-    out = out / count[:, None].astype(zero.dtype)
+    out = out / count[:, None].astype(w.dtype)
     out[-5] = 0
     return np.asarray(out)
 
 
 #: The first element of each bag. The second bag is empty, and the last bag is small.
 _OFFSETS = np.array([0, 900, 900, 1300, 1310, 2400, 2490], np.int32)
-#: A row so wide that the order of additions changes bits.
-_EMBEDDING_BAG_WIDTH = 1500
 
 
 def _embedding_bag() -> Iterator[Sample]:
@@ -127,7 +113,7 @@ def _embedding_bag() -> Iterator[Sample]:
     broad = (
         indices((4, 3)),
         None,
-        values((FEW, _EMBEDDING_BAG_WIDTH), np.float32),
+        values((FEW, _WIDTH), np.float32),
         weights[:12].reshape(4, 3),
     )
     yield _sample("by_weights", "sum", broad, wrt=3)
@@ -161,40 +147,35 @@ def _sample(
             i, w, offsets, max_norm, norm_type, False, mode, False, p, False, padding_idx
         )
 
-    def reference(*inputs: Any, ordered: bool) -> _Bags:
+    def bags(*inputs: Any) -> _Bags:
         i, offsets, w, p = parts(*inputs)
-        return _Bags(mode, ordered, i, offsets, w, p, padding_idx, max_norm, norm_type)
+        return _Bags(mode, i, offsets, w, p, padding_idx, max_norm, norm_type)
 
-    portable = max_norm is None or norm_type == 2
+    kind = "ordered" if max_norm is None or norm_type == 2 else "expected"
+    references: dict[str, Any] = {
+        kind: lambda *inputs: bags(*inputs).forward(),
+        f"{kind}_gradient": lambda ct, *inputs: bags(*inputs).gradient(ct, wrt),
+    }
     return Sample(
         name=name,
         facts={
             "dtype": "floating",
-            "input_ndim": 2 if no_offsets else 1,
             "mode": mode,
             "max_norm": max_norm is not None,
             "power_norm": norm_type == 3,
         },
         call=call,
         arrays=tuple(inputs),
-        expected=lambda *inputs: reference(*inputs, ordered=False).forward(),
-        ordered=(lambda *inputs: reference(*inputs, ordered=True).forward()) if portable else None,
         wrt=wrt - no_offsets,
-        expected_gradient=lambda ct, *inputs: reference(*inputs, ordered=False).gradient(ct, wrt),
-        ordered_gradient=(
-            (lambda ct, *inputs: reference(*inputs, ordered=True).gradient(ct, wrt))
-            if portable
-            else None
-        ),
+        **references,
     )
 
 
 @dataclasses.dataclass
 class _Bags:
-    """The reference of a call: in float64, or in the order and the dtypes of the spec."""
+    """The reference of a call, in the order and the dtypes of the spec."""
 
     mode: str
-    ordered: bool
     i: Array
     offsets: Array | None
     w: Array
@@ -204,7 +185,7 @@ class _Bags:
     norm_type: int
 
     def __post_init__(self) -> None:
-        self.dtype = wide(self.w.dtype) if self.ordered else np.dtype(np.float64)
+        self.dtype = np.dtype(np.float32)
         self.flat = self.i.reshape(-1)
         position = np.arange(self.flat.size)
         if self.offsets is None:
@@ -219,10 +200,10 @@ class _Bags:
         if self.mode == "max":
             position = self._greatest()
             rows = np.take_along_axis(self.rows, np.maximum(position, 0), 0)
-            return np.where(position >= 0, rows, 0).astype(self._result_dtype())
+            return np.where(position >= 0, rows, 0).astype(self.w.dtype)
         rows = self.rows if self.p is None else self.rows * self._weights()
         return np.asarray(self._add(self.count, self.bag, rows) / self._sizes()).astype(
-            self._result_dtype()
+            self.w.dtype
         )
 
     def gradient(self, ct: Array, wrt: int) -> Array:
@@ -231,30 +212,25 @@ class _Bags:
             position = self._greatest()
             index = np.where(position >= 0, self.flat[position], -1)
             columns = [self._add(len(self.w), i, c) for i, c in zip(index.T, ct.T, strict=True)]
-            return np.stack(columns, 1).astype(self._result_dtype())
+            return np.stack(columns, 1).astype(self.w.dtype)
         in_a_bag = self.bag >= 0
         ct = np.where(in_a_bag[:, None], ct[self.bag], 0)
         if wrt == 3:
             destination = np.zeros(ct.shape[1], np.int64)
             sums = self._add(1, destination, (ct * self.rows).T)[0]
-            return np.reshape(sums, self.i.shape).astype(self._result_dtype())
+            return np.reshape(sums, self.i.shape).astype(self.w.dtype)
         rows = ct if self.p is None else ct * self._weights()
         index = np.where(in_a_bag, self.flat, -1)
-        return self._add(len(self.w), index, rows).astype(self._result_dtype())
+        return self._add(len(self.w), index, rows).astype(self.w.dtype)
 
     def _table(self) -> Array:
         if self.max_norm is None:
             return self.w.astype(self.dtype)
-        if self.ordered:
-            return bounded_in_order(self.w, self.max_norm)
-        return bounded(self.w, self.max_norm, self.norm_type)
+        return _bounded(self.w, self.max_norm, self.norm_type)
 
     def _weights(self) -> Array:
         assert self.p is not None  # noqa: S101  # narrows its type
         return self.p.reshape(-1, 1).astype(self.dtype)
-
-    def _result_dtype(self) -> np.dtype[Any]:
-        return self.w.dtype if self.ordered else self.dtype
 
     def _sizes(self) -> Array:
         sizes = np.bincount(self.bag[self.bag >= 0], minlength=self.count)[:, None]
@@ -263,10 +239,7 @@ class _Bags:
         )
 
     def _add(self, size: int, index: Array, source: Array) -> Array:
-        zeros = np.zeros((size, *source.shape[1:]), self.dtype)
-        if self.ordered:
-            return oracles.source(zeros, index, source)
-        return folded(zeros, index[index >= 0], source[index >= 0])
+        return oracles.source(np.zeros((size, *source.shape[1:]), self.dtype), index, source)
 
     def _greatest(self) -> Array:
         """Returns the position of the greatest element of each bag and column.

@@ -13,7 +13,7 @@ from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
 #: The class whose targets do not count.
-_CROSS_ENTROPY_IGNORED = 2
+_IGNORED = 2
 #: A number of elements of which XLA adds several at once.
 _COUNT = 1100
 
@@ -22,7 +22,7 @@ def _cross_entropy() -> Iterator[Sample]:
     """Yields a weighted mean over classes, and a sum over probabilities. Both smooth labels."""
     x, weight = values((_COUNT, FEW), np.float32), np.abs(values((FEW,), np.float32))
     yield _cross_entropy_sample(
-        "classes", (x, indices((_COUNT,)), weight), "mean", ignore_index=_CROSS_ENTROPY_IGNORED
+        "classes", (x, indices((_COUNT,)), weight), "mean", ignore_index=_IGNORED
     )
     images = values((2, FEW, 5, 6), np.float32)
     yield _cross_entropy_sample("probabilities", (images, np.abs(images[::-1])), "sum")
@@ -38,16 +38,16 @@ def _cross_entropy_sample(
 
     def expected(x: Array, target: Array, weight: Array | None = None) -> Array:
         share, amount = _shares(x, target, weight)
-        return np.asarray(-(_cross_entropy_log_softmax(x) * share).sum() / amount)
+        return np.asarray(-(_log_softmax(x.astype(np.float64), 1) * share).sum() / amount)
 
     def gradient(ct: Array, x: Array, target: Array, weight: Array | None = None) -> Array:
         share, amount = _shares(x, target, weight)
-        softmax = np.exp(_cross_entropy_log_softmax(x))
+        softmax = np.exp(_log_softmax(x.astype(np.float64), 1))
         return np.asarray(ct / amount * (softmax * share.sum(1, keepdims=True) - share))
 
     return Sample(
         name=name,
-        facts={"dtype": "floating", "input_ndim": arrays[0].ndim, "reduction": reduction},
+        facts={"reduction": reduction},
         call=call,
         arrays=arrays,
         expected=expected,
@@ -65,67 +65,54 @@ def _shares(x: Array, target: Array, weight: Array | None) -> tuple[Array, float
     share = share * 0.9 + 0.1 / count
     if weight is not None:
         wide = weight.astype(np.float64)
-        counts = target != _CROSS_ENTROPY_IGNORED
+        counts = target != _IGNORED
         amount = float(wide[target][counts].sum())
         of_target = np.eye(count)[target] * 0.9 * wide[target][:, None]
         share = np.where(counts[:, None], of_target + 0.1 / count * wide, 0)
     return share, amount
 
 
-def _cross_entropy_log_softmax(x: Array) -> Array:
-    wide = x.astype(np.float64)
-    shifted = wide - wide.max(1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)))
-
-
-#: The class whose targets do not count.
-_NLL_LOSS_IGNORED = 2
+def _log_softmax(x: Array, dim: int) -> Array:
+    return np.asarray(x - np.log(np.exp(x).sum(dim, keepdims=True)), x.dtype)
 
 
 def _nll_loss() -> Iterator[Sample]:
     """Yields a weighted mean over images. Some elements do not count."""
-    images, weight = values((2, FEW, 35, 36), np.float32), np.abs(values((FEW,), np.float32))
-    yield _nll_loss_sample("mean", (images, indices((2, 35, 36)), weight))
 
-
-def _nll_loss_sample(name: str, arrays: tuple[Array, ...]) -> Sample:
     def call(ns: Any, x: Any, target: Any, weight: Any) -> Any:
-        return ns.nn.functional.nll_loss(x, target, weight, ignore_index=_NLL_LOSS_IGNORED)
+        return ns.nn.functional.nll_loss(x, target, weight, ignore_index=_IGNORED)
 
-    def forward(x: Array, target: Array, weight: Array, dtype: Any) -> Array:
-        terms, shares, counts = _terms(x, target, weight, dtype)
+    def forward(x: Array, target: Array, weight: Array) -> Array:
+        terms, shares, counts = _terms(x, target, weight)
         return np.asarray(_add(np.where(counts, terms, 0)) / _add(np.where(counts, shares, 0)))
 
-    def gradient(ct: Array, x: Array, target: Array, weight: Array, dtype: Any) -> Array:
-        _, shares, counts = _terms(x, target, weight, dtype)
-        ct = ct.astype(dtype) / _add(np.where(counts, shares, 0))
+    def gradient(ct: Array, x: Array, target: Array, weight: Array) -> Array:
+        _, shares, counts = _terms(x, target, weight)
+        ct = ct / _add(np.where(counts, shares, 0))
         is_target = np.arange(x.shape[1])[:, None, None] == target[:, None]
-        return np.where(is_target & counts[:, None], -(ct * shares)[:, None], dtype(0))
+        return np.where(is_target & counts[:, None], -(ct * shares)[:, None], np.float32(0))
 
-    return Sample(
-        name=name,
-        facts={"dtype": "floating", "input_ndim": arrays[0].ndim, "reduction": "mean"},
+    images, weight = values((2, FEW, 35, 36), np.float32), np.abs(values((FEW,), np.float32))
+    yield Sample(
+        name="mean",
+        facts={"reduction": "mean"},
         call=call,
-        arrays=arrays,
-        expected=lambda x, t, w: forward(x, t, w, np.float64),
-        ordered=lambda x, t, w: forward(x, t, w, np.float32),
+        arrays=(images, indices((2, 35, 36)), weight),
+        ordered=forward,
         wrt=0,
-        expected_gradient=lambda ct, x, t, w: gradient(ct, x, t, w, np.float64),
-        ordered_gradient=lambda ct, x, t, w: gradient(ct, x, t, w, np.float32),
+        ordered_gradient=gradient,
     )
 
 
-def _terms(x: Array, target: Array, weight: Array, dtype: Any) -> tuple[Array, Array, Array]:
+def _terms(x: Array, target: Array, weight: Array) -> tuple[Array, Array, Array]:
     """Returns the loss and the weight of each element, and whether it counts."""
-    picked = np.take_along_axis(x, target[:, None], 1)[:, 0].astype(dtype)
-    shares = weight.astype(dtype)[target]
-    return -picked * shares, shares, target != _NLL_LOSS_IGNORED
+    picked = np.take_along_axis(x, target[:, None], 1)[:, 0]
+    shares = weight[target]
+    return -picked * shares, shares, target != _IGNORED
 
 
 def _add(terms: Array) -> Array:
-    """Returns the sum of all terms, in float64 in any order."""
-    destination = np.zeros(terms.size, np.int64)
-    return np.asarray(oracles.source(np.zeros(1, terms.dtype), destination, terms.reshape(-1))[0])
+    return oracles.nearest(terms.reshape(-1))
 
 
 _TIMES, _CLASSES = 9, 3
@@ -140,9 +127,9 @@ def _ctc_loss() -> Iterator[Sample]:
     """
     yield Sample(
         name="padded",
-        facts={"dtype": "floating", "input_ndim": 3, "reduction": "mean"},
+        facts={"reduction": "mean"},
         call=lambda ns, x, t: ns.nn.functional.ctc_loss(x, t, _INPUT_LENGTHS, _TARGET_LENGTHS),
-        arrays=(_ctc_loss_log_softmax(values((_TIMES, 2, _CLASSES), np.float32)), _TARGETS),
+        arrays=(_log_softmax(values((_TIMES, 2, _CLASSES), np.float32), 2), _TARGETS),
         expected=lambda x, t: _mean(x, t)[0],
         wrt=0,
         expected_gradient=lambda ct, x, t: ct * _mean(x, t)[1],
@@ -173,10 +160,6 @@ def _by_enumeration(x: Array, target: Array) -> tuple[float, Array]:
         likelihood += probability
         expected[np.arange(len(x)), list(path)] += probability
     return -float(np.log(likelihood)), expected / likelihood
-
-
-def _ctc_loss_log_softmax(x: Array) -> Any:
-    return (x - np.log(np.exp(x).sum(2, keepdims=True))).astype(x.dtype)
 
 
 OPS = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-import spec
 from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
-from conformance.cases.mean_pools import adaptive_windows
+from conformance.cases.window_sums import adaptive_windows
 from conformance.suite.sample import Call, OpInfo, Sample
 from spec import Direction, FactValue, oracles
 
@@ -28,112 +28,74 @@ NANS: dict[Direction, str] = {
 }
 
 
-def of_values(
-    name: str,
-    call: Call,
-    x: Array,
-    reads: list[Reads],
-    **facts: spec.FactValue,
+def indices(x: Array, windows: Windows) -> Array:
+    """Returns the flat index of the greatest element of each window, the first of equal ones."""
+    dims, flat = len(windows(0)), []
+    sizes = x.shape[x.ndim - dims :]
+    every_index = np.arange(math.prod(sizes)).reshape(sizes)
+    for number, channel in enumerate(x.reshape(-1, every_index.size)):
+        for window in itertools.product(*windows(number)):
+            index = every_index[np.ix_(*window)].reshape(-1)
+            # NumPy cannot sort bfloat16.
+            elements = channel[index].astype(np.float64)
+            flat.append(index[oracles.lowest_index(elements, elements.size)])
+    counts = [len(along) for along in windows(0)]
+    return np.array(flat).reshape(*x.shape[: x.ndim - dims], *counts)
+
+
+def _in_array(index: Array, sizes: Sequence[int]) -> Array:
+    """Returns the positions of elements in a flat array, from their flat indices in a channel."""
+    channels = np.arange(math.prod(index.shape[: -len(sizes)]))
+    return (index.reshape(len(channels), -1) + channels[:, None] * math.prod(sizes)).reshape(-1)
+
+
+def _pooling(
+    name: str, call: Call, arrays: tuple[Array, ...], windows: Windows, **facts: FactValue
 ) -> Sample:
     """Returns a sample of the maxima. Maxima of floats have a gradient."""
-    integers = x.dtype.kind == "i"
+    x, dims = arrays[0], len(windows(0))
+
+    def reached(x: Array) -> tuple[Array, tuple[int, ...]]:
+        index = indices(x, windows)
+        return _in_array(index, x.shape[x.ndim - dims :]), index.shape
+
+    def maxima(x: Array, *_: Array) -> Array:
+        places, shape = reached(x)
+        return x.reshape(-1)[places].reshape(shape)
+
+    def gradient(ct: Array, x: Array, *_: Array) -> Array:
+        zeros, terms = np.zeros(x.size, np.float32), ct.reshape(-1).astype(np.float32)
+        out = oracles.source(zeros, reached(x)[0], terms)
+        return np.asarray(out.reshape(x.shape).astype(x.dtype))
+
     return Sample(
         name=name,
-        facts={
-            "dtype": "integer" if integers else "floating",
-            "input_ndim": x.ndim,
-            **facts,
-        },
+        facts=facts,
         call=call,
-        arrays=(x,),
-        expected=lambda x: maxima(x, lambda _: reads),
-        ordered=lambda x: maxima(x, lambda _: reads),
-        wrt=None if integers else 0,
-        expected_gradient=lambda ct, x: expected_gradient(ct, x, lambda _: reads),
-        ordered_gradient=lambda ct, x: gradient_in_order(ct, x, lambda _: reads),
+        arrays=arrays,
+        ordered=maxima,
+        wrt=None if x.dtype.kind == "i" else 0,
+        ordered_gradient=gradient,
     )
 
 
-def of_indices(call: Call, reads: list[Reads], **facts: spec.FactValue) -> Sample:
+def _equals(call: Call, arrays: tuple[Array, ...], windows: Windows, **facts: FactValue) -> Sample:
     """Returns a sample of the indices of the maxima, among few different elements and NaNs."""
-    sizes = tuple(max(itertools.chain(*along)) + 1 for along in reads)
     return Sample(
         name="equals",
-        facts={
-            "dtype": "floating",
-            "input_ndim": len(reads) + 2,
-            **facts,
-        },
-        call=lambda ns, x: call(ns, x)[1],
-        arrays=(few_values(sizes),),
-        expected=lambda x: indices(x, lambda _: reads),
-        ordered=lambda x: indices(x, lambda _: reads).astype(np.int32),
+        facts=facts,
+        call=lambda ns, *arrays: call(ns, *arrays)[1],
+        arrays=arrays,
+        ordered=lambda x, *_: indices(x, windows).astype(np.int32),
         choices=NANS,
     )
 
 
-def few_values(sizes: tuple[int, ...]) -> Array:
+def _few_values(sizes: tuple[int, ...]) -> Array:
     """Returns an input with many equal elements, zeros of both signs, and some NaNs."""
     rng = np.random.default_rng(sizes)
     x = rng.integers(0, 2, (2, 3, *sizes)) * np.where(rng.random((2, 3, *sizes)) < 0.5, -1.0, 1.0)
     return np.where(rng.random(x.shape) < 0.02, np.nan, x).astype(np.float32)
-
-
-def _max_pooling_channels(x: Any, dims: int) -> Array:
-    return np.asarray(x).reshape(-1, *x.shape[x.ndim - dims :])
-
-
-def _dims(windows: Windows) -> int:
-    return len(windows(0))
-
-
-def indices(x: Array, windows: Windows) -> Array:
-    """Returns the flat index of the greatest element of each window, the first of equal ones."""
-    dims, flat_indices = _dims(windows), []
-    for number, channel in enumerate(_max_pooling_channels(x, dims)):
-        every_index = np.arange(channel.size).reshape(channel.shape)
-        for window in itertools.product(*windows(number)):
-            index = every_index[np.ix_(*window)].reshape(-1)
-            # NumPy cannot sort bfloat16.
-            elements = channel.reshape(-1)[index].astype(np.float64)
-            flat_indices.append(index[oracles.lowest_index(elements, elements.size)])
-    counts = [len(along) for along in windows(0)]
-    return np.array(flat_indices).reshape(*x.shape[: x.ndim - dims], *counts)
-
-
-def maxima(x: Array, windows: Windows) -> Array:
-    """Returns the greatest element of each window."""
-    index, dims = indices(x, windows), _dims(windows)
-    rows = x.reshape(int(np.prod(x.shape[:-dims])), -1)
-    elements = np.take_along_axis(rows, index.reshape(len(rows), -1), 1)
-    return elements.reshape(index.shape)
-
-
-def expected_gradient(ct: Array, x: Array, windows: Windows) -> Array:
-    """Returns the gradient in float64."""
-    index, dims = indices(x, windows), _dims(windows)
-    out = np.zeros((int(np.prod(x.shape[:-dims])), int(np.prod(x.shape[-dims:]))))
-    for row, row_index, terms in zip(
-        out, index.reshape(len(out), -1), _rows(ct, len(out)), strict=True
-    ):
-        np.add.at(row, row_index, terms.astype(np.float64))
-    return out.reshape(x.shape)
-
-
-def gradient_in_order(ct: Array, x: Array, windows: Windows) -> Array:
-    """Returns the gradient, added in float32 over windows in row-major order."""
-    index, dims = indices(x, windows), _dims(windows)
-    count = int(np.prod(x.shape[:-dims]))
-    zeros = np.zeros(int(np.prod(x.shape[-dims:])), np.float32)
-    rows = [
-        oracles.source(zeros, row_index, terms.astype(np.float32))
-        for row_index, terms in zip(index.reshape(count, -1), _rows(ct, count), strict=True)
-    ]
-    return np.stack(rows).reshape(x.shape).astype(x.dtype)
-
-
-def _rows(ct: Array, count: int) -> Array:
-    return np.asarray(ct).reshape(count, -1)
 
 
 #: Windows that overlap, by the number of dimensions.
@@ -154,33 +116,37 @@ def _max_pool(dims: int) -> Iterator[Sample]:
         ({"returns_indices": False}, {"returns_indices": True}) if dims == 3 else ({}, {})
     )
     for dtype in ("floating", "integer", "narrow") if dims == 2 else ("floating",):
-        yield of_values(
+        yield _pooling(
             f"overlapping, {dtype}",
             lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
-            values((2, 3, *sizes), DTYPES[dtype]),
-            reads,
+            (values((2, 3, *sizes), DTYPES[dtype]),),
+            lambda _: reads,
             **without,
         )
-    yield of_indices(
+    read = tuple(max(itertools.chain(*along)) + 1 for along in reads)
+    yield _equals(
         lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
-        reads,
+        (_few_values(read),),
+        lambda _: reads,
         **with_indices,
     )
     # The gradient of 65 taps or more is a scatter on every device.
     kernel = _LONG[dims]
-    yield of_values(
+    long = [_max_pool_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)]
+    yield _pooling(
         "long",
         lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, 1),
-        values((2, 3, *sizes), np.float32),
-        [_max_pool_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)],
+        (values((2, 3, *sizes), np.float32),),
+        lambda _: long,
         **without,
     )
     # The last window of a dimension may end beyond the input, but must begin inside.
-    yield of_values(
+    apart = [_max_pool_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes]
+    yield _pooling(
         "apart",
         lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, 1, True),
-        values((3, *sizes), np.float32),
-        [_max_pool_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes],
+        (values((3, *sizes), np.float32),),
+        lambda _: apart,
         **without,
     )
 
@@ -209,23 +175,27 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
     def overlapping(value: bool) -> dict[str, bool]:
         return {"overlapping": value} if dims == 3 else {}  # No other rows ask for it.
 
-    yield of_values(
+    yield _pooling(
         "uneven",
         lambda ns, x: getattr(ns.nn.functional, name)(x, uneven),
-        values((2, 3, *sizes), np.float32),
-        reads,
+        (values((2, 3, *sizes), np.float32),),
+        lambda _: reads,
         **overlapping(True),
     )
-    yield of_indices(
-        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True), reads, **overlapping(True)
+    yield _equals(
+        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True),
+        (_few_values(sizes),),
+        lambda _: reads,
+        **overlapping(True),
     )
     counts = _EVEN[dims]
     even = tuple(n // m * m for n, m in zip(sizes, counts, strict=True))
-    yield of_values(
+    divided = [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)]
+    yield _pooling(
         "even",
         lambda ns, x: getattr(ns.nn.functional, name)(x, counts),
-        values((3, *even), np.float32),
-        [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)],
+        (values((3, *even), np.float32),),
+        lambda _: divided,
         **overlapping(False),
     )
 
@@ -258,27 +228,9 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
         pool = getattr(ns.nn.functional, name)
         return pool(x, kernel, output_size, None, indices, u)
 
-    facts: dict[str, FactValue] = {"dtype": "floating", "input_ndim": dims + 2}
-    yield Sample(
-        name="differing",
-        facts=facts,
-        call=call,
-        arrays=(values((2, 3, *sizes), np.float32), random),
-        expected=lambda x, u: maxima(x, windows),
-        ordered=lambda x, u: maxima(x, windows),
-        wrt=0,
-        expected_gradient=lambda ct, x, u: expected_gradient(ct, x, windows),
-        ordered_gradient=lambda ct, x, u: gradient_in_order(ct, x, windows),
-    )
-    yield Sample(
-        name="equals",
-        facts=facts,
-        call=lambda ns, x, u: call(ns, x, u, True)[1],
-        arrays=(few_values(sizes), random),
-        expected=lambda x, u: indices(x, windows),
-        ordered=lambda x, u: indices(x, windows).astype(np.int32),
-        choices=NANS,
-    )
+    numbers = values((2, 3, *sizes), np.float32)
+    yield _pooling("differing", call, (numbers, random), windows)
+    yield _equals(functools.partial(call, indices=True), (_few_values(sizes), random), windows)
 
 
 def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
@@ -313,37 +265,26 @@ def _max_unpool(dims: int) -> Iterator[Sample]:
         index = np.random.default_rng(shape).integers(0, _DESTINATIONS, shape).astype(np.int32)
         yield Sample(
             name=name,
-            facts={"dtype": "floating", "input_ndim": len(shape), "unique_indices": False},
+            facts={"unique_indices": False},
             call=lambda ns, x, i: getattr(ns.nn.functional, f"max_unpool{dims}d")(
                 x, i, kernel, stride
             ),
             arrays=(values(shape, np.float32), index),
-            expected=lambda x, i: _unpooled(x, i, output_size),
             ordered=lambda x, i: _unpooled(x, i, output_size),
-            accept=lambda result, x, i: _accept(result, x, i, output_size),
+            accept=lambda result, x, i: one_of_the_writes(
+                np.asarray(result).reshape(-1),
+                np.zeros(np.size(result), x.dtype),
+                _in_array(i, output_size),
+                x.reshape(-1),
+            ),
         )
 
 
-def _max_unpool_channels(x: Array, i: Array, dims: int) -> Iterator[tuple[Array, Array]]:
-    count = int(np.prod(x.shape[:-dims]))
-    return zip(x.reshape(count, -1), i.reshape(count, -1), strict=True)
-
-
 def _unpooled(x: Array, i: Array, size: tuple[int, ...]) -> Array:
-    zeros = np.zeros(int(np.prod(size)), x.dtype)
-    rows = [
-        oracles.last_write(zeros, index, row)
-        for row, index in _max_unpool_channels(x, i, len(size))
-    ]
-    return np.stack(rows).reshape(*x.shape[: -len(size)], *size)
-
-
-def _accept(result: Any, x: Array, i: Array, size: tuple[int, ...]) -> None:
-    result_rows = np.asarray(result).reshape(-1, int(np.prod(size)))
-    zeros = np.zeros(result_rows.shape[1], x.dtype)
-    channels = _max_unpool_channels(x, i, len(size))
-    for result_row, (row, index) in zip(result_rows, channels, strict=True):
-        one_of_the_writes(result_row, zeros, index, row)
+    shape = (*x.shape[: -len(size)], *size)
+    zeros = np.zeros(math.prod(shape), x.dtype)
+    out = oracles.last_write(zeros, _in_array(i, size), x.reshape(-1))
+    return np.asarray(out).reshape(shape)
 
 
 OPS = tuple(

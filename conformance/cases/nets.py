@@ -121,7 +121,6 @@ class Net:
         forward: Callable[..., Any] = self.output
         return Sample(
             name=name,
-            facts={"dtype": "floating", "input_ndim": 3},
             call=self.call,
             arrays=self.arrays(),
             expected=forward,
@@ -172,7 +171,6 @@ def _sample(
     scale = options.get("scale", _HEAD_FEATURES**-0.5)
     return Sample(
         name=name,
-        facts={"dtype": "floating", "input_ndim": arrays[0].ndim},
         call=lambda ns, *args: ns.nn.functional.scaled_dot_product_attention(*args, **options),
         arrays=arrays,
         expected=lambda q, k, v, *_: _attention(q, k, v, bias, scale)[0],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from conformance.cases._data import DTYPES, MANY, SOME, Array, kind, values
+from conformance.cases._data import DTYPES, MANY, SOME, Array, values, written
 from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
@@ -21,22 +20,19 @@ def _extremes(op: str, extreme: np.ufunc) -> Iterator[Sample]:
             x[MANY // 2, 1] = np.nan
         yield Sample(
             name=name,
-            facts={"dtype": kind(name), "input_ndim": 2},
             call=lambda ns, x: tuple(getattr(ns, op)(x, 0)),
             arrays=(x,),
-            expected=lambda x: running(x, extreme)[0],
             ordered=lambda x: running(x, extreme),
-            accept=lambda result, x: _accept(result, running(x, extreme)),
+            accept=lambda result, x: np.testing.assert_equal(
+                tuple(map(np.asarray, result)), running(x, extreme)
+            ),
         )
     yield Sample(
         name="values",
-        facts={"dtype": "floating", "input_ndim": 2},
         call=lambda ns, x: getattr(ns, op)(x, 0).values,
         arrays=(np.round(values((MANY, 2), np.float32)),),
-        expected=lambda x: running(x, extreme)[0],
         ordered=lambda x: running(x, extreme)[0],
         wrt=0,
-        expected_gradient=lambda ct, x: _gradient(ct.astype(np.float64), x, extreme),
         ordered_gradient=lambda ct, x: _gradient(ct, x, extreme),
     )
 
@@ -53,16 +49,9 @@ def running(x: Array, extreme: np.ufunc) -> tuple[Array, Array]:
     return np.take_along_axis(x, last_index, axis=0), last_index
 
 
-def _accept(result: Any, expected: tuple[Array, Array]) -> None:
-    for array, expected_array in zip(result, expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(array), expected_array)
-
-
 def _gradient(ct: Array, x: Array, extreme: np.ufunc) -> Array:
     index = running(x, extreme)[1]
-    zeros = np.zeros((len(x),), ct.dtype)
-    columns = [oracles.source(zeros, index[:, c], ct[:, c]) for c in range(x.shape[1])]
-    return np.stack(columns, axis=1)
+    return written(np.zeros_like(x), [index], ct, lambda x, i: np.take_along_axis(x, i, 0))
 
 
 def _cumprod() -> Iterator[Sample]:
@@ -73,40 +62,30 @@ def _cumprod() -> Iterator[Sample]:
         "integer": values((SOME, 2), np.int32) | 1,
         "complex": floats * np.exp(1j * floats[::-1]).astype(np.complex64),
     }
+    wraps = "The dtype stays, and int32 wraps around; PyTorch's result is int64."
     for array in data.values():
         array[len(array) // 2, 1] = 0
     for name, array in data.items():
         yield Sample(
             name=name,
-            facts={"dtype": name, "input_ndim": 2},
             call=lambda ns, x: ns.cumprod(x, 0),
             arrays=(array,),
-            expected=_expected_integers if name == "integer" else _cumprod_expected,
+            expected=lambda x: np.cumprod(_wide(x), 0, _wide(x).dtype),
             ordered=oracles.doubling if name == "floating" else None,
             wrt=None if name == "integer" else 0,
-            expected_gradient=_cumprod_expected_gradient,
-            choices={
-                "forward": "The dtype stays, and int32 wraps around; PyTorch's result is int64."
-            }
-            if name == "integer"
-            else {},
+            expected_gradient=_gradient_of_products,
+            choices={"forward": wraps} if name == "integer" else {},
         )
 
 
-def _expected_integers(x: Array) -> Array:
-    return np.cumprod(x, 0, dtype=x.dtype)  # NumPy and the op both wrap around
-
-
-def _cumprod_wide(x: Array) -> Array:
+def _wide(x: Array) -> Array:
+    if x.dtype.kind == "i":
+        return x  # The op wraps integers around, as NumPy does.
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _cumprod_expected(x: Array) -> Array:
-    return np.cumprod(_cumprod_wide(x), 0)
-
-
-def _cumprod_expected_gradient(ct: Array, x: Array) -> Array:
-    ct, x = _cumprod_wide(ct), _cumprod_wide(x)
+def _gradient_of_products(ct: Array, x: Array) -> Array:
+    ct, x = _wide(ct), _wide(x)
     before = np.ones_like(x)
     before[1:] = np.cumprod(x, 0)[:-1]
     after = ct.copy()
@@ -122,21 +101,17 @@ def _cumsum() -> Iterator[Sample]:
     for name, array in data.items():
         yield Sample(
             name=name,
-            facts={"dtype": kind(name), "input_ndim": 2},
             call=lambda ns, x: ns.cumsum(x, 0),
             arrays=(array,),
             expected=lambda x: np.cumsum(x.astype(np.complex128), 0),
             ordered=None if name == "integer" else oracles.nearest_running,
             wrt=None if name == "integer" else 0,
-            expected_gradient=lambda ct, x: np.cumsum(ct[::-1].astype(np.complex128), 0)[::-1],
             ordered_gradient=lambda ct, x: oracles.nearest_running(ct[::-1])[::-1],
         )
     yield Sample(
         name="rows",
-        facts={"dtype": "floating", "input_ndim": 2},
         call=lambda ns, x: ns.cumsum(x, -1),
         arrays=(values((2, MANY), np.float32),),
-        expected=lambda x: np.cumsum(x.astype(np.float64), 1),
         ordered=lambda x: oracles.nearest_running(x.T).T,
     )
 
@@ -149,26 +124,21 @@ def _logcumsumexp() -> Iterator[Sample]:
     for name, x in {"floating": real, "complex": turned.astype(np.complex64)}.items():
         yield Sample(
             name=name,
-            facts={"dtype": name, "input_ndim": 2},
             call=lambda ns, x: ns.logcumsumexp(x, 0),
             arrays=(x,),
-            expected=_logcumsumexp_expected,
+            expected=_logarithms,
             wrt=0 if name == "floating" else None,  # the complex gradient compiles slowly
-            expected_gradient=_logcumsumexp_expected_gradient,
+            expected_gradient=_gradient_of_logarithms,
         )
 
 
-def _logcumsumexp_wide(x: Array) -> Array:
-    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+def _logarithms(x: Array) -> Array:
+    return np.asarray(np.log(np.cumsum(np.exp(_wide(x)), 0)))
 
 
-def _logcumsumexp_expected(x: Array) -> Array:
-    return np.asarray(np.log(np.cumsum(np.exp(_logcumsumexp_wide(x)), 0)))
-
-
-def _logcumsumexp_expected_gradient(ct: Array, x: Array) -> Array:
-    shares = _logcumsumexp_wide(ct) / np.cumsum(np.exp(_logcumsumexp_wide(x)), 0)
-    return np.asarray(np.exp(_logcumsumexp_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])
+def _gradient_of_logarithms(ct: Array, x: Array) -> Array:
+    shares = _wide(ct) / np.cumsum(np.exp(_wide(x)), 0)
+    return np.asarray(np.exp(_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])
 
 
 OPS = (

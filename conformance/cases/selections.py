@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import spec
-from conformance.cases._data import DTYPES, MANY, Array, kind, values
+from conformance.cases._data import DTYPES, MANY, Array, values
 from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
@@ -65,10 +65,9 @@ def _selection(
 
     return Sample(
         name=name,
-        facts={"dtype": kind(name), "input_ndim": 2, **facts},
+        facts=facts,
         call=lambda ns, x: tuple(call(ns, x)),
         arrays=(x,),
-        expected=lambda x: selected(x)[0],
         ordered=selected,
         accept=accept,
     )
@@ -83,10 +82,8 @@ def _taken(x: Array, index: Array) -> Array:
 def _argsort() -> Iterator[Sample]:
     yield Sample(
         name="descending",
-        facts={"dtype": "integer", "input_ndim": 2},
         call=lambda ns, x: ns.argsort(x, 0, True),
         arrays=(_ties("integer"),),
-        expected=lambda x: oracles.stable_sort(x, descending=True),
         ordered=lambda x: oracles.stable_sort(x, descending=True).astype(np.int32),
         accept=_sort_accept,
     )
@@ -103,33 +100,15 @@ def _sort_accept(result: Any, x: Array) -> None:
 _HALF = MANY // 2
 
 
-_K = MANY // 2
-
-
 def _kthvalue() -> Iterator[Sample]:
     """Yields the middle value of columns with many equal elements, for each dtype."""
     for name, dtype in DTYPES.items():
-        yield Sample(
-            name=name,
-            facts={"dtype": kind(name), "input_ndim": 2},
-            call=lambda ns, x: tuple(ns.kthvalue(x, _K, 0)),
-            arrays=(np.round(values((MANY, 2), np.float32)).astype(dtype),),
-            expected=lambda x: np.sort(x, axis=0)[_K - 1],
-            ordered=_ordered,
-            accept=_kthvalue_accept,
+        yield _selection(
+            name,
+            lambda ns, x: ns.kthvalue(x, _HALF, 0),
+            np.round(values((MANY, 2), np.float32)).astype(dtype),
+            lambda x: oracles.lowest_index(x, _HALF),
         )
-
-
-def _ordered(x: Array) -> tuple[Array, Array]:
-    index = oracles.lowest_index(x.astype(np.float64), _K)
-    return np.take_along_axis(x, index[None], 0)[0], index.astype(np.int32)
-
-
-def _kthvalue_accept(result: Any, x: Array) -> None:
-    """Accepts the right values, with the index of any element that has the value."""
-    elements, index = map(np.asarray, result)
-    np.testing.assert_array_equal(elements, np.sort(x, axis=0)[_K - 1])
-    np.testing.assert_array_equal(np.take_along_axis(x, index[None], 0)[0], elements)
 
 
 #: Maps a column to the rank of its median, from 1.
@@ -160,7 +139,7 @@ def _medians(op: str, rank: Rank) -> Iterator[Sample]:
     # No row lists a call without indices: every device has the same value and the same gradient.
     yield Sample(
         name="all",
-        facts={"dtype": "floating", "input_ndim": 2, "returns_indices": False},
+        facts={"returns_indices": False},
         call=call,
         arrays=(_ties("floating"),),
         expected=lambda x: np.sort(x, None)[rank(x.ravel()) - 1],

@@ -1,6 +1,5 @@
 """The table of operations: its entries, and how samples judge results."""
 
-import numpy as np
 import pytest
 
 import spec
@@ -17,8 +16,8 @@ def test_each_op_has_one_entry_and_rows():
 def test_a_wrong_value_is_not_accepted():
     (sample, *_) = samples("index_add")
     assert isinstance(sample, Sample)
-    result = sample.expected(*sample.arrays)
-    sample.judge("forward", result.astype(np.float32))
+    result = sample.ordered(*sample.arrays)
+    sample.judge("forward", result)
     result[0, 0] += 0.1
     with pytest.raises(AssertionError):
-        sample.judge("forward", result.astype(np.float32))
+        sample.judge("forward", result)

@@ -11,7 +11,7 @@ texts are made before the first file is written, so that a refusal leaves the ch
     impl/__init__.py                    + from impl.ops._foo import foo, and "foo" in __all__
     impl/tests/ops/test_foo.py          a unit test to fill in
     conformance/adapters/_torch_ops.py  + "foo", in the table of ops that are called as in PyTorch
-    conformance/cases/foo.py            samples to fill in
+    conformance/cases/foo.py            an entry of the table of operations, to fill in
 
 and prints the steps that are left, each with the command that checks it.
 """
@@ -114,8 +114,8 @@ class NewOp:
 
     @property
     def cases(self) -> str:
-        """The path of the samples of the family."""
-        return f"conformance/cases/{self.family or self.name}.py"
+        """The path of the samples."""
+        return f"conformance/cases/{self.name}.py"
 
     @property
     def module(self) -> str:
@@ -183,13 +183,10 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
         new.exports: _with_export(repository / new.exports, new),
         new.test: _filled("test.py.txt", names),
         _ADAPTER: _with_entry(repository / _ADAPTER, new),
+        new.cases: _filled(f"{new.direction}/cases.py.txt", names),
     }
-    step = f"Add samples of {new.op!r} to the table that `samples()` returns."
-    if not (repository / new.cases).exists():
-        texts[new.cases] = _filled(f"{new.direction}/cases.py.txt", names)
-        step = "Compute the expected values, and the bits under `portable`."
     paths = {"rows": new.rows, "module": new.module, "test": new.test, "cases": new.cases}
-    steps = {**paths, "cases_step": step, "ids": " or ".join(ids.values())}
+    steps = {**paths, "ids": " or ".join(ids.values())}
     return Skeleton(texts, _filled("steps.txt", steps))
 
 
@@ -218,7 +215,7 @@ def _require_new(spec: Spec, repository: Path, new: NewOp) -> None:
         raise SpecError(
             f"the op {new.op!r} exists: its rows are {ids} in spec/rows/{rows[0].family}.toml"
         )
-    for name in (new.module, new.test):
+    for name in (new.module, new.test, new.cases):
         if (repository / name).exists():
             raise SpecError(f"{name} exists; `new` writes only ops that have no file yet")
     if new.family is None and (repository / new.rows).exists():

@@ -1,5 +1,5 @@
-"""The samples of all ops: a module for each family, named after its file in ``spec/rows``.
+"""The table of operations: each module has ``OPS``, the entries of several ops.
 
-Each module has a function ``samples``, which returns the samples of each op of the family. Modules
-whose names begin with an underscore hold what several families share.
+``conformance.suite.sample`` says what an entry is, and reads the table. Modules whose names begin
+with an underscore hold what several modules share.
 """

@@ -6,16 +6,22 @@ changes bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from ml_dtypes import bfloat16
 
 import spec
+from spec import oracles
 
 Array = npt.NDArray[Any]
+#: Maps an array, and the indices of a call, to the elements that the call reads or writes.
+Reach: TypeAlias = Callable[..., Array]
+#: Combines a flat array, the positions of elements, and what is added or written there.
+Write: TypeAlias = Callable[[Array, Array, Array], Array]
 
 #: A number of contributions that fills several blocks of a kernel, and many threads of a GPU.
 MANY = 2500
@@ -34,9 +40,9 @@ def kind(name: str) -> str:
 
 
 def rounded_once(name: str, *directions: spec.Direction) -> dict[spec.Direction, str]:
-    """Returns ``Sample.choices`` of sums in an entry of ``DTYPES``."""
+    """Returns ``Sample.choices`` of sums; the name of the sample begins with one of ``DTYPES``."""
     reason = "Sums are of float32, rounded once; PyTorch rounds to bfloat16 at each addition."
-    return dict.fromkeys(directions, reason) if name == "narrow" else {}
+    return dict.fromkeys(directions, reason) if name.startswith("narrow") else {}
 
 
 def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
@@ -50,27 +56,18 @@ def indices(shape: tuple[int, ...], size: int = FEW) -> Array:
     return np.random.default_rng(shape).integers(0, size - 1, shape).astype(np.int32)
 
 
-def folded(x: Array, i: Array, s: Array, combine: np.ufunc = np.add) -> Array:
-    """Returns ``x`` with each row of ``s`` combined into the row that ``i`` names, in float64."""
-    out = x.astype(np.float64)
-    combine.at(out, i, s.astype(np.float64))
-    return out
+def places(shape: tuple[int, ...], index: Sequence[Array], reach: Reach) -> Array:
+    """Returns the positions of the elements that a call reaches, in the flat array."""
+    every = np.arange(math.prod(shape)).reshape(shape)
+    return np.asarray(reach(every, *index)).reshape(-1)
 
 
-def by_column(
-    function: Callable[[Array, Array, Array], Any], x: Array, i: Array, s: Array
+def written(
+    x: Array, index: Sequence[Array], source: Array, reach: Reach, write: Write = oracles.source
 ) -> Array:
-    """Applies a function of 1D arrays to each column of ``x``.
-
-    If ``x`` has more columns than ``i``, the additional columns stay unchanged.
-    """
-    if x.ndim == 1:
-        return np.asarray(function(x, i, s))
-    columns = [
-        function(x[:, c], i[:, c], s[:, c]) if c < i.shape[1] else x[:, c]
-        for c in range(x.shape[1])
-    ]
-    return np.stack(columns, axis=1)
+    """Returns ``x`` with a source added to the elements that a call reaches, or written there."""
+    flat = places(x.shape, index, reach)
+    return np.asarray(write(x.reshape(-1), flat, source.reshape(-1))).reshape(x.shape)
 
 
 def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:

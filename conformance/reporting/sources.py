@@ -12,7 +12,8 @@ from typing import Any
 
 import spec
 from conformance.adapters.base import resolve
-from conformance.suite.families import families
+from conformance.suite.promise import family_of
+from conformance.suite.sample import module_of
 
 _ROOT = Path(spec.__file__).parents[1]
 
@@ -67,7 +68,8 @@ def module(package: str, op: str) -> str:
         package: ``cases`` or ``promises``.
         op: Dotted name.
     """
-    file = importlib.util.find_spec(f"conformance.{package}.{families().get(op)}")
+    name = f"conformance.promises.{family_of(op)}" if package == "promises" else module_of(op)
+    file = importlib.util.find_spec(name) if name else None
     return _shown(file.origin) if file and file.origin else f"conformance/{package}"
 
 

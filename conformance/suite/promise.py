@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import spec
-from conformance.suite.families import families, of_family
 
 #: The kinds of rows that promises test.
 KINDS: tuple[spec.Kind, ...] = ("random", "loader")
@@ -48,9 +49,19 @@ class Promise:
 
 @functools.cache
 def promises(op: str) -> Sequence[Promise]:
-    """Returns the promises of an op, from the module of its family in ``conformance.promises``."""
-    family = families().get(op)
-    return tuple(of_family("promises", family).get(op, ())) if family else ()
+    """Returns the promises of an op, from the module of its family in ``conformance.promises``.
+
+    A family is a file of ``spec/rows``. A family without a module has no promises.
+    """
+    name = f"conformance.promises.{family_of(op)}"
+    if importlib.util.find_spec(name) is None:
+        return ()
+    return tuple(importlib.import_module(name).promises().get(op, ()))
+
+
+def family_of(op: str) -> str:
+    """Returns the file of ``spec/rows`` that has the rows of an op, without its suffix."""
+    return spec.load().select(op=op)[0].family
 
 
 def every_promise() -> tuple[Promise, ...]:

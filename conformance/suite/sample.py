@@ -1,26 +1,31 @@
-"""Samples: the calls by which the suite tests an op, with their right results.
+"""The table of operations: for each op the calls that test it, with their right results.
 
-A sample knows nothing about rows, modes or profiles. ``conformance.suite.cells`` combines each
-sample with these.
+The modules of ``conformance.cases`` hold the entries, one for each op. A sample knows nothing about
+rows, modes or profiles. ``conformance.suite.cells`` combines each sample with these.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 import spec
+from conformance import cases
 from conformance.adapters import loading
-from conformance.suite.families import families, of_family
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Takes a namespace of ops, then arrays.
 Call: TypeAlias = Callable[..., Any]
+
+#: The fact ``dtype`` of the kinds of NumPy. The kind of bfloat16 is none of them.
+_KINDS = {"i": "integer", "u": "integer", "b": "bool", "c": "complex"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,16 +34,18 @@ class Sample:
 
     Attributes:
         name: Unique within the op.
-        facts: The facts of the call, in the words of ``facts.toml``.
         call: Calls the op: ``call(namespace, *arrays)``.
         arrays: The arrays to call it with.
-        expected: Maps the arrays to the result, by NumPy in float64.
+        facts: The facts of the call, in the words of ``facts.toml``. The first array gives
+            ``dtype`` and ``input_ndim`` where they are left out.
         ordered: Maps the arrays to the bits of the ordered path, by the oracle of its order. If the
-            row has no order, to the bits under ``portable``.
+            row has no order, to the bits under ``portable``. None if no oracle states the bits.
+        expected: Maps the arrays to the result, by NumPy in float64. None for ``ordered``, whose
+            bits are right up to rounding.
         wrt: The position of the array to differentiate with respect to. None if the call is not
             differentiated.
-        expected_gradient: As ``expected``, from a cotangent and the arrays to the gradient.
         ordered_gradient: As ``ordered``, from a cotangent and the arrays to the gradient.
+        expected_gradient: As ``expected``, from a cotangent and the arrays to the gradient.
         accept: Judges a result where several are right: ``accept(result, *arrays)`` raises
             AssertionError. None compares with ``expected``.
         filled: Maps the arrays to the bits of the result where fresh memory holds a known value.
@@ -48,17 +55,23 @@ class Sample:
     """
 
     name: str
-    facts: spec.Facts
     call: Call
     arrays: tuple[Array, ...]
-    expected: Callable[..., Any]
+    facts: spec.Facts = dataclasses.field(default_factory=dict)
     ordered: Callable[..., Any] | None = None
+    expected: Callable[..., Any] | None = None
     wrt: int | None = None
-    expected_gradient: Callable[..., Any] | None = None
     ordered_gradient: Callable[..., Any] | None = None
+    expected_gradient: Callable[..., Any] | None = None
     accept: Callable[..., None] | None = None
     filled: Callable[..., Any] | None = None
     choices: Mapping[spec.Direction, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.arrays:
+            kind = _KINDS.get(self.arrays[0].dtype.kind, "floating")
+            facts = {"dtype": kind, "input_ndim": self.arrays[0].ndim, **self.facts}
+            object.__setattr__(self, "facts", facts)
 
     @property
     def directions(self) -> tuple[spec.Direction, ...]:
@@ -80,8 +93,8 @@ class Sample:
         """Returns the arrays to call ``function(direction)`` with."""
         if direction == "forward":
             return self.arrays
-        result = np.asarray(self.expected(*self.arrays))
-        cotangent = np.random.default_rng(0).normal(size=result.shape)
+        shape = np.shape(_right_result(self, "forward"))
+        cotangent = np.random.default_rng(0).normal(size=shape)
         if self.facts.get("dtype") == "complex":
             cotangent = cotangent + 1j * cotangent[::-1]
         return (cotangent.astype(self.arrays[self.wrt or 0].dtype), *self.arrays)
@@ -96,14 +109,12 @@ class Sample:
         if direction == "forward" and self.accept is not None:
             self.accept(result, *inputs)
             return
-        reference = self.expected if direction == "forward" else self.expected_gradient
-        if reference is None:
-            raise spec.SpecError(f"the sample {self.name!r} has no reference for its {direction}")
+        right, dtype = _right_result(self, direction), np.asarray(result).dtype
         np.testing.assert_allclose(
             np.asarray(result).astype(np.complex128),
-            np.asarray(reference(*inputs)).astype(np.complex128),
-            rtol=tolerance(np.asarray(result).dtype),
-            atol=tolerance(np.asarray(result).dtype) * 10,
+            np.asarray(right).astype(np.complex128),
+            rtol=tolerance(dtype),
+            atol=tolerance(dtype) * 10,
         )
 
     def oracle(self, direction: spec.Direction) -> Callable[..., Any] | None:
@@ -111,16 +122,54 @@ class Sample:
         return self.ordered if direction == "forward" else self.ordered_gradient
 
 
+@functools.cache
+def _right_result(sample: Sample, direction: spec.Direction) -> Any:
+    """Returns the right result of a call up to rounding, which many cells ask for."""
+    expected = sample.expected if direction == "forward" else sample.expected_gradient
+    reference = expected or sample.oracle(direction)
+    if reference is None:
+        raise spec.SpecError(f"the sample {sample.name!r} has no reference for its {direction}")
+    return reference(*sample.inputs(direction))
+
+
 def tolerance(dtype: np.dtype[Any]) -> float:
     """Returns the rounding error of a few thousand additions in any order, relative to a term."""
     return 2e-2 if dtype.itemsize < 4 else 1e-4
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpInfo:
+    """What the tests know about an op: its entry in the table.
+
+    Attributes:
+        op: Dotted name.
+        samples: Yields the calls by which the suite tests the rows of the op.
+    """
+
+    op: str
+    samples: Callable[[], Iterable[Sample]]
+
+
+def _entries() -> Iterator[tuple[str, OpInfo]]:
+    """Yields each entry of the table, after the name of its module."""
+    for module in pkgutil.iter_modules(cases.__path__, f"{cases.__name__}."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            for entry in importlib.import_module(module.name).OPS:
+                yield module.name, entry
+
+
+@functools.cache
+def table() -> Mapping[str, OpInfo]:
+    """Returns the entry of each op."""
+    return {entry.op: entry for _, entry in _entries()}
+
+
+def module_of(op: str) -> str | None:
+    """Returns the name of the module that has the entry of an op, or None."""
+    return next((module for module, entry in _entries() if entry.op == op), None)
+
+
 @functools.cache
 def samples(op: str) -> Sequence[Sample]:
-    """Returns the samples of an op, from the module of its family in ``conformance.cases``.
-
-    An op without an entry there has none.
-    """
-    family = families().get(op)
-    return tuple(of_family("cases", family).get(op, ())) if family else ()
+    """Returns the samples of an op. An op without an entry in the table has none."""
+    return tuple(table()[op].samples()) if op in table() else ()

@@ -53,13 +53,10 @@ y = arguments.array(_NAME, "y", y)
     f"conformance/cases/{OP}.py": {
         "    # FILL IN: a row with a condition needs samples that meet it, and one that does not."
         "\n": "",
-        '"""Computes the result in float64."""\n    raise NotImplementedError("FILL IN")': """\
-x = x.astype(np.float64)
-    return np.cumsum((x[1:] + x[:-1]) / 2, axis=0)""",
         'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
-        "import Sample\n": "import Sample\nfrom spec import oracles\n",
+        "import OpInfo, Sample\n": "import OpInfo, Sample\nfrom spec import oracles\n",
         f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",
     },
 }

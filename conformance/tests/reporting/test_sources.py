@@ -22,8 +22,8 @@ def line_of(text):
 @pytest.mark.parametrize(
     ("package", "op", "file"),
     [
-        ("cases", "nn.functional.max_pool2d", "conformance/cases/max_pool.py"),
-        ("cases", "argsort", "conformance/cases/sort.py"),
+        ("cases", "nn.functional.max_pool2d", "conformance/cases/max_pools.py"),
+        ("cases", "argsort", "conformance/cases/selections.py"),
         ("promises", "Generator", "conformance/promises/random.py"),
         ("cases", "Generator", "conformance/cases"),
     ],

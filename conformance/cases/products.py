@@ -5,18 +5,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
-from conformance.suite.sample import Sample
+from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
-
-#: Adds the rows of a source to the rows of an array that an index names.
-_Add: TypeAlias = Callable[[Array, Array, Array], Array]
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 _ROWS, _TERMS = 37, 1100
@@ -24,7 +21,7 @@ _ROWS, _TERMS = 37, 1100
 _WIDER = 8
 
 
-def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields the dense and the sparse samples of an op.
 
     Args:
@@ -32,25 +29,19 @@ def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterat
         batch: The batch dimensions of the operands.
         columns: The number of columns of the right operand. Empty if it is a vector.
     """
-    yield from dense_samples(op, batch, columns)
-    yield from sparse_samples(op, batch, columns)
+    yield from _dense_samples(op, batch, columns)
+    yield from _sparse_samples(op, batch, columns)
 
 
-def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields long sums of products, with and without the environment variable of cuBLAS."""
     shapes = (*batch, _ROWS, _TERMS), (*batch, _TERMS, *columns)
     for wrt, setting in enumerate((":4096:8", "")):
         yield Sample(
             name=f"dense, {_VARIABLE}={setting}",
-            facts={
-                "dtype": "floating",
-                "input_ndim": len(batch) + 2,
-                "sparse": False,
-                "cublas_workspace_config": setting,
-            },
+            facts={"sparse": False, "cublas_workspace_config": setting},
             call=lambda ns, a, b, s=setting: _call(ns, op, s, a, b),
             arrays=tuple(values(shape, np.float32) for shape in shapes),
-            expected=lambda a, b: a.astype(np.float64) @ b,
             ordered=_exact_product,
             # Only mm is also differentiated with the variable unset. It stands for the other ops.
             wrt=wrt if setting or op == "mm" else None,
@@ -58,7 +49,7 @@ def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> 
         )
 
 
-def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields matrices with many elements in few rows. Some elements share a row and a column.
 
     The first sample has elements in no order, and is differentiated by the dense operand. The
@@ -119,30 +110,22 @@ def _sparse_sample(
         out = np.stack([function(*lane) for lane in zip(*positions, *flat, strict=True)])
         return np.asarray(out.reshape(*batch, *out.shape[1:]))
 
-    def product(add: _Add, row: Array, column: Array, data: Array, other: Array) -> Array:
+    def product(row: Array, column: Array, data: Array, other: Array) -> Array:
         terms = data.reshape(-1, *(1,) * (other.ndim - 1)) * other[column]
-        return add(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
+        return oracles.nearest_scatter(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
 
-    def forward(add: _Add, *arrays: Array) -> Array:
-        return by_lane(functools.partial(product, add), arrays[0], arrays[-1])
+    def forward(*arrays: Array) -> Array:
+        return by_lane(product, arrays[0], arrays[-1])
 
-    def backward(add: _Add, ct: Array, *arrays: Array) -> Array:
+    def backward(ct: Array, *arrays: Array) -> Array:
         if wrt:
-            return by_lane(lambda r, c, d, o: product(add, c, r, d, o), arrays[0], ct)
+            return by_lane(lambda r, c, d, o: product(c, r, d, o), arrays[0], ct)
 
         def of_elements(row: Array, column: Array, ct: Array, other: Array) -> Array:
             terms = (ct[row] * other[column]).reshape(MANY, -1).T
-            total = add(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)
-            return np.asarray(total[0])
+            return oracles.nearest(terms)
 
         return by_lane(of_elements, ct, arrays[-1])
-
-    def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
-        def run(*arrays: Array) -> Array:
-            wide = (a if a.dtype.kind == "i" else a.astype(np.float64) for a in arrays)
-            return np.asarray(function(_added, *wide))
-
-        return run
 
     return Sample(
         name=name,
@@ -154,17 +137,10 @@ def _sparse_sample(
         },
         call=call,
         arrays=arrays,
-        expected=in_float64(forward),
-        ordered=functools.partial(forward, oracles.nearest_scatter),
+        ordered=forward,
         wrt=wrt,
-        expected_gradient=in_float64(backward),
-        ordered_gradient=functools.partial(backward, oracles.nearest_scatter),
+        ordered_gradient=backward,
     )
-
-
-def _added(initial: Array, index: Array, source: Array) -> Array:
-    np.add.at(initial, index, source)
-    return initial
 
 
 def _exact_product(a: Array, b: Array) -> Array:
@@ -193,3 +169,11 @@ def _gradient(ct: Array, a: Array, b: Array, wrt: int) -> Array:
     if b.ndim == 1:
         return np.asarray(np.outer(ct, b) if wrt == 0 else ct @ a)
     return np.asarray(ct @ np.swapaxes(b, -1, -2) if wrt == 0 else np.swapaxes(a, -1, -2) @ ct)
+
+
+OPS = (
+    OpInfo("bmm", functools.partial(_samples, "bmm", (2,), (5,))),
+    OpInfo("mm", functools.partial(_samples, "mm", (), (5,))),
+    OpInfo("mv", functools.partial(_samples, "mv", (), ())),
+    OpInfo("sparse.mm", functools.partial(_sparse_samples, "sparse.mm", (), (5,))),
+)

@@ -1,27 +1,101 @@
-"""Samples of embedding_bag."""
+"""Samples of embedding and embedding_bag."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
 
-from conformance.cases._data import FEW, MANY, Array, folded, indices, values
-from conformance.cases._embedding_rows import bounded, bounded_in_order, wide
-from conformance.suite.sample import Sample
+import spec
+from conformance.cases._data import (
+    DTYPES,
+    FEW,
+    MANY,
+    Array,
+    indices,
+    kind,
+    rounded_once,
+    values,
+)
+from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
-#: The first element of each bag. The second bag is empty, and the last bag is small.
-_OFFSETS = np.array([0, 900, 900, 1300, 1310, 2400, 2490], np.int32)
 #: A row so wide that the order of additions changes bits.
 _WIDTH = 1500
 
 
-def samples() -> Mapping[str, Sequence[Sample]]:
-    return {"nn.functional.embedding_bag": tuple(_embedding_bag())}
+def _bounded(rows: Array, max_norm: float, order: int) -> Array:
+    """Returns rows scaled down to a norm of at most ``max_norm``.
+
+    The squares of a Euclidean norm are added exactly. Other norms are of float64.
+    """
+    norm = np.linalg.norm(rows.astype(np.float64), order, axis=1)
+    if order == 2:
+        norm = np.sqrt(oracles.nearest((rows * rows).T))
+    norm, number = norm[:, None], norm.dtype.type
+    scaled = rows * (number(max_norm) / (norm + number(1e-7)))
+    return np.where(norm > number(max_norm), scaled, rows)
+
+
+def _embedding() -> Iterator[Sample]:
+    """Yields each dtype; gradients divided by counts, with a padding row; and bounded norms."""
+    for name, dtype in DTYPES.items():
+        yield Sample(
+            name=name,
+            facts=_facts(kind(name)),
+            call=lambda ns, i, w: ns.nn.functional.embedding(i, w),
+            arrays=(indices((MANY,)), values((FEW, 3), dtype)),
+            ordered=lambda i, w: w[i],
+            wrt=None if dtype is np.int32 else 1,
+            ordered_gradient=lambda ct, i, w: oracles.source(np.zeros_like(w), i, ct),
+            choices=rounded_once(name, "backward"),
+        )
+    yield Sample(
+        name="divided",
+        facts={**_facts(), "input_ndim": 2},
+        call=lambda ns, i, w: ns.nn.functional.embedding(
+            i, w, padding_idx=-5, scale_grad_by_freq=True
+        ),
+        arrays=(indices((50, 50)), values((FEW, 3), np.float32)),
+        ordered=lambda i, w: w[i],
+        wrt=1,
+        ordered_gradient=_divided,
+    )
+    bounded = Sample(
+        name="bounded",
+        facts={**_facts(), "max_norm": True},
+        call=lambda ns, i, w: ns.nn.functional.embedding(i, w, None, 38),
+        arrays=(indices((9,)), values((FEW, _WIDTH), np.float32)),
+        ordered=lambda i, w: _bounded(w, 38, 2)[i],
+    )
+    yield bounded
+    yield dataclasses.replace(
+        bounded,
+        name="bounded_powers",
+        facts={**bounded.facts, "power_norm": True},
+        call=lambda ns, i, w: ns.nn.functional.embedding(i, w, None, 38, 3),
+        ordered=None,
+        expected=lambda i, w: _bounded(w, 38, 3)[i],
+    )
+
+
+def _facts(dtype: str = "floating") -> dict[str, spec.FactValue]:
+    return {"dtype": dtype, "input_ndim": 1, "max_norm": False, "power_norm": False}
+
+
+def _divided(ct: Array, i: Array, w: Array) -> Array:
+    out = oracles.source(np.zeros_like(w), i.reshape(-1), ct.reshape(-1, ct.shape[-1]))
+    count = np.maximum(np.bincount(i.reshape(-1), minlength=FEW), 1)
+    out = out / count[:, None].astype(w.dtype)
+    out[-5] = 0
+    return np.asarray(out)
+
+
+#: The first element of each bag. The second bag is empty, and the last bag is small.
+_OFFSETS = np.array([0, 900, 900, 1300, 1310, 2400, 2490], np.int32)
 
 
 def _embedding_bag() -> Iterator[Sample]:
@@ -36,7 +110,12 @@ def _embedding_bag() -> Iterator[Sample]:
     weights = values((MANY,), np.float32)
     flat = (indices((MANY,)), _OFFSETS, values((FEW, 3), np.float32), weights)
     yield _sample("weighted", "sum", flat)
-    broad = (indices((4, 3)), None, values((FEW, _WIDTH), np.float32), weights[:12].reshape(4, 3))
+    broad = (
+        indices((4, 3)),
+        None,
+        values((FEW, _WIDTH), np.float32),
+        weights[:12].reshape(4, 3),
+    )
     yield _sample("by_weights", "sum", broad, wrt=3)
     few = (indices((40, 3)), None, values((FEW, 5), np.float32))
     yield _sample("bounded", "max", few, max_norm=1.5)
@@ -68,40 +147,35 @@ def _sample(
             i, w, offsets, max_norm, norm_type, False, mode, False, p, False, padding_idx
         )
 
-    def reference(*inputs: Any, ordered: bool) -> _Bags:
+    def bags(*inputs: Any) -> _Bags:
         i, offsets, w, p = parts(*inputs)
-        return _Bags(mode, ordered, i, offsets, w, p, padding_idx, max_norm, norm_type)
+        return _Bags(mode, i, offsets, w, p, padding_idx, max_norm, norm_type)
 
-    portable = max_norm is None or norm_type == 2
+    kind = "ordered" if max_norm is None or norm_type == 2 else "expected"
+    references: dict[str, Any] = {
+        kind: lambda *inputs: bags(*inputs).forward(),
+        f"{kind}_gradient": lambda ct, *inputs: bags(*inputs).gradient(ct, wrt),
+    }
     return Sample(
         name=name,
         facts={
             "dtype": "floating",
-            "input_ndim": 2 if no_offsets else 1,
             "mode": mode,
             "max_norm": max_norm is not None,
             "power_norm": norm_type == 3,
         },
         call=call,
         arrays=tuple(inputs),
-        expected=lambda *inputs: reference(*inputs, ordered=False).forward(),
-        ordered=(lambda *inputs: reference(*inputs, ordered=True).forward()) if portable else None,
         wrt=wrt - no_offsets,
-        expected_gradient=lambda ct, *inputs: reference(*inputs, ordered=False).gradient(ct, wrt),
-        ordered_gradient=(
-            (lambda ct, *inputs: reference(*inputs, ordered=True).gradient(ct, wrt))
-            if portable
-            else None
-        ),
+        **references,
     )
 
 
 @dataclasses.dataclass
 class _Bags:
-    """The reference of a call: in float64, or in the order and the dtypes of the spec."""
+    """The reference of a call, in the order and the dtypes of the spec."""
 
     mode: str
-    ordered: bool
     i: Array
     offsets: Array | None
     w: Array
@@ -111,7 +185,7 @@ class _Bags:
     norm_type: int
 
     def __post_init__(self) -> None:
-        self.dtype = wide(self.w.dtype) if self.ordered else np.dtype(np.float64)
+        self.dtype = np.dtype(np.float32)
         self.flat = self.i.reshape(-1)
         position = np.arange(self.flat.size)
         if self.offsets is None:
@@ -126,10 +200,10 @@ class _Bags:
         if self.mode == "max":
             position = self._greatest()
             rows = np.take_along_axis(self.rows, np.maximum(position, 0), 0)
-            return np.where(position >= 0, rows, 0).astype(self._result_dtype())
+            return np.where(position >= 0, rows, 0).astype(self.w.dtype)
         rows = self.rows if self.p is None else self.rows * self._weights()
         return np.asarray(self._add(self.count, self.bag, rows) / self._sizes()).astype(
-            self._result_dtype()
+            self.w.dtype
         )
 
     def gradient(self, ct: Array, wrt: int) -> Array:
@@ -138,30 +212,25 @@ class _Bags:
             position = self._greatest()
             index = np.where(position >= 0, self.flat[position], -1)
             columns = [self._add(len(self.w), i, c) for i, c in zip(index.T, ct.T, strict=True)]
-            return np.stack(columns, 1).astype(self._result_dtype())
+            return np.stack(columns, 1).astype(self.w.dtype)
         in_a_bag = self.bag >= 0
         ct = np.where(in_a_bag[:, None], ct[self.bag], 0)
         if wrt == 3:
             destination = np.zeros(ct.shape[1], np.int64)
             sums = self._add(1, destination, (ct * self.rows).T)[0]
-            return np.reshape(sums, self.i.shape).astype(self._result_dtype())
+            return np.reshape(sums, self.i.shape).astype(self.w.dtype)
         rows = ct if self.p is None else ct * self._weights()
         index = np.where(in_a_bag, self.flat, -1)
-        return self._add(len(self.w), index, rows).astype(self._result_dtype())
+        return self._add(len(self.w), index, rows).astype(self.w.dtype)
 
     def _table(self) -> Array:
         if self.max_norm is None:
             return self.w.astype(self.dtype)
-        if self.ordered:
-            return bounded_in_order(self.w, self.max_norm)
-        return bounded(self.w, self.max_norm, self.norm_type)
+        return _bounded(self.w, self.max_norm, self.norm_type)
 
     def _weights(self) -> Array:
         assert self.p is not None  # noqa: S101  # narrows its type
         return self.p.reshape(-1, 1).astype(self.dtype)
-
-    def _result_dtype(self) -> np.dtype[Any]:
-        return self.w.dtype if self.ordered else self.dtype
 
     def _sizes(self) -> Array:
         sizes = np.bincount(self.bag[self.bag >= 0], minlength=self.count)[:, None]
@@ -170,10 +239,7 @@ class _Bags:
         )
 
     def _add(self, size: int, index: Array, source: Array) -> Array:
-        zeros = np.zeros((size, *source.shape[1:]), self.dtype)
-        if self.ordered:
-            return oracles.source(zeros, index, source)
-        return folded(zeros, index[index >= 0], source[index >= 0])
+        return oracles.source(np.zeros((size, *source.shape[1:]), self.dtype), index, source)
 
     def _greatest(self) -> Array:
         """Returns the position of the greatest element of each bag and column.
@@ -186,3 +252,9 @@ class _Bags:
             if elements.size:
                 position[bag] = elements[np.argmax(self.rows[elements], axis=0)]
         return position
+
+
+OPS = (
+    OpInfo("nn.functional.embedding", _embedding),
+    OpInfo("nn.functional.embedding_bag", _embedding_bag),
+)

@@ -1,22 +1,66 @@
-"""Samples of grid_sample."""
+"""Samples of affine_grid and grid_sample."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array, values
-from conformance.suite.sample import Sample
+from conformance.suite.sample import OpInfo, Sample
 from spec import oracles
 
-#: The number of elements by which the reference extends an input at each end.
-_MARGIN = 6
+#: Sizes so large that the order of additions changes bits.
+_SIZES = {"plane": (2, 3, 30, 40), "volume": (2, 1, 9, 11, 10), "narrow": (1, 1, 12, 20)}
+
+
+def _affine_grid() -> Iterator[Sample]:
+    """Yields two and three dimensions, with both meanings of the corners, and bfloat16."""
+    for name, size in _SIZES.items():
+        dims = len(size) - 2
+        align = name == "volume"
+        dtype = bfloat16 if name == "narrow" else np.float32
+        yield Sample(
+            name=name,
+            call=lambda ns, t, size=size, align=align: ns.nn.functional.affine_grid(t, size, align),
+            arrays=(values((size[0], dims, dims + 1), dtype),),
+            ordered=lambda t, size=size, align=align: _ordered(t, size, align),
+            wrt=0,
+            ordered_gradient=lambda ct, t, size=size, align=align: _gradient(ct, size, align),
+        )
+
+
+def _coordinates(length: int, align: bool) -> Array:
+    edges = np.linspace(-1, 1, 2 * length + 1)  # the edges and the centres of elements
+    return np.linspace(-1, 1, length) if align else edges[1::2]
+
+
+def _points(size: tuple[int, ...], align: bool) -> Array:
+    """Returns x, y, z (in three dimensions) and 1 for every element, in the last dimension."""
+    along = [_coordinates(length, align) for length in size[2:]]
+    mesh = np.meshgrid(*along, indexing="ij")
+    return np.stack([*mesh[::-1], np.ones(size[2:])], axis=-1)
+
+
+def _ordered(theta: Array, size: tuple[int, ...], align: bool) -> Array:
+    points = _points(size, align).astype(np.float32)
+    columns = np.swapaxes(theta.astype(np.float32), 1, 2)
+    grid = oracles.nearest_product(points.reshape(-1, len(columns[0])), columns, np.float32)
+    return grid.reshape(len(theta), *size[2:], -1).astype(theta.dtype)
+
+
+def _gradient(ct: Array, size: tuple[int, ...], align: bool) -> Array:
+    points = _points(size, align).astype(np.float32)
+    rows = np.swapaxes(ct.astype(np.float32).reshape(size[0], -1, ct.shape[-1]), 1, 2)
+    flat = points.reshape(-1, points.shape[-1])
+    return oracles.nearest_product(rows, flat, np.float32).astype(ct.dtype)
+
+
 _POSITIONS = (
     "Positions are found in float32; PyTorch finds them in bfloat16, which rounds elsewhere."
 )
@@ -51,10 +95,6 @@ _CALLS = {
 }
 
 
-def samples() -> Mapping[str, Sequence[Sample]]:
-    return {"nn.functional.grid_sample": tuple(_grid_sample())}
-
-
 def _grid_sample() -> Iterator[Sample]:
     """Yields every mode and padding, with the gradients of the input and of the grid."""
     for (name, call), wrt in itertools.product(_CALLS.items(), (0, 1)):
@@ -62,7 +102,6 @@ def _grid_sample() -> Iterator[Sample]:
             continue  # The gradient is 0, and the op does not compute it.
         yield Sample(
             name=f"{name}_{('input', 'grid')[wrt]}",
-            facts={"dtype": "floating", "input_ndim": len(call.shape)},
             call=call,
             arrays=(
                 values(call.shape, call.dtype),
@@ -71,99 +110,11 @@ def _grid_sample() -> Iterator[Sample]:
             ),
             expected=functools.partial(_expected, call),
             wrt=wrt,
-            expected_gradient=functools.partial((_expected_of_input, _expected_of_grid)[wrt], call),
             ordered_gradient=functools.partial((_ordered_of_input, _ordered_of_grid)[wrt], call),
             choices=dict.fromkeys(("forward", "backward"), _POSITIONS)
             if call.dtype is bfloat16
             else {},
         )
-
-
-# The reference in float64: the input is extended by copies of its elements, and a sample is a
-# weighted sum over all of them.
-
-
-def _extended(call: _Call) -> list[Array]:
-    """Returns, for each dimension, the index that each extended index copies; -1 for a zero."""
-    modes = {
-        "zeros": "constant",
-        "border": "edge",
-        "reflection": "reflect" if call.align else "symmetric",
-    }
-    fill = {"constant_values": -1} if call.padding == "zeros" else {}
-    return [
-        np.pad(np.arange(size), _MARGIN, mode=modes[call.padding], **fill)  # type: ignore[call-overload]
-        for size in call.sizes
-    ]
-
-
-def _hats(call: _Call, grid: Array, *, slope: bool = False) -> list[Array]:
-    """Returns the weight of each element for each sample along each dimension.
-
-    With ``slope``, returns the derivative of the weight with respect to the position.
-    """
-    out = []
-    for dim, (size, sources) in enumerate(zip(call.sizes, _extended(call), strict=True)):
-        g = grid[..., len(call.sizes) - 1 - dim].astype(np.float64).reshape(len(grid), -1, 1)
-        x = (g + 1) * (size - 1) / 2 if call.align else ((g + 1) * size - 1) / 2
-        scale = (size - 1) / 2 if call.align else size / 2
-        distance = x - np.arange(-_MARGIN, size + _MARGIN)
-        kernel = {"nearest": _box, "bilinear": _hat, "bicubic": _cubic}[call.mode]
-        weights = kernel(distance, x)[int(slope)] * (scale if slope else 1)
-        out.append(weights @ (sources[:, None] == np.arange(size)))
-    return out
-
-
-def _box(d: Array, x: Array) -> tuple[Array, Array]:
-    return 1.0 * (np.rint(x) == x - d), np.zeros_like(d)
-
-
-def _hat(d: Array, _: Array) -> tuple[Array, Array]:
-    return np.maximum(1 - np.abs(d), 0), np.where(np.abs(d) < 1, -np.sign(d), 0)
-
-
-def _cubic(d: Array, _: Array) -> tuple[Array, Array]:
-    a, r = -0.75, np.abs(d)
-    near = ((a + 2) * r - (a + 3)) * r**2 + 1, 3 * (a + 2) * r**2 - 2 * (a + 3) * r
-    far = ((a * r - 5 * a) * r + 8 * a) * r - 4 * a, 3 * a * r**2 - 10 * a * r + 8 * a
-    weight, slope = (
-        np.where(r < 1, n, np.where(r < 2, f, 0)) for n, f in zip(near, far, strict=True)
-    )
-    return weight, slope * np.sign(d)
-
-
-def _dense(weights: list[Array]) -> Array:
-    """Returns the products of the weights of all dimensions: [n, samples, elements]."""
-    product = weights[0]
-    for other in weights[1:]:
-        product = (product[..., None] * other[:, :, None, :]).reshape(*other.shape[:2], -1)
-    return product
-
-
-def _flat(a: Array) -> Array:
-    return a.reshape(*a.shape[:2], -1).astype(np.float64)
-
-
-def _expected(call: _Call, x: Array, g: Array) -> Array:
-    out = _flat(x) @ np.swapaxes(_dense(_hats(call, g)), 1, 2)
-    return out.reshape(*call.shape[:2], *call.samples)
-
-
-def _expected_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
-    return (_flat(ct) @ _dense(_hats(call, g))).reshape(x.shape)
-
-
-def _expected_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
-    weights, slopes = _hats(call, g), _hats(call, g, slope=True)
-    by_dim = []
-    for dim in range(len(weights)):
-        factors = [slopes[d] if d == dim else weights[d] for d in range(len(weights))]
-        derivatives = _flat(x) @ np.swapaxes(_dense(factors), 1, 2)
-        by_dim.append((derivatives * _flat(ct)).sum(axis=1))
-    return np.stack(by_dim[::-1], axis=-1).reshape(g.shape)
-
-
-# The bits of the ordered path: the same steps in float32.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -273,6 +224,19 @@ def _taps(call: _Call, g: Array) -> tuple[Array, Array, list[Array], list[_Along
     return np.stack(elements, axis=-1), products(weights), slopes, along
 
 
+def _read(x: Array, elements: Array) -> Array:
+    """Returns the elements of all channels: [n, samples, taps, channels]."""
+    rows = np.moveaxis(x.reshape(*x.shape[:2], -1).astype(np.float32), 1, 2)
+    read = rows[np.arange(len(x))[:, None, None], elements]
+    return np.where(elements[..., None] >= 0, read, np.float32(0))
+
+
+def _expected(call: _Call, x: Array, g: Array) -> Array:
+    elements, weights, _, _ = _taps(call, g)
+    out = (_read(x, elements) * weights[..., None].astype(np.float64)).sum(2)
+    return np.asarray(np.moveaxis(out, 2, 1)).reshape(*call.shape[:2], *call.samples)
+
+
 def _ordered_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
     """Adds contributions in the order of samples, and for each sample in the order of taps."""
     elements, weights, _, _ = _taps(call, g)
@@ -287,10 +251,8 @@ def _ordered_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
 def _ordered_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
     """Adds over channels, and then over the elements that a sample reads."""
     elements, _, slopes, along = _taps(call, g)
-    ct_rows, x_rows = (a.reshape(*a.shape[:2], -1).astype(np.float32) for a in (ct, x))
-    batch = np.arange(len(g))[:, None, None]
-    x_taps = np.moveaxis(x_rows, 1, 2)[batch, elements]  # [n, samples, taps, channels]
-    terms = x_taps * np.moveaxis(ct_rows, 1, 2)[:, :, None, :]
+    ct_rows = np.moveaxis(ct.reshape(*ct.shape[:2], -1).astype(np.float32), 1, 2)
+    terms = _read(x, elements) * ct_rows[:, :, None, :]
     totals = np.where(elements >= 0, functools.reduce(np.add, np.moveaxis(terms, 3, 0)), 0)
     out = []
     for dim, slope in zip(along, slopes, strict=True):
@@ -299,3 +261,9 @@ def _ordered_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
             total = np.where(factor == 0, 0, total * factor)
         out.append(total)
     return np.stack(out, axis=-1).reshape(g.shape).astype(g.dtype)
+
+
+OPS = (
+    OpInfo("nn.functional.affine_grid", _affine_grid),
+    OpInfo("nn.functional.grid_sample", _grid_sample),
+)

@@ -1,0 +1,139 @@
+"""Samples of conv and conv_transpose, in one to three dimensions.
+
+The reference gathers what each tap of the kernel reads. A transposed convolution is the
+gradient of a convolution with respect to its input, so both share the reference.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from conformance.cases._data import Array, values
+from conformance.suite.sample import OpInfo, Sample
+
+#: The sizes of an image by the number of dimensions, and windows that overlap.
+_SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}
+_KERNEL = {1: (5,), 2: (3, 2), 3: (2, 3, 2)}
+_STRIDE = {1: (3,), 2: (1, 2), 3: (2, 1, 1)}
+_DILATION = {1: (2,), 2: (2, 1), 3: (1, 2, 1)}
+_PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 1)}
+#: The positions of the arguments to differentiate with respect to.
+_WRT = {1: (1,), 2: (0, 1), 3: (0,)}
+
+
+def _samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
+    """Yields windows that overlap, in a padded image, in two groups, with a bias."""
+    op = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+    stride, dilation, padding = _STRIDE[dims], _DILATION[dims], _PADDING[dims]
+    windows = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, d, p in zip(
+            _SIZES[dims], _KERNEL[dims], stride, dilation, padding, strict=True
+        )
+    )
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": 2}
+    image, result = (2, 4, *_SIZES[dims]), (2, 6, *windows)
+    if transposed:
+        # The padding that makes the image as large as the input of the convolution.
+        output_padding = [
+            n - ((o - 1) * s - 2 * p + d * (k - 1) + 1)
+            for n, o, s, p, d, k in zip(
+                _SIZES[dims], windows, stride, padding, dilation, _KERNEL[dims], strict=True
+            )
+        ]
+        options["output_padding"] = tuple(output_padding)
+    window = _window(image[2:], _KERNEL[dims], result[2:], stride, dilation, padding)
+    forward = _image if transposed else _result
+    for wrt in _WRT[dims]:
+        yield Sample(
+            name=f"gradient of {('input', 'weight')[wrt]}",
+            call=lambda ns, x, w, b: getattr(ns.nn.functional, op)(x, w, b, **options),
+            arrays=(
+                values(result if transposed else image, np.float32, 1),
+                values((6, 2, *_KERNEL[dims]), np.float32),
+                values((4 if transposed else 6,), np.float32),
+            ),
+            expected=lambda x, w, b: (
+                forward(x, w, window, image if transposed else result) + b.reshape(-1, *(1,) * dims)
+            ),
+            wrt=wrt,
+            expected_gradient=functools.partial(
+                _gradient, wrt=wrt, window=window, transposed=transposed
+            ),
+        )
+
+
+def _window(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    counts: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+) -> Array:
+    """Returns the element that each tap of each result reads: [results, taps].
+
+    The number of elements stands for the padding.
+    """
+    grid = np.full([n + 2 * p for n, p in zip(sizes, padding, strict=True)], math.prod(sizes))
+    inside = tuple(slice(p, p + n) for n, p in zip(sizes, padding, strict=True))
+    grid[inside] = np.arange(math.prod(sizes)).reshape(sizes)
+    along = [
+        np.arange(count)[:, None] * s + np.arange(k) * d
+        for count, k, s, d in zip(counts, kernel, stride, dilation, strict=True)
+    ]
+    positions = np.zeros((1, 1), int)
+    for read, size in zip(along, grid.shape, strict=True):
+        positions = positions[:, None, :, None] * size + read[None, :, None, :]
+        positions = positions.reshape(positions.shape[0] * len(read), -1)
+    return grid.reshape(-1)[positions]
+
+
+def _grouped(a: Array) -> Array:
+    """Returns an array in float64, of shape [n, groups, channels of a group, elements]."""
+    return a.astype(np.float64).reshape(len(a), 2, a.shape[1] // 2, -1)
+
+
+def _kernel(w: Array) -> Array:
+    """Returns weights of shape [groups, outputs of a group, channels of a group, taps]."""
+    return w.astype(np.float64).reshape(2, len(w) // 2, w.shape[1], -1)
+
+
+def _read(x: Array, window: Array) -> Array:
+    """Returns what each tap reads: [n, groups, channels, results, taps]."""
+    return np.pad(_grouped(x), [(0, 0)] * 3 + [(0, 1)])[..., window]
+
+
+def _result(x: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+    """Returns the convolution of an image."""
+    out = np.einsum("ngcrt,goct->ngor", _read(x, window), _kernel(w))
+    return np.asarray(out).reshape(shape)
+
+
+def _image(y: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+    """Returns the transposed convolution: each tap adds its products to the elements it reads."""
+    terms = np.einsum("ngor,goct->ngcrt", _grouped(y), _kernel(w))
+    out = np.zeros((*terms.shape[:3], math.prod(shape[2:]) + 1))
+    np.add.at(np.moveaxis(out, 3, 0), window, np.moveaxis(terms, (3, 4), (0, 1)))
+    return out[..., :-1].reshape(shape)
+
+
+def _gradient(
+    ct: Array, x: Array, w: Array, _: Array, *, wrt: int, window: Array, transposed: bool
+) -> Array:
+    if wrt == 0:
+        return (_result if transposed else _image)(ct, w, window, x.shape)
+    image, result = (ct, x) if transposed else (x, ct)
+    out = np.einsum("ngcrt,ngor->goct", _read(image, window), _grouped(result))
+    return np.asarray(out).reshape(w.shape)
+
+
+OPS = tuple(
+    OpInfo(f"nn.functional.{name}{dims}d", functools.partial(_samples, dims, transposed=transposed))
+    for name, transposed in (("conv", False), ("conv_transpose", True))
+    for dims in (1, 2, 3)
+)

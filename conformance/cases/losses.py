@@ -1,0 +1,169 @@
+"""Samples of cross_entropy, nll_loss and ctc_loss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.cases._data import FEW, Array, indices, values
+from conformance.suite.sample import OpInfo, Sample
+from spec import oracles
+
+#: The class whose targets do not count.
+_IGNORED = 2
+#: A number of elements of which XLA adds several at once.
+_COUNT = 1100
+
+
+def _cross_entropy() -> Iterator[Sample]:
+    """Yields a weighted mean over classes, and a sum over probabilities. Both smooth labels."""
+    x, weight = values((_COUNT, FEW), np.float32), np.abs(values((FEW,), np.float32))
+    yield _cross_entropy_sample(
+        "classes", (x, indices((_COUNT,)), weight), "mean", ignore_index=_IGNORED
+    )
+    images = values((2, FEW, 5, 6), np.float32)
+    yield _cross_entropy_sample("probabilities", (images, np.abs(images[::-1])), "sum")
+
+
+def _cross_entropy_sample(
+    name: str, arrays: tuple[Array, ...], reduction: str, **options: int
+) -> Sample:
+    def call(ns: Any, x: Any, target: Any, weight: Any = None) -> Any:
+        return ns.nn.functional.cross_entropy(
+            x, target, weight, reduction=reduction, label_smoothing=0.1, **options
+        )
+
+    def expected(x: Array, target: Array, weight: Array | None = None) -> Array:
+        share, amount = _shares(x, target, weight)
+        return np.asarray(-(_log_softmax(x.astype(np.float64), 1) * share).sum() / amount)
+
+    def gradient(ct: Array, x: Array, target: Array, weight: Array | None = None) -> Array:
+        share, amount = _shares(x, target, weight)
+        softmax = np.exp(_log_softmax(x.astype(np.float64), 1))
+        return np.asarray(ct / amount * (softmax * share.sum(1, keepdims=True) - share))
+
+    return Sample(
+        name=name,
+        facts={"reduction": reduction},
+        call=call,
+        arrays=arrays,
+        expected=expected,
+        wrt=0,
+        expected_gradient=gradient,
+    )
+
+
+def _shares(x: Array, target: Array, weight: Array | None) -> tuple[Array, float]:
+    """Returns the share of each class of each element in the loss, and the divisor of a mean."""
+    count, amount = x.shape[1], 1.0
+    share = target.astype(np.float64)
+    if target.ndim < x.ndim:
+        share = np.eye(count)[target]
+    share = share * 0.9 + 0.1 / count
+    if weight is not None:
+        wide = weight.astype(np.float64)
+        counts = target != _IGNORED
+        amount = float(wide[target][counts].sum())
+        of_target = np.eye(count)[target] * 0.9 * wide[target][:, None]
+        share = np.where(counts[:, None], of_target + 0.1 / count * wide, 0)
+    return share, amount
+
+
+def _log_softmax(x: Array, dim: int) -> Array:
+    return np.asarray(x - np.log(np.exp(x).sum(dim, keepdims=True)), x.dtype)
+
+
+def _nll_loss() -> Iterator[Sample]:
+    """Yields a weighted mean over images. Some elements do not count."""
+
+    def call(ns: Any, x: Any, target: Any, weight: Any) -> Any:
+        return ns.nn.functional.nll_loss(x, target, weight, ignore_index=_IGNORED)
+
+    def forward(x: Array, target: Array, weight: Array) -> Array:
+        terms, shares, counts = _terms(x, target, weight)
+        return np.asarray(_add(np.where(counts, terms, 0)) / _add(np.where(counts, shares, 0)))
+
+    def gradient(ct: Array, x: Array, target: Array, weight: Array) -> Array:
+        _, shares, counts = _terms(x, target, weight)
+        ct = ct / _add(np.where(counts, shares, 0))
+        is_target = np.arange(x.shape[1])[:, None, None] == target[:, None]
+        return np.where(is_target & counts[:, None], -(ct * shares)[:, None], np.float32(0))
+
+    images, weight = values((2, FEW, 35, 36), np.float32), np.abs(values((FEW,), np.float32))
+    yield Sample(
+        name="mean",
+        facts={"reduction": "mean"},
+        call=call,
+        arrays=(images, indices((2, 35, 36)), weight),
+        ordered=forward,
+        wrt=0,
+        ordered_gradient=gradient,
+    )
+
+
+def _terms(x: Array, target: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Returns the loss and the weight of each element, and whether it counts."""
+    picked = np.take_along_axis(x, target[:, None], 1)[:, 0]
+    shares = weight[target]
+    return -picked * shares, shares, target != _IGNORED
+
+
+def _add(terms: Array) -> Array:
+    return oracles.nearest(terms.reshape(-1))
+
+
+_TIMES, _CLASSES = 9, 3
+_TARGETS = np.array([[1, 2], [2, 2]], np.int32)
+_INPUT_LENGTHS, _TARGET_LENGTHS = (9, 7), (2, 2)
+
+
+def _ctc_loss() -> Iterator[Sample]:
+    """Yields a batch of two targets. One repeats a label, and its input ends early.
+
+    The inputs are so long that every blank contributes to a sum.
+    """
+    yield Sample(
+        name="padded",
+        facts={"reduction": "mean"},
+        call=lambda ns, x, t: ns.nn.functional.ctc_loss(x, t, _INPUT_LENGTHS, _TARGET_LENGTHS),
+        arrays=(_log_softmax(values((_TIMES, 2, _CLASSES), np.float32), 2), _TARGETS),
+        expected=lambda x, t: _mean(x, t)[0],
+        wrt=0,
+        expected_gradient=lambda ct, x, t: ct * _mean(x, t)[1],
+    )
+
+
+def _mean(x: Array, targets: Array) -> tuple[Array, Array]:
+    """Returns the loss, and PyTorch's gradient: the gradient with respect to the logits."""
+    losses, gradient = [], np.zeros(x.shape)
+    for n, (times, length) in enumerate(zip(_INPUT_LENGTHS, _TARGET_LENGTHS, strict=True)):
+        loss, expected = _by_enumeration(x[:times, n].astype(np.float64), targets[n, :length])
+        losses.append(loss / length)
+        slope = np.exp(x[:times, n].astype(np.float64)) - expected
+        gradient[:times, n] = slope / length / len(_INPUT_LENGTHS)
+    return np.asarray(np.mean(losses)), gradient
+
+
+def _by_enumeration(x: Array, target: Array) -> tuple[float, Array]:
+    """Returns the loss of a target, and the expected count of each class at each time.
+
+    Enumerates every path through the classes.
+    """
+    likelihood, expected = 0.0, np.zeros(x.shape)
+    for path in itertools.product(range(x.shape[1]), repeat=len(x)):
+        if [label for label, _ in itertools.groupby(path) if label] != list(target):
+            continue
+        probability = float(np.exp(x[np.arange(len(x)), list(path)].sum()))
+        likelihood += probability
+        expected[np.arange(len(x)), list(path)] += probability
+    return -float(np.log(likelihood)), expected / likelihood
+
+
+OPS = (
+    OpInfo("nn.functional.cross_entropy", _cross_entropy),
+    OpInfo("nn.functional.ctc_loss", _ctc_loss),
+    OpInfo("nn.functional.nll_loss", _nll_loss),
+)

@@ -1,0 +1,299 @@
+"""Samples of max pooling and of max_unpool, in one to three dimensions."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
+from conformance.cases.window_sums import adaptive_windows
+from conformance.suite.sample import Call, OpInfo, Sample
+from spec import Direction, FactValue, oracles
+
+#: For each window along a dimension, the indices that it reads.
+Reads: TypeAlias = list[list[int]]
+#: Maps the number of a channel to the windows along each of its dimensions.
+Windows: TypeAlias = Callable[[int], list[Reads]]
+
+#: The sizes of the input by the number of dimensions.
+SIZES = {1: (90,), 2: (13, 17), 3: (5, 7, 12)}
+
+NANS: dict[Direction, str] = {
+    "forward": "Of several NaNs in a window the first is taken; PyTorch takes the last."
+}
+
+
+def indices(x: Array, windows: Windows) -> Array:
+    """Returns the flat index of the greatest element of each window, the first of equal ones."""
+    dims, flat = len(windows(0)), []
+    sizes = x.shape[x.ndim - dims :]
+    every_index = np.arange(math.prod(sizes)).reshape(sizes)
+    for number, channel in enumerate(x.reshape(-1, every_index.size)):
+        for window in itertools.product(*windows(number)):
+            index = every_index[np.ix_(*window)].reshape(-1)
+            # NumPy cannot sort bfloat16.
+            elements = channel[index].astype(np.float64)
+            flat.append(index[oracles.lowest_index(elements, elements.size)])
+    counts = [len(along) for along in windows(0)]
+    return np.array(flat).reshape(*x.shape[: x.ndim - dims], *counts)
+
+
+def _in_array(index: Array, sizes: Sequence[int]) -> Array:
+    """Returns the positions of elements in a flat array, from their flat indices in a channel."""
+    channels = np.arange(math.prod(index.shape[: -len(sizes)]))
+    return (index.reshape(len(channels), -1) + channels[:, None] * math.prod(sizes)).reshape(-1)
+
+
+def _pooling(
+    name: str, call: Call, arrays: tuple[Array, ...], windows: Windows, **facts: FactValue
+) -> Sample:
+    """Returns a sample of the maxima. Maxima of floats have a gradient."""
+    x, dims = arrays[0], len(windows(0))
+
+    def reached(x: Array) -> tuple[Array, tuple[int, ...]]:
+        index = indices(x, windows)
+        return _in_array(index, x.shape[x.ndim - dims :]), index.shape
+
+    def maxima(x: Array, *_: Array) -> Array:
+        places, shape = reached(x)
+        return x.reshape(-1)[places].reshape(shape)
+
+    def gradient(ct: Array, x: Array, *_: Array) -> Array:
+        zeros, terms = np.zeros(x.size, np.float32), ct.reshape(-1).astype(np.float32)
+        out = oracles.source(zeros, reached(x)[0], terms)
+        return np.asarray(out.reshape(x.shape).astype(x.dtype))
+
+    return Sample(
+        name=name,
+        facts=facts,
+        call=call,
+        arrays=arrays,
+        ordered=maxima,
+        wrt=None if x.dtype.kind == "i" else 0,
+        ordered_gradient=gradient,
+    )
+
+
+def _equals(call: Call, arrays: tuple[Array, ...], windows: Windows, **facts: FactValue) -> Sample:
+    """Returns a sample of the indices of the maxima, among few different elements and NaNs."""
+    return Sample(
+        name="equals",
+        facts=facts,
+        call=lambda ns, *arrays: call(ns, *arrays)[1],
+        arrays=arrays,
+        ordered=lambda x, *_: indices(x, windows).astype(np.int32),
+        choices=NANS,
+    )
+
+
+def _few_values(sizes: tuple[int, ...]) -> Array:
+    """Returns an input with many equal elements, zeros of both signs, and some NaNs."""
+    rng = np.random.default_rng(sizes)
+    x = rng.integers(0, 2, (2, 3, *sizes)) * np.where(rng.random((2, 3, *sizes)) < 0.5, -1.0, 1.0)
+    return np.where(rng.random(x.shape) < 0.02, np.nan, x).astype(np.float32)
+
+
+#: Windows that overlap, by the number of dimensions.
+_MAX_POOL_KERNEL = {1: (21,), 2: (5, 4), 3: (3, 2, 5)}
+_MAX_POOL_STRIDE = {1: (1,), 2: (1, 2), 3: (1, 1, 2)}
+_PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
+_DILATION = {1: (2,), 2: (1, 3), 3: (2, 1, 1)}
+_LONG = {1: (70,), 2: (9, 8), 3: (5, 4, 4)}
+
+
+def _max_pool(dims: int) -> Iterator[Sample]:
+    """Yields windows that overlap, in several dtypes and among equal elements, and some apart."""
+    name, sizes = f"max_pool{dims}d", SIZES[dims]
+    options = _MAX_POOL_KERNEL[dims], _MAX_POOL_STRIDE[dims], _PADDING[dims], _DILATION[dims]
+    reads = [_max_pool_windows(*along) for along in zip(sizes, *options, strict=True)]
+    # Only the rows of max_pool3d ask for it.
+    without, with_indices = (
+        ({"returns_indices": False}, {"returns_indices": True}) if dims == 3 else ({}, {})
+    )
+    for dtype in ("floating", "integer", "narrow") if dims == 2 else ("floating",):
+        yield _pooling(
+            f"overlapping, {dtype}",
+            lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
+            (values((2, 3, *sizes), DTYPES[dtype]),),
+            lambda _: reads,
+            **without,
+        )
+    read = tuple(max(itertools.chain(*along)) + 1 for along in reads)
+    yield _equals(
+        lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
+        (_few_values(read),),
+        lambda _: reads,
+        **with_indices,
+    )
+    # The gradient of 65 taps or more is a scatter on every device.
+    kernel = _LONG[dims]
+    long = [_max_pool_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)]
+    yield _pooling(
+        "long",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, 1),
+        (values((2, 3, *sizes), np.float32),),
+        lambda _: long,
+        **without,
+    )
+    # The last window of a dimension may end beyond the input, but must begin inside.
+    apart = [_max_pool_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes]
+    yield _pooling(
+        "apart",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, 1, True),
+        (values((3, *sizes), np.float32),),
+        lambda _: apart,
+        **without,
+    )
+
+
+def _max_pool_windows(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, count: int | None = None
+) -> Reads:
+    if count is None:
+        count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    starts = [o * stride - padding for o in range(count)]
+    return [[i for t in range(kernel) if 0 <= (i := s + t * dilation) < size] for s in starts]
+
+
+#: Output sizes by the number of dimensions. Windows have several lengths, and where the output is
+#: the larger one, several windows read the same element.
+_UNEVEN = {1: (233,), 2: (5, 29), 3: (3, 9, 20)}
+#: Output sizes for which no two windows share an element.
+_EVEN = {1: (45,), 2: (1, 17), 3: (5, 7, 4)}
+
+
+def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
+    """Yields windows of several lengths, also among equal elements; and windows of one length."""
+    name, sizes, uneven = f"adaptive_max_pool{dims}d", SIZES[dims], _UNEVEN[dims]
+    reads = [adaptive_windows(n, m) for n, m in zip(sizes, uneven, strict=True)]
+
+    def overlapping(value: bool) -> dict[str, bool]:
+        return {"overlapping": value} if dims == 3 else {}  # No other rows ask for it.
+
+    yield _pooling(
+        "uneven",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven),
+        (values((2, 3, *sizes), np.float32),),
+        lambda _: reads,
+        **overlapping(True),
+    )
+    yield _equals(
+        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True),
+        (_few_values(sizes),),
+        lambda _: reads,
+        **overlapping(True),
+    )
+    counts = _EVEN[dims]
+    even = tuple(n // m * m for n, m in zip(sizes, counts, strict=True))
+    divided = [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)]
+    yield _pooling(
+        "even",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, counts),
+        (values((3, *even), np.float32),),
+        lambda _: divided,
+        **overlapping(False),
+    )
+
+
+#: Sizes, a kernel and output sizes for which many windows share elements.
+_FRACTIONAL_MAX_POOL_SIZES = {
+    2: ((11, 13), (4, 5), (7, 9)),
+    3: ((5, 6, 9), (2, 3, 4), (3, 3, 5)),
+}
+
+
+def _fractional_max_pool(dims: int) -> Iterator[Sample]:
+    """Yields windows that overlap, among different elements and among equal ones."""
+    name, (sizes, kernel, output_size) = (
+        f"fractional_max_pool{dims}d",
+        _FRACTIONAL_MAX_POOL_SIZES[dims],
+    )
+    random = np.random.default_rng(dims).random((2, 3, dims)).astype(np.float32)
+
+    def windows(channel: int) -> list[Reads]:
+        numbers = random.reshape(-1, dims)[channel]
+        # In two dimensions, the random number of the last dimension comes first.
+        by_dim = numbers[::-1] if dims == 2 else numbers
+        return [
+            _fractional_max_pool_windows(*along)
+            for along in zip(sizes, kernel, output_size, by_dim, strict=True)
+        ]
+
+    def call(ns: Any, x: Any, u: Any, indices: bool = False) -> Any:
+        pool = getattr(ns.nn.functional, name)
+        return pool(x, kernel, output_size, None, indices, u)
+
+    numbers = values((2, 3, *sizes), np.float32)
+    yield _pooling("differing", call, (numbers, random), windows)
+    yield _equals(functools.partial(call, indices=True), (_few_values(sizes), random), windows)
+
+
+def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
+    """Returns windows that begin at random steps, computed in float32."""
+    alpha = np.float32(size - kernel) / np.float32(count - 1)
+    first = int(random * alpha)
+    starts = [int((np.float32(o) + random) * alpha) - first for o in range(count - 1)]
+    return [list(range(s, s + kernel)) for s in (*starts, size - kernel)]
+
+
+#: The sizes of a channel by the number of dimensions, and windows that overlap.
+_MAX_UNPOOL_SIZES = {1: (600,), 2: (30, 20), 3: (5, 6, 20)}
+_MAX_UNPOOL_KERNEL = {1: (3,), 2: (3, 2), 3: (3, 2, 3)}
+_MAX_UNPOOL_STRIDE = {1: (2,), 2: (2, 1), 3: (2, 1, 2)}
+#: The number of destinations in a channel. Each gets many contributions.
+_DESTINATIONS = 50
+
+
+def _max_unpool(dims: int) -> Iterator[Sample]:
+    """Yields windows that overlap, of a batch and of one example.
+
+    There is no sample of the gradient, which depends on the write that the op chose.
+    """
+    sizes, kernel, stride = (
+        _MAX_UNPOOL_SIZES[dims],
+        _MAX_UNPOOL_KERNEL[dims],
+        _MAX_UNPOOL_STRIDE[dims],
+    )
+    output_size = tuple((n - 1) * s + k for n, k, s in zip(sizes, kernel, stride, strict=True))
+    for name, batch in (("batch", (2, 2)), ("one", (3,))):
+        shape = (*batch, *sizes)
+        index = np.random.default_rng(shape).integers(0, _DESTINATIONS, shape).astype(np.int32)
+        yield Sample(
+            name=name,
+            facts={"unique_indices": False},
+            call=lambda ns, x, i: getattr(ns.nn.functional, f"max_unpool{dims}d")(
+                x, i, kernel, stride
+            ),
+            arrays=(values(shape, np.float32), index),
+            ordered=lambda x, i: _unpooled(x, i, output_size),
+            accept=lambda result, x, i: one_of_the_writes(
+                np.asarray(result).reshape(-1),
+                np.zeros(np.size(result), x.dtype),
+                _in_array(i, output_size),
+                x.reshape(-1),
+            ),
+        )
+
+
+def _unpooled(x: Array, i: Array, size: tuple[int, ...]) -> Array:
+    shape = (*x.shape[: -len(size)], *size)
+    zeros = np.zeros(math.prod(shape), x.dtype)
+    out = oracles.last_write(zeros, _in_array(i, size), x.reshape(-1))
+    return np.asarray(out).reshape(shape)
+
+
+OPS = tuple(
+    OpInfo(f"nn.functional.{name}{dims}d", functools.partial(samples, dims))
+    for name, samples, least in (
+        ("adaptive_max_pool", _adaptive_max_pool, 1),
+        ("fractional_max_pool", _fractional_max_pool, 2),
+        ("max_pool", _max_pool, 1),
+        ("max_unpool", _max_unpool, 1),
+    )
+    for dims in range(least, 4)
+)

@@ -1,0 +1,150 @@
+"""Samples of ops that make arrays without initial values."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.cases._data import Array, values
+from conformance.suite.sample import OpInfo, Sample
+
+#: For each kind of number, a dtype and the value that fills fresh memory.
+KNOWN: dict[str, tuple[Any, Any]] = {
+    "floating": (np.float32, np.nan),
+    "complex": (np.complex64, complex(np.nan, 0)),
+    "integer": (np.int32, np.iinfo(np.int32).max),
+    "bool": (np.bool_, True),
+}
+
+
+@contextlib.contextmanager
+def setting(namespace: Any, value: bool) -> Iterator[None]:
+    """Sets ``fill_uninitialized_memory`` while a scope is open."""
+    settings = namespace.utils.deterministic
+    value_before = settings.fill_uninitialized_memory
+    settings.fill_uninitialized_memory = value
+    try:
+        yield
+    finally:
+        settings.fill_uninitialized_memory = value_before
+
+
+def makers(
+    call: Callable[..., Any], shape: tuple[int, ...], *, kinds: tuple[str, ...] = tuple(KNOWN)
+) -> Iterator[Sample]:
+    """Yields a sample for each kind of number, and one with the setting off.
+
+    Args:
+        call: Makes an array: ``call(namespace, dtype)``.
+        shape: The shape of the array.
+        kinds: The kinds of number.
+    """
+    for kind in kinds:
+        yield _maker(kind, call, shape, kind, fill=True)
+    yield _maker("setting_off", call, shape, "floating", fill=False)
+
+
+def _maker(
+    name: str, call: Callable[..., Any], shape: tuple[int, ...], kind: str, *, fill: bool
+) -> Sample:
+    dtype, value = KNOWN[kind]
+
+    def call_with_setting(namespace: Any, *arrays: Array) -> Any:
+        with setting(namespace, fill):
+            return call(namespace, dtype, *arrays)
+
+    def accept(result: Array, *_: Array) -> None:
+        # Uninitialised memory may hold any value, but the array has a known shape and dtype.
+        np.testing.assert_equal((result.shape, result.dtype), (shape, np.dtype(dtype)))
+
+    return Sample(
+        name=name,
+        facts={"fill_uninitialized_memory": fill},
+        call=call_with_setting,
+        arrays=(),
+        expected=lambda *_: np.zeros(shape, dtype),
+        accept=accept,
+        filled=lambda *_: np.full(shape, value, dtype),
+    )
+
+
+_OLD_SIZE, _NEW_SIZE = (2, 3), (3, 4)
+
+
+def _resize() -> Iterator[Sample]:
+    """Yields arrays that grow: one for each kind of number, and a quantized one."""
+    for kind, (dtype, _) in KNOWN.items():
+        yield _grown(kind, kind, values(_OLD_SIZE, np.float32).astype(dtype), fill=True)
+    yield _grown("setting_off", "floating", values(_OLD_SIZE, np.float32), fill=False)
+    yield Sample(
+        name="quantized",
+        facts={"quantized": True, "fill_uninitialized_memory": True},
+        call=_codes,
+        arrays=(np.arange(6, dtype=np.float32).reshape(_OLD_SIZE),),
+        expected=lambda x: _extended(x.reshape(-1) * 2 + 7, 7),
+        choices={"forward": "New elements are zero; PyTorch leaves the bytes in memory."},
+    )
+
+
+def _codes(namespace: Any, x: Array) -> Any:
+    quantized = namespace.quantize_per_tensor(x, 0.5, 7, namespace.quint8)
+    return namespace.resize(quantized, _NEW_SIZE).int_repr
+
+
+def _extended(flat: Array, value: Any) -> Array:
+    tail = np.full(np.prod(_NEW_SIZE) - flat.size, value, flat.dtype)
+    return np.concatenate([flat, tail]).reshape(_NEW_SIZE)
+
+
+def _grown(name: str, kind: str, array: Array, *, fill: bool) -> Sample:
+    def call(namespace: Any, x: Array) -> Any:
+        with setting(namespace, fill):
+            return namespace.resize(x, _NEW_SIZE)
+
+    def accept(result: Array, x: Array) -> None:
+        np.testing.assert_equal((result.shape, result.dtype), (_NEW_SIZE, x.dtype))
+        np.testing.assert_array_equal(result.reshape(-1)[: x.size], x.reshape(-1))
+
+    return Sample(
+        name=name,
+        facts={"quantized": False, "fill_uninitialized_memory": fill},
+        call=call,
+        arrays=(array,),
+        expected=lambda x: _extended(x.reshape(-1), 0),
+        accept=accept,
+        filled=lambda x: _extended(x.reshape(-1), KNOWN[kind][1]),
+    )
+
+
+def _maker_info(
+    op: str,
+    call: Callable[[Any, Any], Any],
+    shape: tuple[int, ...] = (3, 5),
+    kinds: tuple[str, ...] = ("floating", "integer"),
+) -> OpInfo:
+    return OpInfo(op, functools.partial(makers, call, shape, kinds=kinds))
+
+
+OPS = (
+    _maker_info("empty", lambda ns, dtype: ns.empty(3, 5, dtype=dtype), kinds=tuple(KNOWN)),
+    _maker_info("empty_like", lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype))),
+    # The second dimension from the end varies fastest in memory.
+    _maker_info(
+        "empty_permuted",
+        lambda ns, dtype: ns.empty_permuted((2, 3, 5), (0, 2, 1), dtype=dtype),
+        (2, 3, 5),
+    ),
+    # Columns are contiguous.
+    _maker_info("empty_strided", lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype)),
+    # The dtype comes from an array of another shape.
+    _maker_info("new_empty", lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5))),
+    _maker_info(
+        "new_empty_strided",
+        lambda ns, dtype: ns.new_empty_strided(np.zeros((2,), dtype), (3, 5), (1, 3)),
+    ),
+    OpInfo("resize", _resize),
+)

@@ -1,0 +1,150 @@
+"""Samples of running sums, products and extremes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+
+from conformance.cases._data import DTYPES, MANY, SOME, Array, values, written
+from conformance.suite.sample import OpInfo, Sample
+from spec import oracles
+
+
+def _extremes(op: str, extreme: np.ufunc) -> Iterator[Sample]:
+    """Yields indices for each dtype, of columns with many equal elements; values and gradient."""
+    for name, dtype in DTYPES.items():
+        x = np.round(values((MANY, 2), np.float32)).astype(dtype)
+        if name == "floating":
+            x[MANY // 2, 1] = np.nan
+        yield Sample(
+            name=name,
+            call=lambda ns, x: tuple(getattr(ns, op)(x, 0)),
+            arrays=(x,),
+            ordered=lambda x: running(x, extreme),
+            accept=lambda result, x: np.testing.assert_equal(
+                tuple(map(np.asarray, result)), running(x, extreme)
+            ),
+        )
+    yield Sample(
+        name="values",
+        call=lambda ns, x: getattr(ns, op)(x, 0).values,
+        arrays=(np.round(values((MANY, 2), np.float32)),),
+        ordered=lambda x: running(x, extreme)[0],
+        wrt=0,
+        ordered_gradient=lambda ct, x: _gradient(ct, x, extreme),
+    )
+
+
+def running(x: Array, extreme: np.ufunc) -> tuple[Array, Array]:
+    """Returns the extremes so far down the first axis, and the last index of each.
+
+    A NaN is more extreme than any number.
+    """
+    wide = x.astype(np.float64)
+    is_extreme = np.isnan(wide) | (wide == extreme.accumulate(wide, axis=0))
+    index = np.arange(len(x), dtype=np.int32).reshape(-1, *[1] * (x.ndim - 1))
+    last_index = np.maximum.accumulate(np.where(is_extreme, index, 0), axis=0)
+    return np.take_along_axis(x, last_index, axis=0), last_index
+
+
+def _gradient(ct: Array, x: Array, extreme: np.ufunc) -> Array:
+    index = running(x, extreme)[1]
+    return written(np.zeros_like(x), [index], ct, lambda x, i: np.take_along_axis(x, i, 0))
+
+
+def _cumprod() -> Iterator[Sample]:
+    """Yields columns of floats, integers and complex numbers. One column contains a zero."""
+    floats = np.exp(values((SOME, 2), np.float32) / 100)
+    data = {
+        "floating": floats,
+        "integer": values((SOME, 2), np.int32) | 1,
+        "complex": floats * np.exp(1j * floats[::-1]).astype(np.complex64),
+    }
+    wraps = "The dtype stays, and int32 wraps around; PyTorch's result is int64."
+    for array in data.values():
+        array[len(array) // 2, 1] = 0
+    for name, array in data.items():
+        yield Sample(
+            name=name,
+            call=lambda ns, x: ns.cumprod(x, 0),
+            arrays=(array,),
+            expected=lambda x: np.cumprod(_wide(x), 0, _wide(x).dtype),
+            ordered=oracles.doubling if name == "floating" else None,
+            wrt=None if name == "integer" else 0,
+            expected_gradient=_gradient_of_products,
+            choices={"forward": wraps} if name == "integer" else {},
+        )
+
+
+def _wide(x: Array) -> Array:
+    if x.dtype.kind == "i":
+        return x  # The op wraps integers around, as NumPy does.
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _gradient_of_products(ct: Array, x: Array) -> Array:
+    ct, x = _wide(ct), _wide(x)
+    before = np.ones_like(x)
+    before[1:] = np.cumprod(x, 0)[:-1]
+    after = ct.copy()
+    for i in range(len(x) - 2, -1, -1):
+        after[i] += x[i + 1] * after[i + 1]
+    return before * after
+
+
+def _cumsum() -> Iterator[Sample]:
+    """Yields columns of each dtype and of complex numbers, and rows of floats."""
+    data = {name: values((MANY, 2), dtype) for name, dtype in DTYPES.items()}
+    data["complex"] = data["floating"] + 1j * data["floating"][::-1]
+    for name, array in data.items():
+        yield Sample(
+            name=name,
+            call=lambda ns, x: ns.cumsum(x, 0),
+            arrays=(array,),
+            expected=lambda x: np.cumsum(x.astype(np.complex128), 0),
+            ordered=None if name == "integer" else oracles.nearest_running,
+            wrt=None if name == "integer" else 0,
+            ordered_gradient=lambda ct, x: oracles.nearest_running(ct[::-1])[::-1],
+        )
+    yield Sample(
+        name="rows",
+        call=lambda ns, x: ns.cumsum(x, -1),
+        arrays=(values((2, MANY), np.float32),),
+        ordered=lambda x: oracles.nearest_running(x.T).T,
+    )
+
+
+def _logcumsumexp() -> Iterator[Sample]:
+    """Yields columns of real and of complex numbers."""
+    real = values((SOME, 2), np.float32) * 5
+    real[3, 1] = -np.inf
+    turned = real[::-1] + 1j * real.clip(-3, 3) / 3
+    for name, x in {"floating": real, "complex": turned.astype(np.complex64)}.items():
+        yield Sample(
+            name=name,
+            call=lambda ns, x: ns.logcumsumexp(x, 0),
+            arrays=(x,),
+            expected=_logarithms,
+            wrt=0 if name == "floating" else None,  # the complex gradient compiles slowly
+            expected_gradient=_gradient_of_logarithms,
+        )
+
+
+def _logarithms(x: Array) -> Array:
+    return np.asarray(np.log(np.cumsum(np.exp(_wide(x)), 0)))
+
+
+def _gradient_of_logarithms(ct: Array, x: Array) -> Array:
+    shares = _wide(ct) / np.cumsum(np.exp(_wide(x)), 0)
+    return np.asarray(np.exp(_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])
+
+
+OPS = (
+    OpInfo("cummax", functools.partial(_extremes, "cummax", np.maximum)),
+    OpInfo("cummin", functools.partial(_extremes, "cummin", np.minimum)),
+    OpInfo("cumprod", _cumprod),
+    OpInfo("cumsum", _cumsum),
+    OpInfo("logcumsumexp", _logcumsumexp),
+)

@@ -1,0 +1,423 @@
+"""Samples of weighted sums of elements: pad, interpolate, average pooling, and lp_pool."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from conformance.cases._data import DTYPES, Array, values
+from conformance.suite.sample import Call, OpInfo, Sample
+from spec import FactValue, oracles
+
+#: For each element along a dimension of the result, the indices that it reads and their weights.
+Reads: TypeAlias = list[dict[int, float]]
+
+
+def _sums(
+    name: str,
+    call: Call,
+    x: Array,
+    reads: list[Reads],
+    divisor: Array | None = None,
+    *,
+    separable: bool = True,
+    **facts: FactValue,
+) -> Sample:
+    """Returns a sample that reads the last dimensions of ``x``, and may divide the sums.
+
+    Args:
+        name: The name of the sample.
+        call: Calls the op.
+        x: Its array.
+        reads: The reads along each of the last dimensions.
+        divisor: An array of the shape of the sums. None if the sums are not divided.
+        separable: Whether the gradient adds, and rounds, one dimension after another.
+        **facts: The facts of the call besides its dtype and its number of dimensions.
+    """
+    matrices = _matrices(reads, x)
+
+    def gradient(ct: Array, x: Array) -> Array:
+        out = ct.astype(np.float32)
+        if divisor is not None:
+            out = out * (1 / divisor).astype(np.float32)
+        if not separable:
+            weights = functools.reduce(np.kron, matrices).astype(np.float32)
+            rows = out.reshape(-1, len(weights))
+            out = oracles.nearest_product(rows, weights, np.float32).reshape(x.shape)
+        for axis, matrix in enumerate(matrices if separable else [], ct.ndim - len(matrices)):
+            along = np.moveaxis(out, axis, 0)
+            factors = matrix.astype(np.float32).reshape(*matrix.shape, *(1,) * (ct.ndim - 1))
+            # The products are rounded, and their sum is exact.
+            sums = [
+                oracles.nearest((along * factors[:, i])[matrix[:, i] != 0])
+                for i in range(matrix.shape[1])
+            ]
+            out = np.moveaxis(np.stack(sums), 0, axis)
+        return out.astype(x.dtype)
+
+    return Sample(
+        name=name,
+        facts=facts,
+        call=call,
+        arrays=(x,),
+        expected=lambda x: _along_each(x, matrices) / (1 if divisor is None else divisor),
+        wrt=0,
+        ordered_gradient=gradient,
+    )
+
+
+def _matrices(reads: list[Reads], x: Array) -> list[Array]:
+    """Returns the weights along each dimension: [results, elements]."""
+    return [
+        np.array([[read.get(index, 0) for index in range(size)] for read in along])
+        for along, size in zip(reads, x.shape[-len(reads) :], strict=True)
+    ]
+
+
+def _along_each(x: Array, matrices: list[Array]) -> Array:
+    """Applies a matrix to each of the last dimensions, in float64."""
+    out = np.asarray(x).astype(np.float64)
+    for axis, matrix in enumerate(matrices, x.ndim - len(matrices)):
+        out = np.moveaxis(np.tensordot(matrix, out, (1, axis)), 0, axis)
+    return out
+
+
+def _copies(indices: list[int]) -> Reads:
+    return [{index: 1.0} for index in indices]
+
+
+def _windows(size: int, kernel: int, stride: int, padding: int, count: int) -> Reads:
+    """Returns windows of a fixed length and distance, without the padding."""
+    starts = [o * stride - padding for o in range(count)]
+    return [{i: 1.0 for i in range(s, s + kernel) if 0 <= i < size} for s in starts]
+
+
+def adaptive_windows(size: int, count: int) -> list[list[int]]:
+    """Returns windows that divide ``size`` elements. Neighbours may share an element."""
+    return [
+        [i for i in range(size) if (i + 1) * count > o * size and i * count < (o + 1) * size]
+        for o in range(count)
+    ]
+
+
+def _divided(sizes: tuple[int, ...], counts: tuple[int, ...]) -> list[Reads]:
+    """Returns windows that divide each dimension."""
+    return [
+        [dict.fromkeys(window, 1.0) for window in adaptive_windows(n, m)]
+        for n, m in zip(sizes, counts, strict=True)
+    ]
+
+
+def _lengths(reads: list[Reads]) -> Array:
+    """Returns the number of elements of each window."""
+    by_dim = [np.array([len(window) for window in along]) for along in reads]
+    return np.asarray(functools.reduce(np.multiply.outer, by_dim))
+
+
+#: The sizes of the padded dimensions, by their number.
+_PADDED = {1: (20,), 2: (7, 6), 3: (4, 3, 5)}
+
+
+def _pad() -> Iterator[Sample]:
+    """Yields each mode in one to three dimensions, padding that reads nothing twice, constants."""
+    for mode in ("reflect", "replicate", "circular"):
+        for dims, sizes in _PADDED.items():
+            # The largest padding, so that an element is read by all of it or from both sides.
+            pairs = [
+                (20, 9) if mode == "replicate" else (n - 1, n - (mode == "reflect")) for n in sizes
+            ]
+            batch = (2, 3) if dims == 2 else (3,)
+            yield _pad_sample(f"{mode} {dims}d", mode, (*batch, *sizes), pairs)
+    yield _pad_sample("apart", "reflect", (3, 8, 5), [(-2, 0), (-1, 1)])
+    x = values((2, 3, 4), np.float32)
+    yield Sample(
+        name="constant",
+        facts={"mode": "constant", "spatial_ndim": 2},
+        call=lambda ns, x: ns.nn.functional.pad(x, (2, -1, 1, 0), value=1.5),
+        arrays=(x,),
+        expected=lambda x: np.pad(x[..., :-1], ((0, 0), (1, 0), (2, 0)), constant_values=1.5),
+        wrt=0,
+        expected_gradient=lambda ct, x: np.pad(ct[:, 1:, 2:], ((0, 0), (0, 0), (0, 1))),
+    )
+
+
+def _pad_sample(
+    name: str, mode: str, shape: tuple[int, ...], pairs: list[tuple[int, int]]
+) -> Sample:
+    """Returns a call that adds a pair of lengths to the ends of each of the last dimensions."""
+    flat = [length for pair in reversed(pairs) for length in pair]
+    reads = [
+        _copies([_source(mode, i, n, max(-a, 0), n + min(b, 0)) for i in range(-a, n + b)])
+        for n, (a, b) in zip(shape[-len(pairs) :], pairs, strict=True)
+    ]
+    return _sums(
+        name,
+        lambda ns, x: ns.nn.functional.pad(x, flat, mode=mode),
+        values(shape, np.float32),
+        reads,
+        mode=mode,
+        spatial_ndim=len(pairs),
+    )
+
+
+def _source(mode: str, i: int, n: int, start: int, stop: int) -> int:
+    """Returns the index of the element that index ``i``, possibly outside [0, n), copies."""
+    if mode == "circular":
+        while not start <= i < stop:
+            i += (stop - start) if i < start else (start - stop)
+    if 0 <= i < n:
+        return i
+    if mode == "replicate":
+        return 0 if i < 0 else n - 1
+    return -i if i < 0 else 2 * (n - 1) - i
+
+
+def _interpolate() -> Iterator[Sample]:
+    """Yields each mode, enlarging and reducing; bfloat16; and windows that share no element."""
+    # Scales are powers of 2, so that positions and most weights are exact.
+    yield _interpolate_sample("nearest 1d", "nearest", (2, 3, 12), (96,), _nearest)
+    yield _interpolate_sample("nearest 3d", "nearest", (1, 2, 4, 3, 2), (16, 6, 8), _nearest)
+    yield _interpolate_sample("apart", "nearest", (2, 3, 12, 8), (6, 4), _nearest)
+    yield _interpolate_sample("exact", "nearest-exact", (2, 3, 6, 8), (24, 2), _nearest_exact)
+    yield _interpolate_sample("linear", "linear", (2, 3, 12), (96,), _linear)
+    yield _interpolate_sample("bilinear", "bilinear", (2, 3, 6, 5), (24, 40), _linear)
+    yield _interpolate_sample("narrow", "bilinear", (2, 3, 6, 5), (24, 40), _linear, bfloat16)
+    yield _interpolate_sample("bicubic", "bicubic", (2, 3, 6, 8), (24, 4), _cubic)
+    yield _interpolate_sample("trilinear", "trilinear", (1, 2, 4, 3, 5), (8, 12, 10), _linear)
+    for mode, weight in (("bilinear", _tent), ("bicubic", _smooth)):
+        yield _interpolate_sample(
+            f"{mode} without aliases",
+            mode,
+            (2, 3, 8, 16),
+            (32, 8),
+            functools.partial(_antialiased, weight),
+            antialias=True,
+        )
+    windows = _divided((9, 12), (4, 20))
+    yield _sums(
+        "area",
+        _call("area", (4, 20)),
+        values((2, 3, 9, 12), np.float32),
+        windows,
+        _lengths(windows),
+        mode="area",
+        antialias=False,
+    )
+
+
+def _interpolate_sample(
+    name: str,
+    mode: str,
+    shape: tuple[int, ...],
+    size: tuple[int, ...],
+    reads: Callable[[int, int], Reads],
+    dtype: type = np.float32,
+    **options: bool,
+) -> Sample:
+    return _sums(
+        name,
+        _call(mode, size, **options),
+        values(shape, dtype),
+        [reads(n, m) for n, m in zip(shape[2:], size, strict=True)],
+        mode=mode,
+        antialias=bool(options),
+    )
+
+
+def _call(mode: str, size: tuple[int, ...], **options: bool) -> Any:
+    return lambda ns, x: ns.nn.functional.interpolate(x, size, mode=mode, **options)
+
+
+def _nearest(n: int, m: int) -> Reads:
+    return _copies([o * n // m for o in range(m)])
+
+
+def _nearest_exact(n: int, m: int) -> Reads:
+    return _copies([(2 * o + 1) * n // (2 * m) for o in range(m)])
+
+
+def _linear(n: int, m: int) -> Reads:
+    reads: Reads = []
+    for o in range(m):
+        position = min(max((o + 0.5) * n / m - 0.5, 0), n - 1)
+        weights = {i: _tent(i - position) for i in range(n)}
+        reads.append({i: w for i, w in weights.items() if w})
+    return reads
+
+
+def _cubic(n: int, m: int) -> Reads:
+    """Returns the reads of cubic interpolation. An index beyond an end reads the element there."""
+    reads: Reads = []
+    for o in range(m):
+        position = (o + 0.5) * n / m - 0.5
+        weights: dict[int, float] = {}
+        for i in range(math.floor(position) - 1, math.floor(position) + 3):
+            index = min(max(i, 0), n - 1)
+            weights[index] = weights.get(index, 0) + _smooth(i - position, -0.75)
+        reads.append({i: w for i, w in weights.items() if w})
+    return reads
+
+
+def _antialiased(weight: Callable[[float], float], n: int, m: int) -> Reads:
+    """Returns the reads of a kernel that widens as the result shrinks. Its weights sum to 1."""
+    width, reads = max(n / m, 1), []
+    for o in range(m):
+        position = (o + 0.5) * n / m - 0.5
+        weights = {i: weight((i - position) / width) for i in range(n)}
+        total = sum(weights.values())
+        reads.append({i: w / total for i, w in weights.items() if w})
+    return reads
+
+
+def _tent(x: float) -> float:
+    return max(1 - abs(x), 0)
+
+
+def _smooth(x: float, a: float = -0.5) -> float:
+    x = abs(x)
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    return a * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0
+
+
+#: The sizes of the pooled input by the number of dimensions.
+_SIZES = {1: (90,), 2: (13, 17), 3: (5, 9, 12)}
+#: Windows that overlap, by the number of dimensions.
+_KERNEL = {1: (9,), 2: (5, 4), 3: (3, 2, 5)}
+_STRIDE = {1: (2,), 2: (1, 3), 3: (2, 1, 2)}
+_PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
+
+
+def _avg_pool(dims: int) -> Iterator[Sample]:
+    """Yields windows that overlap in a padded input, and windows with gaps between them."""
+    name, sizes, kernel = f"avg_pool{dims}d", _SIZES[dims], _KERNEL[dims]
+    stride, padding = _STRIDE[dims], _PADDING[dims]
+    overlapping = [
+        _windows(n, k, s, p, (n + 2 * p - k) // s + 1)
+        for n, k, s, p in zip(sizes, kernel, stride, padding, strict=True)
+    ]
+    for dtype in _dtypes(dims):
+        yield _sums(
+            f"overlapping, {dtype}",
+            lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, stride, padding),
+            values((2, 3, *sizes), DTYPES[dtype]),
+            overlapping,
+            np.full([len(along) for along in overlapping], np.prod(kernel)),
+            separable=False,
+        )
+    # The last window of a dimension may end beyond the input, but must begin inside.
+    apart = [_windows(n, 4, 5, 0, len(range(0, n, 5))) for n in sizes]
+    yield _sums(
+        "apart",
+        lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, True, False),
+        values((3, *sizes), np.float32),
+        apart,
+        _lengths(apart),
+        separable=False,
+    )
+
+
+#: Output sizes by the number of dimensions. Windows have several lengths, and where the output is
+#: the larger one, several windows read the same element.
+_UNEVEN = {1: (211,), 2: (5, 29), 3: (3, 9, 20)}
+#: Output sizes for which no two windows share an element.
+_EVEN = {1: (45,), 2: (1, 17), 3: (5, 3, 4)}
+
+
+def _adaptive_avg_pool(dims: int) -> Iterator[Sample]:
+    """Yields windows of several lengths, windows that share no element, and one window."""
+    name, sizes = f"adaptive_avg_pool{dims}d", _SIZES[dims]
+    even = tuple(n // m * m for n, m in zip(sizes, _EVEN[dims], strict=True))
+    for label, dtype, shape, output_size in (
+        *((f"uneven, {dtype}", dtype, (2, 3, *sizes), _UNEVEN[dims]) for dtype in _dtypes(dims)),
+        ("even", "floating", (3, *even), _EVEN[dims]),
+        ("one", "floating", (2, 3, *sizes), (1,) * dims),
+    ):
+        reads = _divided(shape[-dims:], output_size)
+        yield _sums(
+            label,
+            lambda ns, x, to=output_size: getattr(ns.nn.functional, name)(x, to),
+            values(shape, DTYPES[dtype]),
+            reads,
+            _lengths(reads),
+            output_size_is_one=label == "one",
+        )
+
+
+def _dtypes(dims: int) -> tuple[str, ...]:
+    # The rounding at the end does not depend on the number of dimensions.
+    return ("floating", "narrow") if dims == 2 else ("floating",)
+
+
+def _lp_pool(dims: int) -> Iterator[Sample]:
+    """Yields squares and maxima of windows that overlap, and cubes of windows that do not."""
+    name, sizes = f"lp_pool{dims}d", _SIZES[dims]
+    # No two elements have the same magnitude, so that the maximum is one element.
+    count = 6 * int(np.prod(sizes))
+    magnitudes = (1 + np.random.default_rng(dims).permutation(count)) / count
+    x: Array = magnitudes.astype(np.float32).reshape(2, 3, *sizes)
+    signed = x * np.where(np.indices(x.shape).sum(0) % 3, np.float32(1), np.float32(-1))
+    for label, power, array, kernel, stride in (
+        ("squares", 2, signed, 5, 2),
+        ("cubes", 3.0, x[0], 2, 2),
+        # The gradient of 65 taps or more is a scatter on every device.
+        ("greatest", float("inf"), signed, 70 if dims == 1 else 9, 1),
+    ):
+        reads = [_windows(n, kernel, stride, 0, (n - kernel) // stride + 1) for n in sizes]
+        yield Sample(
+            name=label,
+            call=lambda ns, x, p=power, k=kernel, s=stride: getattr(ns.nn.functional, name)(
+                x, p, k, s
+            ),
+            arrays=(array,),
+            expected=functools.partial(_norm, reads=reads, power=power),
+            wrt=0,
+            expected_gradient=functools.partial(_gradient, reads=reads, power=power),
+        )
+
+
+def _rows(x: Array, reads: list[Reads]) -> tuple[Array, Array]:
+    """Returns a row in float64 for each channel, and 1 where a window has an element."""
+    member = functools.reduce(np.kron, _matrices(reads, x))
+    return x.astype(np.float64).reshape(-1, member.shape[1]), member
+
+
+def _norm(x: Array, reads: list[Reads], power: float) -> Array:
+    rows, member = _rows(x, reads)
+    if np.isinf(power):
+        out = np.where(member > 0, np.abs(rows)[:, None], 0).max(-1)
+    else:
+        out = (rows**power @ member.T) ** (1 / power)
+    return np.asarray(out.reshape(*x.shape[: -len(reads)], *map(len, reads)))
+
+
+def _gradient(ct: Array, x: Array, reads: list[Reads], power: float) -> Array:
+    rows, member = _rows(x, reads)
+    if np.isinf(power):
+        index = np.where(member > 0, np.abs(rows)[:, None], 0).argmax(-1)
+        derivatives = np.eye(member.shape[1])[index] * np.sign(rows)[:, None]
+    else:
+        norms = _norm(x, reads, power).reshape(len(rows), -1, 1)
+        derivatives = member * (rows[:, None] / norms) ** (power - 1)
+    gradient = np.einsum("no,noi->ni", ct.reshape(len(rows), -1).astype(np.float64), derivatives)
+    return np.asarray(gradient.reshape(x.shape))
+
+
+OPS = (
+    OpInfo("nn.functional.interpolate", _interpolate),
+    OpInfo("nn.functional.pad", _pad),
+    *(
+        OpInfo(f"nn.functional.{name}{dims}d", functools.partial(samples, dims))
+        for name, samples, most in (
+            ("adaptive_avg_pool", _adaptive_avg_pool, 3),
+            ("avg_pool", _avg_pool, 3),
+            ("lp_pool", _lp_pool, 2),
+        )
+        for dims in range(1, most + 1)
+    ),
+)

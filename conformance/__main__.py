@@ -27,7 +27,6 @@ import argparse
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +34,6 @@ import spec
 from conformance import benchmarks
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
-from conformance.hardware import options as hardware_options
 from conformance.hunt import command as hunt
 from conformance.lab import compiled
 from conformance.reporting import show
@@ -49,7 +47,7 @@ _PLUGINS = (
     "conformance.pytest_plugin.records",
     "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
-    "conformance.hardware.plugin",
+    "conformance.pytest_plugin.rounds",
 )
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10
@@ -130,12 +128,21 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
     run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="known failures")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-    hardware_options.add_options(run)
+    group = run.add_argument_group(
+        "in rounds",
+        "On a GPU, and with one of these, the same command continues a report that was begun.",
+    )
+    group.add_argument("--rounds", type=int, metavar="N", help="default: 4 on a GPU, or else 1")
+    group.add_argument(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="stop after so long, with status 6; default: 8 on a GPU",
+    )
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:
     """Tests the rows in this process, in workers of pytest-xdist, or in rounds."""
-    start_time = time.monotonic()
     # JAX would otherwise take most of a GPU's memory, which processes started from here need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     problem = _problem_of_options(options)
@@ -154,12 +161,11 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
     device = options.device or adapter.devices()[0]
-    rounds = hardware_options.round_options(options, device)
-    if rounds is not None:
-        from conformance.hardware import run_command  # noqa: PLC0415  # it needs pytest
+    if device != "cpu" or options.rounds or options.minutes:
+        from conformance import run_in_rounds  # noqa: PLC0415  # it needs pytest
 
-        arguments = [*_arguments(options), *rest]
-        return run_command.run(adapter, rounds, arguments, options.report, start_time=start_time)
+        on_gpu = device != "cpu"
+        return run_in_rounds.run(adapter, options, [*_arguments(options), *rest], on_gpu=on_gpu)
     import pytest  # noqa: PLC0415  # without pytest the user gets the message above
 
     arguments = [*_arguments(options), f"--durations={_SLOWEST}"]

@@ -1,4 +1,4 @@
-"""The report of the benchmarks: one JSON object, from which tables and plots are made."""
+"""The report of the benchmarks: one JSON object, and the tables of it, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ import dataclasses
 import datetime as dt
 import json
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.benchmarks import machine
+
 FORMAT = 1
+_LEGEND = (
+    "Milliseconds: medians of rounds in which each side ran once. In brackets: the ratio to {base}."
+)
+_LEGEND_OF_COPY = (
+    "Spread: the distance of the quartiles of {ours}, divided by its median. Times a copy: its "
+    "median divided by the time of a copy of its arguments and result. Temporary: its memory "
+    "besides these."
+)
 
 
 class MeasurementsError(ValueError):
@@ -53,7 +64,6 @@ class Measurement:
         case: The description of the case, by column of the table.
         sides: The times of each side, by name.
         refused: The message of each side that refuses the case.
-        peak_bytes: The memory of each JAX program: its arguments, result and temporary arrays.
         temporary_bytes: The memory of our program besides its arguments and its result.
         floor_bytes: The bytes of its arguments and its result.
         copy_ms: The milliseconds of a copy that moves ``floor_bytes``, in the same rounds.
@@ -63,17 +73,10 @@ class Measurement:
     case: Mapping[str, str]
     sides: Mapping[str, Times]
     refused: Mapping[str, str]
-    peak_bytes: Mapping[str, int]
     temporary_bytes: int | None
     floor_bytes: int | None
     copy_ms: float | None
     n: int | None
-
-    def gigabytes_per_second(self, side: str) -> float | None:
-        """Returns the rate at which a side moves ``floor_bytes``."""
-        if self.floor_bytes is None:
-            return None
-        return self.floor_bytes / self.sides[side].median / 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +96,11 @@ class Family:
     ours: str
     remarks: tuple[str, ...]
     measurements: tuple[Measurement, ...]
+
+    def with_more(self, other: Family) -> Family:
+        """Returns the family with the measurements of another one after its own."""
+        both = self.measurements + other.measurements
+        return dataclasses.replace(self, measurements=both)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,3 +166,66 @@ def _family(fields: Mapping[str, Any]) -> Family:
         for each in fields["measurements"]
     )
     return Family(**{**fields, "remarks": tuple(fields["remarks"]), "measurements": measurements})
+
+
+def print_tables(path: Path) -> int:
+    """Prints the tables of a report, and returns the exit status."""
+    try:
+        report = Report.read(path)
+    except (OSError, MeasurementsError) as error:
+        print(f"python -m conformance tables: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(table(report, family) for family in report.families.values()), end="")
+    return 0
+
+
+def table(report: Report, family: Family) -> str:
+    """Returns the table of a family of a report."""
+    sides = list(dict.fromkeys(side for each in family.measurements for side in each.sides))
+    refused = {m.refused[s] for m in family.measurements for s in m.refused}
+    columns = list(dict.fromkeys(column for each in family.measurements for column in each.case))
+    more = ["spread", "GB/s", "times a copy", "temporary, bytes"]
+    legend = _LEGEND.format(base=family.base), _LEGEND_OF_COPY.format(ours=family.ours)
+    lines = [
+        f"# {family.title}",
+        "",
+        " ".join(legend),
+        "",
+        f"- {machine.line(report.environment)}",
+        f"- `{report.command}`, {report.made[:10]}",
+        "",
+        _row([*columns, *sides, *more]),
+        _row(["---"] * len(columns) + ["---:"] * (len(sides) + len(more))),
+    ]
+    for each in family.measurements:
+        cells = [each.case.get(column, "") for column in columns]
+        cells += [_time(each, side, family.base) for side in sides]
+        lines.append(_row([*cells, *_of_ours(each, family)]))
+    remarks = [*family.remarks, *(f"Refused: {message}" for message in sorted(refused))]
+    lines += ["", *(f"- {remark}" for remark in remarks)] if remarks else []
+    return "\n".join(lines) + "\n"
+
+
+def _time(measurement: Measurement, side: str, base: str) -> str:
+    times = measurement.sides.get(side)
+    if times is None:
+        return "refused" if side in measurement.refused else ""
+    text = f"{times.median:.3g}" if times.median < 100 else f"{times.median:.0f}"
+    if base not in measurement.sides:
+        return text
+    return f"{text} ({times.median / measurement.sides[base].median:.1f})"
+
+
+def _of_ours(measurement: Measurement, family: Family) -> list[str]:
+    times = measurement.sides[family.ours]
+    moved, copied = measurement.floor_bytes, measurement.copy_ms
+    return [
+        f"{(times.high - times.low) / times.median:.0%}",
+        "" if moved is None else f"{moved / times.median / 1e6:.1f}",
+        "" if copied is None else f"{times.median / copied:.1f}",
+        "" if measurement.temporary_bytes is None else f"{measurement.temporary_bytes:,}",
+    ]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from conformance.benchmarks.machine import on_cpu, threads
-from conformance.benchmarks.sides import RefusedError, Side
 
+#: A function that runs a program once, and returns when the result is complete.
+Side: TypeAlias = Callable[[], object]
 #: The sides: PyTorch in its deterministic mode and, on a GPU, with the mode off. On a CPU the mode
 #: changes little.
 DETERMINISTIC = "PyTorch, deterministic"
 MODE_OFF = "PyTorch"
+
+
+class RefusedError(Exception):
+    """A side refuses a case, as PyTorch's deterministic mode does on a GPU."""
 
 
 class TorchPeer:
@@ -37,10 +42,15 @@ class TorchPeer:
         self._device = device
         self._synchronize: Callable[[], None] = getattr(torch, device).synchronize
 
-    def tensors(self, arrays: Sequence[Any], *, requires_grad: bool = False) -> list[Any]:
-        """Returns tensors with the values of NumPy arrays, on the device."""
+    def tensors(self, arrays: Sequence[Any], wrt: Container[int] = ()) -> list[Any]:
+        """Returns tensors with the values of NumPy arrays, on the device.
+
+        Args:
+            arrays: The arrays.
+            wrt: The positions of those with gradients.
+        """
         tensors = [self.torch.from_numpy(array).to(self._device) for array in arrays]
-        return [tensor.requires_grad_() for tensor in tensors] if requires_grad else tensors
+        return [x.requires_grad_() if i in wrt else x for i, x in enumerate(tensors)]
 
     def sides(self, function: Callable[[], Any]) -> Mapping[str, Side]:
         """Returns the sides that run a function and wait for the device, by name."""
@@ -72,18 +82,13 @@ class TorchPeer:
 
         return self.sides(forward)
 
-    def backward_sides(
-        self, output: Any, inputs: Sequence[Any], cotangent: Any
-    ) -> Mapping[str, Side]:
-        """Returns sides that compute the gradients of a tensor, each time from its one graph."""
-        grad = self.torch.autograd.grad
-        return self.sides(lambda: grad(output, inputs, cotangent, retain_graph=True))
+    def backward_sides(self, output: Any, inputs: Sequence[Any]) -> Mapping[str, Side]:
+        """Returns sides that compute gradients of a tensor, each time from its one graph.
 
-    def forward_and_backward_sides(
-        self, function: Callable[[], Any], inputs: Sequence[Any]
-    ) -> Mapping[str, Side]:
-        """Returns sides that compute a scalar and its gradients."""
-        return self.sides(lambda: self.torch.autograd.grad(function(), inputs))
+        The cotangent is the tensor itself.
+        """
+        grad, cotangent = self.torch.autograd.grad, output.detach().clone()
+        return self.sides(lambda: grad(output, inputs, cotangent, retain_graph=True))
 
 
 @contextlib.contextmanager

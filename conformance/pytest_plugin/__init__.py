@@ -1,1 +1,1 @@
-"""The pytest plugins of the suite: its options, its report, expectations, and help on a failure."""
+"""The pytest plugins of the suite: options, records, rounds, expectations, help on a failure."""

@@ -28,7 +28,6 @@ import pytest
 import spec
 from conformance import bits
 from conformance.adapters.base import Adapter
-from conformance.hardware.round_context import RoundContext
 from conformance.lab.readers import stablehlo
 from conformance.suite.cells import Cell
 from conformance.suite.sample import Sample, samples
@@ -147,7 +146,7 @@ def _lowerings_apart(implementation: Adapter, cell: Cell) -> Sequence[str]:
 @pytest.mark.again
 @pytest.mark.about("deterministic")
 def test_bits(
-    implementation: Adapter, cell: Cell, repeats: int, record: Any, round_context: RoundContext
+    implementation: Adapter, cell: Cell, repeats: int, record: Any, under_load: Any
 ) -> None:
     """With the mode on, every lowering and every run gives the bits of the order's oracle.
 
@@ -163,12 +162,10 @@ def test_bits(
     reference = f"the oracle of {cell.expected_row.order!r}" if of_oracle else "a run before"
     for lowering in _lowerings_apart(implementation, cell):
         evidence = "hardware" if lowering == "native" else None
-        entry = record(
-            cell, f"bits{round_context.check_suffix}", lowering=lowering, evidence=evidence
-        )
+        entry = record(cell, "bits", lowering=lowering, evidence=evidence)
         with mode(implementation, cell), implementation.running(cell.device, lowering):
             run = implementation.prepare(function, inputs, cell.call(lowering), exact=exact)
-            with round_context.under_load():
+            with under_load() as other_work:
                 for number in range(repeats if lowering == "native" else 1):
                     # The program is the same, but its arrays get other addresses.
                     if number % _RUNS_PER_COPY == _RUNS_PER_COPY - 1:
@@ -182,8 +179,8 @@ def test_bits(
                         f"{reference}"
                     )
         judge(implementation, cell, result)
-        if round_context.other_work and lowering == "native":
-            entry.setdefault("detail", f"{repeats} runs during {round_context.other_work}")
+        if other_work and lowering == "native":
+            entry.setdefault("detail", f"{repeats} runs during {other_work}")
 
 
 def test_bits_under_portable(implementation: Adapter, portable_cell: Cell, record: Any) -> None:

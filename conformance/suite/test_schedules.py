@@ -14,7 +14,6 @@ import pytest
 
 from conformance import bits
 from conformance.adapters.base import Adapter
-from conformance.hardware.round_context import RoundContext
 from conformance.lab.readers import stablehlo
 from conformance.suite.cells import Cell
 
@@ -70,7 +69,7 @@ def test_varies(
     calls: Sequence[Cell],
     repeats: int,
     record: Any,
-    round_context: RoundContext,
+    under_load: Any,
 ) -> None:
     """Some call of a row that guarantees nothing with the mode off has several results."""
     skip_others(implementation)
@@ -83,7 +82,7 @@ def test_varies(
     digests: Sequence[str] = ()
     for cell in racing:
         entry.update(cell.about)
-        with round_context.under_load():
+        with under_load():
             digests = _digests(implementation, cell, lowering, repeats)
         if len(set(digests)) > 1:
             break

@@ -28,7 +28,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 import cost_files
 import pictures
-from conformance.benchmarks import machine, tables
+from conformance.benchmarks import machine, measurements
 from conformance.benchmarks.measurements import Family, Report
 from conformance_tables import MarkdownDirective
 
@@ -118,7 +118,7 @@ def all_tables() -> Mapping[str, Table]:
 
 
 def _of_family(report: Report, family: Family) -> list[str]:
-    return tables.table(report, family).splitlines()
+    return measurements.table(report, family).splitlines()
 
 
 class CostSummary(MarkdownDirective):

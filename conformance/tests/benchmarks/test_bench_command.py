@@ -1,23 +1,23 @@
 """The command measures every family that it can, and says what it could not."""
 
 import contextlib
+import dataclasses
 import json
-import sys
-import types
 
+import jax
 import pytest
 
 from conformance import __main__ as command
 from conformance.benchmarks import bench_command
-from conformance.benchmarks.case import Case
-from conformance.benchmarks.families import elementary, scans
+from conformance.benchmarks.engine import Benchmark, Case
+from conformance.benchmarks.families import exact, ops, whole
 from conformance.benchmarks.measurements import Report
 
 pytestmark = pytest.mark.once
 
 
 def family(cases):
-    return types.SimpleNamespace(TITLE="T", BASE="ours", OURS="ours", cases=cases)
+    return Benchmark("T", "ours", "ours", cases)
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +27,10 @@ def two_families(monkeypatch):
     def fail(_):
         raise ValueError("no memory")
 
-    works = family(lambda _: [Case({"case": "one"}, {"ours": lambda: None}, ours="ours")])
+    works = family(lambda _: [Case({"case": "one"}, {"ours": lambda: None})])
     monkeypatch.setattr(bench_command, "torch_peer", contextlib.nullcontext)
-    monkeypatch.setitem(sys.modules, elementary.__name__, works)
-    monkeypatch.setitem(sys.modules, scans.__name__, family(fail))
+    monkeypatch.setitem(exact.FAMILIES, "elementary", works)
+    monkeypatch.setitem(ops.FAMILIES, "scans", family(fail))
 
 
 def bench(*families, options=()):
@@ -57,19 +57,23 @@ def test_a_family_whose_library_is_absent_is_no_failure(capsys, monkeypatch):
     def need_flax(_):
         raise ModuleNotFoundError("No module named 'flax'", name="flax")
 
-    monkeypatch.setitem(sys.modules, scans.__name__, family(need_flax))
+    monkeypatch.setitem(ops.FAMILIES, "scans", family(need_flax))
     assert bench("scans") == 0
     assert "scans: not measured: it needs flax" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--times", "0"], "--times 0: it must be 1 or more"),
-        (["--report", "no/such/folder/r.json"], "there is no folder"),
-        (["--device", "cuda"], "JAX sees no such device here"),
-    ],
-)
-def test_bad_options_are_refused_before_anything_is_measured(options, message, capsys):
-    assert bench("scans", options=options) == 2
-    assert message in capsys.readouterr().err
+def test_a_report_without_a_folder_is_refused_before_anything_is_measured(capsys):
+    assert bench("scans", options=["--report", "no/such/folder/r.json"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_family_about_several_devices_has_them_in_a_process(capsys, monkeypatch):
+    few = dataclasses.replace(whole.FAMILIES["portable"], cases=_count_devices)
+    monkeypatch.setattr(bench_command, "benchmark", lambda _: few)
+    assert bench("portable") == 0
+    lines = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines[lines.index("| ---") :][1:3] == ["| 1", "| 8"]
+
+
+def _count_devices(_):
+    yield Case({"devices": f"{jax.device_count()}"}, dict.fromkeys(("plain", "portable"), int))

@@ -1,38 +1,23 @@
 """The families of the benchmarks at small sizes: their cases and sides. No test checks a time."""
 
-import importlib
-import importlib.util
+import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import impl
-from conformance.benchmarks import FAMILIES, eager_calls, harness, tables
-from conformance.benchmarks.case import Setting
-from conformance.benchmarks.families import (
-    convs,
-    elementary,
-    exact_products,
-    exact_sums,
-    libraries,
-    losses,
-    overheads,
-    portable,
-    recurrent,
-    scans,
-    scatter,
-    selection,
-    sparse,
-    spatial,
-)
-from conformance.benchmarks.measurements import Family, Report
-from conformance.benchmarks.sides import Program
-from impl.tests.every_op.public_ops import public_ops
+from conformance import programs
+from conformance.benchmarks import FAMILIES, bench_command, eager_calls, engine, measurements
+from conformance.benchmarks.engine import Program, Setting
+from conformance.benchmarks.families import exact, nn, ops, overheads, whole
+from conformance.benchmarks.measurements import Report
+from conformance.benchmarks.torch_peer import DETERMINISTIC, torch_peer
 
 pytestmark = pytest.mark.once
 
-CALLS = eager_calls.calls
-SETTING = Setting(times=1, quick=False, torch=None, memory=1 << 30)
+SETTING = Setting(quick=False, torch=None, memory=1 << 30)
 
 #: The environment of a report.
 ENVIRONMENT = {
@@ -49,37 +34,43 @@ ENVIRONMENT = {
 
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(scans, "SIZES", {"cumsum": ((1, 3000),), "cummax": ((3, 50),)})
-    monkeypatch.setattr(scans, "CURVE", (100,))
-    monkeypatch.setattr(elementary, "SIZES", (100,))
-    monkeypatch.setattr(elementary, "OPS", {name: elementary.OPS[name] for name in ("exp", "div")})
-    monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
-    monkeypatch.setattr(scatter, "SKEWED", ((20, 30, 1),))
-    monkeypatch.setattr(scatter, "CURVE", (100,))
-    monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
-    monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
-    monkeypatch.setattr(portable, "PROGRAMS", {})
-    monkeypatch.setattr(portable, "DEVICES", 1)
-    monkeypatch.setattr(portable, "SCATTERS", ((300, 2, 5),))
-    monkeypatch.setattr(selection, "SIZES", ((3, 40),))
-    monkeypatch.setattr(selection, "CURVE", (100,))
-    monkeypatch.setattr(overheads, "IMPORTS", {})
-    monkeypatch.setattr(eager_calls, "calls", _two_calls)
-    sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
-    monkeypatch.setattr(losses, "SIZES", sizes)
-    monkeypatch.setattr(losses, "LABELS", 2)
-    monkeypatch.setattr(libraries, "NAMES", ("equinox_mnist",))
-    monkeypatch.setattr(libraries, "SCALE", 1)
-    monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
-    tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
-    monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
-    monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
-    monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
-    monkeypatch.setattr(exact_products, "SIZES", (8,))
-    monkeypatch.setattr(exact_products, "IMAGES", ((1, 4, 4, 2),))
-    monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
-    ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
-    monkeypatch.setattr(spatial, "OPS", ops)
+    monkeypatch.setattr(engine, "LEAST_ROUNDS", 1)
+    monkeypatch.setattr(engine, "MOST_ROUNDS", 1)
+    sizes = {
+        ops: {
+            "CURVE": (100,),
+            "SCATTERS": ((20, 3000, 1), (5, 300, 2)),
+            "SKEWED": ((20, 30, 1),),
+            "SCANS": {"cumsum": ((1, 3000),), "cummax": ((3, 50),)},
+            "SELECTED": ((3, 40),),
+            "SPARSE": ((2, 8, 6, 4, 3),),
+        },
+        exact: {
+            "LENGTHS": (100,),
+            "ELEMENTARY": {name: exact.ELEMENTARY[name] for name in ("exp", "div")},
+            "SCATTERS": ((5, 300, 2),),
+            "SUMS": (((40, 3), (0,)),),
+            "SQUARES": (8,),
+            "IMAGES": ((1, 4, 4, 2),),
+            "BINADES": {"24 binades": 12},
+        },
+        nn: {
+            "CONVS": {"tiny": nn.Conv(1, 2, 8, 3, 3, 2, 1)},
+            "IMAGES": {"tiny": (1, 2, 8, 8)},
+            "SPATIAL": {name: nn.SPATIAL[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")},
+            "LOSSES": {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)},
+            "LABELS": 2,
+            "GATES": {"lstm": 4},
+            "NETS": {"tiny": nn.Net(2, 1, 2, 3, 1, bidirectional=True)},
+        },
+        whole: {"TRAINED": {}, "SCATTERS": ((300, 2, 5),), "NAMES": ("equinox_mnist",)},
+        overheads: {"IMPORTS": {}},
+        eager_calls: {"calls": _two_calls},
+        programs: {"build": lambda *_: (jnp.sum, (jnp.ones(3),))},
+    }
+    for module, values in sizes.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
 
 
 def _two_calls():
@@ -97,12 +88,11 @@ CASES = {
             ("cross_entropy", [5, 3]),
             ("ctc_loss", [6, 2, 3]),
         )
-        for direction in ("forward", "forward and backward")
+        for direction in ("forward", "backward")
     ],
     "libraries": [f"equinox_mnist | {work}" for work in ("step", "trace and lower")],
     "recurrent": [
-        f"lstm | tiny, of 3 | [2, 1, 2] | {direction}"
-        for direction in ("forward", "forward and backward")
+        f"lstm | tiny, of 3 | [2, 1, 2] | {direction}" for direction in ("forward", "backward")
     ],
     "overheads": [
         f"{op} | {work} | {beside}"
@@ -136,7 +126,7 @@ CASES = {
     ],
     "exact_products": [
         f"{product} | {data}"
-        for data in ("Gaussian", "24 binades")
+        for data in ("24 binades",)
         for product in ("[8, 8] by [8, 8]", "[1, 4, 4, 2], 3 x 3")
     ],
     "convs": [
@@ -148,33 +138,44 @@ CASES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_each_case_of_a_family_is_measured_and_has_a_line_in_its_table(name):
-    if name == "libraries" and importlib.util.find_spec("equinox") is None:
-        pytest.skip("needs the group programs")
-    family = importlib.import_module(f"conformance.benchmarks.families.{name}")
-    measured = []
-    for case in family.cases(SETTING):
-        assert isinstance(case.sides[family.OURS], Program) == (not case.few)
-        measured.append(harness.measure_case(case, seconds=0.0))
-    result = Family(family.TITLE, family.BASE, family.OURS, (), tuple(measured))
+    with torch_peer() as torch:
+        benchmark = bench_command.benchmark(name)
+        cases = list(benchmark.cases(dataclasses.replace(SETTING, torch=torch)))
+        for case in cases:
+            assert isinstance(case.sides[benchmark.ours], Program) == (not case.few)
+            assert benchmark.base in case.sides
+            if DETERMINISTIC in case.sides and name in {"sparse", "recurrent", "losses", "convs"}:
+                assert_the_same(case.sides["ordered"](), case.sides[DETERMINISTIC]())
+        result = dataclasses.replace(benchmark, cases=lambda _: cases).measured(SETTING)
     report = Report("2026-01-01", ENVIRONMENT, "the command", {name: result}, {})
-    lines = [
-        line
-        for line in tables.table(report, report.families[name]).splitlines()
-        if line.startswith("| ")
-    ]
+    table = measurements.table(report, result)
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
     assert len(lines) == 2 + len(CASES[name])
     for line, cells in zip(lines[2:], CASES[name], strict=True):
         assert line.startswith(f"| {cells} | ")
 
 
-def test_each_public_op_has_an_eager_call():
-    names = {call.op.partition(" ")[0] for call in CALLS()}
-    assert names == set(public_ops())
+def assert_the_same(ours, theirs):
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_case_that_does_not_fit_into_the_memory_is_left_out(monkeypatch):
-    monkeypatch.setattr(scatter, "SIZES", ())
-    monkeypatch.setattr(scatter, "SKEWED", ())
-    monkeypatch.setattr(scatter, "CURVE", (100, 10_000))
-    small = Setting(times=1, quick=False, torch=None, memory=1 << 17)
-    assert [case.n for case in scatter.cases(small)] == [100]
+    for name, value in {"SCATTERS": (), "SKEWED": (), "CURVE": (100, 10_000)}.items():
+        monkeypatch.setattr(ops, name, value)
+    small = Setting(quick=False, torch=None, memory=1 << 17)
+    assert [case.n for case in ops.scatters(small)] == [100]
+
+
+def test_each_distribution_has_its_skew():
+    def drawn(name):
+        return ops.DISTRIBUTIONS[name](np.random.default_rng(0), 1000, 1000)
+
+    most = {name: np.bincount(drawn(name)).max() for name in ops.DISTRIBUTIONS}
+    assert all(drawn(name).max() < 1000 for name in most)
+    assert most["unique"] == 1
+    assert most["uniform"] < 10
+    # The first of 1000 destinations has a share of 1 / sum(k ** -1.1), which is 0.18.
+    assert 140 < most["Zipf 1.1"] < 220
+    assert most["one hot"] == 1000
+    assert (np.diff(drawn("sorted")) >= 0).all()

@@ -1,11 +1,10 @@
 """A report is read as it was written; tables are made of it."""
 
-import argparse
 import json
 
 import pytest
 
-from conformance.benchmarks import tables, tables_command
+from conformance.benchmarks import measurements
 from conformance.benchmarks.measurements import (
     Family,
     Measurement,
@@ -20,7 +19,6 @@ def measurement(n, slow):
         case={"size": f"{n:,}"},
         sides={"plain": Times.of([1.0, 2.0, 3.0]), "ours": Times.of([slow])},
         refused={"PyTorch": "no deterministic implementation"},
-        peak_bytes={"ours": 96},
         temporary_bytes=32,
         floor_bytes=64,
         copy_ms=0.5,
@@ -68,7 +66,7 @@ def test_another_file_is_refused(text, message, tmp_path):
 
 
 def test_a_table_shows_times_ratios_spread_rate_and_what_was_refused():
-    table = tables.table(REPORT, REPORT.families["f"])
+    table = measurements.table(REPORT, REPORT.families["f"])
     assert "a CPU, 2 threads, Python 1.2, jax 1.2" in table
     assert "`python -m conformance bench --family f`, 2026-01-02" in table
     # 64 bytes in 4 ms; a copy of them takes 0.5 ms.
@@ -77,9 +75,9 @@ def test_a_table_shows_times_ratios_spread_rate_and_what_was_refused():
 
 
 def test_the_command_prints_tables_or_refuses_a_file(tmp_path, capsys):
-    options = argparse.Namespace(report=tmp_path / "r.json")
-    assert tables_command.main(options) == 2
+    path = tmp_path / "r.json"
+    assert measurements.print_tables(path) == 2
     assert "python -m conformance tables:" in capsys.readouterr().err
-    REPORT.write(options.report)
-    assert tables_command.main(options) == 0
+    REPORT.write(path)
+    assert measurements.print_tables(path) == 0
     assert "# Title" in capsys.readouterr().out

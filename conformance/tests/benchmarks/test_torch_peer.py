@@ -8,7 +8,7 @@ import pytest
 
 from conformance.benchmarks import torch_peer
 from conformance.benchmarks.machine import threads
-from conformance.benchmarks.sides import RefusedError
+from conformance.benchmarks.torch_peer import RefusedError
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """Sides are timed in turns, with a copy; a side that refuses is left out."""
 
-import jax
 import jax.numpy as jnp
 import pytest
 
-from conformance.benchmarks import harness
-from conformance.benchmarks.case import Case, Setting
-from conformance.benchmarks.sides import RefusedError, run
+from conformance.benchmarks import engine
+from conformance.benchmarks.engine import MODE_OFF, Case, Setting
+from conformance.benchmarks.torch_peer import RefusedError
 
 
 def times_of(sides, milliseconds, monkeypatch, **options):
     """Measures sides by a stand-in clock: run i takes ``milliseconds[i]``."""
     clock = iter([tick for each in milliseconds for tick in (0, each / 1e3)])
-    monkeypatch.setattr(harness.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(harness, "LEAST_ROUNDS", 3)
-    return harness.measure_case(Case({}, sides, ours="a", **options), seconds=0.0)
+    monkeypatch.setattr(engine.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(engine, "LEAST_ROUNDS", 3)
+    return engine.measure(Case({}, sides, **options), "a", seconds=0.0)
 
 
 def test_each_side_runs_once_a_round_and_quartiles_are_reported(monkeypatch):
@@ -27,7 +26,7 @@ def test_each_side_runs_once_a_round_and_quartiles_are_reported(monkeypatch):
     assert found.sides["b"].median == 6000
 
 
-def test_a_side_of_another_process_tells_its_own_milliseconds(monkeypatch):
+def test_a_side_that_times_itself_tells_its_own_milliseconds(monkeypatch):
     found = times_of({"a": lambda: 7.0}, [1] * 4, monkeypatch)
     assert found.sides["a"].median == 7.0
 
@@ -50,22 +49,21 @@ def test_another_error_of_a_side_is_no_refusal():
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        harness.measure_case(Case({}, {"a": fail}, ours="a"), seconds=0.0)
+        engine.measure(Case({}, {"a": fail}), "a", seconds=0.0)
 
 
 def test_the_copy_moves_the_bytes_of_arguments_and_result():
-    x = jnp.zeros(1000)
-    program = run(jax.jit(lambda x: x.sum(keepdims=True)).lower(x).compile(), x)
-    found = harness.measure_case(Case({}, {"a": program}, ours="a"), seconds=0.0)
+    program = engine.compiled(lambda x: x.sum(keepdims=True), [jnp.zeros(1000)], MODE_OFF)
+    found = engine.measure(Case({}, {"a": program}), "a", seconds=0.0)
     assert found.floor_bytes == 4004
     assert found.copy_ms is not None
     assert "copy" not in found.sides
-    copy = harness._copy(4004)
+    copy = engine._copy(4004)
     assert copy.floor_bytes == 4000  # Whole words; half of the bytes are read.
 
 
 @pytest.mark.parametrize("items", [(1, 2, 3), {"a": 1, "b": 2, "c": 3}])
 def test_a_quick_setting_takes_the_first_items(items):
-    setting = Setting(times=1, quick=True, torch=None, memory=0)
+    setting = Setting(quick=True, torch=None, memory=0)
     assert list(setting.some(items, 2)) == list(items)[:2]
-    assert list(Setting(1, quick=False, torch=None, memory=0).some(items)) == list(items)
+    assert list(Setting(quick=False, torch=None, memory=0).some(items)) == list(items)

@@ -1,0 +1,264 @@
+"""Scatters, scans, selection and sparse products, against plain JAX and PyTorch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.sparse import BCOO, bcoo_dot_general
+
+import impl
+from conformance.benchmarks.engine import (
+    MODE_OFF,
+    MODE_ON,
+    Benchmark,
+    Case,
+    Setting,
+    compared,
+    compiled,
+)
+from conformance.benchmarks.torch_peer import Side
+
+#: The functions of either library.
+_LIBRARIES = (impl, lambda torch: torch)
+#: The sizes of a curve.
+CURVE = tuple(10**digits for digits in range(3, 9))
+
+#: The destinations, the contributions, and the width of each contribution.
+SCATTERS = (
+    (100_000, 1_000_000, 1),
+    (10_000, 100_000, 64),
+    (50_000, 65_536, 1024),
+    (1_000, 10_000_000, 1),
+    (10, 1_000_000, 1),
+    (1, 10_000_000, 1),
+)
+#: The sizes that are measured with every distribution of indices.
+SKEWED = ((100_000, 1_000_000, 1), (10_000, 100_000, 64))
+#: The exponent of Zipf's law: of the destinations, the k-th has a share of 1 / k**1.1.
+ZIPF = 1.1
+
+
+def _zipf(rng: np.random.Generator, destinations: int, count: int) -> Any:
+    shares = np.cumsum(np.arange(1, destinations + 1) ** -ZIPF)
+    ranks = np.searchsorted(shares / shares[-1], rng.random(count)).clip(max=destinations - 1)
+    # The frequent destinations are not neighbours.
+    return rng.permutation(destinations)[ranks]
+
+
+#: How many contributions meet at one destination: ``count`` indices below ``destinations``.
+DISTRIBUTIONS: Mapping[str, Callable[[np.random.Generator, int, int], Any]] = MappingProxyType(
+    {
+        "uniform": lambda rng, destinations, count: rng.integers(0, destinations, count),
+        f"Zipf {ZIPF}": _zipf,
+        "one hot": lambda _, destinations, count: np.full(count, destinations // 2),
+        "sorted": lambda rng, destinations, count: np.sort(rng.integers(0, destinations, count)),
+        "unique": lambda rng, destinations, count: rng.permutation(destinations)[:count],
+    }
+)
+
+
+def scatters(setting: Setting) -> Iterator[Case]:
+    """Yields sizes, distributions of indices, and a curve over the number of contributions."""
+    for size in setting.some(SCATTERS, 2):
+        yield from _scatter(setting, size, "uniform")
+    for destinations, count, width in setting.some(SKEWED):
+        for distribution in list(DISTRIBUTIONS)[1:]:
+            used = min(count, destinations) if distribution == "unique" else count
+            yield from _scatter(setting, (destinations, used, width), distribution)
+    for count in setting.some(CURVE, 4):
+        yield from _scatter(setting, (count // 10, count, 1), "uniform", n=count)
+
+
+def _scatter(
+    setting: Setting, size: tuple[int, int, int], distribution: str, n: int | None = None
+) -> Iterator[Case]:
+    """Yields a case, if it fits into the memory."""
+    destinations, count, width = size
+    if not setting.fits(4 * (count * (width + 1) + 2 * destinations * width)):
+        return
+    widths = (width,) if width > 1 else ()
+    draw = DISTRIBUTIONS[distribution]
+    arrays = (
+        np.zeros((destinations, *widths), np.float32),
+        draw(np.random.default_rng(0), destinations, count).astype(np.int32),
+        np.random.default_rng(1).normal(size=(count, *widths)).astype(np.float32),
+    )
+    values = tuple(map(jnp.asarray, arrays))
+    op = functools.partial(_index_add, impl)
+    sides: dict[str, Side] = {
+        "plain `.at[].add`": compiled(lambda x, i, s: x.at[i].add(s), values, MODE_OFF),
+        "mode off": compiled(op, values, MODE_OFF),
+        "ordered": compiled(op, values, MODE_ON),
+    }
+    if setting.torch:
+        theirs = functools.partial(_index_add, setting.torch.torch)
+        tensors = setting.torch.tensors(arrays)
+        sides |= setting.torch.sides(lambda: theirs(*tensors))
+    names = ("destinations", "contributions", "width")
+    about = {name: f"{number:,}" for name, number in zip(names, size, strict=True)}
+    yield Case({**about, "indices": distribution}, sides, n=n)
+
+
+def _index_add(library: Any, x: Any, index: Any, source: Any) -> Any:
+    return library.index_add(x, 0, index, source)
+
+
+#: The number and the length of the rows, for each scan.
+SCANS: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
+    {
+        "cumsum": ((1, 10_000_000), (4096, 4096)),
+        "cumprod": ((4096, 4096),),
+        "logcumsumexp": ((4096, 4096),),
+        "cummax": ((4096, 4096),),
+    }
+)
+#: The functions of plain JAX. Its cumulative maximum gives no indices.
+_PLAIN_SCANS: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
+    {
+        "cumsum": lambda x: jnp.cumsum(x, 1),
+        "cumprod": lambda x: jnp.cumprod(x, 1),
+        "logcumsumexp": lambda x: jax.lax.cumlogsumexp(x, axis=1),
+        "cummax": lambda x: jax.lax.cummax(x, axis=1),
+    }
+)
+
+
+def scans(setting: Setting) -> Iterator[Case]:
+    """Yields every scan, and a curve of cumsum over the length of a row."""
+    for name, sizes in SCANS.items():
+        for shape in setting.some(sizes[::-1]):
+            yield from _scan(setting, name, shape)
+    for length in setting.some(CURVE, 3):
+        # Argument and result are as large.
+        if setting.fits(8 * length):
+            yield from _scan(setting, "cumsum", (1, length), n=length)
+
+
+def _scan(
+    setting: Setting, name: str, shape: tuple[int, int], n: int | None = None
+) -> Iterator[Case]:
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    if name == "cumprod":  # In range: some machines are slow with subnormal numbers.
+        x = np.exp(x / 100)
+    return compared(
+        setting,
+        {"op": name, "rows": f"{shape[0]:,}", "length": f"{shape[1]:,}"},
+        lambda library, x: getattr(library, name)(x, 1),
+        (x,),
+        libraries=_LIBRARIES,
+        plain=("plain JAX", _PLAIN_SCANS[name]),
+        n=n,
+    )
+
+
+#: The rows from which is selected, and the elements of each.
+SELECTED = ((4096, 4096), (1296, 1296), (1, 10_000_000), (100_000, 64))
+#: A call of either library, and the same in plain JAX.
+SELECTIONS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[jax.Array], Any]]] = (
+    MappingProxyType(
+        {
+            "kthvalue": (
+                lambda library, x: library.kthvalue(x, x.shape[-1] // 4, -1),
+                lambda x: jnp.sort(x)[:, x.shape[-1] // 4 - 1],
+            ),
+            "median": (lambda library, x: library.median(x, -1), lambda x: jnp.median(x, -1)),
+            "topk(16)": (lambda library, x: library.topk(x, 16), lambda x: jax.lax.top_k(x, 16)),
+            "sort": (lambda library, x: library.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
+        }
+    )
+)
+
+
+def selections(setting: Setting) -> Iterator[Case]:
+    """Yields every op, and a curve of kthvalue over the length of a row."""
+    for rows, length in setting.some(SELECTED):
+        for name in SELECTIONS:
+            yield from _selection(setting, name, (rows, length // 4 if setting.quick else length))
+    for length in setting.some(CURVE, 2):
+        # A sort has indices of 8 bytes on each side.
+        if setting.fits(32 * length):
+            yield from _selection(setting, "kthvalue", (1, length), n=length)
+
+
+def _selection(
+    setting: Setting, name: str, shape: tuple[int, int], n: int | None = None
+) -> Iterator[Case]:
+    op, plain = SELECTIONS[name]
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    about = {"op": name, "size": str(list(shape))}
+    base = ("plain jax.numpy", plain)
+    return compared(setting, about, op, (x,), libraries=_LIBRARIES, plain=base, n=n)
+
+
+#: The batch, the rows and columns of the sparse operand, the inverse of its density, and the
+#: columns of the dense operand.
+SPARSE = ((8, 4096, 4096, 1000, 64),)
+
+
+def sparse(setting: Setting) -> Iterator[Case]:
+    """Yields products with a sparse left operand, differentiated by its elements and the right."""
+    for batch, rows, columns, one_in, width in SPARSE:
+        rng = np.random.default_rng(0)
+        stored = rows * columns // one_in
+        flat = np.stack([np.sort(rng.integers(0, rows * columns, stored)) for _ in range(batch)])
+        indices = np.stack([flat // columns, flat % columns], axis=-1).astype(np.int32)
+        shapes = flat.shape, (batch, columns, width)
+        data, dense = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+        shape = (batch, rows, columns)
+        sizes = f"{list(shape)}, 1 in {one_in:,}, by {list(dense.shape)}"
+        yield from compared(
+            setting,
+            {"size": sizes},
+            functools.partial(_bmm, shape),
+            (data, dense, indices),
+            libraries=_LIBRARIES,
+            plain=("plain BCOO @ dense", functools.partial(_plain_bmm, shape)),
+            wrt=(0, 1),
+        )
+
+
+def _bmm(shape: tuple[int, int, int], library: Any, data: Any, dense: Any, indices: Any) -> Any:
+    if library is impl:
+        return impl.bmm(BCOO((data, indices), shape=shape), dense)
+    batch = library.arange(shape[0]).repeat_interleave(data.shape[1])
+    every = library.stack([batch, *indices.reshape(-1, 2).T.long()])
+    # Declared as coalesced: PyTorch would otherwise sort it in every call.
+    left = library.sparse_coo_tensor(
+        every, data.reshape(-1), shape, is_coalesced=True, check_invariants=False
+    )
+    return library.bmm(left, dense)
+
+
+def _plain_bmm(shape: tuple[int, int, int], data: Any, dense: Any, indices: Any) -> Any:
+    numbers = (((2,), (1,)), ((0,), (0,)))
+    return bcoo_dot_general(BCOO((data, indices), shape=shape), dense, dimension_numbers=numbers)
+
+
+FAMILIES = {
+    "scatter": Benchmark(
+        "index_add, float32",
+        "plain `.at[].add`",
+        "ordered",
+        scatters,
+        ("The sizes from 1,000 to 100,000,000 contributions have a tenth as many destinations.",),
+    ),
+    "scans": Benchmark(
+        "Scans along rows, float32",
+        "plain JAX",
+        "ordered",
+        scans,
+        ("`cummax` computes indices by a second scan. Plain JAX has none.",),
+    ),
+    "selection": Benchmark(
+        "Selection along the last dimension, float32", "plain jax.numpy", "ordered", selections
+    ),
+    "sparse": Benchmark(
+        "bmm with a sparse left operand, float32", "plain BCOO @ dense", "ordered", sparse
+    ),
+}

@@ -1,0 +1,183 @@
+"""Training steps and scatters under each guarantee, and programs with libraries of JAX.
+
+A transformer of width 256, a block of a ResNet, and scatters run in plain JAX, under the guarantee
+``run_to_run``, which is the mode's default, and under ``portable``. The programs that are trained
+also run with their batch over eight devices. A case is a line of the table, with a side in each
+scope::
+
+    | program     | devices | part    | plain | run_to_run | portable    |
+    | transformer | 8       | compile | 2,000 | 2,000      | 15,000 (7.5) |
+
+The numbers are made up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+from conformance import programs
+from conformance.benchmarks.engine import MODE_OFF, Benchmark, Case, Scope, Setting, compiled
+from conformance.programs import Program, plain
+
+#: The most devices over which a batch is cut.
+DEVICES = 8
+#: Rows, the elements of a row, and the rows that these are added to.
+SCATTERS = ((1_000_000, 1, 100_000), (1_000_000, 1, 10), (100_000, 64, 10_000))
+#: The scope that each side is compiled in.
+_GUARANTEES: Mapping[str, Scope] = {
+    "plain": MODE_OFF,
+    "run_to_run": functools.partial(impl.deterministic, guarantee="run_to_run"),
+    "portable": functools.partial(impl.deterministic, guarantee="portable"),
+}
+
+
+def portable(_: Setting) -> Iterator[Case]:
+    """Yields every program, and trained ones alone if there are several devices."""
+    devices = min(jax.device_count(), DEVICES)
+    for name, (step, args) in _programs(devices).items():
+        about = {"program": name, "devices": str(devices)}
+        sides = {side: compiled(step, args, scope) for side, scope in _GUARANTEES.items()}
+        yield Case({**about, "part": "run"}, sides)
+        compilations = {
+            side: functools.partial(_compiled_anew, step, args, scope)
+            for side, scope in _GUARANTEES.items()
+        }
+        yield Case({**about, "part": "compile"}, compilations, few=True)
+
+
+def _compiled_anew(step: Callable[..., Any], args: tuple[Any, ...], scope: Scope) -> Any:
+    jax.clear_caches()
+    return compiled(step, args, scope)
+
+
+def _programs(devices: int) -> dict[str, Program]:
+    """Returns the programs and their arguments, by name; only those that are trained on several."""
+    every = {name: program() for name, program in TRAINED.items()}
+    if devices > 1:
+        return {name: (step, _shared(args, devices)) for name, (step, args) in every.items()}
+    for rows, width, destinations in SCATTERS:
+        every[f"{rows:,} x {width} into {destinations:,}"] = _scatter(rows, width, destinations)
+    return every
+
+
+def _shared(args: tuple[Any, ...], devices: int) -> tuple[Any, ...]:
+    """Returns the arguments of a program on several devices, which cut the last one, a batch."""
+    mesh = Mesh(np.array(jax.devices()[:devices]), ("data",))
+    whole, cut = (NamedSharding(mesh, spec) for spec in (P(), P("data")))
+    *others, batch = args
+    return *jax.device_put(others, whole), jax.device_put(batch, cut)
+
+
+def _resnet() -> Program:
+    rng = np.random.default_rng(0)
+    image = jnp.asarray(rng.normal(size=(8, 16, 16, 64)), np.float32)
+    kernels = tuple(jnp.asarray(rng.normal(size=(3, 3, 64, 64)) / 24, np.float32) for _ in "12")
+    scales = tuple(jnp.ones((64,), np.float32) for _ in "12")
+
+    def normed(x: jax.Array, scale: jax.Array) -> jax.Array:
+        return (x - x.mean((0, 1, 2))) * lax.rsqrt(x.var((0, 1, 2)) + 1e-5) * scale
+
+    def convolved(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+
+    def loss(kernels: Any, scales: Any, image: jax.Array) -> jax.Array:
+        x = jax.nn.relu(normed(convolved(image, kernels[0]), scales[0]))
+        x = jax.nn.relu(image + normed(convolved(x, kernels[1]), scales[1]))
+        return (x**2).mean()
+
+    return jax.value_and_grad(loss, (0, 1, 2)), (kernels, scales, image)
+
+
+def _scatter(rows: int, width: int, destinations: int) -> Program:
+    rng = np.random.default_rng(0)
+    shape = (width,) if width > 1 else ()
+    target = jnp.zeros((destinations, *shape), np.float32)
+    index = jnp.asarray(rng.integers(0, destinations, rows), np.int32)
+    source = jnp.asarray(rng.normal(size=(rows, *shape)), np.float32)
+    return lambda target, index, source: target.at[index].add(source), (target, index, source)
+
+
+#: The programs that are trained.
+TRAINED: Mapping[str, Callable[[], Program]] = {
+    "transformer": lambda: plain.transformer(256, 4, 2, 64, 32, 128),
+    "ResNet block": _resnet,
+}
+
+
+@contextlib.contextmanager
+def _without_rules() -> Iterator[None]:
+    impl.programs.disable()
+    try:
+        yield
+    finally:
+        impl.programs.enable()
+
+
+#: The programs of libraries, and the factor of the number of examples.
+NAMES = programs.NAMES
+_SCALE = 8
+_MODES: Mapping[str, Scope] = {
+    "plain JAX": _without_rules,
+    "mode off": MODE_OFF,
+    "ordered": impl.deterministic,
+}
+
+
+def libraries(setting: Setting) -> Iterator[Case]:
+    """Yields a step of every program, and its tracing and lowering."""
+    for name in setting.some(NAMES, 2):
+        step, args = programs.build(name, _SCALE)
+        steps = {side: compiled(step, args, scope) for side, scope in _MODES.items()}
+        yield Case({"program": name, "work": "step"}, steps)
+        lowerings = {
+            side: functools.partial(_lowered, step, args, scope) for side, scope in _MODES.items()
+        }
+        yield Case({"program": name, "work": "trace and lower"}, lowerings, few=True)
+
+
+def _lowered(step: Callable[..., Any], args: tuple[Any, ...], scope: Scope) -> jax.stages.Lowered:
+    def program(*args: Any) -> Any:  # JAX has not traced it.
+        return step(*args)
+
+    with scope():
+        return jax.jit(program).lower(*args)
+
+
+FAMILIES = {
+    "portable": Benchmark(
+        "The guarantee portable, float32",
+        "plain",
+        "portable",
+        portable,
+        (
+            "Transformer: 2 layers, width 256, 4 heads, length 64, batch 32, 128 words, by Adam.",
+            "ResNet: the gradient of two convolutions with batch norm, 8 x 16 x 16 x 64.",
+            "Compile: to trace, lower and compile with empty caches.",
+            "Eight devices of a CPU share its threads, and have a batch together.",
+        ),
+        DEVICES,
+    ),
+    "libraries": Benchmark(
+        "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32",
+        "plain JAX",
+        "ordered",
+        libraries,
+        (
+            "`plain JAX`: the rules for JAX's primitives are turned off.",
+            "On a CPU the steps of the three sides are one program: their ratios show the noise.",
+            "Tracing and lowering takes longer than hundreds of steps, and is run less often.",
+        ),
+    ),
+}

@@ -1,1 +1,0 @@
-"""Tests of the runs in rounds on a device."""

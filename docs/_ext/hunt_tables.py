@@ -23,7 +23,9 @@ class HuntFaults(MarkdownDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(memory.KNOWN_FAULTS))
-        lines = [f"- **{each.name.capitalize()}.** {each.statement}" for each in memory.known_faults()]
+        lines = [
+            f"- **{each.name.capitalize()}.** {each.statement}" for each in memory.known_faults()
+        ]
         return self.parsed("\n".join(lines) + "\n", memory.KNOWN_FAULTS)
 
 

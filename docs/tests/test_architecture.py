@@ -48,7 +48,7 @@ QUESTIONS = [
             "impl/ops/_scatters.py",
             "impl/__init__.py",
             "impl/tests/ops/test_index_add.py",
-            "conformance/cases/scatters.py",
+            "conformance/cases/writes.py",
             "conformance/adapters/_torch_ops.py",
             "impl/tests/every_op/samples_of_ops.py",
             "spec/ids.toml",
@@ -135,7 +135,7 @@ QUESTIONS = [
     (
         "the suite should call index_add with a negative dimension",
         "A sample of the suite",
-        ["conformance/cases/scatters.py"],
+        ["conformance/cases/writes.py"],
     ),
     (
         "the suite should test TensorFlow",

@@ -56,7 +56,7 @@ def test_a_cell_states_its_row_its_command_and_the_three_files():
     )
     assert source(lines[3]) == ("impl/ops/_scatters.py", "@eager.compiled")
     assert source(lines[4]) == ("spec/rows/index_add.toml", 'id = "R0001"')
-    assert source(lines[5])[0] == "conformance/cases/scatters.py"
+    assert source(lines[5])[0] == "conformance/cases/writes.py"
     assert len(lines) == 6
 
 

@@ -4,26 +4,138 @@ Tests: impl.diagnosis._processes.
 """
 
 import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import impl
-from impl.tests.programs import on_two_processes
-from impl.tests.support import two_processes
 
 pytestmark = pytest.mark.once
+
+#: Seconds after which the processes are ended: one that waits for another one waits long.
+LIMIT = 240
+#: The variables that tell a process its number and the port.
+_PORT, _NUMBER = "SAMEBITS_TEST_PORT", "SAMEBITS_TEST_PROCESS"
+
+RNG = np.random.default_rng(0)
+WEIGHTS = {
+    "table": RNG.normal(size=(8, 5)).astype(np.float32),
+    "w": RNG.normal(size=(5, 6)).astype(np.float32),
+}
+TOKENS = RNG.integers(0, 6, (16, 2), np.int32)
+
+
+def loss(weights, tokens):
+    logits = jnp.tanh(weights["table"][tokens[:, 0]]) @ weights["w"]
+    return impl.nn.functional.cross_entropy(logits, tokens[:, 1])
+
+
+def programs(mesh):
+    """Returns a training step that XLA partitions, and one that adds over devices itself."""
+
+    def partitioned(weights, tokens):
+        return jax.value_and_grad(loss)(weights, tokens)
+
+    def mapped(weights, tokens):
+        return lax.pmean(jax.value_and_grad(loss)(weights, tokens), "d")
+
+    specs = {"in_specs": (P(), P("d")), "out_specs": P()}
+    by_hand = jax.shard_map(mapped, mesh=mesh, check_vma=False, **specs)
+    return {"jit": jax.jit(partitioned), "shard_map": jax.jit(by_hand)}
+
+
+def digests(*names):
+    """Returns a digest of each named program for all devices, and the tokens that they share."""
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+
+    def placed(array, *axes):
+        sharding = NamedSharding(mesh, P(*axes))
+        return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+    weights, tokens = jax.tree.map(placed, WEIGHTS), placed(TOKENS, "d")
+    return {n: impl.digest(programs(mesh)[n](weights, tokens)) for n in names}, tokens
+
+
+def failure(call):
+    """Returns the type and the text of the error that a call raises."""
+    try:
+        call()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return [type(error).__name__, str(error)]
+    return None
+
+
+def main():
+    """Writes what this process computes and refuses, once it has joined the other one."""
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"127.0.0.1:{os.environ[_PORT]}", 2, int(os.environ[_NUMBER]))
+    facts = {"before": failure(impl.testing.assert_processes_agree)}
+    if jax.process_index():
+        impl.use_deterministic_algorithms(True, guarantee="portable")
+    facts["apart"] = failure(impl.testing.assert_processes_agree)
+    impl.use_deterministic_algorithms(True, guarantee="portable")
+    facts["digests"], tokens = digests("jit", "shard_map")
+    flat = jax.jit(jnp.ravel)(tokens)
+    double = jax.jit(lambda x: 2 * x)
+    away = next(each for each in jax.devices() if each.process_index != jax.process_index())
+    facts |= {
+        "away": failure(lambda: impl.first_difference(double, 1.0, between=(None, away))),
+        "shared": not flat.is_fully_addressable,
+        "length": failure(lambda: impl.bincount(flat)),
+        "counts": np.asarray(impl.bincount(flat, length=8)).tolist(),
+        "same": failure(lambda: impl.testing.assert_deterministic(double, flat, schedules=2)),
+    }
+    sys.stdout.write(json.dumps(facts))
 
 
 @pytest.fixture(scope="module")
 def facts():
-    outputs = two_processes.run("impl.tests.programs.on_two_processes")
-    return [json.loads(output.splitlines()[-1]) for output in outputs]
+    """What each of two processes of one device writes that run this file."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    one_device = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "impl.tests.programs.test_two_processes"],
+            cwd=Path(impl.__file__).parents[1],
+            env={
+                **os.environ,
+                "JAX_PLATFORMS": "cpu",
+                "XLA_FLAGS": one_device.strip(),
+                _PORT: str(port),
+                _NUMBER: str(number),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    try:
+        outputs = [process.communicate(timeout=LIMIT) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, (out, err) in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, out + err
+    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
 
 
 def test_two_processes_have_the_bits_of_one(facts):
     with impl.deterministic(guarantee="portable"):
-        alone = on_two_processes.digests("jit")[0]["jit"]
+        alone = digests("jit")[0]["jit"]
     assert [each["digests"] for each in facts] == [{"jit": alone, "shard_map": alone}] * 2
 
 
@@ -37,7 +149,7 @@ def test_processes_that_differ_are_told_so(facts):
 
 
 def test_a_value_of_which_another_process_has_a_part_is_unknown(facts):
-    counts = np.bincount(on_two_processes.TOKENS.ravel(), minlength=8).tolist()
+    counts = np.bincount(TOKENS.ravel(), minlength=8).tolist()
     for each in facts:
         assert each["shared"]
         assert each["length"][0] == "TypeError"
@@ -55,3 +167,7 @@ def test_a_device_of_another_process_is_refused_by_name(facts):
 
 def test_a_process_alone_agrees_with_itself():
     impl.testing.assert_processes_agree()
+
+
+if __name__ == "__main__":
+    main()

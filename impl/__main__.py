@@ -187,11 +187,11 @@ def _flags(options: argparse.Namespace) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     from impl import audit  # noqa: PLC0415  # As above.
-    from impl.diagnosis import _running  # noqa: PLC0415
+    from impl.diagnosis import _after  # noqa: PLC0415
 
     file, name = options.program
     try:
-        names = _running.run(file, run_name="__audit__")
+        names = _after.run(file, run_name="__audit__")
         if not callable(names.get(name)):
             return _failed(f"{file} has no function {name!r}")
         with contextlib.redirect_stdout(sys.stderr):

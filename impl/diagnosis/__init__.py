@@ -1,8 +1,8 @@
 """``impl.doctor``: reports what in this process and on this machine can change bits."""
 
 # The modules: ``_program`` and ``_settings``, which reads ``settings.toml``, make the items of the
-# report; ``_report`` prints them. ``_running`` runs a file: ``_after`` then makes items of its
-# programs and generators (``_generators``), and ``_twice`` compares the calls of two processes.
+# report; ``_report`` prints them. ``_after`` runs a file, and makes items of its programs and
+# generators (``_generators``); ``_twice`` compares the calls of two processes.
 # ``_processes`` is ``impl.testing.assert_processes_agree``.
 
 from __future__ import annotations

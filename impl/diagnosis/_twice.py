@@ -42,7 +42,7 @@ import numpy as np
 
 from impl._core.jax_internals import watching
 from impl._reading import source
-from impl.diagnosis import _after, _generators, _running
+from impl.diagnosis import _after, _generators
 from impl.diagnosis._report import SCHEMA
 from impl.digests import DigestLog, _comparison
 from impl.digests._digest import Leaf, Pending, leaf_of
@@ -241,7 +241,7 @@ def main() -> None:
         return logs[threading.current_thread() is not threading.main_thread()].called(call)
 
     with programs.watched(called), _generators.watched() as watch:
-        failure = _running.attempt(Path(name), arguments)
+        failure = _after.attempt(Path(name), arguments)
     end = {
         "failure": failure,
         "findings": _findings(

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from impl.programs._auditing.report_text import wrapped
+from impl.programs._auditing.report import wrapped
 
 Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine", "unknown"]
 

@@ -47,7 +47,7 @@ from impl.diagnosis._report import SCHEMA
 from impl.digests import DigestLog, _comparison
 from impl.digests._digest import Leaf, Pending, leaf_of
 from impl.digests._log import LogFile
-from impl.programs._auditing.report_text import wrapped
+from impl.programs._auditing.report import wrapped
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The program of a process. This package may be in no folder that a new process searches.

@@ -1,7 +1,4 @@
-"""The report of an audit: its verdicts, its table, and its data.
-
-Tests: impl.programs._auditing.report_text.
-"""
+"""The report of an audit: its verdicts, its table, and its data."""
 
 import dataclasses
 import json

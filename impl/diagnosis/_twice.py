@@ -34,7 +34,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,8 @@ _HEADINGS = ("The first difference", "Later differences that do not come from an
 _PARTS: dict[str, Literal["argument", "output"]] = {"arguments": "argument", "outputs": "output"}
 #: The files of a run: the calls of the main thread, those of other threads, and what is known at
 #: the end of the run.
-_MAIN, _THREADS_FILE, _END = "main.jsonl", "threads.jsonl", "end.json"
+_LOGS, _END = ("main.jsonl", "threads.jsonl"), "end.json"
+Pair: TypeAlias = tuple[LogFile, LogFile]
 _OUTSIDE = (
     "No call before it returned other bits, so the value was made outside of compiled programs: "
     "from the time, a generator without a seed, the order of a set, a file or another thread."
@@ -235,7 +236,7 @@ def main() -> None:
     """Runs the file that the command line names, and logs its calls in the folder before it."""
     folder, name, *arguments = sys.argv[1:]
     programs = _after.Recorder()
-    logs = [CallLog(Path(folder) / file, programs) for file in (_MAIN, _THREADS_FILE)]
+    logs = [CallLog(Path(folder) / file, programs) for file in _LOGS]
 
     def called(call: watching.Call) -> Sequence[Any]:
         return logs[threading.current_thread() is not threading.main_thread()].called(call)
@@ -280,9 +281,10 @@ def compared(file: Path, arguments: Sequence[str]) -> Comparison:
             if status:
                 failure = _end(folder)["failure"] or f"ended with the exit status {status}"
                 return Comparison(str(file), (0, 0), f"The {name} run {failure}", (), ())
-        first, second = (_count(folder) for folder in folders)
         end = _end(folders[0])
-        found = tuple(differences(folders[0], folders[1], end["findings"]))
+        main, threads = (_pair(folders, name) for name in _LOGS)
+        first, second = (len(m.steps) + len(t.steps) for m, t in zip(main, threads, strict=True))
+        found = tuple(differences(main, threads, end["findings"]))
         return Comparison(str(file), (first, second), None, found, tuple(end["generators"]))
 
 
@@ -305,23 +307,21 @@ def _end(folder: Path) -> dict[str, Any]:
     return {"failure": None, "findings": {}, "generators": []}
 
 
-def _count(folder: Path) -> int:
-    return sum(len(LogFile(folder / file).steps) for file in (_MAIN, _THREADS_FILE))
+def _pair(folders: Sequence[Path], name: str) -> Pair:
+    first, second = folders
+    return LogFile(first / name), LogFile(second / name)
 
 
-def differences(first: Path, second: Path, findings: dict[str, list[str]]) -> Iterator[Difference]:
+def differences(main: Pair, threads: Pair, findings: dict[str, list[str]]) -> Iterator[Difference]:
     """Yields the first difference of two runs, and later ones that do not come from an earlier one.
 
     Args:
-        first: The folder of the first run.
-        second: The folder of the second run.
+        main: The calls of the main thread in each run.
+        threads: The calls of the other threads.
         findings: For each function, the equations that can vary on the device.
     """
-    of_main = _of_main((LogFile(first / _MAIN), LogFile(second / _MAIN)), findings)
-    several = list(itertools.islice(_one_for_each_line(of_main), 1 + _MORE))
-    yield from several or _of_threads(
-        (LogFile(first / _THREADS_FILE), LogFile(second / _THREADS_FILE))
-    )
+    several = list(itertools.islice(_one_for_each_line(_of_main(main, findings)), 1 + _MORE))
+    yield from several or _of_threads(threads)
 
 
 def _one_for_each_line(several: Iterator[Difference]) -> Iterator[Difference]:
@@ -333,7 +333,7 @@ def _one_for_each_line(several: Iterator[Difference]) -> Iterator[Difference]:
             yield difference
 
 
-def _of_main(logs: tuple[LogFile, LogFile], findings: dict[str, list[str]]) -> Iterator[Difference]:
+def _of_main(logs: Pair, findings: dict[str, list[str]]) -> Iterator[Difference]:
     # Digests, in the first run, of the values that differ: a later argument may be one of them.
     known: set[str | None] = set()
     for number in range(1, 1 + max(len(log.steps) for log in logs)):
@@ -362,7 +362,7 @@ def _racing(function: str, findings: dict[str, list[str]]) -> str:
     return f"{reason}. No row of the spec states why: look for a callback, or open an issue."
 
 
-def _of_threads(logs: tuple[LogFile, LogFile]) -> Iterator[Difference]:
+def _of_threads(logs: Pair) -> Iterator[Difference]:
     """Yields a call of a thread that the other run does not have. Threads have no order."""
     runs = [{number: _bits(log, number) for number in log.steps} for log in logs]
     extra = [

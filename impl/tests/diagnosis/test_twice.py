@@ -103,7 +103,7 @@ def compared(tmp_path):
     def compare(*runs, findings=()):
         folders = [tmp_path / f"{number}" for number in range(2)]
         for folder, calls in zip(folders, runs, strict=True):
-            for name, of_main in ((_twice._MAIN, True), (_twice._THREADS_FILE, False)):
+            for name, of_main in zip(_twice._LOGS, (True, False), strict=True):
                 folder.mkdir(exist_ok=True)
                 (folder / name).unlink(missing_ok=True)
                 with DigestLog(folder / name) as log:
@@ -111,7 +111,8 @@ def compared(tmp_path):
                     for number, (trees, origin) in enumerate(mine, 1):
                         step = {tree: (pending, None) for tree, pending in trees.items()}
                         log._write_step(number, step, origin=origin)
-        return list(_twice.differences(*folders, dict(findings)))
+        logs = [_twice._pair(folders, name) for name in _twice._LOGS]
+        return list(_twice.differences(*logs, dict(findings)))
 
     return compare
 
@@ -203,7 +204,7 @@ def test_hash_seeds_give_sets_of_strings_another_order_in_each_run(monkeypatch):
 
     def run(folder, seed, *_):
         seeds.append(seed)
-        for name in (_twice._MAIN, _twice._THREADS_FILE):
+        for name in _twice._LOGS:
             (folder / name).touch()
 
     monkeypatch.setattr(_twice, "_run", run)

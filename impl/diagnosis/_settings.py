@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -73,10 +73,10 @@ class Case:
     verdict: Verdict
     reason: str
     remedy: str | None = None
-    values: tuple[str, ...] | None = None
+    values: Sequence[str] | None = None
     set: bool | None = None
     given: str | None = None
-    platforms: tuple[str, ...] | None = None
+    platforms: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Setting:
     name: str
     section: str
     cases: tuple[Case, ...]
-    platforms: tuple[str, ...] | None
-    usual: tuple[str, ...]
+    platforms: Sequence[str] | None = None
+    usual: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,23 +107,8 @@ def table() -> Table:
 
 
 def _setting(kind: Kind, name: str, case: Any = (), **rest: Any) -> Setting:
-    return Setting(
-        kind,
-        name,
-        rest.pop("section", _SECTIONS[kind]),
-        tuple(_case(**entry) for entry in case),
-        _tuple(rest.pop("platforms", None)),
-        _tuple(rest.pop("usual", ())) or (),
-        **rest,
-    )
-
-
-def _case(platforms: Any = None, **rest: Any) -> Case:
-    return Case(values=_tuple(rest.pop("is", None)), platforms=_tuple(platforms), **rest)
-
-
-def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
+    cases = tuple(Case(values=entry.pop("is", None), **entry) for entry in case)
+    return Setting(kind, name, rest.pop("section", _SECTIONS[kind]), cases, **rest)
 
 
 def items(settings: ProcessSettings, platform: str | None) -> Iterator[Item]:

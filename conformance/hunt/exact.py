@@ -227,16 +227,11 @@ def _transform(equation: Equation, operands: Sequence[Array]) -> Array:
 #: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
 #: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
 _IEEE: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "rem": np.fmod,
-    "add_constant": np.add,
-    "subtract_constant": np.subtract,
-    "scale": np.multiply,
+    **dict.fromkeys(("add", "add_constant", "add_zeros", "add_hidden_zeros"), np.add),
+    **dict.fromkeys(("sub", "subtract_constant"), np.subtract),
+    **dict.fromkeys(("mul", "scale"), np.multiply),
     "divide_constant": np.divide,
-    "add_zeros": np.add,
-    "add_hidden_zeros": np.add,
+    "rem": np.fmod,
 }
 
 #: The function of each check.

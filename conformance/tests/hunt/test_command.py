@@ -21,7 +21,6 @@ from conformance.hunt import command as command_of_hunt
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import ROOT, Crew, Kind, Worker, default_kinds
 from conformance.hunt.settings import BASE, Setting
-from conformance.lab.mutants import mutant
 from conformance.tests.hunt.examples import chain, drawn
 
 MUTANT = "portable-sorts-not-stable"
@@ -140,6 +139,7 @@ def test_only_jaxlib_0_10_has_the_option_about_emitters(monkeypatch, release, ha
 
 
 def test_workers_import_a_copy_with_the_mutant_and_the_checkout_stays():
+    mutant = pytest.importorskip("conformance.lab.mutants.mutant")
     with command_of_hunt.mutated_copy(MUTANT) as root:
         (fault,) = [each for each in mutant.read() if each.name == MUTANT]
         names = (fault.file, "conformance/hunt/worker.py")

@@ -54,6 +54,7 @@ def test_a_hunt_that_cannot_run_has_its_own_status(arguments, message, capsys):
 @pytest.mark.once
 def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIMITIVE", "exp")
+    monkeypatch.setattr(command_of_hunt, "_LANES", 1)
     plant, report = Path(__file__).parent / "xlas_own.py", tmp_path / "hunt.json"
     arguments = ["--only", "exp", "--plant", str(plant), "--shrink", "1", "--most", "1"]
     arguments += ["--minutes", "4", "--out", str(tmp_path), "--report", str(report)]

@@ -35,9 +35,10 @@ from typing import Any
 
 import numpy as np
 
+from conformance.hunt import oracles, source
 from conformance.hunt.crew import Crew
 from conformance.hunt.oracles import Wrong
-from conformance.hunt.program import Array, Program, unpacked
+from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting, base_of
 from conformance.hunt.tokens import TOKENS
 
@@ -222,7 +223,21 @@ def _start(message: str) -> str:
 
 def of_values(crew: Crew, program: Program, answer: dict[str, Any] | None = None) -> Finding | None:
     """Returns a finding if an equation has a wrong value; ``answer`` has all variables."""
-    wrong = crew.wrong(program, answer)
+    answer = answer or crew.run(program, BASE, ("digests", "values"), all_variables=True)
+    if "values" not in answer:
+        return None
+    own = [each.values() for each in program.inputs[: program.primals]]
+    variables = [*own, *map(unpacked, answer["values"])]
+    text, names = source.references(program, oracles.REFERENCES)
+    references: dict[tuple[int, str], Array] = {}
+    if names:
+        # Equations that are compared bit by bit have JAX's own widths.
+        request = {"source": text, "asks": ["references"], "mode": "off", "wide": True}
+        answer = crew.ask({**request, "variables": [*map(packed, variables)]})
+        if "values" not in answer:
+            return None
+        references = dict(zip(names, map(unpacked, answer["values"]), strict=True))
+    wrong = oracles.wrong(program, variables, references)
     if not wrong:
         return None
     first = wrong[0]

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
-from conformance.hunt import oracles, source
-from conformance.hunt.program import Array, Program, packed, unpacked
-from conformance.hunt.settings import BASE, Setting
+from conformance.hunt import source
+from conformance.hunt.program import Program
+from conformance.hunt.settings import Setting
 
 #: The checkout, from which workers import this project.
 ROOT = Path(__file__).parents[2]
@@ -80,12 +80,6 @@ class Kind:
             "XLA_FLAGS": flags.strip(),
             "PYTHONPATH": os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")]),
         }
-
-    def command(self) -> list[str]:
-        """Returns the command of the process."""
-        options = ["--plain"] * self.plain
-        options += ["--plant", str(self.plant.absolute())] if self.plant else []
-        return [self.python, "-m", "conformance.hunt.worker", *options]
 
 
 def default_kinds(
@@ -157,10 +151,13 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[str]:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # It lives as long as the process.
+        kind = self.kind
+        options = ["--plain"] * kind.plain
+        options += ["--plant", str(kind.plant.absolute())] if kind.plant else []
         return subprocess.Popen(  # noqa: S603  # It runs a module of this package.
-            self.kind.command(),
-            cwd=self.kind.root,
-            env=self.kind.environment(),
+            [kind.python, "-m", "conformance.hunt.worker", *options],
+            cwd=kind.root,
+            env=kind.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -236,7 +233,6 @@ class Crew:
             further: Further entries of the request: ``scope`` for ``text``, and ``depths`` and
                 ``gradient`` for ``growth``.
         """
-        worker = (self._plain if plain else self._workers)[setting.worker]
         request = {
             "source": source.whole(program, setting, all_variables=all_variables, exempt=exempt),
             "asks": list(asks),
@@ -244,42 +240,16 @@ class Crew:
             "wide": program.is_wide or "wide" in asks,
             **further,
         }
-        return self._asked(worker, request)
+        return self.ask(request, setting.worker, plain=plain)
 
-    def _asked(self, worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], number: int = 0, *, plain: bool = False
+    ) -> dict[str, Any]:
+        """Returns the answer of a worker, by its number."""
         # A program that does not end with the first worker's options is tried with others.
-        is_first = worker is self._workers[0]
-        answer = worker.ask(request, TIMEOUT / (_OTHERS if is_first else 1))
+        timeout = TIMEOUT if plain or number else TIMEOUT / _OTHERS
+        answer = (self._plain if plain else self._workers)[number].ask(request, timeout)
         with self._count:
             self.runs += 1
             self.seconds += answer.get("seconds", 0.0)
         return answer
-
-    def wrong(self, program: Program, answer: dict[str, Any] | None = None) -> list[oracles.Wrong]:
-        """Returns the wrong elements of a program without derivative.
-
-        Args:
-            program: The program.
-            answer: The values of all variables, if a worker has given them.
-        """
-        answer = answer or self.run(program, BASE, ("digests", "values"), all_variables=True)
-        if "values" not in answer:
-            return []
-        own = [each.values() for each in program.inputs[: program.primals]]
-        variables = [*own, *map(unpacked, answer["values"])]
-        text, results = source.references(program, oracles.REFERENCES)
-        references: dict[tuple[int, str], Array] = {}
-        if results:
-            request = {
-                "source": text,
-                "asks": ["references"],
-                "mode": "off",
-                # Equations that are compared bit by bit have JAX's own widths.
-                "wide": True,
-                "variables": [packed(each) for each in variables],
-            }
-            answer = self._asked(self._workers[0], request)
-            if "values" not in answer:
-                return []
-            references = dict(zip(results, map(unpacked, answer["values"]), strict=True))
-        return oracles.wrong(program, variables, references)

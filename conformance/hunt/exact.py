@@ -77,9 +77,9 @@ _FACTORS: dict[str, Callable[..., tuple[Array, Array]]] = {
 def _contraction(_: Equation, operands: Sequence[Array]) -> Array:
     """Contracts the last axes of an array with all axes of another one."""
     a, b = operands
-    kept = a.shape[: a.ndim - b.ndim]
-    rows = a.reshape(*kept, b.size).reshape(int(np.prod(kept)), b.size)
-    return oracles.nearest_product(rows, b.reshape(-1, 1), a.dtype).reshape(kept)
+    rest = a.shape[: a.ndim - b.ndim]
+    rows = a.reshape(int(np.prod(rest)), b.size)
+    return oracles.nearest_product(rows, b.reshape(-1, 1), a.dtype).reshape(rest)
 
 
 def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -88,13 +88,13 @@ def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
     count, channels, size = images.shape
     outputs, _, taps = kernel.shape
     results = np.arange(equation.aval.shape[-1])[:, None] * params["stride"]
-    places = results + np.arange(taps) * params["dilation"] - params["padding"][0]
-    inside = (places % params["spread"] == 0) & (places >= 0)
-    inside &= places // params["spread"] < size
+    positions = results + np.arange(taps) * params["dilation"] - params["padding"][0]
+    inside = (positions % params["spread"] == 0) & (positions >= 0)
+    inside &= positions // params["spread"] < size
     exact = oracles.nearest_convolution(
         images.reshape(count, groups, channels // groups, size),
         kernel.reshape(groups, outputs // groups, channels // groups, taps),
-        np.where(inside, places // params["spread"], -1),
+        np.where(inside, positions // params["spread"], -1),
         images.dtype,
     )
     return exact.reshape(equation.aval.shape)
@@ -219,24 +219,19 @@ def _transform(equation: Equation, operands: Sequence[Array]) -> Array:
     with np.errstate(all="ignore"):
         parts = oracles.transform(real, imaginary)
     result = np.empty(equation.aval.shape, equation.aval.dtype)
-    kept = equation.aval.shape[-1]
-    result.real, result.imag = (once(part[..., :kept], result.real.dtype) for part in parts)
+    count = equation.aval.shape[-1]
+    result.real, result.imag = (once(part[..., :count], result.real.dtype) for part in parts)
     return result
 
 
 #: Operations that IEEE 754 rounds once: float64 holds the results of narrower floats well enough
 #: that a second rounding changes none (Figueroa 1995, "When is double rounding innocuous?").
 _IEEE: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "rem": np.fmod,
-    "add_constant": np.add,
-    "subtract_constant": np.subtract,
-    "scale": np.multiply,
+    **dict.fromkeys(("add", "add_constant", "add_zeros", "add_hidden_zeros"), np.add),
+    **dict.fromkeys(("sub", "subtract_constant"), np.subtract),
+    **dict.fromkeys(("mul", "scale"), np.multiply),
     "divide_constant": np.divide,
-    "add_zeros": np.add,
-    "add_hidden_zeros": np.add,
+    "rem": np.fmod,
 }
 
 #: The function of each check.

@@ -100,7 +100,7 @@ def wrong(
         variables: The value of each variable.
         references: The results of plain JAX: ``value`` and ``scale`` of a variable.
     """
-    found = []
+    elements = []
     for number, equation in enumerate(program.equations, program.primals):
         check = TOKENS[equation.token].check
         result = variables[number]
@@ -124,8 +124,8 @@ def wrong(
         else:
             continue
         if bad.any():
-            found.append(_wrong(number, equation, result, right, bad))
-    return found
+            elements.append(_wrong(number, equation, result, right, bad))
+    return elements
 
 
 def _wrong(number: int, equation: Equation, result: Array, exact: Array, bad: Array) -> Wrong:

@@ -232,8 +232,8 @@ def rebuilt(
         arguments: Values for variables that become arguments: their equations go.
     """
     new = dict(arguments or {})
-    kept = program.outputs if outputs is None else outputs
-    live = _live(program, kept, new)
+    results = program.outputs if outputs is None else outputs
+    live = _live(program, results, new)
     order = [v for v in range(program.primals) if v in live] + sorted(new.keys() & live)
     primals = len(order)
     equations = [v for v in sorted(live) if v >= program.primals and v not in new]
@@ -242,7 +242,7 @@ def rebuilt(
     cotangents, tangents = _seeds(program)
     kind = program.derivative if derivative is None else derivative
     own = [new.get(v) or program.inputs[v] for v in order[:primals]]
-    seeds = [cotangents[v] for v in kept] if kind in ("reverse", "mixed") else []
+    seeds = [cotangents[v] for v in results] if kind in ("reverse", "mixed") else []
     if kind in ("forward", "mixed"):
         real = [v for v in order[:primals] if (new.get(v) or program.inputs[v]).aval.is_real]
         seeds += [tangents.get(v) or _ones(new.get(v) or program.inputs[v]) for v in real]
@@ -252,7 +252,7 @@ def rebuilt(
         operands = tuple(number[o] for o in equation.operands)
         renumbered.append(dataclasses.replace(equation, operands=operands))
     result = Program(
-        (*own, *seeds), tuple(renumbered), tuple(number[v] for v in kept), kind, primals
+        (*own, *seeds), tuple(renumbered), tuple(number[v] for v in results), kind, primals
     )
     return result, _adapted(setting, program, result, order[:primals], number)
 

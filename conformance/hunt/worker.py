@@ -132,19 +132,17 @@ def varying(function: Any, arguments: list[Any]) -> list[str]:
     The program is lowered for a GPU, too, which runs nothing. Programs with products of a scatter
     are left out: the order of its factors is one of a kernel, or of a CPU.
     """
-    try:
-        from conformance.lab.portable import code  # noqa: PLC0415  # A wheel does not have it.
-    except ImportError:
-        return []
+    from conformance.lab.portable import code  # noqa: PLC0415  # It imports this project.
+
     traced = jax.jit(function).trace(*arguments)
     if "scatter-mul" in {name for name, _ in _equations(traced.jaxpr.jaxpr)}:
         return []
-    found = []
+    violations = []
     for platform in _PLATFORMS:
         module = traced.lower(lowering_platforms=(platform,)).compiler_ir()
         lines = code.violations(module, platform)
-        found += [f"for {platform}, {line}" for line in lines if not _is_strict(line)]
-    return found
+        violations += [f"for {platform}, {line}" for line in lines if not _is_strict(line)]
+    return violations
 
 
 def _is_strict(line: str) -> bool:
@@ -153,13 +151,13 @@ def _is_strict(line: str) -> bool:
 
 def _equations(jaxpr: Any) -> set[tuple[str, str]]:
     """Returns the primitives of a program with the dtypes of their results."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
-            found.add((equation.primitive.name, str(getattr(variable.aval, "dtype", ""))))
+            pairs.add((equation.primitive.name, str(getattr(variable.aval, "dtype", ""))))
         for inner in jax.extend.core.jaxprs_in_params(equation.params):
-            found |= _equations(inner)
-    return found
+            pairs |= _equations(inner)
+    return pairs
 
 
 def _references(space: dict[str, Any], variables: list[list[Any]]) -> list[np.ndarray]:

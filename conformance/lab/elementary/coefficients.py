@@ -274,9 +274,9 @@ def text() -> str:
     ]
     for name, polynomial in polynomials().items():
         values = coefficients(polynomial)
-        found = error(polynomial, values)
+        exponent = error(polynomial, values)
         lines.append(f"#: {polynomial.meaning}.")
-        lines.append(f"#: Degree {polynomial.degree}, error 2**{found:.1f}.")
+        lines.append(f"#: Degree {polynomial.degree}, error 2**{exponent:.1f}.")
         lines.append(f"{name} = (")
         lines += [f"    {value!r}," for value in values]
         lines += [")", ""]

@@ -283,12 +283,12 @@ def _line(name: str, outcomes: Iterable[Outcome], seconds: float) -> str:
     total = Outcome()
     for outcome in outcomes:
         total.add(outcome)
-    found = f"{total.tried} arguments, {total.by_mpmath} decided by mpmath"
+    tried = f"{total.tried} arguments, {total.by_mpmath} decided by mpmath"
     wrong = f"{len(total.wrong)} not correctly rounded"
     if total.wrong:
         some = ", ".join(f"{_hex(a)} to {b.hex()}" for a, b in total.wrong[:16])
         wrong += f" (at most {total.error:.9f} ulp: {some})"
-    line = f"{name}: {found}, {wrong}"
+    line = f"{name}: {tried}, {wrong}"
     if name in UNSEALED:
         some = ", ".join(a.hex() for a in total.contracted[:8])
         line += f", {len(total.contracted)} depend on contraction {some}".rstrip()

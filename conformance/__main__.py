@@ -62,17 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options, rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    handlers = {
-        "compile": compiled.run,
-        "bench": benchmarks.run_bench,
-        "tables": benchmarks.run_tables,
-        "hunt": hunt.run,
-        "expectations": _rewrite,
-        "differences": _differences,
+    handlers = {"compile": compiled.run, "bench": benchmarks.run_bench, "hunt": hunt.run}
+    if options.command in handlers:
+        return handlers[options.command](options)
+    readers = {
+        "tables": benchmarks.print_tables,
+        "expectations": show.rewrite,
+        "differences": show.differences,
         "show": show.show,
         "diff": show.diff,
     }
-    return handlers[options.command](options)
+    try:
+        return readers[options.command](options)
+    except (OSError, ValueError) as error:  # A file is not there, or is not a report.
+        print(f"python -m conformance {options.command}: {error}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -242,31 +246,6 @@ def _problem_of_device(options: argparse.Namespace, adapter: Adapter) -> str | N
             "its kernels"
         )
     return message
-
-
-def _rewrite(options: argparse.Namespace) -> int:
-    """Brings a file of expectations up to date and returns the exit status."""
-    from conformance.reporting import expectation_update  # noqa: PLC0415  # it needs pytest
-
-    try:
-        summary = expectation_update.rewrite(options.rewrite, options.report)
-    except (OSError, ValueError) as error:
-        print(f"python -m conformance expectations: {error}", file=sys.stderr)
-        return 2
-    print(summary)
-    return 0
-
-
-def _differences(options: argparse.Namespace) -> int:
-    """Prints the differences from PyTorch's documents and returns the exit status."""
-    from conformance.reporting import pytorch_differences  # noqa: PLC0415  # other commands do not
-
-    try:
-        print(pytorch_differences.markdown(options.report), end="")
-    except (OSError, ValueError) as error:
-        print(f"python -m conformance differences: {error}", file=sys.stderr)
-        return 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -150,6 +150,8 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
     """Tests the rows in this process, in workers of pytest-xdist, or in rounds."""
     # JAX would otherwise take most of a GPU's memory, which processes started from here need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    # pytest leaves out the frames of JAX that have its mark.
+    os.environ.setdefault("JAX_TRACEBACK_FILTERING", "tracebackhide")
     problem = _problem_of_options(options)
     if problem is None:
         try:
@@ -210,7 +212,9 @@ def _arguments(options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
         value = getattr(options, name)
         if value is not None:
             arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    return arguments + [str(_SUITE / word) if "::" in word else word for word in rest]
+    # The id of a test may begin with folders, as pytest prints it.
+    tests = (re.sub(r"^[^:]*/", "", word) if "::" in word else word for word in rest)
+    return arguments + [str(_SUITE / word) if "::" in word else word for word in tests]
 
 
 def _problem_of_options(options: argparse.Namespace) -> str | None:

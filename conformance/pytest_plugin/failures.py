@@ -6,12 +6,9 @@ pytest-xdist.
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import TypeAlias, cast
 
 import pytest
@@ -30,15 +27,6 @@ Subject: TypeAlias = Cell | Promise | Sequence[Cell]
 _PROMISES = "conformance.promises"
 
 
-def _folder_of_jax() -> Path | None:
-    """Returns the folder of JAX without importing it. None where it is not installed."""
-    module = importlib.util.find_spec("jax")
-    return Path(module.origin).parent if module and module.origin else None
-
-
-_JAX = _folder_of_jax()
-
-
 def pytest_configure() -> None:
     """Makes a failed assertion of a promise print its operands, as an assertion of a test does."""
     if _PROMISES not in sys.modules:  # pytest warns about a module that is imported already
@@ -47,11 +35,9 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: after pytest applied xfail
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the text to the report of a failure."""
-    if call.excinfo is not None and item.config.option.tbstyle == "short":
-        _shorten(call.excinfo)
     report = yield
     callspec = getattr(item, "callspec", None)
     subject = _subject(callspec.params) if callspec else None
@@ -68,26 +54,6 @@ def _subject(params: Mapping[str, object]) -> Subject | None:
         if isinstance(first, (Cell, Promise)):
             return first if first is value else cast("list[Cell]", value)
     return None
-
-
-def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Removes the frames of JAX from a traceback, except the last frame.
-
-    Also removes the exception in which JAX shows the code that it traced.
-    """
-    entries = [excinfo.tb]
-    shortened: TracebackType | None = None
-    while entries[-1].tb_next is not None:
-        entries.append(entries[-1].tb_next)
-    for entry in reversed(entries):
-        file = Path(entry.tb_frame.f_code.co_filename)
-        if entry is entries[-1] or _JAX is None or not file.is_relative_to(_JAX):
-            shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    excinfo.traceback = type(excinfo.traceback)(shortened or excinfo.tb)
-    error = excinfo.value
-    if type(error.__cause__).__name__ == "JaxStackTraceBeforeTransformation":
-        error.__cause__ = None
-        error.__suppress_context__ = True
 
 
 def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[str]:

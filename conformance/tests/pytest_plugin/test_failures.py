@@ -94,22 +94,3 @@ def test_the_options_of_the_run_are_kept():
     for part in ("--namespace conformance.tests._plain", "--expectations 'a b.toml'"):
         assert part in again
     assert "--repeats 5" in again
-
-
-def deeper(depth):
-    if depth:
-        return deeper(depth - 1)
-    raise ValueError("why")
-
-
-def test_a_traceback_loses_the_frames_of_jax(monkeypatch):
-    with pytest.raises(ValueError, match="why") as caught:
-        deeper(3)
-    monkeypatch.setattr(failures, "_JAX", Path(__file__).with_name("no folder"))
-    failures._shorten(caught)
-    assert len(caught.traceback) == 5
-    monkeypatch.setattr(failures, "_JAX", Path(__file__).parent)
-    failures._shorten(caught)
-    (only,) = caught.traceback
-    assert only.frame.code.name == "deeper"
-    assert only.lineno == deeper.__code__.co_firstlineno + 2

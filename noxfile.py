@@ -408,7 +408,7 @@ def shared_library(name: str) -> str:
 
 @nox.session(python=NEWEST, default=False)
 def gpu_compile(session: nox.Session) -> None:
-    """Compiles every program and kernel for four GPUs, which are not needed, and reads the code.
+    """Compiles every program for four GPUs, which are not needed, and reads the code.
 
     For two more, whose float64 is slow, it compiles programs under `portable`.
     """

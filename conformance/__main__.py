@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,17 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options, rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    handlers = {
-        "compile": compiled.run,
-        "bench": benchmarks.run_bench,
-        "tables": benchmarks.run_tables,
-        "hunt": hunt.run,
-        "expectations": _rewrite,
-        "differences": _differences,
+    handlers = {"compile": compiled.run, "bench": benchmarks.run_bench, "hunt": hunt.run}
+    if options.command in handlers:
+        return handlers[options.command](options)
+    readers = {
+        "tables": benchmarks.print_tables,
+        "expectations": show.rewrite,
+        "differences": show.differences,
         "show": show.show,
         "diff": show.diff,
     }
-    return handlers[options.command](options)
+    try:
+        return readers[options.command](options)
+    except (OSError, ValueError) as error:  # A file is not there, or is not a report.
+        print(f"python -m conformance {options.command}: {error}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     differences_parser.add_argument("report", type=Path, metavar="REPORT.json")
     compile_parser = commands.add_parser(
         "compile",
-        help="compile every program and kernel for GPUs that need not be there",
+        help="compile every program for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
     compiled.add_options(compile_parser)
@@ -145,6 +150,8 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
     """Tests the rows in this process, in workers of pytest-xdist, or in rounds."""
     # JAX would otherwise take most of a GPU's memory, which processes started from here need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    # pytest leaves out the frames of JAX that have its mark.
+    os.environ.setdefault("JAX_TRACEBACK_FILTERING", "tracebackhide")
     problem = _problem_of_options(options)
     if problem is None:
         try:
@@ -165,37 +172,49 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         from conformance import run_in_rounds  # noqa: PLC0415  # it needs pytest
 
         on_gpu = device != "cpu"
-        return run_in_rounds.run(adapter, options, [*_arguments(options), *rest], on_gpu=on_gpu)
+        return run_in_rounds.run(adapter, options, _arguments(options, rest), on_gpu=on_gpu)
     import pytest  # noqa: PLC0415  # without pytest the user gets the message above
 
-    arguments = [*_arguments(options), f"--durations={_SLOWEST}"]
+    arguments = [f"--durations={_SLOWEST}"]
     for name in ("repeats", "report"):
         value = getattr(options, name)
         if value is not None:
             arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
     if device == "cpu" and not any(word.startswith("-n") for word in rest):
-        arguments += _workers(options, rest)
-    return int(pytest.main([*arguments, *rest]))
+        arguments += _workers(rest)
+    return int(pytest.main([*arguments, *_arguments(options, rest)]))
 
 
-def _workers(options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
-    """Returns the arguments that share the tests among workers, where that saves time."""
-    from conformance.suite.selection import is_small  # noqa: PLC0415  # it reads the cells
+def _workers(rest: Sequence[str]) -> list[str]:
+    """Returns the arguments that share the tests among workers, where that saves time.
 
-    if importlib.util.find_spec("xdist") is None or is_small(rest, options.profile):
+    A worker takes seconds to start. One process is faster for the tests of a few rows, by their
+    ids, or for one test, by its own id.
+    """
+    is_small = any(re.search(r"::|\bR\d{4}\b", word) for word in rest)
+    if importlib.util.find_spec("xdist") is None or is_small:
         return []
     return ["-n", "auto", "--dist", "loadgroup"]
 
 
-def _arguments(options: argparse.Namespace) -> list[str]:
-    """Returns the arguments of pytest that decide which tests there are."""
+def _arguments(options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
+    """Returns the arguments of pytest that decide which tests there are, and the others.
+
+    Args:
+        options: The options of the command.
+        rest: The other arguments. The id of a test, as a failure names it, chooses the test alone.
+    """
     arguments = [word for name in _PLUGINS for word in ("-p", name)]
-    arguments += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
+    arguments += ["-c", str(_SUITE / "pytest.ini")]
+    if not any("::" in word for word in rest):
+        arguments.append(str(_SUITE))
     for name in ("device", "profile", "namespace", "expectations"):
         value = getattr(options, name)
         if value is not None:
             arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    return arguments
+    # The id of a test may begin with folders, as pytest prints it.
+    tests = (re.sub(r"^[^:]*/", "", word) if "::" in word else word for word in rest)
+    return arguments + [str(_SUITE / word) if "::" in word else word for word in tests]
 
 
 def _problem_of_options(options: argparse.Namespace) -> str | None:
@@ -231,31 +250,6 @@ def _problem_of_device(options: argparse.Namespace, adapter: Adapter) -> str | N
             "its kernels"
         )
     return message
-
-
-def _rewrite(options: argparse.Namespace) -> int:
-    """Brings a file of expectations up to date and returns the exit status."""
-    from conformance.reporting import expectation_update  # noqa: PLC0415  # it needs pytest
-
-    try:
-        summary = expectation_update.rewrite(options.rewrite, options.report)
-    except (OSError, ValueError) as error:
-        print(f"python -m conformance expectations: {error}", file=sys.stderr)
-        return 2
-    print(summary)
-    return 0
-
-
-def _differences(options: argparse.Namespace) -> int:
-    """Prints the differences from PyTorch's documents and returns the exit status."""
-    from conformance.reporting import pytorch_differences  # noqa: PLC0415  # other commands do not
-
-    try:
-        print(pytorch_differences.markdown(options.report), end="")
-    except (OSError, ValueError) as error:
-        print(f"python -m conformance differences: {error}", file=sys.stderr)
-        return 2
-    return 0
 
 
 if __name__ == "__main__":

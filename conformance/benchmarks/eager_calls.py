@@ -57,10 +57,6 @@ class Call:
     plain: Callable[..., Any] | None
     arrays: tuple[Any, ...]
 
-    def equivalent(self) -> Callable[..., Any]:
-        """Returns what the call is compared with: plain JAX, or its own jitted function."""
-        return jax.jit(self.ours) if self.plain is None else self.plain
-
 
 def _numbers(*shape: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32))

@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import json
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -166,17 +165,6 @@ def _family(fields: Mapping[str, Any]) -> Family:
         for each in fields["measurements"]
     )
     return Family(**{**fields, "remarks": tuple(fields["remarks"]), "measurements": measurements})
-
-
-def print_tables(path: Path) -> int:
-    """Prints the tables of a report, and returns the exit status."""
-    try:
-        report = Report.read(path)
-    except (OSError, MeasurementsError) as error:
-        print(f"python -m conformance tables: {error}", file=sys.stderr)
-        return 2
-    print("\n".join(table(report, family) for family in report.families.values()), end="")
-    return 0
 
 
 def table(report: Report, family: Family) -> str:

@@ -6,14 +6,9 @@ pytest-xdist.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import re
 import shlex
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import TypeAlias, cast
 
 import pytest
@@ -21,27 +16,15 @@ import pytest
 import spec
 from conformance.pytest_plugin import options
 from conformance.reporting import sources
-from conformance.suite.cells import Cell, cells
+from conformance.suite.cells import Cell
 from conformance.suite.promise import Promise
 from spec import english
 
 #: The section of pytest's report of a failure that has the text.
 SECTION = "what this is about"
-#: The characters that an expression of ``-k`` cannot contain, and its operators.
-_SEPARATORS = re.compile(r"[^\w:+.\[\]\\/-]+")
-_OPERATORS = ("and", "or", "not")
 #: The subject of a test: a call, several calls of one row, or a promise.
 Subject: TypeAlias = Cell | Promise | Sequence[Cell]
 _PROMISES = "conformance.promises"
-
-
-def _folder_of_jax() -> Path | None:
-    """Returns the folder of JAX without importing it. None where it is not installed."""
-    module = importlib.util.find_spec("jax")
-    return Path(module.origin).parent if module and module.origin else None
-
-
-_JAX = _folder_of_jax()
 
 
 def pytest_configure() -> None:
@@ -52,16 +35,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: after pytest applied xfail
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the text to the report of a failure."""
-    if call.excinfo is not None and item.config.option.tbstyle == "short":
-        _shorten(call.excinfo)
     report = yield
     callspec = getattr(item, "callspec", None)
     subject = _subject(callspec.params) if callspec else None
     if report.failed and subject is not None:
-        text = "\n".join(explained(subject, item.name, item.config))
+        text = "\n".join(explained(subject, item.nodeid, item.config))
         report.sections.append((SECTION, text))
     return report
 
@@ -75,36 +56,16 @@ def _subject(params: Mapping[str, object]) -> Subject | None:
     return None
 
 
-def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Removes the frames of JAX from a traceback, except the last frame.
-
-    Also removes the exception in which JAX shows the code that it traced.
-    """
-    entries = [excinfo.tb]
-    shortened: TracebackType | None = None
-    while entries[-1].tb_next is not None:
-        entries.append(entries[-1].tb_next)
-    for entry in reversed(entries):
-        file = Path(entry.tb_frame.f_code.co_filename)
-        if entry is entries[-1] or _JAX is None or not file.is_relative_to(_JAX):
-            shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    excinfo.traceback = type(excinfo.traceback)(shortened or excinfo.tb)
-    error = excinfo.value
-    if type(error.__cause__).__name__ == "JaxStackTraceBeforeTransformation":
-        error.__cause__ = None
-        error.__suppress_context__ = True
-
-
-def explained(subject: Subject, name: str, config: pytest.Config) -> Iterator[str]:
+def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[str]:
     """Yields lines of text: the row, the command that repeats the test, and the files to edit.
 
     Args:
         subject: A call, several calls of one row, or a promise.
-        name: The name of the test, with its parameters in brackets.
+        test: The id of the test, with its parameters in brackets.
         config: The configuration of the run that failed.
     """
     namespace = options.implementation(config).namespace
-    again = f"again: {_command(subject, name, config)}"
+    again = f"again: {_command(subject, test, config)}"
     if isinstance(subject, Promise):
         row = spec.load().row(subject.row)
         yield f"{row.id}: {row.op}, a row of the kind {row.kind}"
@@ -140,7 +101,7 @@ def _about(cell: Cell) -> Iterator[str]:
         yield f"but:   {behaviour} is expected of the release under test; {cell.release.reason}"
 
 
-def _command(subject: Subject, name: str, config: pytest.Config) -> str:
+def _command(subject: Subject, test: str, config: pytest.Config) -> str:
     """Returns the command that repeats one test with the options of this run."""
     device = config.getoption("--device") or options.implementation(config).devices()[0]
     words = ["python", "-m", "conformance", "run", "--device", device]
@@ -154,35 +115,4 @@ def _command(subject: Subject, name: str, config: pytest.Config) -> str:
         words += [option, str(value)] if value is not None else []
     if config.pluginmanager.hasplugin("xdist"):
         words += ["-n", "0"]
-    return shlex.join([*words, "-k", selection(name)])
-
-
-def selection(name: str) -> str:
-    """Returns an expression of ``-k`` that selects the test of this name and of no other cell.
-
-    The words of such an expression contain no spaces and few other characters. It therefore asks
-    for each part of the name between them.
-    """
-    parts = _parts(name)
-    expression = " and ".join(parts)
-    if len(parts) > 1:
-        test = name.partition("[")[0]
-        for cell in _cells_with(parts[1:-1]):
-            other = f"{test}[{cell}]"
-            if other != name and all(part in other for part in parts):
-                distinctive = next((part for part in _parts(other) if part not in name), None)
-                expression += f" and not {distinctive}" if distinctive else ""
-    return expression
-
-
-def _cells_with(parts: Sequence[str]) -> list[str]:
-    return [name for name in _names() if all(part in name for part in parts)]
-
-
-@functools.cache
-def _names() -> list[str]:
-    return [str(cell) for cell in cells()]
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in _SEPARATORS.split(name) if part and part not in _OPERATORS]
+    return shlex.join([*words, test])

@@ -50,6 +50,8 @@ def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
         (["-k", "R0001"], False),
         (["-k", "test_bits"], True),
         ([], True),
+        (["test_rows.py::test_bits[a/b]"], False),
+        (["conformance/suite/test_rows.py::test_bits[a/b]"], False),
         (["-n", "3"], False),
     ],
 )
@@ -60,4 +62,9 @@ def test_workers_share_the_tests_where_there_are_many(words, workers, monkeypatc
     assert command.main(["run", "--device", "cpu", "--profile", "complete", *words]) == 0
     ((*arguments,),) = calls
     assert ("auto" in arguments) is workers
-    assert arguments[len(arguments) - len(words) :] == words
+    if "::" in "".join(words):
+        assert arguments[-1] == f"{command._SUITE}/test_rows.py::test_bits[a/b]"
+        assert str(command._SUITE) not in arguments
+    else:
+        assert arguments[len(arguments) - len(words) :] == words
+        assert str(command._SUITE) in arguments

@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only programs with this in their name: R0001, index_add, kernel-; may be given again",
+        help="only programs with this in their name: R0001, program-sum; may be given again",
     )
     parser.add_argument(
         "--report",

@@ -41,7 +41,6 @@ from conformance.lab.compiled import (
     PROGRAM_TARGETS,
     TARGETS,
     compiler,
-    kernel_calls,
     program_calls,
     programs,
     report_records,
@@ -51,8 +50,6 @@ from conformance.lab.compiled.row_calls import CheckedCall, check_op, gpu_cells,
 from conformance.reporting import report, sources
 from conformance.suite.cells import ops_with_samples
 
-#: The name, among the ops of the tasks, of the kernels without an op.
-KERNELS = "impl._kernels"
 _INSTALL = (
     "python -m pip install jax==0.11.2 jax-cuda13-plugin==0.11.2 jax-cuda13-pjrt==0.11.2 "
     "absl-py nvidia-cuda-nvcc nvidia-nvvm"
@@ -66,8 +63,7 @@ class Task:
     """The work that a process does at a time.
 
     Attributes:
-        op: The op; ``KERNELS``; ``program_calls.ELEMENTARY``; or the name by which ``-k`` picks a
-            program.
+        op: The op; ``program_calls.ELEMENTARY``; or the name by which ``-k`` picks a program.
         target: The name of the GPU.
     """
 
@@ -137,11 +133,9 @@ def _tasks(targets: Iterable[str], words: Sequence[str]) -> Iterator[Task]:
         for op in ops_with_samples()
     }
     ops = [op for op in sorted(counts, key=lambda op: -counts[op]) if counts[op]]
-    with_kernels = any(is_selected(str(call), words) for call in kernel_calls.kernel_calls())
-    rooms = [KERNELS] if with_kernels else []
-    rooms += [program_calls.ELEMENTARY] if selected(programs.elementary()) else []
+    elementary = [program_calls.ELEMENTARY] if selected(programs.elementary()) else []
     known = {program_calls.name_of(name): gpus for name, gpus in programs.ON_GPUS.items()}
-    for name in [*selected(programs.ON_GPUS), *rooms, *ops]:
+    for name in [*selected(programs.ON_GPUS), *elementary, *ops]:
         yield from (Task(name, x) for x in targets if x in known.get(name, TARGETS))
 
 
@@ -188,8 +182,6 @@ def _started(futures: dict[Future[list[CheckedCall]], Task]) -> list[Task]:
 def run_task(task: Task, words: Sequence[str]) -> list[CheckedCall]:
     """Compiles and checks the programs of a task; runs in a process of the pool."""
     try:
-        if task.op == KERNELS:
-            return kernel_calls.check_kernels(task.target, words)
         if task.op == program_calls.ELEMENTARY:
             return program_calls.check_elementary(task.target, words)
         for name in programs.ON_GPUS:
@@ -227,9 +219,9 @@ def _failures(calls: Iterable[CheckedCall]) -> Iterator[str]:
     groups: dict[tuple[tuple[object, ...], str, str], list[CheckedCall]] = defaultdict(list)
     for call in calls:
         fields = tuple(map(call.about.get, ("row", "op", "direction", "sample")))
-        kernel = call.name if "sample" not in call.about else None
+        program = call.name if "sample" not in call.about else None
         for fault in call.faults:
-            groups[(*fields, kernel), call.target, fault].append(call)
+            groups[(*fields, program), call.target, fault].append(call)
     for (_, target, fault), group in groups.items():
         name, others = group[0].name, len({call.name for call in group}) - 1
         only_by_jit = all(call.by_jit for call in group)
@@ -243,7 +235,7 @@ def _failures(calls: Iterable[CheckedCall]) -> Iterator[str]:
 
 
 def _files_to_edit(call: CheckedCall) -> Iterator[str]:
-    """Yields the files that may cause a fault; the name of a kernel alone tells its own file."""
+    """Yields the files that may cause a fault of a row's call."""
     row, op = call.about.get("row"), call.about["op"]
     if "sample" in call.about:
         yield from sources.to_edit(spec.load().row(row) if row else None, op, impl)

@@ -29,8 +29,8 @@ import jax
 import impl
 from conformance.lab.compiled import DEVICE, compiler, programs, row_calls
 from conformance.lab.compiled.compiler import MachineCode
-from conformance.lab.compiled.example_steps import Call
 from conformance.lab.compiled.launches import Cost, cost_of
+from conformance.lab.compiled.programs import Call
 from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
 from conformance.lab.readers import hlo, ptx, stablehlo
 from impl._exact import arithmetic

@@ -15,8 +15,6 @@ CHECKS = {
     "fill": "compiled, filled",
     None: "compiled, as with the mode off",
 }
-#: The name of the check of a kernel alone, which belongs to no row.
-KERNEL_CHECK = "kernel compiled"
 #: The name of the check of a whole program.
 PROGRAM_CHECK = "program compiled"
 _MAX_DETAIL = 300
@@ -51,7 +49,7 @@ def _record(group: Sequence[CheckedCall]) -> Record:
         device=first.about["device"],
         profile=profiles.pop() if len(profiles) == 1 else None,
         lowering=first.target,
-        check=_check(first),
+        check=CHECKS[behaviour] if "sample" in first.about else PROGRAM_CHECK,
         sample=None,
         behaviour=behaviour,
         outcome="failed" if faults else "passed",
@@ -59,12 +57,6 @@ def _record(group: Sequence[CheckedCall]) -> Record:
         seconds=round(sum(program.seconds for program in programs), 1),
         detail="; ".join(details)[:_MAX_DETAIL],
     )
-
-
-def _check(call: CheckedCall) -> str:
-    if "sample" in call.about:
-        return CHECKS[call.about["behaviour"]]
-    return KERNEL_CHECK if call.about["behaviour"] is None else PROGRAM_CHECK
 
 
 def _in_words(programs: Sequence[CompiledProgram]) -> str:

@@ -13,22 +13,30 @@ tells nothing of the bits that a TPU computes.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import topologies
 
 import impl
 from conformance.lab.compiled import programs
 from conformance.lab.compiled.report_records import PROGRAM_CHECK
-from conformance.lab.compiled.tpu_child import CHIPS
+from conformance.lab.readers import tpu as reader
 from conformance.reporting import report
 from conformance.reporting.report import Outcome, Record
 
+_PLATFORM = "tpu"
+#: The topology of which one chip is taken, by the name of the chip.
+CHIPS = {"v5e": "v5e:2x2", "v6e": "v6e:2x2"}
 #: libtpu asks a TPU and its metadata for these unless they are set.
 _ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
@@ -36,7 +44,10 @@ _ENVIRONMENT = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
 }
-_CHILD = (sys.executable, "-m", "conformance.lab.compiled.tpu_child")
+_CHILD = (
+    *(sys.executable, "-c"),
+    "import sys; from conformance.lab.compiled import tpu; tpu.print_record(*sys.argv[1:])",
+)
 #: The characters of an error that a report keeps.
 _LENGTH = 300
 
@@ -48,7 +59,7 @@ def compiled(
 
     Args:
         name: One of ``programs.PROGRAMS``.
-        chip: One of ``tpu_child.CHIPS``.
+        chip: One of ``CHIPS``.
         limit: The seconds after which the process is ended.
         command: The start of the command of the process.
     """
@@ -72,6 +83,62 @@ def compiled(
         return "failed", lines[-1][:_LENGTH]
     found = json.loads(run.stdout.splitlines()[-1])
     return ("failed", "; ".join(found["faults"])) if found["faults"] else ("passed", found["code"])
+
+
+def print_record(name: str, chip: str) -> None:
+    """Prints the record of a program as one line of JSON, in the process that compiles it."""
+    print(json.dumps(record(name, chip)))
+
+
+def record(name: str, chip: str) -> dict[str, Any]:
+    """Returns the faults of the code of a program under ``portable``, and its figures in words.
+
+    Args:
+        name: One of ``programs.PROGRAMS``.
+        chip: One of ``CHIPS``.
+    """
+    topology = topologies.get_topology_desc(platform=_PLATFORM, topology_name=CHIPS[chip])
+    sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
+    function, arguments = programs.PROGRAMS[name]()
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), arguments
+    )
+    with impl.deterministic(False):
+        plain = _compiled(function, shapes)
+    with impl.deterministic(guarantee="portable"):
+        portable = _compiled(function, shapes)
+    faults = reader.faults(_text(portable))
+    # A check that finds nothing in a program of floats would find nothing anywhere.
+    if not reader.faults(_text(plain)) and not reader.arithmetic(_text(plain)):
+        faults.append("the check finds no float in the plain program")
+    others = list(_figures(plain).values())
+    figures = [f"{number:,} {key}" for key, number in _figures(portable).items()]
+    figures[0] += f" ({others[0]:,} with the mode off)"
+    figures[1:] = [f"{own} ({n:,})" for own, n in zip(figures[1:], others[1:], strict=True)]
+    return {"faults": faults, "code": ", ".join(figures)}
+
+
+def _compiled(function: Callable[..., Any], shapes: Sequence[Any]) -> Any:
+    traced = jax.jit(function).trace(*shapes)
+    return traced.lower(lowering_platforms=(_PLATFORM,)).compile()
+
+
+def _text(compiled: Any) -> str:
+    """Returns the optimised program, with the numbers of long constants."""
+    # ``as_text()`` shortens the constants. The module has no types.
+    options = importlib.import_module("jaxlib._hlo").HloPrintOptions()
+    options.print_large_constants = True
+    (module,) = compiled.runtime_executable().hlo_modules()
+    text: str = module.to_string(options)
+    return text
+
+
+def _figures(compiled: Any) -> dict[str, int]:
+    return {
+        **reader.counts(_text(compiled)),
+        "bytes accessed": int(compiled.cost_analysis()["bytes accessed"]),
+        "bytes of code": compiled.memory_analysis().generated_code_size_in_bytes,
+    }
 
 
 def _record(name: str, chip: str, outcome: Outcome, seconds: float, detail: str) -> Record:

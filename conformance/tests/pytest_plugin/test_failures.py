@@ -5,7 +5,6 @@ import types
 from pathlib import Path
 
 import pytest
-from _pytest.mark.expression import Expression
 
 import spec
 from conformance.pytest_plugin import failures
@@ -33,7 +32,7 @@ class Config:
 
 
 def explained(subject, config, test="test_bits"):
-    return list(failures.explained(subject, f"{test}[{subject}]", config))
+    return list(failures.explained(subject, f"test_rows.py::{test}[{subject}]", config))
 
 
 def source(line):
@@ -52,7 +51,7 @@ def test_a_cell_states_its_row_its_command_and_the_three_files():
     assert lines[1] == "says:  torch.index_add: when called on a CUDA array"
     assert lines[2] == (
         "again: python -m conformance run --device cpu --profile complete -n 0 "
-        "-k 'test_bits[R0001-index_add-forward-cuda-complete-floating]'"
+        "'test_rows.py::test_bits[R0001-index_add-forward-cuda-complete-floating]'"
     )
     assert source(lines[3]) == ("impl/ops/_scatters.py", "@eager.compiled")
     assert source(lines[4]) == ("spec/rows/index_add.toml", 'id = "R0001"')
@@ -64,7 +63,7 @@ def test_a_promise_says_what_its_row_says_and_where_it_is_tried():
     (promise,) = (promise for promise in every_promise() if str(promise).startswith("R0213"))
     lines = explained(promise, Config(device="cpu"), "test_promise")
     assert spec.load().row("R0213").statement in lines[1]
-    assert shlex.split(lines[2])[-2:] == ["-k", failures.selection(f"test_promise[{promise}]")]
+    assert shlex.split(lines[2])[-1] == f"test_rows.py::test_promise[{promise}]"
     assert "--profile" not in lines[2]
     assert "-n" not in shlex.split(lines[2])  # what pytest does not know without xdist
     assert source(lines[3])[1].startswith("def seed_everything(")
@@ -77,10 +76,10 @@ def test_several_calls_of_a_row_are_named():
     assert failures._subject({"implementation": None, "calls": calls}) is calls
     assert failures._subject({"cell": FOLD}) is FOLD
     assert failures._subject({"calls": [], "row": FOLD.row}) is None
-    lines = list(failures.explained(calls, "test_varies[R0001]", Config(profile="torch-2.12")))
+    lines = list(failures.explained(calls, "t.py::test_varies[R1]", Config(profile="torch-2.12")))
     assert lines[2] == "calls: floating, narrow"
-    assert lines[3].endswith("--profile torch-2.12 -k 'test_varies[R0001]'")
-    assert "--profile" not in list(failures.explained(calls, "test_varies[R0001]", Config()))[3]
+    assert lines[3].endswith("--profile torch-2.12 't.py::test_varies[R1]'")
+    assert "--profile" not in list(failures.explained(calls, "t.py::test_varies", Config()))[3]
 
 
 def test_what_no_row_lists_says_so_and_where_rows_are():
@@ -95,39 +94,3 @@ def test_the_options_of_the_run_are_kept():
     for part in ("--namespace conformance.tests._plain", "--expectations 'a b.toml'"):
         assert part in again
     assert "--repeats 5" in again
-
-
-def test_a_selection_means_one_test_alone():
-    names = [f"test_x[{name}]" for name in (*CELLS, *map(str, every_promise()))]
-    # One profile is enough: the selections of other profiles are alike.
-    split = [name for name in names if "complete" in name and failures.selection(name) != name]
-    assert any(", " in name for name in split)
-    assert any("=" in name for name in split)
-    # A selection that is the whole name ends in a bracket, so no longer name contains it.
-    for name in {*split, names[0]}:
-        expression = Expression.compile(failures.selection(name))
-        selected = [
-            x
-            for x in names
-            if expression.evaluate(lambda word, x=x, **_: word.lower() in x.lower())
-        ]
-        assert selected == [name]
-
-
-def deeper(depth):
-    if depth:
-        return deeper(depth - 1)
-    raise ValueError("why")
-
-
-def test_a_traceback_loses_the_frames_of_jax(monkeypatch):
-    with pytest.raises(ValueError, match="why") as caught:
-        deeper(3)
-    monkeypatch.setattr(failures, "_JAX", Path(__file__).with_name("no folder"))
-    failures._shorten(caught)
-    assert len(caught.traceback) == 5
-    monkeypatch.setattr(failures, "_JAX", Path(__file__).parent)
-    failures._shorten(caught)
-    (only,) = caught.traceback
-    assert only.frame.code.name == "deeper"
-    assert only.lineno == deeper.__code__.co_firstlineno + 2

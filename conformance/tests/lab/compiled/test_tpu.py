@@ -1,6 +1,6 @@
 """The command that compiles programs for TPUs, with another command in place of the compiler.
 
-Tests: conformance.lab.compiled.tpu_child, conformance.lab.compiled.programs.
+Tests: conformance.lab.compiled.tpu, conformance.lab.compiled.programs.
 """
 
 import json
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.lab.compiled import programs, tpu, tpu_child
+from conformance.lab.compiled import programs, tpu
 from conformance.reporting import report
 
 RECORD = {"faults": [], "code": "7 operations (3 with the mode off)"}
@@ -106,38 +106,39 @@ def test_the_step_of_the_example_has_the_shapes_of_its_state():
 def on_a_cpu(monkeypatch):
     """Compiles for a CPU in place of a TPU."""
     topology = types.SimpleNamespace(devices=jax.devices())
-    monkeypatch.setattr(tpu_child.topologies, "get_topology_desc", lambda **_: topology)
-    monkeypatch.setattr(tpu_child, "_PLATFORM", "cpu")
+    monkeypatch.setattr(tpu.topologies, "get_topology_desc", lambda **_: topology)
+    monkeypatch.setattr(tpu, "_PLATFORM", "cpu")
 
 
 @pytest.mark.usefixtures("on_a_cpu")
 def test_the_record_of_a_program():
-    record = tpu_child.record("exponential", "v5e")
+    record = tpu.record("exponential", "v5e")
     assert any("of float64" in fault for fault in record["faults"])  # It is the engine of a CPU.
     pattern = r"([\d,]+) operations \(([\d,]+) with the mode off\), "
     portable, plain = (int(n.replace(",", "")) for n in re.match(pattern, record["code"]).groups())
     assert portable > 10 * plain > 0
     with impl.testing.engine("integers"):
-        without_float64 = tpu_child.record("exponential", "v5e")
+        without_float64 = tpu.record("exponential", "v5e")
     assert without_float64["faults"] == []
 
 
 @pytest.mark.usefixtures("on_a_cpu")
 def test_a_check_that_sees_no_float_fails(monkeypatch):
     call = lambda: (lambda x: x + 1, (jax.ShapeDtypeStruct((4,), "int32"),))  # noqa: E731
-    monkeypatch.setattr(tpu_child.programs, "PROGRAMS", {"sum": call})
-    faults = tpu_child.record("sum", "v5e")["faults"]
+    monkeypatch.setattr(tpu.programs, "PROGRAMS", {"sum": call})
+    faults = tpu.record("sum", "v5e")["faults"]
     assert faults == ["the check finds no float in the plain program"]
+
+
+@pytest.mark.usefixtures("on_a_cpu")
+def test_the_process_prints_the_record(capsys):
+    tpu.print_record("exponential", "v6e")
+    assert json.loads(capsys.readouterr().out).keys() == RECORD.keys()
+    assert tpu.print_record.__name__ in tpu._CHILD[-1]
 
 
 def test_the_text_has_the_numbers_of_long_constants():
     numbers = np.sin(np.arange(64, dtype=np.float32))
     compiled = jax.jit(lambda x: x * numbers).lower(jnp.ones(64)).compile()
     assert "{...}" in compiled.as_text()
-    assert "0.84147" in tpu_child._text(compiled)
-
-
-def test_the_command_of_the_process_names_the_chips(capsys):
-    with pytest.raises(SystemExit):
-        tpu_child.main(["sum", "v1"])
-    assert "v5e" in capsys.readouterr().err
+    assert "0.84147" in tpu._text(compiled)

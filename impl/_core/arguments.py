@@ -26,6 +26,13 @@ from impl._core import eager, few_integers
 
 #: Up to this many numbers, Python finds the least and the greatest faster than NumPy.
 _FEW = 128
+#: The words for each value of the fact ``dtype``.
+_KINDS = {
+    "bool": "bools",
+    "integer": "integers",
+    "floating": "floats",
+    "complex": "complex numbers",
+}
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
@@ -278,6 +285,32 @@ def dtype_kind(dtype: jax.typing.DTypeLike) -> str:
     if jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"
+
+
+def check_kind(
+    function: str,
+    dtype: jax.typing.DTypeLike,
+    *kinds: str,
+    name: str | None = None,
+    error: type[Exception] = NotImplementedError,
+) -> None:
+    """Raises if a dtype is of another kind than an op takes.
+
+    Args:
+        function: Name of the op.
+        dtype: The dtype of an argument.
+        *kinds: The values of the fact ``dtype`` that the op takes.
+        name: Name of the argument, for the message.
+        error: The exception that PyTorch raises.
+
+    Raises:
+        NotImplementedError: The dtype is of another kind (or ``error``).
+    """
+    if dtype_kind(dtype) not in kinds:
+        *others, last = (_KINDS[kind] for kind in kinds)
+        taken = f"{', '.join(others)} and {last}" if others else last
+        place = f" in argument '{name}'" if name else ""
+        raise error(f"{function}(): not implemented for {dtype}{place}; it takes {taken}")
 
 
 def facts(input: jax.Array, **others: spec.FactValue) -> dict[str, spec.FactValue]:

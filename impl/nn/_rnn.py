@@ -219,8 +219,8 @@ def _run(
     )
     dropout, key = dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
     x = sequences(name, input, batch_first=flags.batch_first)
-    if name == "rnn_relu" and arguments.dtype_kind(x.dtype) == "complex":
-        raise RuntimeError(f"{name}(): not implemented for {x.dtype}; it takes floats")
+    if name == "rnn_relu":
+        arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
     states = states_of(name, hx, count)
     check_shapes(net, x, states, weights)
     lengths = lengths_of(name, lengths, *x.shape[:2])
@@ -342,10 +342,8 @@ def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
             f"{function}(): input must have 3 dimensions, {layout}, but got shape {list(x.shape)}"
         )
     kind = arguments.dtype_kind(x.dtype)
-    if kind in ("bool", "integer"):
-        raise (NotImplementedError if kind == "bool" else RuntimeError)(
-            f"{function}(): not implemented for {x.dtype}; it takes floats and complex numbers"
-        )
+    error = NotImplementedError if kind == "bool" else RuntimeError
+    arguments.check_kind(function, x.dtype, "floating", "complex", error=error)
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
     if len(x) == 0:
         raise RuntimeError(

@@ -55,11 +55,7 @@ def bincount(
     Source: ``torch.bincount``. The spec's rows state what the mode does, and the guarantee.
     """
     numbers = arguments.array("bincount", "input", input)
-    if not jnp.issubdtype(numbers.dtype, jnp.integer):
-        raise NotImplementedError(
-            f"bincount(): not implemented for {numbers.dtype} in argument 'input'; it takes "
-            "integers"
-        )
+    arguments.check_kind("bincount", numbers.dtype, "integer", name="input")
     if numbers.ndim != 1:
         raise RuntimeError(
             f"bincount only supports 1-d non-negative integral inputs, but got shape "
@@ -161,11 +157,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     Source: ``torch.histc``. The spec's rows state what the mode does, and the guarantee.
     """
     numbers = arguments.array("histc", "input", input)
-    if arguments.dtype_kind(numbers.dtype) not in ("floating", "integer"):
-        raise NotImplementedError(
-            f"histc(): not implemented for {numbers.dtype} in argument 'input'; it takes floats "
-            "and integers"
-        )
+    arguments.check_kind("histc", numbers.dtype, "floating", "integer", name="input")
     bins = arguments.integer("histc", "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")

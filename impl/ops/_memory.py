@@ -104,22 +104,8 @@ def new_empty(
 ) -> jax.Array:
     """Makes an array of uninitialised memory, of the dtype of another array.
 
-    The values are those described for ``empty``.
-
-    Args:
-        input: Any shape and dtype.
-        *sizes: The shape, as ints or as one tuple or list of ints.
-        size: The shape, as a keyword.
-        dtype: The dtype; None is the dtype of ``input``.
-        **keywords: As for ``empty``.
-
-    Returns:
-        An array of the given shape.
-
-    Raises:
-        RuntimeError: A size is negative.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
+    Arguments, results and exceptions are as for ``empty``, but with a ``dtype`` of None the array
+    has the dtype of ``input``.
 
     Source: ``torch.Tensor.new_empty``. The spec's rows state what the mode does, and the guarantee.
     """
@@ -171,22 +157,8 @@ def new_empty_strided(
 ) -> jax.Array:
     """Makes an array of uninitialised memory, for given strides and of the dtype of another array.
 
-    Strides are checked and then ignored, as by ``empty_strided``.
-
-    Args:
-        input: Any shape and dtype.
-        size: The shape, a tuple or list of ints.
-        stride: The strides: as many ints, none of them negative.
-        dtype: The dtype; None is the dtype of ``input``.
-        **keywords: As for ``empty``.
-
-    Returns:
-        An array of the given shape. The values are those described for ``empty``.
-
-    Raises:
-        RuntimeError: A size or a stride is negative, or their numbers differ.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
+    Arguments, results and exceptions are as for ``empty_strided``, but with a ``dtype`` of None the
+    array has the dtype of ``input``.
 
     Source: ``torch.Tensor.new_empty_strided``. The spec's rows state what the mode does, and the
     guarantee.

@@ -118,10 +118,7 @@ def check_dtypes(
             f"{function}(): expected {left} and {name} to have the same dtype, but got: "
             f"{input.dtype} != {other.dtype}; convert one of them"
         )
-    if arguments.dtype_kind(input.dtype) == "bool":
-        raise NotImplementedError(
-            f"{function}(): not implemented for bool; it takes integers, floats and complex numbers"
-        )
+    arguments.check_kind(function, input.dtype, "integer", "floating", "complex")
 
 
 def product(

@@ -99,11 +99,7 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     """
     input = arguments.array("logcumsumexp", "input", input)
     dim = arguments.dimension(dim, input.ndim, "logcumsumexp")
-    if arguments.dtype_kind(input.dtype) in ("integer", "bool"):
-        raise NotImplementedError(
-            f"logcumsumexp(): not implemented for {input.dtype}; it takes floats and complex "
-            "numbers"
-        )
+    arguments.check_kind("logcumsumexp", input.dtype, "floating", "complex")
     return _along("logcumsumexp", _logarithms, input, dim)
 
 

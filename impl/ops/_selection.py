@@ -403,9 +403,8 @@ def real(
             ``error`` replaces this exception.
     """
     input = arguments.array(function, "input", input)
-    if arguments.dtype_kind(input.dtype) in {"complex"} | (set() if bools else {"bool"}):
-        taken = "bools, integers and floats" if bools else "integers and floats"
-        raise error(f"{function}(): not implemented for {input.dtype}; it takes {taken}")
+    kinds = ("bool", "integer", "floating") if bools else ("integer", "floating")
+    arguments.check_kind(function, input.dtype, *kinds, error=error)
     return input
 
 

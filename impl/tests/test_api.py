@@ -34,12 +34,13 @@ EXPORTED_BY = {
     "impl.nn": "impl.nn",
     "impl.nn.functional": "impl.nn.functional",
 }
-OPS = [n for n in modules() if n.rpartition(".")[0] in EXPORTED_BY]
 
 
 def is_package(module):
     return hasattr(importlib.import_module(module), "__path__")
 
+
+OPS = [n for n in modules() if n.rpartition(".")[0] in EXPORTED_BY and not is_package(n)]
 
 #: Classes whose objects are only made by another class, which is named in brackets.
 MADE_BY_OTHERS = {"impl.utils.data.DataLoaderIterator"}  # (DataLoader)

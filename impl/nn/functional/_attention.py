@@ -129,10 +129,8 @@ def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
             f"dtype, but got {dtypes}; convert them"
         )
     kind = arguments.dtype_kind(query.dtype)
-    if kind != "floating":
-        raise (NotImplementedError if kind == "complex" else RuntimeError)(
-            f"scaled_dot_product_attention(): not implemented for {query.dtype}; it takes floats"
-        )
+    error = NotImplementedError if kind == "complex" else RuntimeError
+    arguments.check_kind("scaled_dot_product_attention", query.dtype, "floating", error=error)
     if key.shape[-1] != query.shape[-1]:
         raise RuntimeError(
             f"scaled_dot_product_attention(): Expected size {query.shape[-1]} in the last "

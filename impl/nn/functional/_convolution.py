@@ -286,10 +286,7 @@ def checked_operands(
             f"{function}(): Expected {dims + 2}D weight, but got weight of size: {list(w.shape)}"
         )
     arguments.same_dtype(function, x, weight=w, **({} if b is None else {"bias": b}))
-    if arguments.dtype_kind(x.dtype) == "bool":
-        raise NotImplementedError(
-            f"{function}(): not implemented for bool; it takes integers, floats and complex numbers"
-        )
+    arguments.check_kind(function, x.dtype, "integer", "floating", "complex")
     batched = x.ndim == dims + 2
     x = x if batched else x[None]
     prefix = f"Given groups={groups}, weight of size {list(w.shape)}, expected"

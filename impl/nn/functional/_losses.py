@@ -345,10 +345,7 @@ def floats(function: str, name: str, value: Any) -> jax.Array:
         TypeError: It is not an array.
     """
     array = arguments.array(function, name, value)
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        raise NotImplementedError(
-            f"{function}(): not implemented for {array.dtype} in argument '{name}'; it takes floats"
-        )
+    arguments.check_kind(function, array.dtype, "floating", name=name)
     return array
 
 

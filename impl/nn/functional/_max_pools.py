@@ -53,7 +53,7 @@ def _max_pool(
     name = f"max_pool{dims}d"
     input = _windows.pooled(name, dims, input)
     if arguments.dtype_kind(input.dtype) != "integer":
-        _windows.floats(name, input)
+        arguments.check_kind(name, input.dtype, "floating", name="input")
     windows = _windows.Windows.of(
         name,
         dims,
@@ -132,7 +132,7 @@ def _adaptive_max_pool(
     # As in PyTorch, the number of channels may be 0 if there is no batch.
     unbatched = np.ndim(input) == dims + 1
     input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
-    _windows.floats(name, input)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
     tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
     spans = [
         Spans(tuple(table.index[:, 0].tolist()), tuple(table.counts.tolist())) for table in tables
@@ -206,7 +206,7 @@ def _fractional_max_pool(
     # As in PyTorch, the number of channels may be 0 if there is no batch.
     unbatched = np.ndim(input) == dims + 1
     input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
-    _windows.floats(name, input)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
     sizes = input.shape[-dims:]
     kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
     lengths = _lengths(name, sizes, output_size, output_ratio)
@@ -495,10 +495,7 @@ max_unpool3d = for_dims(
 
 
 def _check_unpool(name: str, dims: int, input: jax.Array, indices: jax.Array) -> None:
-    if arguments.dtype_kind(input.dtype) != "floating":
-        raise NotImplementedError(
-            f"{name}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
-        )
+    arguments.check_kind(name, input.dtype, "floating", name="input")
     if input.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"{name}(): Input should be a {dims + 1}d or {dims + 2}d array, but got shape "

@@ -78,7 +78,9 @@ def _avg_pool(
     """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"avg_pool{dims}d"
     input = _windows.pooled(name, dims, input)
-    _check_dtype(name, input)
+    # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
+    if np.dtype(input.dtype) not in (np.int32, np.int64):
+        arguments.check_kind(name, input.dtype, "floating", name="input")
     arguments.flag(name, "count_include_pad", count_include_pad)
     override = divisor_override
     if override is not None and arguments.integer(name, "divisor_override", override) == 0:
@@ -122,12 +124,6 @@ avg_pool3d = for_dims(
 )
 
 
-def _check_dtype(name: str, input: jax.Array) -> None:
-    # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
-    if np.dtype(input.dtype) not in (np.int32, np.int64):
-        _windows.floats(name, input)
-
-
 def _adaptive_avg_pool(
     dims: int, input: Array, output_size: int | Sequence[int | None]
 ) -> jax.Array:
@@ -136,7 +132,7 @@ def _adaptive_avg_pool(
     if dims > 1:
         _windows.sizes_fit(name, input, output_size)
     input = _windows.pooled(name, dims, input, channels_may_be_empty=True)
-    _windows.floats(name, input)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
     tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
     facts = arguments.facts(
         input,
@@ -201,7 +197,7 @@ def _lp_pool(
     """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"lp_pool{dims}d"
     input = _windows.pooled(name, dims, input)
-    _windows.floats(name, input)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
     power = _power(name, norm_type)
     windows = _windows.Windows.of(
         name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode

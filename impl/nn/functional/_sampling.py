@@ -148,10 +148,7 @@ def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
         )
     if mode == "bicubic" and dims == 3:
         raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input")
-    if arguments.dtype_kind(input.dtype) != "floating":
-        raise NotImplementedError(
-            f"grid_sample(): not implemented for {input.dtype} in argument 'input'; it takes floats"
-        )
+    arguments.check_kind("grid_sample", input.dtype, "floating", name="input")
     if input.dtype != grid.dtype:
         raise RuntimeError(
             f"grid_sample(): expected grid to have the dtype of input, but got {grid.dtype} and "

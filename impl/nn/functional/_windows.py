@@ -401,18 +401,6 @@ def pooled(
     return array
 
 
-def floats(function: str, input: jax.Array) -> None:
-    """Checks that ``input`` is of floats.
-
-    Raises:
-        NotImplementedError: It is of another dtype.
-    """
-    if arguments.dtype_kind(input.dtype) != "floating":
-        raise NotImplementedError(
-            f"{function}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
-        )
-
-
 def lanes(input: jax.Array, dims: int) -> jax.Array:
     """Reshapes [..., *spatial] to [lanes, *spatial]."""
     return input.reshape(math.prod(input.shape[:-dims]), *input.shape[-dims:])

@@ -8,6 +8,8 @@ Tests: impl._core.jax_internals.tags, impl._portable.entries.
 
 import functools
 import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +92,7 @@ def called_elsewhere(f):
 
 
 #: The ways in which a user may call a function of two arrays.
-TRANSFORMED = {
+TRANSFORMED: dict[str, Callable[..., Any]] = {
     "jit": lambda f: f,
     "inner jit": jax.jit,
     "inner jit, inlined": functools.partial(jax.jit, inline=True),

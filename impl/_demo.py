@@ -31,7 +31,7 @@ import spec
 from impl._core import jax_internals
 
 Weights: TypeAlias = dict[str, Any]
-#: What a training gives: the SHA-256 of the weights, and the loss before and after it.
+#: The outcome of a training: the SHA-256 of the weights, and the loss before and after it.
 Outcome: TypeAlias = dict[str, Any]
 
 _WIDTH = 88
@@ -368,7 +368,7 @@ def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) ->
         The exit status: 0 if all claims hold, 1 otherwise.
     """
     started = time.perf_counter()
-    # Otherwise this process takes most of the GPU's memory, which the others need.
+    # Otherwise this process takes most of the GPU's memory, which the trainings need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     # Interpreted kernels run on the CPU. With JAX_PLATFORMS=cuda, JAX would not offer it.
     platforms = jax_internals.platforms()

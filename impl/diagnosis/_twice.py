@@ -64,8 +64,8 @@ _MORE = 10
 
 _HEADINGS = ("The first difference", "Later differences that do not come from an earlier one")
 _PARTS: dict[str, Literal["argument", "output"]] = {"arguments": "argument", "outputs": "output"}
-#: The files of a run: the calls of the main thread, those of other threads, and what is known at
-#: the end of the run.
+#: The files of a run: the calls of the main thread, the calls of other threads, and the facts that
+#: are known at its end.
 _LOGS, _END = ("main.jsonl", "threads.jsonl"), "end.json"
 Pair: TypeAlias = tuple[LogFile, LogFile]
 _OUTSIDE = (
@@ -299,7 +299,7 @@ def _run(folder: Path, hash_seed: str, file: Path, arguments: Sequence[str]) -> 
 
 
 def _end(folder: Path) -> dict[str, Any]:
-    """Returns what is known at the end of a run; nothing if the process did not come to it."""
+    """Returns the facts that a run wrote at its end; none if the process did not come to it."""
     file = folder / _END
     if file.is_file():
         end: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

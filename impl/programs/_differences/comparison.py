@@ -1,4 +1,4 @@
-"""Saves the digests of runs, compares those of two, and describes the first that differs.
+"""Saves the digests of a run, compares two runs, and describes the first digest that differs.
 
 The comparison goes through the nodes of both runs in the order in which the program computed them.
 Where the words of a node differ, it looks inside: a loop is compared row by row, and the first row

@@ -169,7 +169,7 @@ class Runs:
         return dict(zip(filter(None, self._paths), map(_values, outputs), strict=True))
 
     def tree_of(self, results: dict[str, Any]) -> Any:
-        """Returns the tree of the results of a run, with None for what is no array."""
+        """Returns the tree of the results of a run, with None for a result without bits."""
         return jax.tree.unflatten(self._outputs, [results.get(path) for path in self._paths])
 
     def _given(self, arrays: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Plans the marks of a JAX program, and evaluates it with a digest of what is marked.
+"""Plans the marks of a JAX program, and evaluates it with a digest of each marked output.
 
 A ``Node`` stands for one equation and holds the nodes of its bodies. The words of all digests are
 one flat array: first the words of the inner nodes, then the equation's own. Two programs with equal

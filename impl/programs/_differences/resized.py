@@ -155,7 +155,7 @@ def _inside(
 
 
 def _differ(smaller: Any, larger: Any) -> bool:
-    """Returns whether an element of an array of floats is not among those of another one."""
+    """Returns whether an element of an array of floats is not in another array."""
     if not jnp.issubdtype(jnp.result_type(smaller), jnp.inexact):
         return False  # An index or a count may change with the length.
     have, need = (Counter(_words(value).tolist()) for value in (larger, smaller))

@@ -100,7 +100,7 @@ def main():
 
 @pytest.fixture(scope="module")
 def facts():
-    """What each of two processes of one device writes that run this file."""
+    """The facts that each of two processes of one device writes, which run this file."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

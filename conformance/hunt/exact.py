@@ -262,8 +262,8 @@ def rounded_once(name: str, arguments: Array) -> tuple[Array, Array]:
         arguments: The arguments, floats.
 
     Returns:
-        The floats, and where they hold: nowhere for other functions than those of
-        ``conformance.lab.elementary``, and for float64, of which the guarantee rounds each step;
+        The floats, and where they hold: nowhere for functions that ``conformance.lab.elementary``
+        has not, and for float64, of which the guarantee rounds each step;
         not where the argument is infinite or no number, nor where the value is not a real number,
         or is too small for a normal number.
     """

@@ -1,4 +1,4 @@
-"""What hunts have tried, and the faults of XLA and JAX that they meet again.
+"""The pairs that hunts have tried, and the faults of XLA and JAX that they meet again.
 
 A pair is a primitive with a dtype, a cut of axes, or a call.
 ``conformance/hunt/report.json`` keeps the pairs of the hunts so far, and the site shows them::

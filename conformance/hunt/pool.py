@@ -57,7 +57,7 @@ class Variable:
 
     Attributes:
         aval: Its type.
-        operands: What the equation reads.
+        operands: The values that the equation reads.
         params: The parameters of its expression.
         value: The value of an argument.
         token: The name of the token of an equation.

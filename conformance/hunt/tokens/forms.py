@@ -343,7 +343,7 @@ def transformed(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(aval.with_size(-1, size // 2 + 1 if options.get("halves") else size), x)
 
 
-# Control flow, custom rules, random numbers, layers of libraries, and what is refused by name.
+# Control flow, custom rules, random numbers, layers of libraries, and calls that are refused by name.
 
 
 def chosen(pool: Pool, dtype: str, _: Options) -> Variable:
@@ -398,7 +398,7 @@ def one(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(x.aval.with_shape(*x.aval.shape[options.get("loses", 0) :]), x)
 
 
-# What combines the rows that devices share: a pool without rows has no operand.
+# Operations that combine the rows which devices share: a pool without rows has no operand.
 
 
 def of_rows(pool: Pool, dtype: str, options: Options) -> Variable | None:

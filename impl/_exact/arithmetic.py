@@ -30,6 +30,7 @@ import numpy as np
 from jax import lax
 
 from impl._core import contexts
+from impl._core.lax_functions import number
 from impl._core.numerics import zero_below
 
 #: The least float64 whose rounding to 24 bits is 2**-126, the least normal float32. A CPU that
@@ -79,7 +80,7 @@ def seal(value: jax.Array) -> jax.Array:
     """
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     raw = lax.bitcast_convert_type(value, word)
-    sealed = lax.min(raw, lax.full_like(raw, jnp.iinfo(word).max - 1))
+    sealed = lax.min(raw, number(raw, np.iinfo(word).max - 1))
     return lax.bitcast_convert_type(sealed, value.dtype)
 
 
@@ -92,8 +93,8 @@ def add(a: jax.Array, b: jax.Array) -> jax.Array:
     """
     word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
     raw, of_a, of_b = (lax.bitcast_convert_type(each, word) for each in (lax.add(a, b), a, b))
-    magnitudes = lax.shift_left(lax.bitwise_or(of_a, of_b), lax.full_like(raw, 1))
-    are_zeros = lax.eq(magnitudes, lax.full_like(raw, 0))
+    magnitudes = lax.shift_left(lax.bitwise_or(of_a, of_b), number(raw, 1))
+    are_zeros = lax.eq(magnitudes, number(raw, 0))
     chosen = lax.select(are_zeros, lax.bitwise_and(of_a, of_b), raw)
     return lax.bitcast_convert_type(chosen, a.dtype)
 
@@ -172,10 +173,9 @@ def _rounded_to_odd(value: jax.Array) -> jax.Array:
     """
     lost = 52 - 23
     raw = lax.bitcast_convert_type(value, np.int64)
-    mask = lax.full_like(raw, (1 << lost) - 1)
-    rest = lax.bitwise_and(raw, mask)
-    sticky = lax.convert_element_type(lax.ne(rest, lax.full_like(rest, 0)), np.int64)
-    sticky = lax.shift_left(sticky, lax.full_like(raw, lost))
+    rest = lax.bitwise_and(raw, number(raw, (1 << lost) - 1))
+    sticky = lax.convert_element_type(lax.ne(rest, number(rest, 0)), np.int64)
+    sticky = lax.shift_left(sticky, number(raw, lost))
     odd = lax.bitwise_or(lax.bitwise_xor(raw, rest), sticky)
     finite = lax.is_finite(value)
     return lax.select(finite, lax.bitcast_convert_type(odd, np.float64), value)
@@ -224,14 +224,14 @@ def to_odd(near: jax.Array, error: jax.Array) -> jax.Array:
 def power_of_two(exponent: jax.Array) -> jax.Array:
     """Returns 2 to the power of an int32 or int64 from MIN_EXPONENT to MAX_EXPONENT, as float64."""
     raw = lax.convert_element_type(exponent, np.int64)
-    raw = lax.add(raw, lax.full_like(raw, 1023))
-    return lax.bitcast_convert_type(lax.shift_left(raw, lax.full_like(raw, 52)), np.float64)
+    raw = lax.add(raw, number(raw, 1023))
+    return lax.bitcast_convert_type(lax.shift_left(raw, number(raw, 52)), np.float64)
 
 
 def reciprocal(power: jax.Array) -> jax.Array:
     """Returns 1 / power of powers of two, float64, where that is a normal number."""
     raw = lax.bitcast_convert_type(power, np.int64)
-    one = lax.full_like(raw, (2 * 1023) << 52)
+    one = number(raw, (2 * 1023) << 52)
     return lax.bitcast_convert_type(lax.sub(one, raw), np.float64)
 
 
@@ -243,7 +243,7 @@ def exponent_above(magnitude: jax.Array) -> jax.Array:
             a NaN gives 1025.
     """
     raw = lax.bitcast_convert_type(magnitude, np.int64)
-    biased = lax.shift_right_logical(raw, lax.full_like(raw, 52))
+    biased = lax.shift_right_logical(raw, number(raw, 52))
     return lax.sub(lax.convert_element_type(biased, np.int32), lax.full(raw.shape, 1022, np.int32))
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -87,17 +87,27 @@ def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:
         name: The name of the primitive.
         *operands: The arrays, all of one shape. The first one has the dtype of the result.
     """
+    if not has_call(name, operands):
+        return None
+    dtypes = _dtypes(operands)
+    whole = [lax.convert_element_type(*each) for each in zip(operands, dtypes, strict=True)]
+    return computed(Function(len(whole), whole[0].ndim, key(name, dtypes)), whole)
+
+
+def has_call(name: str, operands: Sequence[Any]) -> bool:
+    """Returns whether there is a call for a primitive, and for arrays or types of arrays."""
     x, *more = operands
     if not takes([x], x.dtype) or any(each.shape != x.shape for each in more):
-        return None
-    for number, each in enumerate(more):
-        if jnp.issubdtype(each.dtype, jnp.integer) and each.dtype != np.uint64:
-            # The call takes int32 and int64.
-            is_short = np.can_cast(each.dtype, np.int32)
-            more[number] = lax.convert_element_type(each, np.int32 if is_short else np.int64)
-    operands = (x, *more)
-    own = key(name, [each.dtype for each in operands])
-    program = programs().get(own)
-    if program is None or x.size * len(program.steps) > _MOST_WORK:
-        return None
-    return computed(Function(len(operands), x.ndim, own), operands)
+        return False
+    program = programs().get(key(name, _dtypes(operands)))
+    return program is not None and x.size * len(program.steps) <= _MOST_WORK
+
+
+def _dtypes(operands: Sequence[Any]) -> list[Any]:
+    """Returns the dtypes in which a call takes operands: of integers, it takes int32 and int64."""
+    return [
+        np.dtype(np.int32 if np.can_cast(each.dtype, np.int32) else np.int64)
+        if jnp.issubdtype(each.dtype, jnp.integer) and each.dtype != np.uint64
+        else each.dtype
+        for each in operands
+    ]

@@ -89,7 +89,7 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
 
 _call_p.def_impl(functools.partial(xla.apply_primitive, _call_p))
 batching.primitive_batchers[_call_p] = _batch
-mlir.register_lowering(_call_p, _lower, platform="cpu")
+mlir.register_lowering(_call_p, _lower, platform="cpu", cacheable=False)
 
 
 def _cut(operation: Operation, number: int) -> Callable[..., Any]:

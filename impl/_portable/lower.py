@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax import lax
 from jax.interpreters import mlir
 
 import spec
@@ -28,6 +27,7 @@ from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._mode import modes
+from impl._native import functions
 from impl._portable import classes, entries, exported, refusal, shared
 from impl._portable.rule import Compute, Rule, Target
 from impl._portable.rules import RULES
@@ -149,14 +149,21 @@ def _computed(
     if record.simpler is not None:
         record = record.simpler(context.avals_in[0].shape, params) or record
     target = Target.of(context)
-    function = _function(record, record.compute, {**params, **record.keywords(target)})
-    rule = engines.Lowered(context, function, multiple_results=record.has_several_results)
+    compute: Any = record.compute
+    keywords = {**params, **record.keywords(target)}
+    function = functools.partial(compute, **keywords)
+    rule: Any = engines.Lowered(context, function, multiple_results=record.has_several_results)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
         within = lowering.natively(context)
         if record.names_mesh_axes:
             return rule(within, *operands)
         with shardings.no_mesh():
             within = shardings.without_shardings(within)
+            if record.is_elementwise:
+                within, operands = lowering.of_one_shape(within, operands)
+                if record.is_inlined or not functions.has_call(record.name, within.avals_in):
+                    kind = (record.name, rule.engine, *sorted(keywords.items()))
+                    rule = lowering.OfAnyShape(rule, kind)
             if target.flushes or record.is_inlined or rule.is_call(within):
                 return rule(within, *operands)
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
@@ -167,35 +174,14 @@ def _of_complex(
     record: Rule, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
 ) -> Any:
     """Lowers an operation on complex numbers."""
-    function = _function(record, record.of_complex, params)
+    compute: Any = record.of_complex
+    function = functools.partial(compute, **params)
     rule = engines.Lowered(context, function, multiple_results=False)
     with arithmetic.wide(), shardings.no_mesh():
-        return rule(shardings.without_shardings(lowering.natively(context)), *operands)
-
-
-def _function(record: Rule, compute: Any, keywords: Mapping[str, Any]) -> Compute:
-    """Returns a function of a record as a function of the operands alone."""
-    function = functools.partial(compute, **keywords)
-    return _of_one_shape(function) if record.is_elementwise else function
-
-
-def _of_one_shape(function: Compute) -> Compute:
-    """Returns a function that first broadcasts its operands, whose shapes may differ, to one."""
-
-    def run(*operands: jax.Array) -> jax.Array:
-        shape = lax.broadcast_shapes(*(operand.shape for operand in operands))
-        axes = range(len(shape))
-        result: jax.Array = function(
-            *(
-                each
-                if each.shape == shape
-                else lax.broadcast_in_dim(each, shape, axes[len(shape) - each.ndim :])
-                for each in operands
-            )
-        )
-        return result
-
-    return run
+        within = shardings.without_shardings(lowering.natively(context))
+        if record.is_elementwise:
+            within, operands = lowering.of_one_shape(within, operands)
+        return rule(within, *operands)
 
 
 def _with_whole_axes(

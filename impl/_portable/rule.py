@@ -86,8 +86,9 @@ class Rule:
         takes: The attributes of ``Target`` that ``compute`` and ``over_devices`` take as keywords.
         simpler: Takes the shape of the first operand and the parameters, and returns a record that
             gives the same bits with fewer steps, or None. That record is in no table.
-        is_elementwise: Whether ``compute`` needs operands of one shape. The operands of the
-            equation may be scalars, or have axes of length 1.
+        is_elementwise: Whether ``compute`` takes operands of one shape, and computes each element
+            alone, in the same way for all shapes but for the choice of a call of C++. The operands
+            of the equation may be scalars, or have axes of length 1.
         has_several_results: Whether ``compute`` returns a sequence of arrays.
         names_mesh_axes: Whether a parameter names axes of a mesh, so that ``compute`` needs the
             mesh. All other functions are traced without one.

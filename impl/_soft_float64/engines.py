@@ -92,24 +92,24 @@ class Lowered:
     def __init__(
         self, context: Any, function: Callable[..., Any], *, multiple_results: bool
     ) -> None:
-        self._engine = of(context)
-        self._function = _formed(self._engine, context, function)
+        self.engine = of(context)
+        self._function = _formed(self.engine, context, function)
         self._has_several_results = multiple_results
         self._equations: Any = None
 
     def __call__(self, context: Any, *operands: Any) -> Any:
         rule = mlir.lower_fun(self._function, multiple_results=self._has_several_results)
-        if self._engine == _DEFAULT:
+        if self.engine == _DEFAULT:
             return rule(context, *operands)
         # A sum of gathered parts has a type that varies over devices, where a psum has not.
         with lowering.without_varying_types(context) as own:
-            if self._engine == _NATIVE:
+            if self.engine == _NATIVE:
                 return lowering.lower_equations(own, self._traced(own), *operands)
             return rule(own, *operands)
 
     def is_call(self, context: Any) -> bool:
         """Returns whether the function is a call of C++, which XLA neither fuses nor repeats."""
-        if self._engine != _NATIVE:
+        if self.engine != _NATIVE:
             return False
         with lowering.without_varying_types(context) as own:
             return scope.has_calls(self._traced(own))

@@ -11,6 +11,7 @@ mode of a scope) needs caches of its own. A context with other caches makes them
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,7 +21,7 @@ import jax
 from jax._src import config, linear_util, xla_bridge
 from jax._src.core import Primitive
 from jax._src.interpreters import mlir as private_mlir
-from jax._src.lib import xla_client  # type: ignore[attr-defined]
+from jax._src.lib import jax_mlir_ext, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir, partial_eval
@@ -37,6 +38,7 @@ from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, whose other keys are equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
+_SHAPES = "samebits_shapes"
 
 
 def is_native(context: Any) -> bool:
@@ -185,6 +187,93 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     return [*call.results]
 
 
+def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Returns the context and the operands of a rule, broadcast to the shape of its result.
+
+    Args:
+        context: The context of the rule, without shardings.
+        operands: The operands, whose shapes may differ.
+    """
+    shape = context.avals_out[0].shape
+    avals = [aval.update(shape=shape) for aval in context.avals_in]
+    axes = [[*range(len(shape) - aval.ndim, len(shape))] for aval in context.avals_in]
+    whole = [
+        operand
+        if own.shape == shape
+        else private_mlir.broadcast_in_dim(context, operand, aval, broadcast_dimensions=each)
+        for operand, own, aval, each in zip(operands, context.avals_in, avals, axes, strict=True)
+    ]
+    return context.replace(avals_in=avals), whole
+
+
+class OfAnyShape:
+    """A lowering rule that is called once for a module, and whose equations get any other shape.
+
+    Its function computes each element from the elements at the same place, in the same way for all
+    shapes. The types of its equations are then all that differs. To change them takes a tenth of
+    the time of a trace.
+
+    Args:
+        rule: The rule, of arrays of one shape.
+        kind: What the equations depend on, apart from the shape and the dtypes.
+    """
+
+    def __init__(self, rule: Callable[..., Any], kind: Hashable) -> None:
+        self._rule, self._kind = rule, kind
+
+    def __call__(self, context: Any, *operands: Any) -> list[Any]:
+        """Lowers the rule, for operands of one shape."""
+        dtypes = tuple(str(aval.dtype) for aval in (*context.avals_in, *context.avals_out))
+        caches = context.module_context.lowering_cache
+        kind = (_SHAPES, self._kind, dtypes)
+        if kind not in caches:
+            caches[kind] = None if context.dim_var_values else self._of_one(context, operands)
+        if caches[kind] is None:
+            return [*self._rule(context, *operands)]
+        function, values = caches[kind]
+        types: dict[Any, Any] = {}
+        for value, element in values:
+            if element not in types:
+                types[element] = ir.RankedTensorType.get(context.avals_out[0].shape, element)
+            value.set_type(types[element])
+        return [*jax_mlir_ext.inlined_func_call(function.operation, operands)]
+
+    def is_call(self, context: Any) -> bool:  # noqa: ARG002  # as engines.Lowered has it
+        """Returns False: a call of C++ states the layouts of its operands, so a rank."""
+        return False
+
+    def _of_one(self, context: Any, operands: Sequence[Any]) -> Any:
+        """Returns a function with the rule's equations, and its values that have the shape.
+
+        Returns None if types are not all that depends on the shape.
+        """
+        shape = context.avals_out[0].shape or (1,)  # The shape () would be that of constants too.
+        avals = [
+            [aval.update(shape=shape) for aval in each]
+            for each in (context.avals_in, context.avals_out)
+        ]
+        types = [ir.RankedTensorType.get(shape, each.type.element_type) for each in operands]
+        made = func.FuncOp("elements", ir.FunctionType.get(types, []), ip=False)  # type: ignore[arg-type]  # in no module
+        block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
+        within = context.replace(avals_in=avals[0], avals_out=avals[1], const_lowering={})
+        with ir.InsertionPoint(block):
+            func.ReturnOp([*self._rule(within, *block.arguments)])
+        operations = [op.operation for op in block.operations][:-1]
+        values = [*block.arguments, *(each for op in operations for each in op.results)]
+        arrays = [each for each in values if each.type.rank]
+        if all(map(_has_no_shape, operations)) and all(
+            tuple(each.type.shape) == shape for each in arrays
+        ):
+            return made, [(each, each.type.element_type) for each in arrays]
+        return None
+
+
+def _has_no_shape(operation: Any) -> bool:
+    """Returns whether the types of an operation alone say of which shape it is."""
+    dialect, _, name = operation.name.partition(".")
+    return dialect == "stablehlo" and name != "custom_call" and not len(operation.regions)
+
+
 def _pinned(value: Any) -> Any:
     """Returns a value whose layout XLA keeps in the order of its axes.
 
@@ -219,19 +308,31 @@ def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
         function: Takes arrays, and returns an array or a sequence of arrays.
         avals: Their types.
     """
-    about = jax.api_util.debug_info("samebits", function, tuple(avals), {})
+    about = _debug_info(len(avals))
     flat = linear_util.wrap_init(lambda *own: jax.tree.leaves(function(*own)), debug_info=about)
     jaxpr, _, consts = partial_eval.trace_to_jaxpr_dynamic(flat, [*avals])
     return ClosedJaxpr(jaxpr, consts)
 
 
+@functools.cache
+def _debug_info(arity: int) -> Any:
+    """Returns the names of the arguments of a function that this module traces."""
+    return jax.api_util.debug_info("samebits", lambda *own: own, (None,) * arity, {})
+
+
 def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
-    """Lowers equations in the context of a rule, as ``lower_fun`` does after its trace."""
+    """Lowers equations in the context of a rule, as ``lower_fun`` does after its trace.
+
+    JAX lowers each equation as a function of its own, for equal ones in the module. A native rule
+    has few that are equal, and is lowered once, so its equations need no such functions.
+    """
     jaxpr = jaxprs.opened(closed)
     module = context.module_context
     if context.platforms is not None:
         module = module.replace(platforms=context.platforms)
     consts = private_mlir.ir_consts(closed.consts, [v.aval for v in jaxpr.constvars])
+    if is_native(context) and not jaxpr.effects:
+        return _lowered_in_place(context.replace(module_context=module), jaxpr, consts, operands)
     results, tokens = mlir.jaxpr_subcomp(
         module,
         jaxpr,
@@ -245,6 +346,56 @@ def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
     )
     context.set_tokens_out(tokens)
     return results
+
+
+def _lowered_in_place(
+    context: Any, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Any]
+) -> list[Any]:
+    """Lowers equations without effects at the place where their results are used."""
+    module, constants = context.module_context, context.const_lowering
+    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
+
+    def read(atom: Any) -> Any:
+        if not jaxprs.is_literal(atom):
+            return values[atom]
+        return private_mlir.ir_constant(atom.val, const_lowering=constants, aval=atom.aval)
+
+    for equation in jaxpr.eqns:
+        primitive, source = equation.primitive, equation.source_info
+        own = context.replace(
+            primitive=primitive,
+            avals_in=[atom.aval for atom in equation.invars],
+            avals_out=[atom.aval for atom in equation.outvars],
+            name_stack=context.name_stack + source.name_stack,
+            tokens_out=None,
+            jaxpr_eqn_ctx=equation.ctx,
+        )
+        platform_rules, default, _ = private_mlir._get_lowering_rules(  # noqa: SLF001
+            module, primitive, equation.ctx
+        )
+        with equation.ctx.manager, _place(own, source):
+            results = private_mlir._uncached_lowering(  # noqa: SLF001  # no other
+                primitive,
+                equation.ctx,
+                equation.effects,
+                platform_rules,
+                default,
+                own,
+                *map(read, equation.invars),
+                **equation.params,
+            )
+        values.update(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _place(context: Any, source: Any) -> contextlib.AbstractContextManager[Any]:
+    """Returns the location of an equation: the one around it, if no scope names the equation."""
+    if not source.name_stack.stack:
+        return contextlib.nullcontext()
+    place: contextlib.AbstractContextManager[Any] = private_mlir.source_info_to_location(
+        context.module_context, context.primitive, context.name_stack, source.traceback
+    )
+    return place
 
 
 def platforms(context: Any) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir as private_mlir
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
-from impl._core.jax_internals import ClosedJaxpr, Primitive, parts
+from impl._core.jax_internals import ClosedJaxpr, Primitive, lowering, parts
 
 Rule: TypeAlias = Callable[..., Any]
 #: Maps a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
@@ -35,6 +35,8 @@ _OURS = "samebits_finds"
 
 def replace(replacement: Replacement) -> None:
     """Lets a function replace each rule that JAX finds from now on, whenever it was registered.
+
+    Within ``lowering.natively`` nothing is replaced.
 
     Args:
         replacement: The function. A second call with it changes nothing.
@@ -57,6 +59,8 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def find(ctx: Any, primitive: Primitive, eqn_ctx: Any) -> Any:
         by_platform, default, inline = original(ctx, primitive, eqn_ctx)
+        if lowering.NATIVE in ctx.lowering_cache:
+            return by_platform, default, inline
         for replacement in replacements:
             # JAX compares rules by identity, so one rule has one replacement.
             made = {

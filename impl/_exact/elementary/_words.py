@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.lax_functions import filled
 from impl._exact.arithmetic import narrow, product, seal, widen
 
 #: Adding it to an integer below 2**51 leaves that integer in the last bits of the sum.
@@ -27,7 +28,7 @@ Wide = Callable[..., jax.Array]
 
 def constant(like: jax.Array, value: float) -> jax.Array:
     """Returns an array of the shape and dtype of ``like``, full of ``value``."""
-    return lax.full_like(like, value)
+    return filled(like, value)
 
 
 def plus(a: jax.Array, b: float) -> jax.Array:

@@ -29,6 +29,11 @@ def operation(name: str, compute: Compute, **fields: Any) -> None:
     rule(name, compute=compute, takes=frozenset({"flushes"}), **fields)
 
 
+def of_elements(name: str, compute: Compute, **fields: Any) -> None:
+    """Registers an operation that computes each element alone, in the same way for all shapes."""
+    operation(name, compute, is_elementwise=True, **fields)
+
+
 def working_dtype(dtype: Any) -> np.dtype[Any]:
     """Returns the dtype in which operations on floats of a dtype are computed."""
     return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)

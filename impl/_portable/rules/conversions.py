@@ -13,7 +13,7 @@ from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST
-from impl._portable.rules._floats import operation, working, working_dtype
+from impl._portable.rules._floats import of_elements, working, working_dtype
 
 
 def convert(value: jax.Array, *, new_dtype: Any, flushes: bool, **_: Any) -> jax.Array:
@@ -36,10 +36,9 @@ def _convert_float(value: jax.Array, new: np.dtype[Any]) -> jax.Array:
     old, limits, new_limits = value.dtype, jnp.finfo(value.dtype), jnp.finfo(new)
     if limits.nmant <= new_limits.nmant and limits.nexp <= new_limits.nexp:
         return lax.convert_element_type(value, new)
-    wide = lax.convert_element_type(value, np.float64)
     if old == np.float32:
         return arithmetic.seal(lax.convert_element_type(value, new))
-    return arithmetic.narrow(wide, new)
+    return arithmetic.narrow(lax.convert_element_type(value, np.float64), new)
 
 
 def _reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
@@ -49,11 +48,13 @@ def _reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.
     return lax.convert_element_type(result, value.dtype)
 
 
-operation(
+of_elements(
     "convert_element_type",
     convert,
     of_complex=complex_numbers.convert_element_type,
     linear=FIRST,
     sharding=sharding_rules.convert,
 )
-operation("reduce_precision", _reduce_precision, linear=FIRST, sharding=sharding_rules.each_operand)
+of_elements(
+    "reduce_precision", _reduce_precision, linear=FIRST, sharding=sharding_rules.each_operand
+)

@@ -24,7 +24,7 @@ from impl._core.spread import spread
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
-from impl._portable.rules._floats import operation, working, zero_where
+from impl._portable.rules._floats import of_elements, operation, working, zero_where
 from impl._portable.rules.rounding import unrounded
 
 
@@ -177,9 +177,9 @@ def _index(
     return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
 
 
-operation("max", functools.partial(unrounded, maximum), is_elementwise=True)
-operation("min", functools.partial(unrounded, minimum), is_elementwise=True)
-operation("clamp", _clamp)
+of_elements("max", functools.partial(unrounded, maximum))
+of_elements("min", functools.partial(unrounded, minimum))
+of_elements("clamp", _clamp)
 operation(
     "reduce_max",
     functools.partial(_extreme, lax.reduce_max, 1),
@@ -220,10 +220,10 @@ operation(
     "argmax", functools.partial(_index, lax.reduce_max, 1), sharding=sharding_rules.reduce_extreme
 )
 operation("argmin", functools.partial(_index, lax.reduce_min, -1))
-operation("eq_to", functools.partial(_ordered, lax.eq))
-operation("le_to", functools.partial(_ordered, lax.le))
-operation("lt_to", functools.partial(_ordered, lax.lt))
-operation("sign", _sign)
+of_elements("eq_to", functools.partial(_ordered, lax.eq))
+of_elements("le_to", functools.partial(_ordered, lax.le))
+of_elements("lt_to", functools.partial(_ordered, lax.lt))
+of_elements("sign", _sign)
 rule("select_and_gather_add", by_jax="native", keeps_whole=shared.windowed_axes)
 # Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

@@ -21,8 +21,9 @@ _FIRST_POWER = Rule(
     "first_power",
     compute=functools.partial(rounding.unrounded, lambda value, **_: value),
     takes=_TAKES_FLUSHES,
+    is_elementwise=True,
 )
-_SQUARE = Rule("square", compute=rounding.square, takes=_TAKES_FLUSHES)
+_SQUARE = Rule("square", compute=rounding.square, takes=_TAKES_FLUSHES, is_elementwise=True)
 
 
 def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
@@ -38,7 +39,8 @@ def _log2(value: jax.Array, **_: Any) -> jax.Array:
 
 def _elementary(name: str, compute: Compute | None = None, **fields: Any) -> None:
     called = scope.or_native(functools.partial(native.call, name))
-    rule(name, compute=called(compute or elementary.FUNCTIONS[name]), **fields)
+    compute = called(compute or elementary.FUNCTIONS[name])
+    rule(name, compute=compute, is_elementwise=True, **fields)
 
 
 _elementary("acos")
@@ -46,7 +48,7 @@ _elementary("acosh")
 _elementary("asin")
 _elementary("asinh")
 _elementary("atan")
-_elementary("atan2", is_elementwise=True)
+_elementary("atan2")
 _elementary("atanh")
 _elementary("cbrt")
 _elementary("cos")
@@ -63,7 +65,7 @@ _elementary("lgamma")
 _elementary("log", of_complex=complex_numbers.log)
 _elementary("log1p")
 _elementary("logistic")
-_elementary("pow", is_elementwise=True)
+_elementary("pow")
 _elementary("rsqrt")
 _elementary("sin")
 _elementary("sinh")

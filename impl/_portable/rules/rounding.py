@@ -21,7 +21,7 @@ from impl._exact.elementary import complex_numbers, roots_and_quotients
 from impl._exact.sums import terms
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule
-from impl._portable.rules._floats import flushed, is_below, operation, working, zero_where
+from impl._portable.rules._floats import flushed, is_below, of_elements, working, zero_where
 
 
 def rounded(function: Compute, *operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
@@ -102,30 +102,28 @@ _difference = functools.partial(rounded, arithmetic.subtract)
 
 _ADDITION = {"linear": ALL, "sharding": sharding_rules.add}
 
-operation("add", _sum, of_complex=complex_numbers.add, is_elementwise=True, **_ADDITION)
-operation("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
+of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION)
+of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
 rule("add_parts", compute=terms.add, of_complex=complex_numbers.add_terms, **_ADDITION)
-operation("ceil", functools.partial(unrounded, lax.ceil))
-operation(
+of_elements("ceil", functools.partial(unrounded, lax.ceil))
+of_elements(
     "div",
     _quotient,
     of_complex=complex_numbers.div,
-    is_elementwise=True,
     linear=FIRST,
     sharding=sharding_rules.divide,
 )
-operation("floor", functools.partial(unrounded, lax.floor))
-operation(
+of_elements("floor", functools.partial(unrounded, lax.floor))
+of_elements(
     "mul",
     product,
     of_complex=complex_numbers.mul,
-    is_elementwise=True,
     linear="either",
     sharding=sharding_rules.multiply,
 )
-operation("one_minus_square", _one_minus_square)
-operation("rem", _remainder, is_elementwise=True)
-operation("round", functools.partial(unrounded, lax.round))
-operation("sqrt", _root)
-operation("square", square, of_complex=complex_numbers.square)
-operation("sub", _difference, of_complex=complex_numbers.sub, is_elementwise=True, **_ADDITION)
+of_elements("one_minus_square", _one_minus_square)
+of_elements("rem", _remainder)
+of_elements("round", functools.partial(unrounded, lax.round))
+of_elements("sqrt", _root)
+of_elements("square", square, of_complex=complex_numbers.square)
+of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION)

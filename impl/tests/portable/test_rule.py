@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
@@ -19,6 +21,7 @@ import spec
 from impl._portable.rule import Rule, Target
 from impl._portable.rule import rule as register_rule
 from impl._portable.rules import RULES
+from impl._soft_float64 import engines
 
 CLASSES = spec.load().class_of_primitive
 #: Prints the names of the primitives of JAX, also of those that its modules make when they are
@@ -91,3 +94,30 @@ def test_a_primitive_that_another_library_makes_later_gets_a_rule():
         pytest.raises(RuntimeError, match="somebody_elses of float32"),
     ):
         jax.jit(made.bind)(1.0)
+
+
+def test_a_rule_of_elements_is_lowered_once_for_all_shapes(monkeypatch):
+    lowered, original = [], engines.Lowered.__call__
+
+    def lower(self, *args):
+        lowered.append(self)
+        return original(self, *args)
+
+    monkeypatch.setattr(engines.Lowered, "__call__", lower)
+    x = np.random.default_rng(0).normal(size=(40, 50)).astype(np.float32)
+
+    def products(x):
+        return x * x, x[0] * x[0], x[0, 0] * x[0, 1], x[:, :1] * x, 3.0 * x, x[0, 0] * x
+
+    def functions(x):
+        return jnp.exp(x), jnp.exp(x.T), jnp.exp(x[0]), jnp.exp(x[0, 0])
+
+    with impl.deterministic(guarantee="portable"):
+        for expected, got in zip(products(x), jax.jit(products)(x), strict=True):
+            np.testing.assert_array_equal(got, expected)
+        assert len(lowered) == 1
+        whole, turned, row, one = jax.jit(functions)(x)
+    assert len(lowered) == 2
+    np.testing.assert_array_equal(whole, turned.T)
+    np.testing.assert_array_equal(whole[0], row)
+    np.testing.assert_array_equal(whole[0, 0], one)

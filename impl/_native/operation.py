@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,11 @@ def takes(arrays: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> bool:
 def names(rank: int) -> tuple[str, ...]:
     """Returns a name for each axis of an array."""
     return tuple(f"axis{axis}" for axis in range(rank))
+
+
+def in_order(axes: Sequence[int]) -> bool:
+    """Returns whether axes are in ascending order."""
+    return [*axes] == sorted(axes)
 
 
 def strides(shape: Sequence[int]) -> list[int]:
@@ -85,10 +90,12 @@ class Operation(abc.ABC):
     Attributes:
         operands: The names of the axes of each operand.
         result: The names of the axes of the result.
+        reads_sources: Whether a call reads the arrays that its operands are made of (``reading``).
     """
 
     operands: tuple[Names, ...]
     result: Names
+    reads_sources: ClassVar[bool] = False
 
     @abc.abstractmethod
     def call(self, *operands: Any) -> Call:
@@ -97,6 +104,14 @@ class Operation(abc.ABC):
         Args:
             *operands: Arrays, or their types.
         """
+
+    def reading(self, *axes: Sequence[int]) -> Operation | None:  # noqa: ARG002  # of a subclass
+        """Returns the operation on the arrays that transposes made the operands of, if it has one.
+
+        Args:
+            *axes: For each operand, the axis of the array that each axis of the operand is.
+        """
+        return None
 
     def nearest(self, *operands: jax.Array) -> jax.Array:
         """Returns the results, rounded once."""

@@ -76,6 +76,12 @@ def _batch(
 def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> Any:
     context = lowering.natively(context)
     if devices == 1:
+        if operation.reads_sources:
+            arrays, axes = zip(*map(lowering.source, operands), strict=True)
+            reading = operation.reading(*axes)
+            if reading is not None:
+                avals = [*map(lowering.narrow_type, arrays)]
+                operation, operands, context = reading, arrays, context.replace(avals_in=avals)
         call = operation.call(*context.avals_in)
         rule = jax.ffi.ffi_lowering(call.name, operand_output_aliases=dict(call.aliases))
         return rule(context, *operands, **call.attributes)
@@ -90,6 +96,7 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
 _call_p.def_impl(functools.partial(xla.apply_primitive, _call_p))
 batching.primitive_batchers[_call_p] = _batch
 mlir.register_lowering(_call_p, _lower, platform="cpu", cacheable=False)
+lowering.see_operands()
 
 
 def _cut(operation: Operation, number: int) -> Callable[..., Any]:

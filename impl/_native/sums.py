@@ -24,7 +24,16 @@ from impl._core.devices import Devices, Groups
 from impl._core.jax_internals.shardings import Names
 from impl._native import scope
 from impl._native.call import Found, computed
-from impl._native.operation import Call, Elementwise, Operation, Summing, longs, names, takes
+from impl._native.operation import (
+    Call,
+    Elementwise,
+    Operation,
+    Summing,
+    in_order,
+    longs,
+    names,
+    takes,
+)
 
 #: The least number of elements for each device where devices share a sum of arrays.
 _FEW = 64
@@ -72,6 +81,14 @@ class Reduction(Summing):
 
     has_cheap_digits = True
     _name = "samebits_reduce"
+    reads_sources = True
+
+    def reading(self, *axes: Sequence[int]) -> Reduction | None:
+        (own,) = axes
+        if not in_order(self._without_axes(own)):
+            return None
+        summed = tuple(sorted(own[axis] for axis in self.axes))
+        return dataclasses.replace(self, axes=summed)
 
     def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
         (shape,) = operands

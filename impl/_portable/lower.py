@@ -60,7 +60,7 @@ def equation(
         RuntimeError: The class of the equation refuses it, and the mode does not only warn.
     """
     record = RULES.get(name) or Rule(name)
-    lower = functools.partial(_prepared, record, original, anywhere)
+    lower = lowering.seeing(name, functools.partial(_prepared, record, original, anywhere))
     if record.keeps_whole is None or not partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
     axes = functools.partial(record.keeps_whole, context)

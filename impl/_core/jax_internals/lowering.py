@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax._src import config, linear_util, xla_bridge
 from jax._src.core import Primitive
 from jax._src.interpreters import mlir as private_mlir
@@ -38,7 +39,7 @@ from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, whose other keys are equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
-_SHAPES = "samebits_shapes"
+_SHAPES, _SHARED = "samebits_shapes", "samebits_shared"
 
 
 def is_native(context: Any) -> bool:
@@ -253,11 +254,9 @@ class OfAnyShape:
             for each in (context.avals_in, context.avals_out)
         ]
         types = [ir.RankedTensorType.get(shape, each.type.element_type) for each in operands]
-        made = func.FuncOp("elements", ir.FunctionType.get(types, []), ip=False)  # type: ignore[arg-type]  # in no module
-        block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
         within = context.replace(avals_in=avals[0], avals_out=avals[1], const_lowering={})
-        with ir.InsertionPoint(block):
-            func.ReturnOp([*self._rule(within, *block.arguments)])
+        made = _detached(functools.partial(self._rule, within), types)
+        block = made.entry_block
         operations = [op.operation for op in block.operations][:-1]
         values = [*block.arguments, *(each for op in operations for each in op.results)]
         arrays = [each for each in values if each.type.rank]
@@ -299,6 +298,102 @@ def _pinned(value: Any) -> Any:
 
 #: The least number of axes that have more than one order.
 _FEWEST_AXES = 2
+
+
+#: The primitives whose rules see what their operands are made of.
+_SEEING = frozenset({"dot_general", "reduce_sum"})
+#: The dtypes of floats that a module can widen without a change of their values.
+_NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
+
+
+def see_operands() -> None:
+    """Has JAX call some rules with the operands of each equation.
+
+    JAX lowers other equations as functions, one for all that are equal in a module, so their rules
+    see parameters.
+    """
+    found = {primitive for primitive in primitives() if primitive.name in _SEEING}
+    private_mlir._uncacheable_primitives.update(found)  # noqa: SLF001  # no other
+
+
+def seeing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the rule of a primitive, which lowers equations with equal operands once.
+
+    Operands are equal if the arrays that they are made of (``source``) are.
+
+    Args:
+        name: The name of the primitive. The rules of most primitives are returned as they are.
+        rule: A rule of a primitive with one result.
+    """
+    return functools.partial(_shared, name, rule) if name in _SEEING else rule
+
+
+def _shared(
+    name: str, rule: Callable[..., Any], context: Any, *operands: Any, **params: Any
+) -> Any:
+    if context.dim_var_values:
+        return rule(context, *operands, **params)
+    read = [source(operand) for operand in operands]
+    arrays = [array for array, _ in read]
+    made_of = tuple((str(array.type), tuple(axes)) for array, axes in read)
+    caches = context.module_context.lowering_cache
+    of, items = context.jaxpr_eqn_ctx, tuple(sorted(params.items()))
+    key = (_SHARED, name, of, items, context.platforms, tuple(context.avals_in), made_of)
+    if key not in caches:
+
+        def build(*parameters: Any) -> Any:
+            made = [
+                _made(parameter, axes, operand.type)
+                for parameter, (_, axes), operand in zip(parameters, read, operands, strict=True)
+            ]
+            return rule(context.replace(const_lowering={}), *made, **params)
+
+        caches[key] = _detached(build, [array.type for array in arrays])
+    return [*jax_mlir_ext.inlined_func_call(caches[key].operation, arrays)]
+
+
+def source(value: Any) -> tuple[Any, list[int]]:
+    """Returns the array that transposes and exact conversions of floats made a value of.
+
+    Returns:
+        The array, and the axis of it that each axis of the value is.
+    """
+    axes = [*range(value.type.rank)]
+    while True:
+        owner = value.owner
+        name = getattr(owner, "name", "")  # The owner of a parameter is a block.
+        if name == "stablehlo.transpose":
+            order = [*ir.DenseI64ArrayAttr(owner.attributes["permutation"])]
+            axes = [order[axis] for axis in axes]
+        elif name != "stablehlo.convert" or not _widens(owner):
+            return value, axes
+        value = owner.operands[0]
+
+
+def _widens(conversion: Any) -> bool:
+    old, new = (str(each.type.element_type) for each in (conversion.operands[0], conversion.result))
+    return old in _NARROW and new == "f32"
+
+
+def _made(array: Any, axes: Sequence[int], kind: Any) -> Any:
+    """Returns the value of a type that has the axes of an array in another order."""
+    if [*axes] != sorted(axes):
+        array = hlo.transpose(array, mlir.dense_int_array([*axes]))
+    return array if array.type == kind else hlo.convert(kind, array)
+
+
+def narrow_type(value: Any) -> jax.ShapeDtypeStruct:
+    """Returns the type of a float of at most 32 bits."""
+    return jax.ShapeDtypeStruct(value.type.shape, _NARROW[str(value.type.element_type)])
+
+
+def _detached(build: Callable[..., Any], types: Sequence[Any]) -> Any:
+    """Returns a function in no module, which returns what a function of its parameters returns."""
+    made = func.FuncOp("shared", ir.FunctionType.get([*types], []), ip=False)  # type: ignore[arg-type]
+    block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
+    with ir.InsertionPoint(block):
+        func.ReturnOp([*build(*block.arguments)])
+    return made
 
 
 def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:

@@ -343,7 +343,7 @@ def transformed(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(aval.with_size(-1, size // 2 + 1 if options.get("halves") else size), x)
 
 
-# Control flow, custom rules, random numbers, layers of libraries, and calls that are refused by name.
+# Control flow, custom rules, random numbers, layers of libraries, and refused calls.
 
 
 def chosen(pool: Pool, dtype: str, _: Options) -> Variable:

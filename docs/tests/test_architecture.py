@@ -155,7 +155,7 @@ QUESTIONS = [
     (
         "the list of a profile should show the guarantee of each row",
         "The form of rows on the site",
-        ["docs/_ext/spec_lists.py"],
+        ["docs/_templates/rows.md"],
     ),
     (
         "the mode should order one more scatter of jax.lax",

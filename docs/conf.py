@@ -17,24 +17,9 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
-    "accessible_html",
-    "llms_text",
-    "matrix",
+    "finishing",
     "op_pages",
-    "pictures",
-    "primitive_lists",
-    "search_excerpts",
-    "spec_lists",
-    "spec_data",
-    "conformance_tables",
-    "cost_tables",
-    "engine_tables",
-    "differences",
-    "file_links",
-    "hunt_tables",
-    "landing",
-    "local_scripts",
-    "report_viewer",
+    "templates",
 ]
 nitpicky = True
 # Two kinds of types in signatures have no page on this site. The site is built without a network,
@@ -49,7 +34,7 @@ nitpick_ignore_regex = [
 autodoc_member_order = "bysource"
 smartquotes = False  # The texts of the spec appear unchanged.
 exclude_patterns = ["_build", "_data", "_ext", "_static", "_templates", "tests"]
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
@@ -68,6 +53,6 @@ html_js_files = [("site.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"
 templates_path = ["_templates"]
 html_copy_source = False
-html_show_search_summary = False  # search_excerpts shows excerpts without a server.
-html_extra_path = ["_data"]  # spec_data writes it.
+html_show_search_summary = False  # finishing writes excerpts that need no server.
+html_extra_path = ["_data"]  # op_pages writes it.
 html_title = f"samebits {release}"

@@ -1,8 +1,7 @@
-"""Finds the evidence of each row in the reports of the repository, and renders it as text.
+"""Finds the evidence of each row in the reports of the repository.
 
 A report of a run of this implementation is evidence. A report of another implementation
-(``--namespace``) is not, but the spec has to know the rows and devices of both. This module needs
-no Sphinx: ``spec_lists`` and ``conformance_tables`` put its texts on the site. From the checks of
+(``--namespace``) is not, but the spec has to know the rows and devices of both. From the checks of
 R0001, a row for CUDA, in two reports it makes one line::
 
     report         check     outcome  evidence   lowering
@@ -20,12 +19,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import conformance
 import spec
+from answers import grouped
 from conformance.reporting.report import STRENGTHS, Evidence, Record, Report, ReportError, read
 from conformance.suite.cells import cells
 from spec import loader
@@ -70,6 +70,11 @@ class RowEvidence:
         """The strongest level, even if a check failed; None if there is no evidence."""
         levels = [level for level in STRENGTHS if level in self.devices]
         return levels[-1] if levels else None
+
+    @property
+    def level(self) -> str:
+        """The one of ``LEVELS`` that the row counts for."""
+        return FAILED if self.failures else self.strongest or (NO_BITS if self.passed else NONE)
 
     def __str__(self) -> str:
         """Returns the failures, or else the levels, strongest first."""
@@ -120,28 +125,31 @@ def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterat
             yield f"{record}: the evidence {record.evidence!r} is not one of {STRENGTHS}"
 
 
-def our_reports(folder: Path) -> dict[str, Report]:
+def our_reports(folder: Path | None = None) -> dict[str, Report]:
     """Returns the reports of this implementation by file name.
 
     Raises:
         ReportError: As ``every_report``.
     """
-    return {
-        name: report
-        for name, report in every_report(folder).items()
-        if report.environment["namespace"] == OURS
-    }
+    every = every_report(folder or REPORTS)
+    return {n: report for n, report in every.items() if report.environment["namespace"] == OURS}
 
 
 def by_row(reports: Mapping[str, Report]) -> dict[tuple[str, str], RowEvidence]:
     """Returns the evidence for each pair of a row's id and a device that the reports name."""
-    groups: dict[tuple[str, str], list[tuple[str, Record]]] = {}
-    for name, report in reports.items():
-        for record in report.records:
-            if record.row is not None and record.outcome != "skipped":
-                key = record.row, _device_of_record(record, report)
-                groups.setdefault(key, []).append((name, record))
+    groups = grouped(
+        ((record.row, _device_of_record(record, report)), (name, record))
+        for name, report in reports.items()
+        for record in report.records
+        if record.row is not None and record.outcome != "skipped"
+    )
     return {key: _evidence(group, reports) for key, group in groups.items()}
+
+
+def of_report(name: str, report: Report) -> RowEvidence:
+    """Returns the evidence that the passed checks of a report have, taken together."""
+    passed = [(name, record) for record in report.records if record.outcome == "passed"]
+    return _evidence(passed, {name: report})
 
 
 def _device_of_record(record: Record, report: Report) -> str:
@@ -233,80 +241,36 @@ def ran_on_gpu(reports: Iterable[Report]) -> bool:
     )
 
 
-def page(folder: Path, source: Path) -> str:
-    """Returns the evidence of all rows and the list of reports, as Markdown.
-
-    Args:
-        folder: The folder of the reports.
-        source: The folder of the site's sources, to which links are relative.
-
-    Raises:
-        ReportError: As ``every_report``.
-    """
-    reports = our_reports(folder)
-    lines = [] if ran_on_gpu(reports.values()) else [NO_GPU, ""]
-    lines += ["Active rows by the strongest evidence that a report has for them:", ""]
-    lines += _table(counts(spec.load().select(active=True), by_row(reports)))
-    lines += [
-        "",
-        *_untried(),
-        "",
-        "The reports:",
-        "",
-        *_report_table(reports, os.path.relpath(folder, source)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _untried() -> Iterator[str]:
-    """Yields a sentence for each platform on which nothing has run."""
-    for device in spec.load().devices.values():
-        yield from device.untried.values()
-
-
-def by_device(
-    rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
-) -> dict[str, list[RowEvidence]]:
-    """Returns the evidence of each row on each device on which it decides, by device."""
-    result: dict[str, list[RowEvidence]] = {}
-    for row in rows:
-        for device in deciding_devices(row):
-            result.setdefault(device, []).append(evidence.get((row.id, device), NO_EVIDENCE))
+def by_device(evidence: Mapping[tuple[str, str], RowEvidence]) -> dict[str, list[RowEvidence]]:
+    """Returns the evidence of each active row on each device on which it decides, by device."""
+    result = grouped(
+        (device, evidence.get((row.id, device), NO_EVIDENCE))
+        for row in spec.load().select(active=True)
+        for device in deciding_devices(row)
+    )
     return {device: result[device] for device in spec.DEVICES if device in result}
 
 
-def counts(
-    rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
-) -> dict[str, dict[str, int]]:
-    """Returns the number of rows for each device and strongest evidence, the strongest first."""
-    result = {}
-    for device, entries in by_device(rows, evidence).items():
-        result[device] = dict.fromkeys(LEVELS, 0)
-        for entry in entries:
-            level: str = entry.strongest or (NO_BITS if entry.passed else NONE)
-            result[device][FAILED if entry.failures else level] += 1
-    return result
+def counts(evidence: Mapping[tuple[str, str], RowEvidence]) -> dict[str, Mapping[str, int]]:
+    """Returns the number of active rows for each device and strongest evidence."""
+    return {
+        device: Counter(entry.level for entry in entries)
+        for device, entries in by_device(evidence).items()
+    }
 
 
-def _table(counts_of_devices: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    yield f"| Strongest evidence | {' | '.join(counts_of_devices)} |"
-    yield f"| --- |{' ---: |' * len(counts_of_devices)}"
-    for level in LEVELS:
-        name = f"`{level}`" if level in STRENGTHS else level
-        numbers = [str(counts_of_device[level]) for counts_of_device in counts_of_devices.values()]
-        yield f"| {name} | {' | '.join(numbers)} |"
+def names(entries: Iterable[Mapping[Evidence, frozenset[str]]]) -> list[str]:
+    """Returns the names of devices in levels of evidence, in alphabetical order."""
+    return sorted({name for levels in entries for each in levels.values() for name in each})
 
 
-def _report_table(reports: Mapping[str, Report], folder: str) -> Iterator[str]:
-    if not reports:
-        yield "There is none."
-        return
-    yield "| Report | Made | JAX | Device | samebits | Evidence |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for name, report in reports.items():
-        environment = [report.environment.get(key, "") for key in ("jax", "device", "samebits")]
-        group = [(name, record) for record in report.records if record.outcome == "passed"]
-        link = f"{{download}}`{name} </{Path(folder).as_posix()}/{name}>`"
-        evidence = str(_evidence(group, reports))
-        columns = (link, report.made.partition("T")[0], *environment, evidence)
-        yield f"| {' | '.join(columns)} |"
+def records(check: str) -> list[Record]:
+    """Returns the records of a check in our reports.
+
+    Raises:
+        ValueError: There is none.
+    """
+    found = [each for r in our_reports().values() for each in r.records if each.check == check]
+    if not found:
+        raise ValueError(f"no record is of the check {check!r}")
+    return found

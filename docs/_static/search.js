@@ -22,7 +22,7 @@ const words = splitQuery(searched.toLowerCase().trim());
 }
 
 // Adds to each result of a search the words around the first hit. They come from a script for each
-// page, which search_excerpts.py writes, so that it works on a site that is opened as a file too.
+// page, which finishing.py writes, so that it works on a site that is opened as a file too.
 {
   const AROUND = 110; // Characters on each side of a hit.
   const texts = new Map(); // By page: a promise of its sections.

@@ -136,8 +136,12 @@ def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
     scope = impl.deterministic(guarantee="portable")
     with pytest.raises(AssertionError) as failure, scope:
         impl.testing.assert_invariant(names["attention"], names["x"], names["live"], time=1)
-    words = " ".join(str(failure.value).partition("\n  differs")[0].split())
-    assert words in " ".join(page.read_text(encoding="utf-8").split())
+    # XLA's options change the last bits of the results, and so the distance.
+    shown, words = (
+        " ".join(re.sub(r"\d+ ulp", "ulp", text).split())
+        for text in (page.read_text("utf-8"), str(failure.value).partition("\n  differs")[0])
+    )
+    assert words in shown
 
 
 def test_the_tests_of_the_page_of_continuous_integration_pass() -> None:

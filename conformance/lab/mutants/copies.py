@@ -8,7 +8,7 @@ with one of four words, and ``steps`` gives the processes for it; ``python`` is 
                                            python -m pytest -q -x ... impl/tests/native/test_sums.py
     conformance -k R0001                   python -m conformance run --device cpu ... -k R0001
     docs                                   python -m sphinx ... docs docs/_build/html
-                                           python -m pytest ... docs/tests/test_spec_lists.py ...
+                                           python -m pytest ... docs/tests/test_site.py ...
 
 The first process that fails ends the command. For a mutant whose test finds the fault, the two
 results are, with made-up seconds::
@@ -81,7 +81,7 @@ def steps(run: str) -> list[list[str]]:
         return [[*_PYTHON, *suite, *arguments]]
     quick = ["-D", "op_examples=0"]  # No mutant is about the output of examples.
     sphinx = ["sphinx", "-q", "-E", "-n", "-W", "--keep-going", "-b", "html", *quick, "docs", _SITE]
-    tests = ["docs/tests/test_spec_lists.py", "docs/tests/test_spec_pages.py"]
+    tests = ["docs/tests/test_site.py", "docs/tests/test_templates.py"]
     return [[*_PYTHON, *sphinx], [*_PYTEST, *tests, *arguments]]
 
 

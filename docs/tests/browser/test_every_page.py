@@ -30,6 +30,8 @@ CUT = f"""for (const parent of document.querySelectorAll("article, article :not(
     while (parent.children.length > {ENTRIES}) parent.lastElementChild.remove();"""
 #: The dark theme has other colours, and nothing else that axe-core looks at.
 CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+#: Pages of one form have the same colours, which take most of the time.
+STRUCTURE = {"rules": {"color-contrast": {"enabled": False}}}
 #: The width by which the page, or its column of text, overflows: the theme lets both scroll.
 EXCESS = """Math.max(...[...document.querySelectorAll("html, .content")]
     .map((box) => box.scrollWidth - Math.min(box.clientWidth, window.innerWidth)))"""
@@ -58,7 +60,7 @@ def test_page_from_a_server(page, server, visit) -> None:
         assert faults(opened, CONTRAST) == []
         opened.emulate_media(color_scheme="light")
     opened.set_viewport_size({"width": DESKTOP, "height": 844})
-    assert faults(opened) == []
+    assert faults(opened, None if page in FORMS else STRUCTURE) == []
 
 
 @pytest.mark.parametrize("page", FORMS)

@@ -62,7 +62,7 @@ def run(
         implementation: The implementation under test.
         options: The options of the command: ``rounds``, ``repeats``, ``minutes`` and ``report``.
         arguments: The arguments of pytest, without a report.
-        on_gpu: Whether the defaults are those of a GPU.
+        on_gpu: Whether the device is a GPU, which has other defaults.
 
     Returns:
         The exit status: 0, 1 if a test failed, ``UNFINISHED``, or pytest's own status if it

@@ -1,4 +1,4 @@
-"""What calls and training steps take, as numbers that no machine changes, and their budgets.
+"""Counts of what calls and training steps take, which no machine changes, and their budgets.
 
 Of a first call of an op these are the operations that it lowers, and its calls of functions of
 Python. JAX takes about the same time to lower each operation of a program; a function inside of

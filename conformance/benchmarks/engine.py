@@ -209,14 +209,18 @@ def _gradient(
 ) -> Program:
     """Returns a side that computes the gradients of a function, whose residuals are arguments."""
 
+    @jax.jit
+    def program(*arrays: Any) -> Any:  # As in ``compiled``.
+        return function(*arrays)
+
     def of_some(*some: Any) -> Any:
         every = list(values)
         for position, value in zip(wrt, some, strict=True):
             every[position] = value
-        return function(*every)
+        return program(*every)
 
     with scope():
-        out, pullback = jax.vjp(jax.jit(of_some), *(values[position] for position in wrt))
+        out, pullback = jax.vjp(of_some, *(values[position] for position in wrt))
         return compiled(lambda pullback, cotangent: pullback(cotangent), (pullback, out), scope)
 
 

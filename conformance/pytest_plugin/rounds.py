@@ -20,6 +20,7 @@ import json
 import os
 import re
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -183,6 +184,7 @@ class OtherWork:
 
     def __init__(self) -> None:
         self._open = threading.Event()
+        self._over = False
         self._thread = threading.Thread(target=self._work, daemon=True)
         self.count = 0
 
@@ -194,20 +196,25 @@ class OtherWork:
         live = collections.deque[jax.Array](maxlen=3)
         for rows in itertools.cycle(_ROWS):
             self._open.wait()
+            if self._over:
+                return
             live.append(square(jax.device_put(np.ones((rows, rows), np.float32))))
             jax.block_until_ready(live[-1])
             self.count += 1
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[str]:
-        """Opens a scope in which the thread works.
+        """Opens a scope in which the thread works. It has done a product on entry.
 
         Raises:
             RuntimeError: The thread has ended by an error, which pytest reports.
         """
         if self._thread.ident is None:
             self._thread.start()
+        before = self.count
         self._open.set()
+        while self.count == before and self._thread.is_alive():
+            time.sleep(0.001)
         try:
             yield self.NAME
         finally:
@@ -215,13 +222,22 @@ class OtherWork:
         if not self._thread.is_alive():
             raise RuntimeError("the other work on the device has ended")
 
+    def close(self) -> None:
+        """Ends the thread: a process that ends while a thread of it uses JAX may crash."""
+        self._over = True
+        self._open.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
 
 @pytest.fixture(scope="session")
-def under_load(request: pytest.FixtureRequest, implementation: Adapter) -> Scope:
-    """Returns a function that opens a scope with other work, if the round has it."""
+def under_load(request: pytest.FixtureRequest, implementation: Adapter) -> Iterator[Scope]:
+    """A function that opens a scope with other work, if the round has it."""
     if request.config.getoption("--other-work") and implementation.can_lower:
-        return OtherWork().scope
-    return lambda: contextlib.nullcontext("")
+        with contextlib.closing(OtherWork()) as work:
+            yield work.scope
+    else:
+        yield lambda: contextlib.nullcontext("")
 
 
 def compared(lines: Sequence[dict[str, Any]]) -> Iterator[Record]:

@@ -126,12 +126,15 @@ def test_other_work_runs_in_a_scope_and_rests_outside():
         before = work.count
         with work.scope() as name:
             assert name == "products of matrices of changing sizes"
+            assert work.count > before
             while work.count < before + 4:
                 time.sleep(0.01)
         time.sleep(0.1)  # It ends what it has begun.
         before = work.count
         time.sleep(0.1)
         assert work.count <= before + 1
+    work.close()
+    assert not work._thread.is_alive()
 
 
 def test_other_work_that_has_ended_is_an_error():

@@ -216,26 +216,30 @@ def sparse(setting: Setting) -> Iterator[Case]:
             setting,
             {"size": sizes},
             functools.partial(_bmm, shape),
-            (data, dense, indices),
+            (data, dense, indices, _of_batches(indices)),
             libraries=_LIBRARIES,
             plain=("plain BCOO @ dense", functools.partial(_plain_bmm, shape)),
             wrt=(0, 1),
         )
 
 
-def _bmm(shape: tuple[int, int, int], library: Any, data: Any, dense: Any, indices: Any) -> Any:
+def _of_batches(indices: Any) -> Any:
+    """Returns the indices as PyTorch has them: of the batch, the row and the column."""
+    batch = np.repeat(np.arange(len(indices)), indices.shape[1])
+    return np.stack([batch, *indices.reshape(-1, 2).T.astype(np.int64)])
+
+
+def _bmm(shape: tuple[int, int, int], library: Any, data: Any, dense: Any, *indices: Any) -> Any:
     if library is impl:
-        return impl.bmm(BCOO((data, indices), shape=shape), dense)
-    batch = library.arange(shape[0]).repeat_interleave(data.shape[1])
-    every = library.stack([batch, *indices.reshape(-1, 2).T.long()])
+        return impl.bmm(BCOO((data, indices[0]), shape=shape), dense)
     # Declared as coalesced: PyTorch would otherwise sort it in every call.
     left = library.sparse_coo_tensor(
-        every, data.reshape(-1), shape, is_coalesced=True, check_invariants=False
+        indices[1], data.reshape(-1), shape, is_coalesced=True, check_invariants=False
     )
     return library.bmm(left, dense)
 
 
-def _plain_bmm(shape: tuple[int, int, int], data: Any, dense: Any, indices: Any) -> Any:
+def _plain_bmm(shape: tuple[int, int, int], data: Any, dense: Any, indices: Any, _: Any) -> Any:
     numbers = (((2,), (1,)), ((0,), (0,)))
     return bcoo_dot_general(BCOO((data, indices), shape=shape), dense, dimension_numbers=numbers)
 

@@ -20,16 +20,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import heapq
 import multiprocessing
-import os
 import shlex
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -54,8 +52,6 @@ _INSTALL = (
     "python -m pip install jax==0.11.2 jax-cuda13-plugin==0.11.2 jax-cuda13-pjrt==0.11.2 "
     "absl-py nvidia-cuda-nvcc nvidia-nvvm"
 )
-#: The slowest tasks that are printed.
-_SLOWEST = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +104,7 @@ def main(options: argparse.Namespace) -> int:
                     made = report_records.records(task_calls)
                     report.update(options.report, environment, made)
         except BrokenProcessPool as error:
-            print(f"python -m conformance compile: {error}", file=sys.stderr)
+            print(f"python -m conformance compile: {error} (-n 1 shows which)", file=sys.stderr)
             return 1
     records = list(report_records.records(calls))
     return _print_summary(calls, records, time.perf_counter() - start)
@@ -142,41 +138,24 @@ def _tasks(targets: Iterable[str], words: Sequence[str]) -> Iterator[Task]:
 def _run_tasks(
     pool: ProcessPoolExecutor, tasks: Sequence[Task], words: Sequence[str]
 ) -> Iterator[list[CheckedCall]]:
-    """Yields the calls of each task that ended, and prints a line for it, and then the slowest.
+    """Yields the calls of each task that ended, and prints a line for it.
 
     Raises:
         BrokenProcessPool: A process died.
     """
-    durations: dict[Task, float] = {}
     futures = {pool.submit(run_task, task, words): task for task in tasks}
     for number, future in enumerate(as_completed(futures), 1):
         task = futures[future]
-        try:
-            task_calls = future.result()
-        except BrokenProcessPool as error:
-            names = ", ".join(map(str, _started(futures)))
-            raise BrokenProcessPool(f"a process ended while it compiled one of {names}") from error
+        task_calls = future.result()
         programs = unique_programs(task_calls)
         fault_count = sum(bool(call.faults) for call in task_calls)
-        durations[task] = sum(program.seconds for program in programs)
         print(
             f"[{number}/{len(tasks)}] {task}: {len(programs)} programs, "
-            f"{durations[task]:.0f} s{f', {fault_count} with faults' if fault_count else ''}",
+            f"{sum(program.seconds for program in programs):.0f} s"
+            f"{f', {fault_count} with faults' if fault_count else ''}",
             flush=True,
         )
         yield task_calls
-    print("\nslowest to compile")
-    for task in heapq.nlargest(_SLOWEST, durations, key=lambda task: durations[task]):
-        print(f"{durations[task]:7.1f} s  {task}")
-
-
-def _started(futures: dict[Future[list[CheckedCall]], Task]) -> list[Task]:
-    """Returns the tasks that may have been running when a process died.
-
-    The pool fails them together with the tasks that wait. Those that ran come first.
-    """
-    failed = [task for future, task in futures.items() if not future.done() or future.exception()]
-    return failed[: 2 * (os.cpu_count() or 1)]
 
 
 def run_task(task: Task, words: Sequence[str]) -> list[CheckedCall]:

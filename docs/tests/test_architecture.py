@@ -50,7 +50,6 @@ QUESTIONS = [
             "impl/tests/ops/test_index_add.py",
             "conformance/cases/writes.py",
             "conformance/adapters/_torch_ops.py",
-            "impl/tests/every_op/samples_of_ops.py",
             "spec/ids.toml",
             "spec/locks.toml",
             "spec/orders.toml",

@@ -101,10 +101,13 @@ def calls(op):
 
 @functools.cache
 def named_calls():
-    """Returns the calls that are tested under transformations, by op and name."""
+    """Returns the calls that are tested under transformations, by op and name.
+
+    The ops of nn, which are made of others, come last.
+    """
     return {
         "-".join(filter(None, [op, call.name])): call
-        for op in table()
+        for op in sorted(table(), key=lambda op: (op.count("."), op))
         for call in calls(op)
         if call.name is not None
     }

@@ -62,7 +62,7 @@ RELEASES = [
     *(f"impl/tests/{room}" for room in ("core", "kernels", "mode", "portable")),
     *(f"impl/tests/{room}" for room in ("reading", "run_to_run")),
     *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
-    *("impl/tests/every_op/test_transformations.py", "impl/tests/every_op/test_batches.py"),
+    *(f"conformance/tests/every_op/test_{name}.py" for name in ("transformations", "batches")),
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
     "impl/tests/programs/test_transforms.py",
     *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
@@ -77,7 +77,8 @@ QUICK = [
     *("impl/tests/reading", "impl/tests/digests"),
     *(f"impl/tests/exact/test_{name}.py" for name in ("reduction", "dot_general", "elementary")),
     *(f"impl/tests/portable/test_{name}.py" for name in ("rules", "invariance", "parts")),
-    *("impl/tests/every_op/test_bits.py", "impl/tests/test_api.py", "impl/tests/test_modules.py"),
+    *("impl/tests/test_api.py", "impl/tests/test_modules.py"),
+    "conformance/tests/every_op/test_bits.py",
 ]
 #: The checks of the suite whose result may depend on the release of JAX. Kernels have unit tests on
 #: each release, so that their stand-ins on a CPU need no second release. A race is a scatter: of a

@@ -10,7 +10,6 @@ texts are made before the first file is written, so that a refusal leaves the ch
     impl/ops/_foo.py                    a function to fill in
     impl/__init__.py                    + from impl.ops._foo import foo, and "foo" in __all__
     impl/tests/ops/test_foo.py          a unit test to fill in
-    conformance/adapters/_torch_ops.py  + "foo", in the table of ops that are called as in PyTorch
     conformance/cases/foo.py            an entry of the table of operations, to fill in
 
 and prints the steps that are left, each with the command that checks it.
@@ -31,7 +30,6 @@ from spec.check import ledger
 from spec.contents import Spec
 from spec.model import Direction, SpecError
 
-_ADAPTER = "conformance/adapters/_torch_ops.py"
 #: The order of a row whose author has not chosen one; ``python -m spec check`` reports it.
 _BLANK = "FILL_IN"
 #: The greatest number of characters of a line of code.
@@ -46,20 +44,18 @@ class Namespace:
         package: The package that has the modules of ops.
         exports: The package from whose ``__init__`` users import the op.
         tests: The folder of its unit tests.
-        table: The table of the torch adapter that has the op's name.
     """
 
     package: str
     exports: str
     tests: str
-    table: str
 
 
 #: The namespaces that a skeleton can be written for, by the prefix of the op's name.
 NAMESPACES = {
-    "": Namespace("impl.ops", "impl", "impl/tests/ops", "_SAME"),
+    "": Namespace("impl.ops", "impl", "impl/tests/ops"),
     "nn.functional": Namespace(
-        "impl.nn.functional", "impl.nn.functional", "impl/tests/nn/functional", "_SAME_NN"
+        "impl.nn.functional", "impl.nn.functional", "impl/tests/nn/functional"
     ),
 }
 
@@ -164,7 +160,7 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
         SpecError: The folder is not a checkout, the op exists, or an argument names something
             that does not exist.
     """
-    for name in ("pyproject.toml", "impl/__init__.py", _ADAPTER):
+    for name in ("pyproject.toml", "impl/__init__.py"):
         if not (repository / name).is_file():
             raise SpecError(
                 f"`new` writes into a checkout of the repository, and {repository} has no {name}; "
@@ -182,7 +178,6 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
         new.module: _filled(f"{new.direction}/op.py.txt", names),
         new.exports: _with_export(repository / new.exports, new),
         new.test: _filled("test.py.txt", names),
-        _ADAPTER: _with_entry(repository / _ADAPTER, new),
         new.cases: _filled(f"{new.direction}/cases.py.txt", names),
     }
     paths = {"rows": new.rows, "module": new.module, "test": new.test, "cases": new.cases}
@@ -291,19 +286,6 @@ def _with_name(text: str, name: str) -> str:
     later = [start + match.start() for match in entries if match[1] > name]
     at = later[0] if later else end
     return f'{text[:at]}    "{name}",\n{text[at:]}'
-
-
-def _with_entry(path: Path, new: NewOp) -> str:
-    """Returns the torch adapter with the op among those that are called as in PyTorch.
-
-    Raises:
-        SpecError: The adapter has no such table.
-    """
-    start = f"{new.namespace.table} = (\n"
-    before, found, after = path.read_text(encoding="utf-8").partition(start)
-    if not found:
-        raise SpecError(f"{_ADAPTER} has no line {start.strip()!r} to add the op after")
-    return f'{before}{start}    "{new.name}",\n{after}'
 
 
 def _filled(template: str, names: Mapping[str, str]) -> str:

@@ -1,12 +1,8 @@
-"""PyTorch's functions by the names of rows, with the arguments of ``impl``'s functions.
-
-A new op of the spec gets an entry here, so that the suite can test PyTorch's op as well.
-"""
+"""PyTorch's ops that have another name, or other arguments, than ``impl``'s functions."""
 
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,19 +11,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # as everyone calls it
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-#: Functions with the same name and arguments in PyTorch.
-_SAME = (
-    "argsort", "bmm", "cummax", "cummin", "cumprod", "cumsum", "histc", "kthvalue",
-    "logcumsumexp", "median", "mm", "mode", "mv", "nanmedian", "repeat_interleave", "topk",
-    "sparse.mm",
-)  # fmt: skip
-_SAME_NN = (
-    *(f"{kind}_pool{dims}d" for kind in ("adaptive_avg", "adaptive_max", "avg", "max")
-      for dims in (1, 2, 3)),
-    *(f"conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)),
-    "lp_pool1d", "lp_pool2d", "affine_grid", "embedding", "embedding_bag",
-    "grid_sample", "interpolate", "pad", "scaled_dot_product_attention",
-)  # fmt: skip
 #: Functions that take indices of int64 alone: the positions of their index arguments.
 _LONG: Mapping[str, tuple[int, ...]] = {
     "gather": (2,), "index_add": (2,), "index_copy": (2,), "index_reduce": (2,),
@@ -52,16 +35,15 @@ class Quantized:
 
 
 def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
-    """Returns PyTorch's ops by dotted name.
+    """Returns the ops that differ, by dotted name, with the arguments of ``impl``'s functions.
 
     Args:
         into: Makes a tensor of a NumPy array.
     """
-    ops: dict[str, Callable[..., Any]] = {name: _torch(name) for name in _SAME}
-    ops |= {name: _long(_torch(name), positions) for name, positions in _LONG.items()}
-    nn: dict[str, Callable[..., Any]] = {name: getattr(F, name) for name in _SAME_NN}
-    nn |= {name: _long(getattr(F, name), positions) for name, positions in _LONG_NN.items()}
+    ops = {name: _long(getattr(torch, name), positions) for name, positions in _LONG.items()}
+    nn = {name: _long(getattr(F, name), positions) for name, positions in _LONG_NN.items()}
     nn |= {f"fractional_max_pool{dims}d": _fractional(dims) for dims in (2, 3)}
+    nn |= {name: _copying(getattr(F, name)) for name in ("embedding", "embedding_bag")}
     ops |= {f"nn.functional.{name}": function for name, function in nn.items()}
     ops |= {f"nn.{name}": _recurrent(name) for name in ("rnn_tanh", "rnn_relu", "lstm", "gru")}
     return (
@@ -85,11 +67,6 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
             ),
         }
     )
-
-
-def _torch(name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = operator.attrgetter(name)(torch)
-    return function
 
 
 def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:
@@ -125,8 +102,15 @@ def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _bincount(input: Any, weights: Any = None, *, length: int) -> Any:
-    return torch.bincount(input, weights, minlength=length)
+def _bincount(
+    input: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Any:
+    return torch.bincount(input, weights, minlength if length is None else length)
+
+
+def _copying(lookup: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a lookup that leaves its table; PyTorch writes scaled rows there."""
+    return lambda index, weight, *args, **options: lookup(index, weight * 1, *args, **options)
 
 
 def _index(indices: Any) -> Any:
@@ -152,10 +136,9 @@ def _resize(input: Any, size: Sequence[int]) -> Any:
 def _fractional(dims: int) -> Callable[..., Any]:
     pool = getattr(F, f"fractional_max_pool{dims}d")
 
-    def call(
-        input: Any, kernel: Any, size: Any, ratio: Any, return_indices: bool, samples: Any
-    ) -> Any:
-        return pool(input, kernel, size, ratio, return_indices, _random_samples=samples)
+    def call(*args: Any, **options: Any) -> Any:
+        names = ("input", "kernel_size", "output_size", "output_ratio", "return_indices")
+        return pool(**dict(zip((*names, "_random_samples"), args, strict=False)), **options)
 
     return call
 
@@ -175,7 +158,7 @@ def _recurrent(name: str) -> Callable[..., Any]:
         # A packed call has no `batch_first`, which is the last argument.
         data, *rest = function(packed.data, packed.batch_sizes, hx, params, *args[:-1])
         out, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(input))
-        return out, *rest
+        return out, *(state.index_select(1, packed.unsorted_indices) for state in rest)
 
     return call
 
@@ -187,7 +170,7 @@ def _sparse_coo(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
         parts: The elements [..., elements], and their rows and columns [..., elements, 2].
         shape: The shape of the tensor.
     """
-    data, positions = parts
+    data, positions = parts[0], torch.as_tensor(parts[1])
     if len(shape) == 2:
         return torch.sparse_coo_tensor(positions.T, data, shape, check_invariants=False)
     batch = torch.arange(len(data), device=data.device).repeat_interleave(data.shape[1])

@@ -9,7 +9,7 @@ a GPU, by the same code; that has not been run on hardware.
 from __future__ import annotations
 
 import contextlib
-import types
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -123,23 +123,34 @@ def deterministic(
         torch.use_deterministic_algorithms(mode_before, warn_only=warn_only_before)
 
 
+class _Space:
+    """A namespace of ops: those that it is given, and else a module's own.
+
+    Args:
+        module: A module of PyTorch.
+        **ops: The ops that differ from the module's.
+    """
+
+    def __init__(self, module: Any, **ops: Any) -> None:
+        self._module = module
+        vars(self).update(ops)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
 def _namespace(adapter: Torch) -> Any:
     """Returns PyTorch's functions by the dotted names of rows."""
-    root = types.SimpleNamespace(
+    root = _Space(
+        torch,
         use_deterministic_algorithms=torch.use_deterministic_algorithms,
         are_deterministic_algorithms_enabled=torch.are_deterministic_algorithms_enabled,
         deterministic=deterministic,
-        utils=torch.utils,
-        quint8=torch.quint8,
-        qint8=torch.qint8,
+        nn=_Space(torch.nn, functional=_Space(torch.nn.functional)),
     )
     for op, function in _torch_ops.table(adapter.into).items():
         *path, last = op.split(".")
-        space = root
-        for name in path:
-            if not hasattr(space, name):
-                setattr(space, name, types.SimpleNamespace())
-            space = getattr(space, name)
+        space = functools.reduce(getattr, path, root)
         setattr(space, last, function)
     return root
 

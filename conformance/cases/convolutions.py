@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from conformance.cases._data import Array, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import SIDES, spread
+from conformance.suite.sample import Form, OpInfo, Sample, form
 
 #: The sizes of an image by the number of dimensions, and windows that overlap.
 _SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}
@@ -132,8 +134,61 @@ def _gradient(
     return np.asarray(out).reshape(w.shape)
 
 
+#: By the number of dimensions: the shapes of input, weight and bias, the stride, the padding, the
+#: dilation, the number of groups. PyTorch refuses a stride with the padding "same".
+_CALLS: Mapping[int, Sequence[tuple[Any, ...]]] = {
+    1: [
+        ([(35, 8), (3, 35, 3)], 1, "same", (1,), 1),
+        ([(3, 9, 8), (9, 3, 1)], (3,), "valid", (1,), 3),
+        ([(3, 3, 7), (3, 1, 2)], 1, "same", (1,), 3),
+    ],
+    2: [
+        ([(3, 6, 7, 7), (3, 2, 3, 1)], (2, 2), (0, 3), (2, 1), 3),
+        ([(2, 3, 5, 7), (2, 3, 2, 1)], (1, 2), (3, 1), (2, 1), 1),
+        ([(2, 70, 8, 3), (4, 35, 1, 2)], (1, 1), (3, 3), (2, 2), 2),
+    ],
+    3: [
+        ([(2, 3, 7, 1, 3), (1, 3, 1, 1, 2)], 1, "same", (1, 2, 1), 1),
+        ([(2, 4, 7, 5, 5), (6, 2, 2, 2, 1), (6,)], (2, 2, 3), "valid", (2, 1, 2), 2),
+        ([(1, 3, 7, 8, 8), (9, 1, 2, 1, 3)], 1, "same", (1, 1, 1), 3),
+    ],
+}
+#: The same of transposed convolutions, and the padding of the output. PyTorch refuses an empty
+#: result, but not in each dtype, so that no call has one.
+_TRANSPOSED_CALLS: Mapping[int, Sequence[tuple[Any, ...]]] = {
+    1: [
+        ([(2, 8), (2, 3, 3), (3,)], (1,), (0,), (1,), 1, (0,)),
+        ([(3, 1, 6), (1, 3, 1)], (3,), (1,), (1,), 1, (1,)),
+    ],
+    2: [
+        ([(3, 3, 2, 6), (3, 3, 1, 2), (9,)], (1, 1), (2, 1), (2, 1), 3, (1, 0)),
+        ([(3, 6, 7, 5), (6, 3, 2, 3), (9,)], (2, 2), (2, 2), (1, 1), 3, (0, 0)),
+    ],
+    3: [([(3, 1, 6, 8, 8), (1, 2, 3, 3, 3)], (3, 2, 2), (1, 2, 2), (1, 1, 1), 1, (0, 1, 1))],
+}
+
+
+def _forms(dims: int, *, transposed: bool) -> Iterator[Form]:
+    names = ("stride", "padding", "dilation", "groups", "output_padding")
+    for number, (shapes, *rest) in enumerate((_TRANSPOSED_CALLS if transposed else _CALLS)[dims]):
+        dtype = np.complex64 if dims == 2 and number == 1 else np.float32
+        rng = np.random.default_rng(number)
+        arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+        yield form(*arrays, **dict(zip(names, rest, strict=False)))
+    weight = (3, 4) if transposed else (4, 3)
+    tried = form(
+        spread(2, 3, *SIDES[dims]), spread(*weight, *[2] * dims), spread(4), stride=2, padding=1
+    )
+    yield tried.having(same_bits=False, name="" if dims == 2 else None)
+
+
 OPS = tuple(
-    OpInfo(f"nn.functional.{name}{dims}d", functools.partial(_samples, dims, transposed=transposed))
+    OpInfo(
+        f"nn.functional.{name}{dims}d",
+        functools.partial(_samples, dims, transposed=transposed),
+        functools.partial(_forms, dims, transposed=transposed),
+        tolerance=3,
+    )
     for name, transposed in (("conv", False), ("conv_transpose", True))
     for dims in (1, 2, 3)
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,8 @@ from conformance.cases._data import (
     rounded_once,
     values,
 )
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import INF, normal, small, spread
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: A row so wide that the order of additions changes bits.
@@ -254,7 +256,56 @@ class _Bags:
         return position
 
 
+_WEIGHT = normal(5, 3)
+_INDEX = np.random.default_rng(0).integers(0, 5, 10)
+_ROWS = np.random.default_rng(8).integers(0, 4, (2, 5))
+
+
+def _forms_of_embedding() -> Iterator[Form]:
+    """Yields indices, padding, a bound and the order of the norm, and a division by counts."""
+    norms = [(None, 2.0), (1.0, 2.0), (1, 1.0), (0.5, INF), (1.0, 3.0), (2.0, 0.0), (0.0, 2)]
+    shapes: list[tuple[int, ...]] = [(2, 3), (6,)]
+    for shape, padding, norm, scaled in itertools.product(
+        shapes, [None, 0, -2], norms, [False, True]
+    ):
+        if (len(shape) + (padding or 0) + norms.index(norm) + scaled) % 3 == 0:
+            yield form(_INDEX[:6].reshape(shape), _WEIGHT, padding, *norm, scaled)
+    yield form(np.array(3), _WEIGHT)
+    yield form(_INDEX[:0].reshape(0, 2), _WEIGHT, 1, 1.0)
+    for dtype in (np.float16, bfloat16, np.int8):
+        yield form(_INDEX, small((5, 2), dtype), 0)
+    yield form(_ROWS, spread(4, 3)).named()
+
+
+def _forms_of_bags() -> Iterator[Form]:
+    offsets, ends = np.array([0, 0, 3, 7, 10]), np.array([0, 2, 2, 8])
+    choices = itertools.product(
+        enumerate([(offsets, False), (ends, True), (None, False)]),
+        enumerate([("sum", False), ("sum", True), ("mean", False), ("max", False)]),
+        enumerate([None, 1, -5]),
+        [None, 1.0],
+    )
+    for (i, (starts, last)), (j, (mode, weighted)), (k, padding), norm in choices:
+        if (i + j + k) % 3:
+            continue  # Each pair of options occurs in the rest.
+        # PyTorch wrongly adds the elements after the last bag to it.
+        index = _INDEX.reshape(5, 2) if starts is None else _INDEX[: 8 if last else 10]
+        yield form(
+            index,
+            _WEIGHT,
+            starts,
+            norm,
+            mode=mode,
+            per_sample_weights=normal(*index.shape) if weighted else None,
+            include_last_offset=last,
+            padding_idx=padding,
+        )
+    yield form(_ROWS, spread(4, 3), mode="mean").named()
+    weights = spread(2, 5)
+    yield form(_ROWS, spread(4, 3), mode="sum", per_sample_weights=weights).named("weighted")
+
+
 OPS = (
-    OpInfo("nn.functional.embedding", _embedding),
-    OpInfo("nn.functional.embedding_bag", _embedding_bag),
+    OpInfo("nn.functional.embedding", _embedding, _forms_of_embedding),
+    OpInfo("nn.functional.embedding_bag", _embedding_bag, _forms_of_bags),
 )

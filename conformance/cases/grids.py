@@ -12,7 +12,8 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import normal, numbers, spread
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: Sizes so large that the order of additions changes bits.
@@ -263,7 +264,31 @@ def _ordered_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
     return np.stack(out, axis=-1).reshape(g.shape).astype(g.dtype)
 
 
+def _forms_of_samples() -> Iterator[Form]:
+    kinds = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
+    choices = itertools.product(("zeros", "border", "reflection"), kinds)
+    for number, (padding, (dims, mode)) in enumerate(choices):
+        rng = np.random.default_rng((dims, *mode.encode(), *padding.encode()))
+        batch, channels, *_ = numbers(rng, 4, 2)
+        sizes, samples = numbers(rng, 7, dims), numbers(rng, 7, dims)
+        grid = normal(batch, *samples, dims) * np.float32(1.3)
+        yield form(normal(batch, channels, *sizes), grid, mode, padding, number % 2 > 0)
+    grid = np.random.default_rng(8).uniform(-1, 1, (2, 3, 2, 2)).astype(np.float32)
+    yield form(spread(2, 3, 4, 5), grid, align_corners=False).named(smooth=False, same_bits=False)
+
+
 OPS = (
-    OpInfo("nn.functional.affine_grid", _affine_grid),
-    OpInfo("nn.functional.grid_sample", _grid_sample),
+    OpInfo(
+        "nn.functional.affine_grid",
+        _affine_grid,
+        lambda: [
+            *(
+                form(normal(size[0], len(size) - 2, len(size) - 1), size, align)
+                for size in [(2, 3, 4, 5), (1, 1, 1, 3), (2, 1, 2, 4, 3)]
+                for align in (True, False)
+            ),
+            form(spread(2, 2, 3), (2, 1, 3, 4), align_corners=False).named(same_bits=False),
+        ],
+    ),
+    OpInfo("nn.functional.grid_sample", _grid_sample, _forms_of_samples, wide=5, tolerance=20),
 )

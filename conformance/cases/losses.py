@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, Array, indices, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import normal, spread
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: The class whose targets do not count.
@@ -162,8 +163,79 @@ def _by_enumeration(x: Array, target: Array) -> tuple[float, Array]:
     return -float(np.log(likelihood)), expected / likelihood
 
 
+_WEIGHT = np.array([0.5, 2, 1.5], np.float32)
+_LABELS = np.random.default_rng(8).integers(0, 5, 8)
+
+
+def _forms_of_losses(*, by_classes_alone: bool) -> Iterator[Form]:
+    rng = np.random.default_rng(1)
+    shapes = [(4, 3), (3,), (2, 3, 5), (2, 3, 2, 2), (2, 3, 1, 2, 1), (0, 3), (2, 3, 0)]
+    options = itertools.product(
+        ["none", "mean", "sum"], [None, _WEIGHT], [0.0, 0.2], [-100, 1, "probabilities"]
+    )
+    for number, (reduction, weight, smoothing, ignored) in enumerate(options):
+        keywords: dict[str, Any] = {"reduction": reduction, "weight": weight}
+        if ignored != "probabilities":
+            keywords["ignore_index"] = ignored
+        elif by_classes_alone:
+            continue
+        if not by_classes_alone:
+            keywords["label_smoothing"] = smoothing
+        for shape in shapes[number % 7 :: 7]:
+            of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
+            target = np.asarray(rng.integers(0, 3, of_targets))
+            if ignored == "probabilities":
+                target = rng.random(shape).astype(np.float32)
+            x = normal(*shape) * np.float32(1 if by_classes_alone else 10)
+            yield form(x, target, **keywords).having(traced=1)
+
+
+def _forms_of_ctc_loss() -> Iterator[Form]:
+    """Yields targets that repeat labels, contain the blank, are empty or do not fit."""
+    targets = np.array(
+        [[1, 2, 3], [2, 2, 1], [3, 3, 3], [2, 0, 1], [1, 9, 5], [2, 1, 3], [1, 1, 2]]
+    )
+    lengths = np.array([6, 6, 4, 6, 5, 0, 2]), np.array([3, 2, 3, 3, 1, 0, 2])
+    flat = np.concatenate([row[:n] for row, n in zip(targets, lengths[1], strict=True)])
+    options = itertools.product(["none", "mean", "sum"], [False, True], [targets, flat])
+    for number, (reduction, zero_infinity, chosen) in enumerate(options):
+        if number in (1, 3, 4, 6, 9, 11):
+            continue  # Each pair of options occurs in the rest.
+        x = normal(6, len(targets), 4, seed=number) * np.float32([1, 5][number % 2])
+        # Some do not come from log_softmax.
+        x = _log_softmax(x, 2) if number % 4 else x
+        yield form(x, chosen, *lengths, reduction=reduction, zero_infinity=zero_infinity)
+    x, of_two = _log_softmax(normal(4, 2, 5), 2), np.array([[1, 2], [3, 3]])
+    # The gradient holds for logarithms of probabilities.
+    yield form(x, of_two, np.array([4, 4]), np.array([2, 2])).named(
+        smooth=False, twice=False, same_bits=False, batch=(0, 1)
+    )
+
+
 OPS = (
-    OpInfo("nn.functional.cross_entropy", _cross_entropy),
-    OpInfo("nn.functional.ctc_loss", _ctc_loss),
-    OpInfo("nn.functional.nll_loss", _nll_loss),
+    OpInfo(
+        "nn.functional.cross_entropy",
+        _cross_entropy,
+        lambda: [
+            *_forms_of_losses(by_classes_alone=False),
+            form(
+                normal(4, 3),
+                np.random.default_rng(0).random((4, 3), np.float32),
+                _WEIGHT,
+                label_smoothing=0.1,
+            ),
+            form(spread(8, 5) / 8, _LABELS, label_smoothing=0.1).named(same_bits=False),
+        ],
+        wide=9,
+    ),
+    OpInfo("nn.functional.ctc_loss", _ctc_loss, _forms_of_ctc_loss, wide=4, tolerance=3),
+    OpInfo(
+        "nn.functional.nll_loss",
+        _nll_loss,
+        lambda: [
+            *_forms_of_losses(by_classes_alone=True),
+            form(spread(8, 5), _LABELS).named(same_bits=False),
+        ],
+        wide=9,
+    ),
 )

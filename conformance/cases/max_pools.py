@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
+from conformance.cases._forms import COUNT, SIDES, adaptive, apart, normal, numbers, pooled, windows
 from conformance.cases.window_sums import adaptive_windows
-from conformance.suite.sample import Call, OpInfo, Sample
+from conformance.suite.sample import Call, Form, OpInfo, Sample, form
 from spec import Direction, FactValue, oracles
 
 #: For each window along a dimension, the indices that it reads.
@@ -287,13 +288,92 @@ def _unpooled(x: Array, i: Array, size: tuple[int, ...]) -> Array:
     return np.asarray(out).reshape(shape)
 
 
+def _with_ties(shape: tuple[int, ...]) -> Array:
+    """Returns an array in which many elements are equal."""
+    return np.random.default_rng(shape).integers(0, 6, shape).astype(np.float32)
+
+
+def _forms_of_fractional(dims: int) -> Iterator[Form]:
+    rng = np.random.default_rng(dims)
+    for number in range(COUNT[dims]):
+        sizes, kernel = tuple(int(n) for n in rng.integers(4, 9, dims)), numbers(rng, 4, dims)
+        lengths = tuple(int(rng.integers(1, n - k + 2)) for n, k in zip(sizes, kernel, strict=True))
+        shape = (2, 3, *sizes)[number % 2 :]
+        random = rng.random((2 - number % 2, 3, dims), np.float32)
+        random.flat[0] = [0, 0.5, 1 - 2**-24][number % 3]
+        how: dict[str, Any] = {"output_size": lengths}
+        window: Any = kernel
+        if number % 4 == 0:
+            window, how = min(kernel), {"output_size": min(lengths)}
+        elif number % 4 == 1:
+            # The integer part of a size times this ratio is the length.
+            ratio = tuple(float(m + 0.5) / n for m, n in zip(lengths, sizes, strict=True))
+            how = {"output_ratio": ratio}
+        how |= {"return_indices": True, "_random_samples": random}
+        yield form(_with_ties(shape), window, **how).having(traced=1)
+    random = rng.random((2, 3, 2), np.float32)
+    if dims == 2:
+        # A loop reads windows of this length.
+        how = {"return_indices": True, "_random_samples": random}
+        yield form(_with_ties((2, 3, 60, 4)), (50, 2), (9, 2), **how).having(traced=1)
+        arrays = apart(2, 2, 4, 4), random[:, :2]
+        yield Form(arrays, call=_pool_by_two).named(traced=1, batch=(0,))
+
+
+def _pool_by_two(ns: Any, x: Any, random: Any) -> Any:
+    return ns.nn.functional.fractional_max_pool2d(x, 2, 2, _random_samples=random)
+
+
+def _forms_of_unpool(dims: int) -> Iterator[Form]:
+    """Yields calls whose indices are unique in each channel."""
+    rng = np.random.default_rng(dims)
+    calls: dict[int, list[tuple[tuple[int, ...], tuple[Any, ...], tuple[int, ...]]]] = {
+        1: [
+            ((2, 3, 4), (2,), (8,)),
+            ((3, 4), ((3,), 2, 1), (7,)),
+            ((3, 4), (3, 2, 1, (8,)), (8,)),
+            ((2, 3, 4), (2, 2, 0, (2, 3, 9)), (9,)),
+        ],
+        2: [
+            ((2, 2, 3, 2), (2,), (6, 4)),
+            ((2, 3, 2), ((2, 3), (2, 1), (0, 1)), (6, 2)),
+            ((2, 2, 3, 2), ([2, 3], 2, 0, [5, 6]), (5, 6)),
+            ((2, 2, *SIDES[2]), (2,), (10, 8)),
+        ],
+        3: [
+            ((2, 2, 3, 2, 2), (2,), (6, 4, 4)),
+            ((2, 3, 2, 2), ((2, 3, 1), (1, 2, 3), 0, (2, 2, 4, 5, 4)), (4, 5, 4)),
+        ],
+    }
+    for shape, arguments, size in calls[dims]:
+        channels, length = shape[:-dims], math.prod(shape[-dims:])
+        rows = [rng.permutation(math.prod(size))[:length] for _ in np.ndindex(channels)]
+        unpool = form(normal(*shape), np.reshape(rows, shape).astype(np.int64), *arguments)
+        yield unpool.named() if shape[2:] == SIDES[2] else unpool
+
+
+def _forms_of_adaptive(dims: int) -> Iterator[Form]:
+    yield from adaptive(dims, _with_ties, return_indices=True)
+    yield pooled(dims, (3, 2, 2)[:dims])
+
+
+def _forms_of_max_pool(dims: int) -> Iterator[Form]:
+    for shape, rest in windows(dims, dilated=True):
+        yield form(_with_ties(shape), *rest, return_indices=True)
+    yield pooled(dims, 2 + (dims < 3), 2, 1)
+
+
 OPS = tuple(
-    OpInfo(f"nn.functional.{name}{dims}d", functools.partial(samples, dims))
-    for name, samples, least in (
-        ("adaptive_max_pool", _adaptive_max_pool, 1),
-        ("fractional_max_pool", _fractional_max_pool, 2),
-        ("max_pool", _max_pool, 1),
-        ("max_unpool", _max_unpool, 1),
+    OpInfo(
+        f"nn.functional.{name}{dims}d",
+        functools.partial(samples, dims),
+        functools.partial(forms, dims),
+    )
+    for name, samples, forms, least in (
+        ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, 1),
+        ("fractional_max_pool", _fractional_max_pool, _forms_of_fractional, 2),
+        ("max_pool", _max_pool, _forms_of_max_pool, 1),
+        ("max_unpool", _max_unpool, _forms_of_unpool, 1),
     )
     for dims in range(least, 4)
 )

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import Array, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import THREE
+from conformance.suite.sample import Form, OpInfo, Sample, form
 
 #: For each kind of number, a dtype and the value that fills fresh memory.
 KNOWN: dict[str, tuple[Any, Any]] = {
@@ -123,28 +124,57 @@ def _grown(name: str, kind: str, array: Array, *, fill: bool) -> Sample:
 def _maker_info(
     op: str,
     call: Callable[[Any, Any], Any],
+    small: Form,
     shape: tuple[int, ...] = (3, 5),
     kinds: tuple[str, ...] = ("floating", "integer"),
 ) -> OpInfo:
-    return OpInfo(op, functools.partial(makers, call, shape, kinds=kinds))
+    # PyTorch fills memory in its mode only.
+    fresh = small.named(torch=False, smooth=False, uses_values=False)
+    return OpInfo(op, functools.partial(makers, call, shape, kinds=kinds), lambda: [fresh])
 
 
 OPS = (
-    _maker_info("empty", lambda ns, dtype: ns.empty(3, 5, dtype=dtype), kinds=tuple(KNOWN)),
-    _maker_info("empty_like", lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype))),
+    _maker_info(
+        "empty",
+        lambda ns, dtype: ns.empty(3, 5, dtype=dtype),
+        form(2, 3),
+        kinds=tuple(KNOWN),
+    ),
+    _maker_info(
+        "empty_like", lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype)), form(THREE)
+    ),
     # The second dimension from the end varies fastest in memory.
     _maker_info(
         "empty_permuted",
         lambda ns, dtype: ns.empty_permuted((2, 3, 5), (0, 2, 1), dtype=dtype),
+        form((2, 3), (1, 0)),
         (2, 3, 5),
     ),
     # Columns are contiguous.
-    _maker_info("empty_strided", lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype)),
+    _maker_info(
+        "empty_strided",
+        lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype),
+        form((2, 3), (1, 2)),
+    ),
     # The dtype comes from an array of another shape.
-    _maker_info("new_empty", lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5))),
+    _maker_info(
+        "new_empty",
+        lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5)),
+        form(THREE, 2, 3),
+    ),
     _maker_info(
         "new_empty_strided",
         lambda ns, dtype: ns.new_empty_strided(np.zeros((2,), dtype), (3, 5), (1, 3)),
+        form(THREE, (2, 3), (1, 2)),
     ),
-    OpInfo("resize", _resize),
+    OpInfo(
+        "resize",
+        _resize,
+        lambda: [
+            # PyTorch resizes no tensor that it differentiates by.
+            form(THREE, (2, 3)).named(torch_gradient=False),
+            # New elements are NaN, and PyTorch fills memory in its mode only.
+            form(THREE, 2, 8).named("longer", torch=False, smooth=False),
+        ],
+    ),
 )

@@ -10,7 +10,8 @@ import numpy as np
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import Array, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import INF, normal
+from conformance.suite.sample import Form, OpInfo, Sample, form
 
 _STEPS, _BATCH, _FEATURES = 4, 2, 3
 #: The size of the imaginary step of a derivative. It is so small that the derivative is exact.
@@ -236,10 +237,52 @@ def _gru() -> Iterator[Sample]:
     yield net.sample("both directions and lengths")
 
 
+def _forms_of_net(op: str, gates: int) -> Iterator[Form]:
+    """Yields a net of one layer with biases, and one of sequences of several lengths."""
+    hidden, features = 3, 2
+    rows = gates * hidden
+    x, h = normal(4, 3, features), normal(1, 3, hidden)
+    weights = [normal(rows, n) for n in (features, hidden)] + [normal(rows), normal(rows, seed=1)]
+    net = form(x, (h, h / 2) if op == "lstm" else h, weights, True, 1, 0.0, False, False, False)
+    # The input, the state and a weight; the state of an lstm has two arrays.
+    batch = (0, 1, 3) if op == "lstm" else (0, 1, 2)
+    name = "" if op in ("gru", "lstm") else None
+    yield net.having(name=name, same_bits=False, batch=batch)
+    yield net.having(options={"lengths": [4, 2, 3]})
+
+
+def _forms_of_attention() -> Iterator[Form]:
+    seen = np.array([[False] * 5, [True] * 3 + [False, True], [True] * 5])
+    subtracted = np.where(seen, 0.5, -INF).astype(np.float32)
+    calls: list[tuple[Any, ...]] = [
+        ((3, 4), (5, 4), (5, 6), None, {"scale": -0.3}),
+        ((2, 1, 2, 3, 4), (1, 3, 2, 5, 4), (5, 4), normal(3, 5, seed=3), {}),
+        ((3, 4), (2, 5, 4), (2, 5, 4), seen, {}),
+        ((3, 4), (5, 4), (7, 5, 2), subtracted, {"scale": 2}),
+        ((2, 3, 4), (2, 5, 4), (2, 5, 6), None, {"is_causal": True}),
+        ((1, 12, 3, 4), (2, 2, 5, 4), (1, 6, 5, 2), normal(2, 12, 1, 5), {"enable_gqa": True}),
+        ((4, 5, 4), (4, 3, 4), (1, 3, 4), None, {"enable_gqa": True, "is_causal": True}),
+        ((2, 0, 3, 4), (2, 0, 5, 4), (2, 0, 5, 4), None, {"enable_gqa": True}),
+        ((2, 3, 4), (2, 0, 4), (2, 0, 6), None, {}),
+        ((0, 3, 4), (0, 5, 4), (0, 5, 6), np.array(False), {}),
+    ]
+    for *shapes, mask, options in calls:
+        arrays = (normal(*shape, seed=number) for number, shape in enumerate(shapes))
+        yield form(*arrays, mask, **options)
+    shapes = [(2, 3, 4), (2, 5, 4), (2, 5, 3), (3, 5)]
+    yield form(*(normal(*shape) for shape in shapes)).named(same_bits=False, batch=(0, 1, 2))
+
+
 OPS = (
-    OpInfo("nn.gru", _gru),
-    OpInfo("nn.lstm", _lstm),
-    OpInfo("nn.rnn_relu", _rnn_relu),
-    OpInfo("nn.rnn_tanh", _rnn_tanh),
-    OpInfo("nn.functional.scaled_dot_product_attention", _attention_samples),
+    OpInfo("nn.gru", _gru, lambda: [*_forms_of_net("gru", 3)]),
+    OpInfo("nn.lstm", _lstm, lambda: [*_forms_of_net("lstm", 4)]),
+    OpInfo("nn.rnn_relu", _rnn_relu, lambda: _forms_of_net("rnn_relu", 1)),
+    OpInfo("nn.rnn_tanh", _rnn_tanh, lambda: _forms_of_net("rnn_tanh", 1)),
+    OpInfo(
+        "nn.functional.scaled_dot_product_attention",
+        _attention_samples,
+        _forms_of_attention,
+        wide=6,
+        tolerance=10,
+    ),
 )

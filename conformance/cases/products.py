@@ -9,10 +9,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import normal, small, spread
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
@@ -64,7 +66,7 @@ def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -
     yield _sparse_sample(
         "sparse",
         batch,
-        lambda ns, *arrays: _call(ns, op, "", _sparse(ns, "coo", arrays[:2], shape), arrays[2]),
+        lambda ns, *arrays: _call(ns, op, "", sparse(ns, "coo", arrays[:2], shape), arrays[2]),
         (data, positions, dense),
         (row, column),
         wrt=2,
@@ -78,7 +80,7 @@ def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -
     yield _sparse_sample(
         "sparse by row",
         batch,
-        lambda ns, *arrays: _call(ns, op, "", _sparse(ns, "csr", arrays[:3], shape), arrays[3]),
+        lambda ns, *arrays: _call(ns, op, "", sparse(ns, "csr", arrays[:3], shape), arrays[3]),
         (*elements, dense),
         (sorted_row, column),
         wrt=0,
@@ -149,7 +151,7 @@ def _exact_product(a: Array, b: Array) -> Array:
     return oracles.nearest_product(a, b, a.dtype)
 
 
-def _sparse(namespace: Any, layout: str, parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def sparse(namespace: Any, layout: str, parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Returns a sparse array: JAX's, unless the namespace has a function for its own."""
     make = getattr(namespace, f"sparse_{layout}", None)
     if make is None:
@@ -171,9 +173,57 @@ def _gradient(ct: Array, a: Array, b: Array, wrt: int) -> Array:
     return np.asarray(ct @ np.swapaxes(b, -1, -2) if wrt == 0 else np.swapaxes(a, -1, -2) @ ct)
 
 
+def _forms(*shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Iterator[Form]:
+    for left, right in shapes:
+        yield form(normal(*left), normal(*right))
+    left, right = shapes[0]
+    for dtype in (np.float16, bfloat16, np.complex64, np.int32):
+        yield form(small(left, dtype), small(right, dtype, 1))
+
+
+def _sparse_form(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Form:
+    """Returns the product of a sparse matrix [*batch, 4, 5] whose elements share some places."""
+    rng, shape = np.random.default_rng(0), (*batch, 4, 5)
+    positions = np.stack([rng.integers(0, n, (*batch, 9)) for n in (4, 5)], -1)
+    return Form(
+        (spread(*batch, 9), positions, spread(*batch, 5, *columns)),
+        call=lambda ns, data, at, dense: resolve(ns, op)(
+            sparse(ns, "coo", (data, at), shape), dense
+        ),
+    ).named("sparse", same_bits=False)
+
+
 OPS = (
-    OpInfo("bmm", functools.partial(_samples, "bmm", (2,), (5,))),
-    OpInfo("mm", functools.partial(_samples, "mm", (), (5,))),
-    OpInfo("mv", functools.partial(_samples, "mv", (), ())),
-    OpInfo("sparse.mm", functools.partial(_sparse_samples, "sparse.mm", (), (5,))),
+    OpInfo(
+        "bmm",
+        functools.partial(_samples, "bmm", (2,), (5,)),
+        lambda: [
+            *_forms(((2, 3, 5), (2, 5, 4)), ((0, 3, 5), (0, 5, 4))),
+            form(spread(2, 3, 5), spread(2, 5, 2)).named(same_bits=False),
+            _sparse_form("bmm", (2,), (2,)),
+        ],
+    ),
+    OpInfo(
+        "mm",
+        functools.partial(_samples, "mm", (), (5,)),
+        lambda: [
+            *_forms(((3, 5), (5, 4)), ((1, 1), (1, 1)), ((2, 0), (0, 4)), ((0, 3), (3, 4))),
+            form(spread(3, 5), spread(5, 2)).named(same_bits=False),
+            _sparse_form("mm", (), (2,)),
+        ],
+    ),
+    OpInfo(
+        "mv",
+        functools.partial(_samples, "mv", (), ()),
+        lambda: [
+            *_forms(((3, 5), (5,)), ((3, 0), (0,))),
+            form(spread(3, 5), spread(5)).named(same_bits=False),
+            _sparse_form("mv", (), ()).having(name=None),
+        ],
+    ),
+    OpInfo(
+        "sparse.mm",
+        functools.partial(_sparse_samples, "sparse.mm", (), (5,)),
+        lambda: [_sparse_form("sparse.mm", (), (2,)).having(name=None)],
+    ),
 )

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import DTYPES, FEW, MANY, Array, Reach, indices, values, written
-from conformance.suite.sample import Call, OpInfo, Sample
+from conformance.cases._forms import (
+    COLUMNS,
+    EVERY_DTYPE,
+    INDEX,
+    NO_INDEX,
+    THREE,
+    WRAPPED,
+    drawn,
+    normal,
+    small,
+    spread,
+)
+from conformance.suite.sample import Call, Form, OpInfo, Sample, form
 
 
 def _reading(
@@ -131,11 +143,89 @@ def _repeat_interleave() -> Iterator[Sample]:
     )
 
 
+_PAIRS = np.array([[2, 1], [0, 2], [2, 0], [1, 2]])
+
+
+def _forms_of_take_along_dim() -> Iterator[Form]:
+    rng, x = np.random.default_rng(0), normal(2, 3, 4)
+    for dim, length in [(0, 5), (1, 1), (-1, 7)]:
+        shape = [length if axis == dim % 3 else n for axis, n in enumerate(x.shape)]
+        # An index that is broadcast along some dimensions.
+        for stays in ([0, 1, 2], [dim % 3]):
+            lengths = [n if axis in stays else 1 for axis, n in enumerate(shape)]
+            yield form(x, rng.integers(0, x.shape[dim], lengths), dim)
+    repeated = rng.integers(0, 3, (2, 7, 4))
+    yield form(x[:1], repeated, -2)
+    yield form(x[:1, :, :1], repeated, 1)
+    yield form(x, rng.integers(0, 24, (3, 2)))
+    yield form(x, np.zeros((0, 2), int))
+    yield form(np.float32(3), np.array(0))
+    yield form(x[:0], np.zeros((1, 3, 1), int), 1)
+    index = np.array([[2], [0], [1]])
+    yield from (form(small((3, 2), dtype), index, 0) for dtype in EVERY_DTYPE)
+    yield form(THREE[:, :1], COLUMNS, 0).named()
+
+
+def _forms_of_repeat_interleave() -> Iterator[Form]:
+    x, each = normal(2, 4, 3), np.array([2, 0, 3, 1])
+    yield form(x, each, 1)
+    yield form(x, each, -2, output_size=6)
+    yield form(x, np.arange(24) % 3)
+    for dim in (None, -1):
+        for repeats in (0, 2, np.array(2), each[:1]):
+            yield form(x, repeats, dim)
+    yield from (form(small((3, 2), dtype), 2, 0) for dtype in EVERY_DTYPE)
+    yield form(np.float32(3), 2)
+    yield form(x[:0], each[:1], 0)
+    yield from (form(each), form(NO_INDEX))
+    yield form(THREE, np.array([1, 0, 5]), 0, output_size=6).named()
+
+
 OPS = (
-    OpInfo("gather", _gather),
-    OpInfo("getitem", _getitem),
-    OpInfo("index_select", _index_select),
-    OpInfo("repeat_interleave", _repeat_interleave),
-    OpInfo("take", _take),
-    OpInfo("take_along_dim", _take_along_dim),
+    OpInfo(
+        "gather",
+        _gather,
+        lambda: [
+            *(form(x, dim, index) for x, dim, _, index, _ in drawn()),
+            *(form(small((3, 2), dtype), 0, _PAIRS) for dtype in EVERY_DTYPE),
+            form(normal(3, 2), 0, np.zeros((0, 2), int)),
+            form(THREE, 0, COLUMNS).named(),
+        ],
+    ),
+    OpInfo(
+        "getitem",
+        _getitem,
+        lambda: [
+            form(THREE, WRAPPED).named(),
+            form(spread(3, 2, 3), (WRAPPED, slice(None), WRAPPED[::-1])).named("two-arrays"),
+            form(THREE, (slice(None), np.array(-2))).named("int"),
+            form(THREE, (INDEX[:3, None], INDEX[:3])),
+        ],
+    ),
+    OpInfo(
+        "index_select",
+        _index_select,
+        lambda: [
+            *(form(x, dim, index) for x, dim, index, _, _ in drawn()),
+            *(form(small((3, 2), dtype), 0, _PAIRS[:, 0]) for dtype in EVERY_DTYPE),
+            form(normal(3, 2), 0, NO_INDEX),
+            form(THREE, 0, INDEX).named(),
+        ],
+    ),
+    OpInfo("repeat_interleave", _repeat_interleave, _forms_of_repeat_interleave),
+    OpInfo(
+        "take",
+        _take,
+        lambda: [
+            *(
+                form(normal(*shape), index)
+                for shape in [(2, 3), (), (5,)]
+                for index in (np.array(0), NO_INDEX, np.array([[0, -1], [-1, 0]]))
+            ),
+            *(form(small((3, 2), dtype), np.array([2, 0, -1])) for dtype in EVERY_DTYPE),
+            form(normal(0, 3), NO_INDEX.reshape(2, 0)),
+            form(THREE, 3 * WRAPPED).named(),
+        ],
+    ),
+    OpInfo("take_along_dim", _take_along_dim, _forms_of_take_along_dim),
 )

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, MANY, SOME, Array, values, written
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import (
+    EVERY_DTYPE,
+    FLOATS,
+    INTEGERS,
+    TWENTY,
+    TWENTY_APART,
+    TWENTY_FACTORS,
+    near_one,
+    small,
+)
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 
@@ -141,10 +153,51 @@ def _gradient_of_logarithms(ct: Array, x: Array) -> Array:
     return np.asarray(np.exp(_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])
 
 
+_SHAPES: Sequence[tuple[tuple[int, ...], int]] = (
+    ((2, 3, 4), 1),
+    ((3, 5), 0),
+    ((), 0),
+    ((4,), -1),
+    ((2, 1, 3, 2), -2),
+    ((0, 3), 0),
+    ((3, 0), 0),
+    ((2, 2, 3, 1, 2), 2),
+)
+
+
+def _forms(
+    dtypes: Sequence[Any], tried: Array, *, has_zeros: bool = False, same_bits: bool = True
+) -> Iterator[Form]:
+    for shape, dim in _SHAPES:
+        x = np.array(near_one(shape) * 2)
+        if has_zeros and x.size > 3:
+            x.reshape(-1)[[1, -1]] = 0
+        yield form(x, dim)
+    if np.complex64 in dtypes:
+        yield form(near_one((3, 5), np.complex64), 1)
+    for dtype in dtypes:
+        if dtype is not np.complex64:
+            yield form(small((5, 3), dtype), 1)
+    yield form(tried, 0).named(same_bits=same_bits)
+
+
 OPS = (
-    OpInfo("cummax", functools.partial(_extremes, "cummax", np.maximum)),
-    OpInfo("cummin", functools.partial(_extremes, "cummin", np.minimum)),
-    OpInfo("cumprod", _cumprod),
-    OpInfo("cumsum", _cumsum),
-    OpInfo("logcumsumexp", _logcumsumexp),
+    OpInfo(
+        "cummax",
+        functools.partial(_extremes, "cummax", np.maximum),
+        lambda: _forms([np.float16, *INTEGERS, bool], TWENTY_APART),
+    ),
+    OpInfo(
+        "cummin",
+        functools.partial(_extremes, "cummin", np.minimum),
+        lambda: _forms([bfloat16, *INTEGERS, bool], TWENTY_APART),
+    ),
+    OpInfo(
+        "cumprod",
+        _cumprod,
+        lambda: _forms(EVERY_DTYPE, TWENTY_FACTORS, has_zeros=True, same_bits=False),
+    ),
+    OpInfo("cumsum", _cumsum, lambda: _forms(EVERY_DTYPE, TWENTY)),
+    # XLA's exponentials differ by a unit in the last place between programs.
+    OpInfo("logcumsumexp", _logcumsumexp, lambda: _forms(FLOATS, TWENTY_FACTORS, same_bits=False)),
 )

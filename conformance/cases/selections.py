@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 import spec
 from conformance.cases._data import DTYPES, MANY, Array, values
-from conformance.suite.sample import OpInfo, Sample
+from conformance.cases._forms import TWENTY_APART, normal, without_gradient
+from conformance.suite.sample import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: Maps an array of float64 to the indices of the selected elements along the first axis.
@@ -196,12 +198,74 @@ def _topk() -> Iterator[Sample]:
     )
 
 
+_SELECTED: Sequence[tuple[tuple[int, ...], int]] = (
+    ((2, 3, 4), 1),
+    ((), -1),
+    ((7,), 0),
+    ((4, 5), -1),
+    ((2, 2, 3, 2, 2), -3),
+)
+
+
+def _differing(*shape: int) -> Array:
+    count = int(np.prod(shape))
+    return np.random.default_rng(count).permutation(count).reshape(shape).astype(np.float32)
+
+
+def _forms(
+    *arguments: Any, numbers: bool = True, keepdim: bool = True, **keywords: Any
+) -> Iterator[Form]:
+    """Yields selections along a dimension; ``arguments`` come before it."""
+    for shape, dim in _SELECTED:
+        if shape or numbers:
+            yield form(_differing(*shape), *arguments, dim=dim, **keywords)
+    if keepdim:
+        for shape, dim in [((2, 3, 4), 1), ((7,), 0)]:
+            yield form(_differing(*shape), *arguments, dim=dim, keepdim=True, **keywords)
+    for dtype in (np.float16, bfloat16, np.uint8, np.int32):
+        yield form(_differing(6, 2).astype(dtype), *arguments, dim=0, **keywords)
+    yield form(normal(0, 3), *arguments, dim=1, **keywords)
+
+
+def _along(*arguments: Any, **keywords: Any) -> Form:
+    return form(TWENTY_APART, *arguments, dim=0, **keywords).named()
+
+
+def _forms_of_medians() -> Iterator[Form]:
+    yield from _forms()
+    yield from (form(_differing(3, 4)), form(normal(0, 3)), form(_differing(7).astype(np.int32)))
+    yield form(TWENTY_APART).named()
+    yield form(TWENTY_APART, 0).named("dim")
+
+
 OPS = (
-    OpInfo("argsort", _argsort),
-    OpInfo("kthvalue", _kthvalue),
-    OpInfo("median", functools.partial(_medians, "median", _rank)),
-    OpInfo("mode", _mode),
-    OpInfo("nanmedian", functools.partial(_medians, "nanmedian", _rank_of_numbers)),
-    OpInfo("sort", _sort),
-    OpInfo("topk", _topk),
+    OpInfo(
+        "argsort",
+        _argsort,
+        lambda: without_gradient([*_forms(keepdim=False, stable=True), _along(stable=True)]),
+    ),
+    OpInfo("kthvalue", _kthvalue, lambda: [*_forms(2, numbers=False), _along(9)]),
+    OpInfo("median", functools.partial(_medians, "median", _rank), _forms_of_medians),
+    OpInfo("mode", _mode, lambda: [*_forms(), _along()]),
+    OpInfo(
+        "nanmedian", functools.partial(_medians, "nanmedian", _rank_of_numbers), _forms_of_medians
+    ),
+    OpInfo(
+        "sort",
+        _sort,
+        lambda: [
+            *_forms(keepdim=False, stable=True),
+            *_forms(keepdim=False, stable=True, descending=True),
+            _along(stable=True),
+        ],
+    ),
+    OpInfo(
+        "topk",
+        _topk,
+        lambda: [
+            *_forms(2, numbers=False, keepdim=False),
+            *_forms(2, numbers=False, keepdim=False, largest=False, sorted=False),
+            _along(4),
+        ],
+    ),
 )

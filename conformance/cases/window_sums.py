@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, Array, values
-from conformance.suite.sample import Call, OpInfo, Sample
+from conformance.cases._forms import (
+    INF,
+    SIZES,
+    adaptive,
+    normal,
+    numbers,
+    pooled,
+    spread,
+    windows,
+)
+from conformance.suite.sample import Call, Form, OpInfo, Sample, form
 from spec import FactValue, oracles
 
 #: For each element along a dimension of the result, the indices that it reads and their weights.
@@ -408,15 +419,103 @@ def _gradient(ct: Array, x: Array, reads: list[Reads], power: float) -> Array:
     return np.asarray(gradient.reshape(x.shape))
 
 
+def _forms_of_avg_pool(dims: int) -> Iterator[Form]:
+    divisors = itertools.cycle([None, 3, -2])
+    for number, (shape, rest) in enumerate(windows(dims, dilated=False)):
+        divisor = [next(divisors)] * (dims > 1)
+        yield form(normal(*shape), *rest, number % 3 > 0, *divisor)
+    yield pooled(dims, 2 + (dims < 3), 2, 1, same_bits=False)
+
+
+def _forms_of_lp_pool(dims: int) -> Iterator[Form]:
+    rng = np.random.default_rng(dims)
+    for number, power in enumerate([1, 2, 3.0, 2.5, 4, 0.5, -1, -2.0, INF, -INF]):
+        kernel, stride = numbers(rng, 5, dims), numbers(rng, 5, dims)
+        one = dims == 1 or number % 3 == 0
+        shape = (2, 3, *SIZES[dims][number % 2])[number // 2 % 2 :]
+        strides = None if number % 4 == 0 else stride[0] if one else stride
+        window = kernel[0] if one else kernel
+        yield form(np.exp(normal(*shape)), power, window, strides, number % 3 > 0)
+    yield pooled(dims, 2, 4 - dims, 3 - dims, same_bits=False)
+
+
+#: The mode, shapes, sizes and options about which PyTorch's kernels agree.
+_RESAMPLED: Sequence[tuple[str, tuple[int, ...], tuple[int, ...], Mapping[str, bool]]] = (
+    ("nearest", (2, 2, 5), (5,), {}),
+    ("nearest", (1, 2, 4, 7), (10, 13), {}),
+    ("nearest-exact", (2, 1, 4, 7), (2, 4), {}),
+    ("nearest-exact", (2, 1, 3, 4, 2), (2, 2, 2), {}),
+    ("linear", (2, 3, 9), (15,), {}),
+    ("linear", (2, 3, 9), (1,), {"align_corners": True}),
+    ("bilinear", (1, 2, 6, 5), (6, 4), {}),
+    ("bilinear", (2, 2, 6, 5), (8, 10), {"align_corners": True}),
+    ("bilinear", (2, 1, 9, 8), (4, 17), {"antialias": True}),
+    ("bicubic", (1, 3, 6, 5), (11, 4), {}),
+    ("bicubic", (2, 3, 6, 5), (3, 3), {"align_corners": True}),
+    ("bicubic", (1, 1, 9, 8), (14, 9), {"antialias": True}),
+    ("bicubic", (2, 1, 9, 8), (17, 17), {"antialias": True, "align_corners": True}),
+    ("trilinear", (2, 3, 3, 4, 2), (6, 6, 1), {}),
+    ("area", (1, 3, 7), (9,), {}),
+    ("area", (2, 3, 6, 5), (8, 9), {}),
+    ("area", (2, 2, 3, 4, 2), (6, 4, 6), {}),
+)
+
+
+def _forms_of_interpolate() -> Iterator[Form]:
+    for mode, shape, size, options in _RESAMPLED:
+        yield form(normal(*shape), size, mode=mode, **options)
+    yield form(spread(2, 3, 4, 5), (7, 3), mode="bicubic").named(same_bits=False)
+    yield form(spread(2, 3, 7), 11).named("nearest", same_bits=False)
+
+
+def _forms_of_pad() -> Iterator[Form]:
+    for shape, widths, value in (
+        ((3, 2), (1, 0, -3, 1), None),
+        ((3,), (2, 1), 2.5),
+        ((), (), None),
+        ((3, 2), (0, -2), 1.0),
+        ((2, 3, 4), (1, 2, -1, 3, 0, 1), INF),
+        ((0, 3), (1, 1), 7),
+        ((1, 2, 1, 2, 3), (0, 1, 2, -1, 1, 1, -1, 0, 1, 0), -0.0),
+    ):
+        yield form(normal(*shape), widths, value=value)
+    for mode, dims in itertools.product(("reflect", "replicate", "circular"), (1, 2, 3)):
+        rng, sizes = (
+            np.random.default_rng((dims, *mode.encode())),
+            ((7,), (5, 6), (4, 3, 5))[dims - 1],
+        )
+        for number in range(3):
+            pads: tuple[int, ...] = ()
+            for n in reversed(sizes):
+                before, after = (int(p) for p in rng.integers(-(n // 2), n + 1, 2))
+                most = {"reflect": n - 1, "replicate": 2 * n}.get(mode, n + min(before, after, 0))
+                pair = min(before, most), min(after, most)
+                pads += pair if n + sum(pair) > 0 else (0, 1)
+            yield form(normal(*(2, 3, *sizes)[number % 2 :]), pads, mode)
+        yield form(normal(0, 2, *sizes), (1, 2) * dims, mode)
+    yield form(normal(3, 4) + 1j * normal(3, 4, seed=1), (2, 3), "reflect")
+    yield form(spread(2, 3, 4, 5), (2, 3, 1, 3), mode="reflect").named()
+
+
+def _forms_of_adaptive(dims: int) -> Iterator[Form]:
+    yield from adaptive(dims, lambda shape: normal(*shape))
+    yield pooled(dims, (3, 2, 2)[:dims], same_bits=False)
+
+
 OPS = (
-    OpInfo("nn.functional.interpolate", _interpolate),
-    OpInfo("nn.functional.pad", _pad),
+    OpInfo("nn.functional.interpolate", _interpolate, _forms_of_interpolate, wide=len(_RESAMPLED)),
+    OpInfo("nn.functional.pad", _pad, _forms_of_pad, wide=12),
     *(
-        OpInfo(f"nn.functional.{name}{dims}d", functools.partial(samples, dims))
-        for name, samples, most in (
-            ("adaptive_avg_pool", _adaptive_avg_pool, 3),
-            ("avg_pool", _avg_pool, 3),
-            ("lp_pool", _lp_pool, 2),
+        OpInfo(
+            f"nn.functional.{name}{dims}d",
+            functools.partial(samples, dims),
+            functools.partial(forms, dims),
+            tolerance=10 if name == "lp_pool" else 1,
+        )
+        for name, samples, forms, most in (
+            ("adaptive_avg_pool", _adaptive_avg_pool, _forms_of_adaptive, 3),
+            ("avg_pool", _avg_pool, _forms_of_avg_pool, 3),
+            ("lp_pool", _lp_pool, _forms_of_lp_pool, 2),
         )
         for dims in range(1, most + 1)
     ),

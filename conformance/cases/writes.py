@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +24,26 @@ from conformance.cases._data import (
     values,
     written,
 )
-from conformance.suite.sample import Call, OpInfo, Sample
+from conformance.cases._forms import (
+    COLUMNS,
+    EVERY_DTYPE,
+    INDEX,
+    INTEGERS,
+    NO_INDEX,
+    THREE,
+    THREE_FACTORS,
+    TWENTY,
+    TWENTY_FACTORS,
+    WRAPPED,
+    by_elements,
+    by_slices,
+    from_longer,
+    normal,
+    reductions,
+    spread,
+    without_gradient,
+)
+from conformance.suite.sample import Call, Form, OpInfo, Sample, form
 from spec import oracles
 
 _NUMBER = np.float32(0.99)
@@ -461,15 +481,112 @@ def _counts(x: Array, low: float, high: float) -> Array:
     return oracles.source(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))
 
 
+_REDUCTIONS = [
+    {"reduce": reduce, "include_self": include_self}
+    for reduce in ("mean", "prod", "amax", "amin", "sum")
+    for include_self in (True, False)
+]
+
+
+def _forms_of_bincount() -> Iterator[Form]:
+    numbers = np.array([3, 1, 3, 0])
+    for dtype in (np.int64, np.uint8, np.int16):
+        yield form(numbers.astype(dtype))
+        for of_weights in (np.float32, np.int32, bool):
+            weights = np.array([1, 0, 1, 1], of_weights)
+            yield form(numbers.astype(dtype), weights).having(torch_gradient=False)
+    yield from (form(numbers, None, length) for length in (2, 7))
+    yield form(NO_INDEX)
+    yield form(INDEX, TWENTY[:, 0], length=3).named(torch_gradient=False)
+
+
+def _forms_of_index_put() -> Iterator[Form]:
+    yield form(THREE, (WRAPPED,), TWENTY).named(torch_gradient=False)
+    yield form(THREE, (None, WRAPPED), spread(3, 20), accumulate=True).named("add")
+    # The gradient by a number is a sum of XLA's, which may contract a product of the program.
+    yield form(THREE, (COLUMNS[:3] > 0,), spread()).named("masked", same_bits=False)
+
+
+def _forms_of_put() -> Iterator[Form]:
+    indices = (np.array(0), NO_INDEX, np.array([[0, -1], [-1, 0]]))
+    for accumulate, shape, index in itertools.product((False, True), [(2, 3), (), (5,)], indices):
+        source = normal(index.size).reshape(index.shape)
+        yield form(normal(*shape), index, source, accumulate).having(torch_gradient=False)
+    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0]).named(torch_gradient=False)
+    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0], accumulate=True).named("add")
+
+
 OPS = (
-    OpInfo("bincount", _bincount),
-    OpInfo("histc", _histc),
-    OpInfo("index_add", _index_add),
-    OpInfo("index_copy", _index_copy),
-    OpInfo("index_put", _index_put),
-    OpInfo("index_reduce", _index_reduce),
-    OpInfo("put", _put),
-    OpInfo("scatter", _scatter),
-    OpInfo("scatter_add", _scatter_add),
-    OpInfo("scatter_reduce", _scatter_reduce),
+    OpInfo("bincount", _bincount, _forms_of_bincount),
+    OpInfo(
+        "histc",
+        _histc,
+        lambda: [
+            *(
+                form(normal(60), *rest).having(torch_gradient=False)
+                for rest in ((9, -0.7, 0.9), (5,), (4, 0, 2), (1, 0, 1))
+            ),
+            form(TWENTY, 5).named(smooth=False, torch_gradient=False),
+        ],
+    ),
+    OpInfo(
+        "index_add",
+        _index_add,
+        lambda: [
+            *by_slices({}, {"alpha": 2}, dtypes=EVERY_DTYPE),
+            form(THREE, 1, INDEX, spread(3, 20), alpha=0.5).named(),
+        ],
+    ),
+    OpInfo(
+        "index_copy",
+        _index_copy,
+        lambda: without_gradient(
+            [*by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()]
+        ),
+    ),
+    OpInfo("index_put", _index_put, _forms_of_index_put),
+    OpInfo(
+        "index_reduce",
+        _index_reduce,
+        lambda: [
+            *by_slices(*_REDUCTIONS[:8], dtypes=[np.float16, *INTEGERS]),
+            *reductions(INDEX, [("prod", True), ("mean", False), ("amax", False), ("amin", True)]),
+        ],
+    ),
+    OpInfo("put", _put, _forms_of_put),
+    OpInfo(
+        "scatter",
+        _scatter,
+        lambda: [
+            *without_gradient(
+                [
+                    *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
+                    *from_longer({}),
+                    form(THREE, 0, COLUMNS, TWENTY).named(),
+                ]
+            ),
+            # PyTorch differentiates its `scatter_reduce` alone.
+            form(THREE_FACTORS, 0, COLUMNS, TWENTY_FACTORS, reduce="multiply").named(
+                "multiply", torch_gradient=False
+            ),
+        ],
+    ),
+    OpInfo(
+        "scatter_add",
+        _scatter_add,
+        lambda: [
+            *by_elements({}, dtypes=EVERY_DTYPE),
+            *from_longer({}),
+            form(THREE, 1, COLUMNS.T, spread(3, 20)).named(),
+        ],
+    ),
+    OpInfo(
+        "scatter_reduce",
+        _scatter_reduce,
+        lambda: [
+            *by_elements(*_REDUCTIONS, dtypes=[np.float16, *INTEGERS]),
+            *from_longer(*_REDUCTIONS[:3]),
+            *reductions(COLUMNS, [("prod", False), ("mean", True), ("amin", False)]),
+        ],
+    ),
 )

@@ -1,7 +1,12 @@
 """The table of operations: for each op the calls that test it, with their right results.
 
-The modules of ``conformance.cases`` hold the entries, one for each op. A sample knows nothing about
-rows, modes or profiles. ``conformance.suite.cells`` combines each sample with these.
+The modules of ``conformance.cases`` hold the entries, one for each op::
+
+    OpInfo("take", _take, lambda: [form(np.ones((2, 3)), np.array([5, 0])), ...])
+
+``_take`` yields the samples, of which an oracle states the bits. A sample knows nothing about rows,
+modes or profiles: ``conformance.suite.cells`` combines each sample with these. The forms are small
+calls for unit tests.
 """
 
 from __future__ import annotations
@@ -138,16 +143,75 @@ def tolerance(dtype: np.dtype[Any]) -> float:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Form:
+    """A small call of an op: one of its shapes, dtypes or options, or a call that it refuses.
+
+    Unit tests compare forms with PyTorch, which refuses the same calls. They test the forms with a
+    name under transformations and in several programs. Two forms that run the same code need one
+    name. What PyTorch's OpInfo calls a sample input is a form.
+
+    Attributes:
+        arguments: The positional arguments.
+        options: The keywords.
+        call: Calls the op, ``call(namespace, *arguments, **options)``. None for the op itself.
+        name: Unique within the op. The first one may be empty.
+        torch: Whether PyTorch has such a call with the same result.
+        torch_gradient: Whether PyTorch has the same gradient.
+        traced: The number of arrays of floats to differentiate by, from the first one on. None for
+            all.
+        smooth: Whether the derivative agrees with finite differences.
+        twice: Whether the call can be differentiated twice.
+        uses_values: Whether the result depends on the values of the arrays.
+        same_bits: Whether every program gives the same bits. Otherwise the results agree up to
+            rounding.
+        batch: The positions of the arrays that may have a batch dimension. None for all.
+    """
+
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    call: Call | None = None
+    name: str | None = None
+    torch: bool = True
+    torch_gradient: bool = True
+    traced: int | None = None
+    smooth: bool = True
+    twice: bool = True
+    uses_values: bool = True
+    same_bits: bool = True
+    batch: tuple[int, ...] | None = None
+
+    def having(self, **fields: Any) -> Form:
+        """Returns the form with other fields."""
+        return dataclasses.replace(self, **fields)
+
+    def named(self, name: str = "", **fields: Any) -> Form:
+        """Returns the form with a name, and other fields."""
+        return self.having(name=name, **fields)
+
+
+def form(*arguments: Any, **options: Any) -> Form:
+    """Returns the form of a call."""
+    return Form(arguments, options)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class OpInfo:
     """What the tests know about an op: its entry in the table.
 
     Attributes:
         op: Dotted name.
         samples: Yields the calls by which the suite tests the rows of the op.
+        forms: Yields smaller calls, by which unit tests cover its shapes, dtypes and options.
+        wide: The number of forms that are tried in float64 too, from the first one on. Forms with
+            arrays of int32 are tried in int64.
+        tolerance: A factor of the allowed differences from PyTorch.
     """
 
     op: str
     samples: Callable[[], Iterable[Sample]]
+    forms: Callable[[], Iterable[Form]]
+    wide: int = 1
+    tolerance: float = 1.0
 
 
 def _entries() -> Iterator[tuple[str, OpInfo]]:

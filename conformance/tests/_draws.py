@@ -1,107 +1,76 @@
 """Strategies that draw a call of each op: shapes, dimensions, dtypes and duplicate indices."""
 
+import functools
 import math
 
 import numpy as np
 from hypothesis import strategies as st
-from jax.experimental.sparse import BCOO, BCSR
 
+import impl
 from conformance.adapters.base import resolve
+from conformance.cases._data import written
+from conformance.cases.products import sparse
+from conformance.cases.writes import Reduction
 from conformance.tests._drawn import (
     FLOATS,
-    REDUCTIONS,
     Drawn,
-    fold,
+    elements,
     in_lane,
     indices,
     numbers,
-    over_lanes,
-    reduced,
+    read,
+    slices,
 )
 from spec import oracles
 
 
-@st.composite
-def index_add(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    dtype = draw(st.sampled_from([*FLOATS, np.int32]))
-    x, s, i = (
-        numbers(seed, shape, dtype),
-        numbers(seed + 1, source_shape, dtype),
-        in_lane(index, dim),
-    )
-    expected = fold(x, dim, over_lanes(i, dim, source_shape), s)
-    return Drawn(lambda ns, x, i, s: ns.index_add(x, dim, i, s), (x, i, s), expected)
+def writes(op, reach, dtypes, write=oracles.source, *, of_lanes=False, **options):
+    """Returns the strategy of an op that adds or writes a source along a dimension.
+
+    Args:
+        op: The name of the op.
+        reach: Returns the reach of the op, for a dimension.
+        dtypes: The dtypes to draw.
+        write: The oracle.
+        of_lanes: Whether the op has one index for all lanes.
+        **options: The keywords of the call.
+    """
+
+    @st.composite
+    def drawn(draw):
+        shape, dim, source_shape, index, seed = draw(indices())
+        dtype = draw(st.sampled_from(dtypes))
+        are_factors = options.get("reduce") in ("prod", "multiply")
+        x = numbers(seed, shape, dtype, are_factors=are_factors)
+        s = numbers(seed + 1, source_shape, dtype, are_factors=are_factors)
+        i = in_lane(index, dim) if of_lanes else index
+        return Drawn(
+            lambda ns, x, i, s: resolve(ns, op)(x, dim, i, s, **options),
+            (x, i, s),
+            written(x, [i], s, reach(dim), write),
+            racy=write is oracles.last_write,
+        )
+
+    return drawn()
 
 
-@st.composite
-def index_copy(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    x, s, i = (
-        numbers(seed, shape, np.float32),
-        numbers(seed + 1, source_shape, np.float32),
-        in_lane(index, dim),
-    )
-    expected = fold(x, dim, over_lanes(i, dim, source_shape), s, "assign")
-    return Drawn(lambda ns, x, i, s: ns.index_copy(x, dim, i, s), (x, i, s), expected, racy=True)
+NUMBERS = [*FLOATS, np.int32]
 
 
-@st.composite
-def index_reduce(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    reduce = draw(st.sampled_from(["prod", "mean", "amax", "amin"]))
-    include_self = draw(st.booleans())
-    dtype = draw(st.sampled_from([*FLOATS, np.int32]))
-    combine = REDUCTIONS[reduce]
-    x, s = numbers(seed, shape, dtype, combine), numbers(seed + 1, source_shape, dtype, combine)
-    i = in_lane(index, dim)
-    expected = reduced(x, dim, over_lanes(i, dim, source_shape), s, reduce, include_self)
-    return Drawn(
-        lambda ns, x, i, s: ns.index_reduce(x, dim, i, s, reduce, include_self=include_self),
-        (x, i, s),
-        expected,
-    )
-
-
-@st.composite
-def scatter_add(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    dtype = draw(st.sampled_from([*FLOATS, np.int32]))
-    x, s = numbers(seed, shape, dtype), numbers(seed + 1, source_shape, dtype)
-    expected = fold(x, dim, index, s)
-    return Drawn(lambda ns, x, i, s: ns.scatter_add(x, dim, i, s), (x, index, s), expected)
-
-
-@st.composite
-def scatter(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    reduce = draw(st.sampled_from([None, "add", "multiply"]))
-    combine = {None: "assign", "add": "add", "multiply": "mul"}[reduce]
-    dtype = draw(st.sampled_from(FLOATS))
-    x, s = numbers(seed, shape, dtype, combine), numbers(seed + 1, source_shape, dtype, combine)
-    options = {} if reduce is None else {"reduce": reduce}
-    expected = fold(x, dim, index, s, combine)
-    return Drawn(
-        lambda ns, x, i, s: ns.scatter(x, dim, i, s, **options),
-        (x, index, s),
-        expected,
-        racy=reduce is None,
-    )
-
-
-@st.composite
-def scatter_reduce(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    reduce = draw(st.sampled_from(list(REDUCTIONS)))
-    include_self = draw(st.booleans())
-    dtype = draw(st.sampled_from([*FLOATS, np.int32]))
-    combine = REDUCTIONS[reduce]
-    x, s = numbers(seed, shape, dtype, combine), numbers(seed + 1, source_shape, dtype, combine)
-    expected = reduced(x, dim, index, s, reduce, include_self)
-    return Drawn(
-        lambda ns, x, i, s: ns.scatter_reduce(x, dim, i, s, reduce, include_self=include_self),
-        (x, index, s),
-        expected,
+def reductions(op, reach, names, *, of_lanes=False):
+    """Returns the strategy of an op that reduces."""
+    return st.one_of(
+        writes(
+            op,
+            reach,
+            NUMBERS,
+            Reduction(reduce, include_self=include_self),
+            of_lanes=of_lanes,
+            reduce=reduce,
+            include_self=include_self,
+        )
+        for reduce in names
+        for include_self in (True, False)
     )
 
 
@@ -112,14 +81,11 @@ def put(draw):
     accumulate = draw(st.booleans())
     x, s = numbers(seed, shape, np.float32), numbers(seed + 1, source_shape, np.float32)
     index = np.random.default_rng(seed).integers(-size, size, source_shape)
-    combine = "add" if accumulate else "assign"
-    flat = np.where(index < 0, index + size, index).ravel()
-    expected = fold(x.ravel(), 0, flat, s.ravel(), combine).reshape(shape)
+    write = oracles.source if accumulate else oracles.last_write
     return Drawn(
         lambda ns, x, i, s: ns.put(x, i, s, accumulate),
         (x, index, s),
-        expected,
-        peer=lambda _, x, i, s: x.put(i, s, accumulate),
+        written(x, [index], s, lambda x, i: x.reshape(-1)[i], write),
         racy=not accumulate,
     )
 
@@ -134,20 +100,13 @@ def index_put(draw):
     i, j = rng.integers(-rows, rows, count), rng.integers(0, columns, count)
     shape = (rows, width, columns) if apart else (rows, columns, width)
     x, s = numbers(seed, shape, np.float32), numbers(seed + 1, (count, width), np.float32)
-    flat = np.where(i < 0, i + rows, i) * columns + j
-    indexed_first = np.moveaxis(x, 1, 2) if apart else x
-    combine = "add" if accumulate else "assign"
-    rows_of_x = indexed_first.reshape(-1, width)
-    out = fold(rows_of_x, 0, over_lanes(flat, 0, s.shape), s, combine)
-    out = out.reshape(indexed_first.shape)
-    expected = np.moveaxis(out, 1, 2) if apart else out
+    write = oracles.source if accumulate else oracles.last_write
     # None reads a whole dimension.
     key = (lambda i, j: (i, None, j)) if apart else (lambda i, j: (i, j))
     return Drawn(
         lambda ns, x, i, j, s: ns.index_put(x, key(i, j), s, accumulate),
         (x, i, j, s),
-        expected,
-        peer=lambda torch, x, i, j, s: _put_in_torch(torch, x, (i, j), s, accumulate, apart),
+        written(x, [i, j], s, lambda x, i, j: x[i, :, j] if apart else x[i, j], write),
         racy=not accumulate,
     )
 
@@ -156,91 +115,64 @@ def index_put(draw):
 def bincount(draw):
     _, _, _, index, seed = draw(indices(most=1))
     w = numbers(seed, index.shape, np.float32)
-    expected = fold(np.zeros(6, np.float32), 0, index, w)
-    return Drawn(
-        lambda ns, i, w: ns.bincount(i, w, length=6),
-        (index, w),
-        expected,
-        peer=lambda torch, i, w: torch.bincount(i, w, 6),
-    )
+    expected = written(np.zeros(6, np.float32), [index], w, slices(0))
+    return Drawn(lambda ns, i, w: ns.bincount(i, w, length=6), (index, w), expected)
 
 
 # Ops that read elements. Their gradients have many contributions to one destination.
 
 
-def gradient_call(call, arrays, expected, ct):
-    return Drawn(call, arrays, expected, cotangent=ct)
-
-
 @st.composite
 def gather(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    x, ct = numbers(seed, shape, np.float32), numbers(seed + 1, source_shape, np.float32)
-    expected = fold(np.zeros_like(x), dim, index, ct)
-    along = draw(st.booleans())
-    if along:
-        return gradient_call(
-            lambda ns, x, i: ns.take_along_dim(x, i, dim), (x, index), expected, ct
-        )
-    return gradient_call(lambda ns, x, i: ns.gather(x, dim, i), (x, index), expected, ct)
+    shape, dim, _, index, seed = draw(indices())
+    x = numbers(seed, shape, np.float32)
+    if draw(st.booleans()):
+        return read(lambda ns, x, i: ns.take_along_dim(x, i, dim), x, index, seed, elements(dim))
+    return read(lambda ns, x, i: ns.gather(x, dim, i), x, index, seed, elements(dim))
 
 
 @st.composite
 def index_select(draw):
-    shape, dim, source_shape, index, seed = draw(indices())
-    dtype = draw(st.sampled_from(FLOATS))
-    x, ct, i = (
-        numbers(seed, shape, dtype),
-        numbers(seed + 1, source_shape, dtype),
-        in_lane(index, dim),
-    )
-    expected = fold(np.zeros_like(x), dim, over_lanes(i, dim, source_shape), ct)
-    return gradient_call(lambda ns, x, i: ns.index_select(x, dim, i), (x, i), expected, ct)
+    shape, dim, _, index, seed = draw(indices())
+    x = numbers(seed, shape, draw(st.sampled_from(FLOATS)))
+    i = in_lane(index, dim)
+    return read(lambda ns, x, i: ns.index_select(x, dim, i), x, i, seed, slices(dim))
 
 
 @st.composite
 def take(draw):
     shape, _, source_shape, _, seed = draw(indices(most=3))
     size = int(np.prod(shape))
-    x, ct = numbers(seed, shape, np.float32), numbers(seed + 1, source_shape, np.float32)
+    x = numbers(seed, shape, np.float32)
     index = np.random.default_rng(seed).integers(-size, size, source_shape)
-    flat = np.where(index < 0, index + size, index).ravel()
-    expected = fold(np.zeros(size, np.float32), 0, flat, ct.ravel()).reshape(shape)
-    return gradient_call(lambda ns, x, i: ns.take(x, i), (x, index), expected, ct)
+    return read(lambda ns, x, i: ns.take(x, i), x, index, seed, lambda x, i: x.reshape(-1)[i])
 
 
 @st.composite
 def getitem(draw):
     """Draws an index array among slices."""
-    shape, dim, source_shape, index, seed = draw(indices(wrap=True))
-    i = in_lane(index, dim)
-    x, ct = numbers(seed, shape, np.float32), numbers(seed + 1, source_shape, np.float32)
-    row = np.where(i < 0, i + shape[dim], i)
-    expected = fold(np.zeros_like(x), dim, over_lanes(row, dim, source_shape), ct)
-    before = (slice(None),) * dim
-    after = draw(st.sampled_from([(), (...,)]))
-
-    def call(ns, x, i):
-        key = (*before, i, *after)
-        return ns.getitem(x, key) if hasattr(ns, "getitem") else x[key]
-
-    return gradient_call(call, (x, i), expected, ct)
+    shape, dim, _, index, seed = draw(indices(wrap=True))
+    before, after = (slice(None),) * dim, draw(st.sampled_from([(), (...,)]))
+    return read(
+        lambda ns, x, i: ns.getitem(x, (*before, i, *after)),
+        numbers(seed, shape, np.float32),
+        in_lane(index, dim),
+        seed,
+        slices(dim),
+    )
 
 
 @st.composite
 def repeat_interleave(draw):
     shape, dim, _, _, seed = draw(indices())
     repeats = np.random.default_rng(seed).integers(0, 5, shape[dim])
-    source_shape = tuple(int(repeats.sum()) if a == dim else n for a, n in enumerate(shape))
-    x, ct = numbers(seed, shape, np.float32), numbers(seed + 1, source_shape, np.float32)
-    i = np.repeat(np.arange(shape[dim]), repeats)
-    expected = fold(np.zeros_like(x), dim, over_lanes(i, dim, source_shape), ct)
     total = int(repeats.sum())
-    return gradient_call(
+    return read(
         lambda ns, x, r: ns.repeat_interleave(x, r, dim, output_size=total),
-        (x, repeats),
-        expected,
-        ct,
+        numbers(seed, shape, np.float32),
+        repeats,
+        seed,
+        lambda x, r: np.repeat(x, r, dim),
     )
 
 
@@ -249,14 +181,9 @@ def embedding(draw):
     rows, width, seed = (draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(0, 99)))
     shape = draw(st.sampled_from([(), (3,), (103, 10), (0,)]))
     i = np.random.default_rng(seed).integers(0, rows, shape)
-    weight, ct = (
-        numbers(seed, (rows, width), np.float32),
-        numbers(seed + 1, (*shape, width), np.float32),
-    )
-    flat = ct.reshape(-1, width)
-    expected = fold(np.zeros_like(weight), 0, over_lanes(i.ravel(), 0, flat.shape), flat)
-    return gradient_call(
-        lambda ns, w, i: ns.nn.functional.embedding(i, w), (weight, i), expected, ct
+    weight = numbers(seed, (rows, width), np.float32)
+    return read(
+        lambda ns, w, i: ns.nn.functional.embedding(i, w), weight, i, seed, lambda w, i: w[i]
     )
 
 
@@ -282,23 +209,20 @@ def sparse_products(draw):
     ct = numbers(seed + 2, (*batch, rows, *columns), np.float32)
 
     def product(ns, data, dense):
-        function = resolve(ns, op)
-        shape = (*batch, rows, height)
-        if ns.__name__ == "torch":
-            return function(_sparse_in_torch(ns, data, row, column, shape), dense)
-        if by_row:
+        function, shape = resolve(ns, op), (*batch, rows, height)
+        if by_row and ns is impl:  # PyTorch differentiates by no elements of such a matrix.
             starts = (row[..., None, :] < np.arange(rows + 1)[:, None]).sum(-1)
-            return function(BCSR((data, column, starts), shape=shape), dense)
-        return function(BCOO((data, np.stack([row, column], -1)), shape=shape), dense)
+            return function(sparse(ns, "csr", (data, column, starts), shape), dense)
+        return function(sparse(ns, "coo", (data, np.stack([row, column], -1)), shape), dense)
 
     arrays = (data, row, column, dense, ct)
     lanes = zip(*arrays, strict=True) if batch else [arrays]
     results = [_sparse_in_numpy(*lane, of) for lane in lanes]
     expected = np.stack(results) if batch else results[0]
     if of == "dense":
-        return gradient_call(lambda ns, x, d: product(ns, d, x), (dense, data), expected, ct)
+        return Drawn(lambda ns, x, d: product(ns, d, x), (dense, data), expected, ct)
     if of == "data":
-        return gradient_call(product, (data, dense), expected, ct)
+        return Drawn(product, (data, dense), expected, ct)
     return Drawn(product, (data, dense), expected)
 
 
@@ -315,40 +239,41 @@ def _sparse_in_numpy(data, row, column, dense, ct, of):
     )[0]
 
 
-def _sparse_in_torch(torch, data, row, column, shape):
-    batch = np.broadcast_to(np.arange(len(row))[:, None], row.shape) if row.ndim == 2 else None
-    positions = np.stack([a.reshape(-1) for a in (batch, row, column) if a is not None])
-    return torch.sparse_coo_tensor(
-        torch.from_numpy(positions), data.reshape(-1), shape, check_invariants=True
-    )
-
-
-def _put_in_torch(torch, x, indices, values, accumulate, apart):
-    if apart:  # torch.index_put takes no None
-        x = x.movedim(2, 1)
-    out = torch.index_put(x, indices, values, accumulate)
-    return out.movedim(1, 2) if apart else out
-
-
 #: Maps the name of an op to the strategy that draws its calls.
 EVERY = {
-    draw.__name__: draw
-    for draw in (
-        index_add,
-        index_copy,
-        index_reduce,
-        scatter_add,
-        scatter,
-        scatter_reduce,
-        put,
-        index_put,
-        bincount,
-        gather,
-        index_select,
-        take,
-        getitem,
-        repeat_interleave,
-        embedding,
-        sparse_products,
-    )
+    "index_add": writes("index_add", slices, NUMBERS, of_lanes=True),
+    "index_copy": writes("index_copy", slices, [np.float32], oracles.last_write, of_lanes=True),
+    "index_reduce": reductions(
+        "index_reduce", slices, ("prod", "mean", "amax", "amin"), of_lanes=True
+    ),
+    "scatter_add": writes("scatter_add", elements, NUMBERS),
+    "scatter": st.one_of(
+        writes("scatter", elements, FLOATS, oracles.last_write),
+        writes("scatter", elements, FLOATS, reduce="add"),
+        writes(
+            "scatter",
+            elements,
+            FLOATS,
+            functools.partial(oracles.source, combine=np.multiply),
+            reduce="multiply",
+        ),
+    ),
+    "scatter_reduce": reductions(
+        "scatter_reduce", elements, ("sum", "prod", "amax", "amin", "mean")
+    ),
+    **{
+        draw.__name__: draw()
+        for draw in (
+            put,
+            index_put,
+            bincount,
+            gather,
+            index_select,
+            take,
+            getitem,
+            repeat_interleave,
+            embedding,
+            sparse_products,
+        )
+    },
 }

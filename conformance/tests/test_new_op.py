@@ -53,10 +53,12 @@ y = arguments.array(_NAME, "y", y)
     f"conformance/cases/{OP}.py": {
         "    # FILL IN: a row with a condition needs samples that meet it, and one that does not."
         "\n": "",
+        "    # FILL IN: forms of other shapes, dtypes and options. The tests of all ops transform "
+        "those with\n    # a name.\n": "",
         'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
-        "import OpInfo, Sample\n": "import OpInfo, Sample\nfrom spec import oracles\n",
+        "import OpInfo, Sample, form\n": "import OpInfo, Sample, form\nfrom spec import oracles\n",
         f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",
     },
 }

@@ -18,7 +18,7 @@ from conformance import programs
 from conformance.benchmarks import budgets, eager_calls
 from conformance.benchmarks.eager_calls import Call
 from impl._core.jax_internals import releases
-from impl.tests.every_op.public_ops import public_ops
+from impl.tests.support.public_ops import public_ops
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 of_oldest = pytest.mark.skipif(not releases.IS_OLDEST, reason="budgets are of the oldest JAX")

@@ -12,7 +12,7 @@ from jax.experimental.sparse import BCOO
 
 import impl
 from impl._core import arguments, eager
-from impl.tests.every_op.public_ops import public_ops
+from impl.tests.support.public_ops import public_ops
 
 X = jnp.arange(6.0).reshape(2, 3)
 

@@ -1,6 +1,4 @@
-"""Drawn calls of ``interpolate``, about which PyTorch's kernels agree."""
-
-import numpy as np
+"""Calls of ``interpolate`` about which PyTorch's kernels agree."""
 
 
 def sizes_and_factors(sizes, options):
@@ -32,47 +30,5 @@ def torch_is_ambiguous(sizes, options):
     )
 
 
-#: Mode, sizes of the input, other options.
-KINDS = [
-    ("nearest", (5,), {}),
-    ("nearest", (4, 7), {}),
-    ("nearest-exact", (4, 7), {}),
-    ("nearest-exact", (3, 4, 2), {}),
-    ("linear", (9,), {}),
-    ("linear", (9,), {"align_corners": True}),
-    ("bilinear", (6, 5), {}),
-    ("bilinear", (6, 5), {"align_corners": True}),
-    ("bilinear", (9, 8), {"antialias": True}),
-    ("bicubic", (6, 5), {}),
-    ("bicubic", (6, 5), {"align_corners": True}),
-    ("bicubic", (9, 8), {"antialias": True}),
-    ("bicubic", (9, 8), {"antialias": True, "align_corners": True}),
-    ("trilinear", (3, 4, 2), {}),
-    ("area", (7,), {}),
-    ("area", (6, 5), {}),
-    ("area", (3, 4, 2), {}),
-]
 #: Some factors are rounded as floats.
 FACTORS = (1 / 3, 2.6, 0.7, 1.1, 2 / 3, 0.3, 3.3, 1.7, 2.0, 0.5, 1.0, 2.05)
-
-
-def drawn_resampling(kind, count):
-    """Returns shapes and options of a kind, about which PyTorch's kernels agree."""
-    mode, sizes, keywords = KINDS[kind]
-    rng = np.random.default_rng(kind)
-    calls = []
-    while len(calls) < count:
-        shape = (int(rng.integers(1, 3)), int(rng.integers(1, 4)), *sizes)
-        options = {"mode": mode, **keywords}
-        choice = len(calls) % 4
-        if choice == 0:
-            options["size"] = tuple(int(m) for m in rng.integers(1, 2 * max(sizes), len(sizes)))
-        elif choice == 1:
-            options["size"] = int(rng.integers(1, 9))
-        else:
-            factors = tuple(float(f) for f in rng.choice(FACTORS, len(sizes)))
-            options["scale_factor"] = factors if choice == 2 else factors[0]
-            options["recompute_scale_factor"] = [True, False, None][rng.integers(3)]
-        if min(sizes_and_factors(sizes, options)[0]) > 0 and not torch_is_ambiguous(sizes, options):
-            calls.append((shape, options))
-    return calls

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from impl.tests.every_op.programs import (
+from conformance.tests.every_op.calls import parametrize_by_primitives
+from conformance.tests.every_op.programs import (
     SCALES,
     assert_agree,
     assert_close,
@@ -10,32 +11,31 @@ from impl.tests.every_op.programs import (
     plain,
     transformed,
 )
-from impl.tests.every_op.public_ops import parametrize_by_primitives
 
 STEP = np.float32(1 / 128)
 
 
-@parametrize_by_primitives(lambda sample: sample.transformed and bool(sample.floats))
-def test_transformations(sample):
+@parametrize_by_primitives(lambda call: bool(call.floats))
+def test_transformations(call):
     # One test for all of them: a worker that runs one alone would compile the program again.
-    results = transformed(sample)
-    outputs, gradient = plain(sample)(*sample.arrays)
-    assert_agree(sample, results["outputs"], outputs, "outputs")
-    assert_agree(sample, results["gradient"], gradient, "gradient")
-    assert_agree(sample, results["checkpoint"], gradient, "gradient of a checkpoint")
-    assert_loop(sample, results)
+    results = transformed(call)
+    outputs, gradient = plain(call)(*call.arrays)
+    assert_agree(call, results["outputs"], outputs, "outputs")
+    assert_agree(call, results["gradient"], gradient, "gradient")
+    assert_agree(call, results["checkpoint"], gradient, "gradient of a checkpoint")
+    assert_loop(call, results)
     assert_jvp_and_vjp_are_transposes(results)
-    if sample.smooth:
-        assert_finite_differences(sample, results)
+    if call.smooth:
+        assert_finite_differences(call, results)
 
 
-def assert_loop(sample, results):
+def assert_loop(call, results):
     for step, scale in enumerate(SCALES):
-        scaled = [array * np.float32(scale) for array in sample.floats]
-        outputs, gradient = at_floats(sample, scaled)
-        assert_agree(sample, [out[step] for out in results["loop outputs"]], outputs, "a loop")
+        scaled = [array * np.float32(scale) for array in call.floats]
+        outputs, gradient = at_floats(call, scaled)
+        assert_agree(call, [out[step] for out in results["loop outputs"]], outputs, "a loop")
         # The derivative with respect to the scale.
-        want = sum(np.vdot(g, array) for g, array in zip(gradient, sample.floats, strict=True))
+        want = sum(np.vdot(g, array) for g, array in zip(gradient, call.floats, strict=True))
         assert_close(results["loop gradient"][step], want, "gradient of a loop", 1e-4)
 
 
@@ -49,20 +49,20 @@ def assert_jvp_and_vjp_are_transposes(results):
     np.testing.assert_allclose(forward, backward, rtol=1e-4, atol=1e-4)
 
 
-def assert_finite_differences(sample, results):
+def assert_finite_differences(call, results):
     def at(step):
         moved = [
             array + step * tangent
-            for array, tangent in zip(sample.floats, results["tangents"], strict=True)
+            for array, tangent in zip(call.floats, results["tangents"], strict=True)
         ]
-        outputs, gradient = at_floats(sample, moved)
+        outputs, gradient = at_floats(call, moved)
         return [out for out in outputs if out.dtype == np.float32], gradient
 
     (above, gradient_above), (below, gradient_below) = at(STEP), at(-STEP)
     for got, high, low in zip(results["derivative"], above, below, strict=True):
         assert np.any(got)
         assert_close(got, (high - low) / (2 * STEP), "derivative", 0.02)
-    if sample.twice:
+    if call.twice:
         second = zip(results["second derivative"], gradient_above, gradient_below, strict=True)
         for got, high, low in second:
             assert_close(got, (high - low) / (2 * STEP), "second derivative", 0.02)

@@ -1,4 +1,4 @@
-"""The compiled programs of a sample. A program computes several things, since compiling is slow."""
+"""The compiled programs of a call. A program computes several things, since compiling is slow."""
 
 import functools
 
@@ -13,12 +13,12 @@ from impl.tests.support.bits import assert_same_bits
 SCALES = (1.0, 2.0, 0.5)
 
 
-def outputs_and_gradient(sample, *arrays):
+def outputs_and_gradient(call, *arrays):
     """Returns all outputs of the op, and the gradient of half the sum of their squares."""
-    positions = sample.float_positions
+    positions = call.float_positions
 
     def smooth(*floats):
-        outputs = sample.outputs(*with_floats(arrays, positions, floats))
+        outputs = call.outputs(*call.with_floats(floats, arrays))
         return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)], outputs
 
     smooth_outputs, pullback, outputs = jax.vjp(
@@ -27,41 +27,34 @@ def outputs_and_gradient(sample, *arrays):
     return outputs, pullback(smooth_outputs)
 
 
-def smooth_outputs(sample, *floats):
+def smooth_outputs(call, *floats):
     """Calls the op and returns the arrays of floats of the result."""
-    outputs = sample.outputs(*with_floats(sample.arrays, sample.float_positions, floats))
+    outputs = call.outputs(*call.with_floats(floats))
     return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
 
 
-def with_floats(arrays, positions, floats):
-    """Returns ``arrays`` with ``floats`` at ``positions``."""
-    replaced = dict(zip(positions, floats, strict=True))
-    return [replaced.get(position, array) for position, array in enumerate(arrays)]
-
-
 @functools.cache
-def plain(sample):
-    """Returns the program of ``outputs_and_gradient``, for arrays of the sample's shapes."""
-    return jax.jit(functools.partial(outputs_and_gradient, sample))
+def plain(call):
+    """Returns the program of ``outputs_and_gradient``, for arrays of the call's shapes."""
+    return jax.jit(functools.partial(outputs_and_gradient, call))
 
 
-def at_floats(sample, floats):
+def at_floats(call, floats):
     """Runs the plain program with other floats, and returns arrays of NumPy."""
-    arrays = with_floats(sample.arrays, sample.float_positions, floats)
-    return jax.tree.map(np.asarray, plain(sample)(*arrays))
+    return jax.tree.map(np.asarray, plain(call)(*call.with_floats(floats)))
 
 
-def random_floats(sample, seed):
+def random_floats(call, seed):
     """Returns numbers from -1 to 1, of the shapes of the floats."""
     rng = np.random.default_rng(seed)
-    return [rng.uniform(-1, 1, array.shape).astype(array.dtype) for array in sample.floats]
+    return [rng.uniform(-1, 1, array.shape).astype(array.dtype) for array in call.floats]
 
 
-def assert_agree(sample, got, want, label):
-    """Compares two lists of arrays: their bits, or values if the sample's bits may differ."""
+def assert_agree(call, got, want, label):
+    """Compares two lists of arrays: their bits, or values if the call's bits may differ."""
     for position, (one, other) in enumerate(zip(got, want, strict=True)):
         name = f"{label} [{position}]"
-        if sample.same_bits:
+        if call.same_bits:
             assert_same_bits(one, other, name)
         else:
             assert_close(one, other, name, 1e-5)
@@ -76,7 +69,7 @@ def assert_close(got, want, label, tolerance):
 
 
 @functools.cache
-def transformed(sample):
+def transformed(call):
     """Runs the op under transformations, all in one program; the indices are constants of it.
 
     Returns:
@@ -85,16 +78,15 @@ def transformed(sample):
         derivative of that gradient; and the outputs and the gradient of a loop.
     """
 
-    positions = sample.float_positions
-    smooth = functools.partial(smooth_outputs, sample)
+    smooth = functools.partial(smooth_outputs, call)
 
     def gradient(*floats, function=smooth):
         outputs, pullback = jax.vjp(function, *floats)
         return pullback(outputs)
 
     def step(total, scale):
-        scaled = [array * scale for array in sample.floats]
-        outputs = sample.outputs(*with_floats(sample.arrays, positions, scaled))
+        scaled = [array * scale for array in call.floats]
+        outputs = call.outputs(*call.with_floats(scaled))
         squares = [(out**2).sum() for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
         return total + sum(squares) / 2, outputs
 
@@ -104,13 +96,13 @@ def transformed(sample):
     @jax.jit
     def program(floats, tangents, scales):
         smooth_outputs, derivative = jax.jvp(smooth, floats, tangents)
-        if sample.twice:
+        if call.twice:
             first, second = jax.jvp(gradient, floats, tangents)
         else:
             first, second = gradient(*floats), ()
         loop_gradient, loop_outputs = jax.grad(looped, has_aux=True)(scales)
         return {
-            "outputs": sample.outputs(*with_floats(sample.arrays, positions, floats)),
+            "outputs": call.outputs(*call.with_floats(floats)),
             "smooth outputs": smooth_outputs,
             "derivative": derivative,
             "gradient": first,
@@ -120,12 +112,12 @@ def transformed(sample):
             "loop gradient": loop_gradient,
         }
 
-    tangents = tuple(random_floats(sample, 0))
-    results = program(tuple(sample.floats), tangents, np.float32(SCALES))
+    tangents = tuple(random_floats(call, 0))
+    results = program(tuple(call.floats), tangents, np.float32(SCALES))
     return {**jax.tree.map(np.asarray, results), "tangents": tangents}
 
 
-def sharded(sample, check_vma):
+def sharded(call, check_vma):
     """Runs the op inside ``shard_map`` for each choice of arrays that vary, in one program.
 
     The results have a leading axis, since a number cannot vary over a mesh.
@@ -146,12 +138,12 @@ def sharded(sample, check_vma):
             check_vma=check_vma,
         )(*arrays)
 
-    positions = sample.float_positions
+    positions = call.float_positions
 
     @jax.jit
     def program(arrays):
         choices = {tuple(range(len(arrays))): "all", tuple(positions[-1:]): "last"}
-        function = functools.partial(outputs_and_gradient, sample)
+        function = functools.partial(outputs_and_gradient, call)
         return {name: mapped(function, arrays, varying) for varying, name in choices.items()}
 
-    return program(sample.arrays)
+    return program(call.arrays)

@@ -9,8 +9,8 @@ import functools
 import jax
 import numpy as np
 
-from impl.tests.every_op.programs import smooth_outputs
-from impl.tests.every_op.public_ops import parametrize_pairs
+from conformance.tests.every_op.calls import parametrize_pairs
+from conformance.tests.every_op.programs import smooth_outputs
 from impl.tests.support.bits import assert_all_same_bits
 
 
@@ -30,17 +30,17 @@ def by_one(arrays):
 
 
 # XLA contracts nothing at level 0.
-@parametrize_pairs("level", [1, 3], lambda s: s.transformed and s.same_bits and bool(s.floats))
-def test_operands_and_cotangents(sample, level, rng):
-    smooth = functools.partial(smooth_outputs, sample)
+@parametrize_pairs("level", [1, 3], lambda s: s.same_bits and bool(s.floats))
+def test_operands_and_cotangents(call, level, rng):
+    smooth = functools.partial(smooth_outputs, call)
 
     @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": level})
     def program(operands, cotangents):
         outputs, pullback = jax.vjp(smooth, *products(operands))
         return outputs, pullback(products(cotangents))
 
-    operands = factors_of(sample.floats, rng)
-    cotangents = factors_of(jax.eval_shape(smooth, *sample.floats), rng)
+    operands = factors_of(call.floats, rng)
+    cotangents = factors_of(jax.eval_shape(smooth, *call.floats), rng)
     outputs, gradient = program(operands, cotangents)
     # A fused multiply-add of a product by 1 rounds as the sum alone does. So the same program, with
     # factors of 1, gives the bits that are wanted.

@@ -7,15 +7,14 @@ import jax
 import numpy as np
 import pytest
 
-from impl.tests.every_op.public_ops import Recorder, first_samples, public_ops
+from conformance.tests.every_op.calls import first_calls
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.public_ops import public_ops
 
 
-def variants(op, sample, change):
+def variants(call, change):
     """Yields calls of an op with one NumPy array changed, and the name of the argument."""
-    function, calls = public_ops()[op], []
-    sample.call(Recorder(calls), *sample.arrays)
-    ((arguments, options),) = calls
+    function, (arguments, options) = public_ops()[call.op], call.given()
     bound = inspect.signature(function).bind(*arguments, **options)
     leaves, structure = jax.tree.flatten((bound.args, bound.kwargs))
     paths = jax.tree.leaves_with_path((bound.args, bound.kwargs))
@@ -32,27 +31,25 @@ def swapped(array):
     return array.astype(array.dtype.newbyteorder())
 
 
-@pytest.mark.parametrize("sample", **first_samples())
-def test_another_byte_order_gives_the_same_program(sample, request):
-    op = request.node.callspec.id
-    changed = list(variants(op, sample, swapped))
+@pytest.mark.parametrize("call", **first_calls())
+def test_another_byte_order_gives_the_same_program(call):
+    changed = list(variants(call, swapped))
     if not changed:
         return
     # Tracing alone costs little: the program and its constants fix the result.
-    want = jax.make_jaxpr(next(variants(op, sample, np.array))[0])()
-    for call, _ in changed:
-        got = jax.make_jaxpr(call)()
+    want = jax.make_jaxpr(next(variants(call, np.array))[0])()
+    for other_call, _ in changed:
+        got = jax.make_jaxpr(other_call)()
         assert str(got) == str(want)
         for one, other in zip(got.consts, want.consts, strict=True):
             assert_same_bits(one, other)
 
 
-@pytest.mark.parametrize("sample", **first_samples())
-def test_arrays_of_no_numbers_are_refused_by_name(sample, request):
-    op = request.node.callspec.id
+@pytest.mark.parametrize("call", **first_calls())
+def test_arrays_of_no_numbers_are_refused_by_name(call):
     for dtype in (object, str, "datetime64[s]"):
-        for call, name in variants(op, sample, functools.partial(np.zeros_like, dtype=dtype)):
+        for refused, name in variants(call, functools.partial(np.zeros_like, dtype=dtype)):
             with pytest.raises(TypeError) as raised:
-                call()
-            short = op.removeprefix("nn.").removeprefix("functional.")
+                refused()
+            short = call.op.removeprefix("nn.").removeprefix("functional.")
             assert str(raised.value).startswith(f"{short}(): argument '{name}"), raised.value

@@ -13,9 +13,9 @@ from jax import export
 
 import impl
 import spec
+from conformance.tests.every_op.calls import first_calls, parametrize_pairs
 from impl._reading.tracing import platform_at_hand
 from impl.diagnosis import _program
-from impl.tests.every_op.public_ops import first_samples, parametrize_pairs, samples_of
 from impl.tests.support.programs import scatters_floats
 
 PLATFORMS = [name for device in spec.load().devices.values() for name in device.untried]
@@ -29,26 +29,34 @@ APPROXIMATE = re.compile(
 
 
 @pytest.mark.once
-@parametrize_pairs("platform", PLATFORMS, lambda sample: sample.transformed)
-def test_every_op_is_exported_without_a_call_of_a_library(sample, platform):
+@parametrize_pairs("platform", PLATFORMS)
+def test_every_op_is_exported_without_a_call_of_a_library(call, platform):
     with impl.deterministic(profile="complete"):
-        exported = export.export(jax.jit(sample.outputs), platforms=[platform])(*sample.arrays)
+        exported = export.export(jax.jit(call.outputs), platforms=[platform])(*call.arrays)
     text = exported.mlir_module()
     assert CALL.findall(text) == []
     assert not scatters_floats(text)
 
 
 #: A GRU has the operations of an LSTM.
-OPS = first_samples(lambda sample: sample.transformed and sample not in samples_of("nn.gru"))
+OPS = first_calls(lambda call: call.name is not None and call.op != "nn.gru")
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("sample", **OPS)
-def test_every_op_under_portable_has_nothing_that_a_tpu_approximates(sample):
+@pytest.mark.parametrize("call", **OPS)
+def test_every_op_under_portable_has_nothing_that_a_tpu_approximates(call):
     with impl.deterministic(profile="complete", guarantee="portable"):
-        traced = jax.jit(sample.outputs).trace(*sample.arrays)
+        traced = jax.jit(call.outputs).trace(*call.arrays)
         text = traced.lower(lowering_platforms=("tpu",)).as_text()
     assert APPROXIMATE.findall(text) == []
+
+
+@pytest.mark.once
+def test_every_op_is_lowered_under_portable_with_equations_that_have_rules():
+    for call in first_calls()["argvalues"]:
+        with impl.deterministic(profile="complete", guarantee="portable"):
+            # No op is refused: the rows of this project's own profile refuse nothing.
+            assert jax.jit(call.outputs).lower(*call.arrays)
 
 
 @pytest.mark.parametrize("function", [lambda x: x / 3, jnp.sqrt, lambda x: x @ x, jnp.tanh])

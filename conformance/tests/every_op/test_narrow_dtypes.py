@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.every_op.programs import smooth_outputs
-from impl.tests.every_op.public_ops import named_samples
+from conformance.tests.every_op.calls import named_calls
+from conformance.tests.every_op.programs import smooth_outputs
 from impl.tests.support.bits import assert_all_same_bits
 
 #: Ops that round more than once: between the layers or the steps of a net, before the sum with a
@@ -20,23 +20,23 @@ OTHERS = (
     # Its random samples have the dtype of the input.
     "nn.functional.fractional_max_pool2d",
 )
-#: The samples whose results and gradients equal the ones of float32, rounded once.
-SAMPLES = {
-    name: sample
-    for name, sample in named_samples().items()
-    if sample.transformed and sample.floats and sample.uses_values and name not in OTHERS
+#: The calls whose results and gradients equal the ones of float32, rounded once.
+CALLS = {
+    name: call
+    for name, call in named_calls().items()
+    if call.floats and call.uses_values and name not in OTHERS
 }
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
-def test_bfloat16_is_computed_in_float32_and_rounded_once(sample, rng):
-    smooth = functools.partial(smooth_outputs, sample)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_bfloat16_is_computed_in_float32_and_rounded_once(call, rng):
+    smooth = functools.partial(smooth_outputs, call)
 
     def results(floats, weights):
         outputs, pullback = jax.vjp(smooth, *floats)
         return [*outputs, *pullback(weights)]
 
-    floats = [array.astype(jnp.bfloat16) for array in sample.floats]
+    floats = [array.astype(jnp.bfloat16) for array in call.floats]
     shapes = [out.shape for out in jax.eval_shape(smooth, *floats)]
     narrow = floats, [rng.standard_normal(shape).astype(jnp.bfloat16) for shape in shapes]
     wide = jax.tree.map(lambda array: array.astype(np.float32), narrow)

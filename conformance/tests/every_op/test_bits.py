@@ -1,0 +1,53 @@
+"""The bits of a call are the same eager, compiled and in ``shard_map``."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+from conformance.tests.every_op.calls import parametrize_by_primitives
+from conformance.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
+
+
+@parametrize_by_primitives()
+def test_an_eager_call_and_a_compiled_one(call):
+    outputs, _ = plain(call)(*call.arrays)
+    assert_agree(call, outputs, call.outputs(*call.arrays), "outputs")
+
+
+# JAX has a rule for each primitive. To compile all of the gradient's takes long.
+@parametrize_by_primitives(adding=True)
+def test_an_eager_gradient_and_a_compiled_one(call):
+    _, gradient = plain(call)(*call.arrays)
+    _, eager_gradient = outputs_and_gradient(call, *call.arrays)
+    assert_agree(call, gradient, eager_gradient, "gradient")
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+@parametrize_by_primitives(lambda call: bool(call.floats), adding=True)
+def test_shard_map(call, check_vma):
+    outputs, gradient = plain(call)(*call.arrays)
+    for label, mapped in sharded(call, check_vma).items():
+        mapped_outputs, mapped_gradient = jax.tree.map(np.asarray, mapped)
+        assert_agree(call, [out[0] for out in mapped_outputs], outputs, label)
+        assert_agree(call, [out[0] for out in mapped_gradient], gradient, label)
+
+
+@parametrize_by_primitives(lambda call: bool(call.floats))
+def test_every_op_is_traced_in_shard_map(call):
+    # An op that adds no primitive may start a loop with a constant, which does not vary.
+    jax.eval_shape(functools.partial(sharded, call, True))
+
+
+@parametrize_by_primitives(lambda s: bool(s.floats) and s.uses_values)
+def test_shard_map_notices_that_results_vary(call):
+    mapped = jax.shard_map(
+        call.outputs,
+        mesh=Mesh(np.array(jax.devices()[:1]), ("d",)),
+        in_specs=tuple(PartitionSpec("d") if np.ndim(a) else PartitionSpec() for a in call.arrays),
+        out_specs=PartitionSpec(),
+    )
+    with pytest.raises(ValueError, match="replicat"):
+        jax.eval_shape(mapped, *call.arrays)

@@ -10,13 +10,7 @@ from impl.tests.exact._sums import assert_same
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
-pytestmark = pytest.mark.usefixtures("engine")
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
+pytestmark = pytest.mark.usefixtures("engine", "portable")
 
 
 #: Functions of JAX or NumPy and two arrays.

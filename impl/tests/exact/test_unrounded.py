@@ -33,11 +33,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(5)
-
-
 @pytest.fixture(autouse=True)
 def wide(engine):
     del engine

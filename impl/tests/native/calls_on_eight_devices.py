@@ -1,4 +1,4 @@
-"""The native engine over eight devices has the bits of one device; ``test_devices`` runs it."""
+"""The native engine over eight devices has the bits of one device; ``test_units`` runs it."""
 
 import jax
 import jax.numpy as jnp

@@ -10,16 +10,11 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-import impl
 from impl.tests.exact._sums import assert_same, rough
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 SAME = P()
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def on(count, function, *args, specs, check=False, out=SAME, shape=None, names=("d",)):
@@ -37,11 +32,6 @@ def assert_equal(results):
     for other in others:
         for one, another in zip(first, other, strict=True):
             assert_same(np.asarray(one), np.asarray(another))
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(3)
 
 
 @pytest.mark.once

@@ -12,16 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import impl
 from impl.tests.support.bits import assert_same_bits
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 HEADS, WIDTH, LENGTH, CACHE = 2, 8, 11, 20
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def normal(seed, *shape):

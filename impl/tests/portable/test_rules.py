@@ -20,13 +20,9 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 HERE = __file__.rpartition("/")[2]
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def digest(tree):

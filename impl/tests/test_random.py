@@ -27,15 +27,6 @@ SEED = 0x0123_4567_89AB_CDEF
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 
-@pytest.fixture(autouse=True)
-def restored_generators():
-    states = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
-    yield
-    impl.default_generator._state = states[0]
-    random.setstate(states[1])
-    np.random.set_state(states[2])  # noqa: NPY002
-
-
 def words(key):
     return jax.random.key_data(key).tolist()
 

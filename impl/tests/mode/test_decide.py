@@ -291,21 +291,6 @@ def test_there_is_no_stand_in_by_default():
     assert Emulation("cuda", lowering="kernel", seed=None) == CUDA
 
 
-def test_scopes_nest_and_end():
-    inner = Emulation("rocm", "xla")
-    with emulation.scope(CUDA):
-        with emulation.scope(inner):
-            assert emulation.current() == inner
-        assert emulation.current() == CUDA
-    assert emulation.current() is None
-
-
-def test_a_scope_ends_with_an_exception():
-    with pytest.raises(KeyError), emulation.scope(CUDA):
-        raise KeyError
-    assert emulation.current() is None
-
-
 def test_a_scope_is_for_one_thread():
     in_thread = []
     with emulation.scope(CUDA):

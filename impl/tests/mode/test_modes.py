@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 
-import jax
 import numpy as np
 import pytest
 
@@ -316,15 +315,6 @@ def test_a_guarantee_is_set_and_none_keeps_it():
         assert not modes.current().portable
     impl.set_deterministic_debug_mode("error")
     assert modes.current().portable
-
-
-def test_the_guarantee_is_part_of_the_key_of_jit():
-    traces = []
-    jitted = jax.jit(lambda x: traces.append(1) or x)
-    for guarantee in ("run_to_run", "portable", "portable", "run_to_run"):
-        with impl.deterministic(guarantee=guarantee):
-            jitted(1.0)
-    assert len(traces) == 2
 
 
 def test_switches_are_checked_and_scoped():

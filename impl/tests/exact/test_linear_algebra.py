@@ -17,6 +17,8 @@ from impl._exact.linear_algebra.fourier import roots_of_unity
 from impl.tests.support.bits import assert_same_bits
 from spec import oracles
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 
 def complex_numbers(rng, *shape):
     return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64)
@@ -186,20 +188,24 @@ def test_a_nan_stays_in_its_matrix():
 def test_what_is_made_of_them(rng):
     a = rng.normal(size=(5, 3)).astype(np.float32)
     a[:, 2] = a[:, 0]
-    assert np.allclose(jnp.linalg.pinv(a), np.linalg.pinv(a), atol=1e-5)
-    assert (jnp.linalg.matrix_rank(a), jnp.linalg.norm(a, 2) > 0) == (2, True)
-    result = jax.grad(lambda a: jnp.linalg.eigvalsh(a)[-1])(a.T @ a + np.diag([3, 2, 1.0]))
-    vectors = np.linalg.eigh((a.T @ a + np.diag([3, 2, 1.0])).astype(float))[1]
-    assert np.allclose(result, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-5)
+    square = a.T @ a + np.diag(np.float32([3, 2, 1]))
+
+    @jax.jit
+    def made(a, square):
+        greatest = jax.grad(lambda a: jnp.linalg.eigvalsh(a)[-1])
+        return jnp.linalg.pinv(a), jnp.linalg.matrix_rank(a), greatest(square)
+
+    inverse, rank, gradient = made(a, square)
+    assert np.allclose(inverse, np.linalg.pinv(a), atol=1e-5)
+    assert rank == 2
+    vectors = np.linalg.eigh(square.astype(float))[1]
+    assert np.allclose(gradient, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-5)
 
 
 def test_sides_beyond_the_limit_are_refused():
     refused = r"lax.linalg.svd of .* shorter side is at most 256.*deterministic\(False"
     with pytest.raises(RuntimeError, match=refused):
         jax.jit(jnp.linalg.svd).lower(jnp.ones((257, 300)))
-
-
-pytestmark = pytest.mark.usefixtures("portable")
 
 
 def positive(rng, n=7):

@@ -124,6 +124,7 @@ def drawn(rng, *shape):
     return jnp.asarray(rng.normal(size=shape), np.float32)
 
 
+@pytest.mark.usefixtures("portable")
 def test_arrays_that_xla_partitions(rng):
     x, w = drawn(rng, 16, 16), drawn(rng, 16, 24)
     at = jnp.asarray(rng.integers(0, 16, 24), np.int32)
@@ -144,6 +145,7 @@ def test_arrays_that_xla_partitions(rng):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.usefixtures("portable")
 @pytest.mark.once
 def test_sums_over_the_devices_of_a_shard_map(rng):
     x, w = drawn(rng, 8, 6), drawn(rng, 6, 4)

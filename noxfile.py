@@ -61,7 +61,7 @@ RELEASES = [
     *("-m", "not stand_in and not once"),
     *(f"impl/tests/{room}" for room in ("core", "kernels", "mode", "portable")),
     *(f"impl/tests/{room}" for room in ("reading", "run_to_run")),
-    *("impl/tests/native/test_devices.py", "impl/tests/native/test_library.py"),
+    *("impl/tests/native/test_units.py", "impl/tests/native/test_library.py"),
     *(f"conformance/tests/every_op/test_{name}.py" for name in ("transformations", "batches")),
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
     "impl/tests/programs/test_transforms.py",

@@ -20,7 +20,7 @@ import numpy as np
 from conformance.suite.promise import Promise
 
 SEED = 0x0123_4567_89AB_CDEF
-#: Threefry-2x32 of 0, 1 and 2 under the seed; impl/tests/_threefry_oracle.py has the oracle.
+#: Threefry-2x32 of 0, 1 and 2 under the seed; impl/tests/test_random.py has the oracle.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 _CHILD = f"""

@@ -11,13 +11,9 @@ import impl
 from impl._exact.unrounded import states
 from impl.tests.exact._sums import assert_same, rough
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 ROWS = 24
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable", profile="complete"):
-        yield
 
 
 @pytest.fixture(scope="module")

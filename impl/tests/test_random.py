@@ -1,4 +1,7 @@
-"""Seeds and generators: fixed keys, PyTorch's rules for seeds, states, threads and traces."""
+"""Generators and keys; and the bits of Threefry, by its oracle.
+
+Tests: impl._threefry.
+"""
 
 import copy
 import itertools
@@ -16,21 +19,12 @@ import numpy as np
 import pytest
 
 import impl
+from impl._threefry import threefry2x32
 from impl.random import DEFAULT_SEED, Generator
-from impl.tests._threefry_oracle import threefry_by_numpy
 
 SEED = 0x0123_4567_89AB_CDEF
 #: The first three keys of Generator(SEED), as `threefry_by_numpy` computes them.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
-
-
-@pytest.fixture(autouse=True)
-def restored_generators():
-    states = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
-    yield
-    impl.default_generator._state = states[0]
-    random.setstate(states[1])
-    np.random.set_state(states[2])  # noqa: NPY002
 
 
 def words(key):
@@ -387,3 +381,36 @@ def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does(
     assert [int(seed) for seed in seeds] == [(high << 32 | low) >> 1 for high, low in KEYS[1:]] * 2
     # As in PyTorch, a process without a seed draws its own.
     assert int(unseeded) not in (DEFAULT_SEED, impl.initial_seed())
+
+
+def threefry_by_numpy(key, block):
+    """The two words of Threefry-2x32 with 20 rounds, as its paper defines it, on uint32 that wrap.
+
+    Args:
+        key: A number from 0 to 2**64 - 1.
+        block: A number from 0 to 2**64 - 1.
+    """
+    key, x = (np.array([number >> 32, number & 0xFFFFFFFF], np.uint32) for number in (key, block))
+    keys = np.append(key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    x = x + key
+    for i in range(20):
+        turn = np.uint32((13, 15, 26, 6, 17, 29, 16, 24)[i % 8])
+        x[:1] += x[1:]
+        x[1:] = (x[1:] << turn | x[1:] >> (np.uint32(32) - turn)) ^ x[:1]
+        if i % 4 == 3:
+            n = i // 4 + 1
+            x += keys[[n % 3, (n + 1) % 3]] + np.array([0, n], np.uint32)
+    return x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("key", "block", "expected"),
+    [  # The known answers that come with Random123.
+        (0, 0, 0x6B200159_99BA4EFE),
+        (2**64 - 1, 2**64 - 1, 0x1CB996FC_BB002BE7),
+        (0x13198A2E_03707344, 0x243F6A88_85A308D3, 0xC4923A9C_483DF7A0),
+    ],
+)
+def test_threefry_has_its_known_answers(key, block, expected):
+    assert threefry2x32(key, block) == expected
+    assert threefry_by_numpy(key, block) == [expected >> 32, expected & 0xFFFFFFFF]

@@ -1,10 +1,13 @@
-"""The exports."""
+"""The command, and the document that it exports."""
 
 import copy
 import csv
 import io
 import itertools
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -13,9 +16,10 @@ import jsonschema
 import pytest
 
 import spec
-from spec import export
+from spec import export, show
+from spec.__main__ import main
 from spec.calls import distinct_calls
-from spec.export import as_csv, as_json
+from spec.export import as_csv, as_json, schema_as_json
 from spec.loader import ROOT, frozen
 from spec.model import Direction
 from spec.tests.reader import deciding, deciding_primitive
@@ -167,3 +171,144 @@ def test_a_reader_of_the_document_decides_equations_as_the_library_does(exported
                 found = deciding_primitive(exported, primitive, device, facts)
                 answer = spec.resolve_primitive(primitive, device, facts)
                 assert (found and found["id"]) == (answer.row and answer.row.id)
+
+
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [("json", as_json), ("csv", as_csv), ("schema", lambda _: schema_as_json())],
+)
+def test_export_writes_the_same_to_a_file_and_to_the_terminal(name, render, tmp_path, capsys):
+    file = tmp_path / "rows"
+    assert main(["export", "--format", name]) == 0
+    assert main(["export", "--format", name, "--output", str(file)]) == 0
+    assert capsys.readouterr().out == render(spec.load())
+    assert file.read_bytes() == render(spec.load()).encode()
+
+
+def test_check_and_ids_of_the_spec(capsys):
+    assert main(["check"]) == 0
+    assert main(["ids"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"{len(spec.load().rows)} rows, no problem"
+    assert out[1].startswith("the next free id is R")
+
+
+def test_a_problem_is_printed_and_fails(root, capsys):
+    (root / "ids.toml").write_text("[issued]\n[retired]\n", encoding="utf-8")
+    assert main(["--root", str(root), "check"]) == 1
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == len(spec.read(root).rows)
+    assert "problem(s)" in captured.err
+    assert main(["--root", str(root), "ids", "--write"]) == 0
+    assert main(["--root", str(root), "check"]) == 0
+
+
+def test_locks_are_shown_and_written(root, capsys):
+    before = (root / "locks.toml").read_bytes()
+    (root / "locks.toml").write_text("", encoding="utf-8")
+    assert main(["--root", str(root), "lock", "--write"]) == 0
+    assert capsys.readouterr().out.startswith("torch-1.10 ")
+    assert (root / "locks.toml").read_bytes() == before
+
+
+def test_a_folder_that_is_no_spec_is_an_error_in_words(tmp_path, capsys):
+    assert main(["--root", str(tmp_path), "export"]) == 1
+    assert "profiles.toml" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_is_an_error_in_words(tmp_path, capsys):
+    assert main(["export", "--output", str(tmp_path)]) == 1
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe closed by its reader is POSIX's")
+def test_a_reader_that_goes_away_is_an_error_in_words():
+    command = [sys.executable, "-m", "spec", "export"]
+    repository = Path(str(ROOT)).parent
+    with subprocess.Popen(
+        command, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        error = process.stderr.read()
+    assert process.returncode == 1
+    assert error == "python -m spec: the reader of the output went away before its end\n"
+
+
+RULES = spec.load()
+
+
+def shown(capsys, *words):
+    assert main(["show", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_each_condition_has_its_effect_and_its_reasons(capsys):
+    text = shown(capsys, "cumsum", "--device", "cuda", "--direction", "forward")
+    row = RULES.row("R0059")
+    assert text.startswith(f"With the mode on under {RULES.default_profile}:\n")
+    assert "cumsum, forward on cuda\n  when the dtype is" in text
+    assert ": raises [R0059]\n    Alert: cumsum_cuda_kernel\n" in text
+    assert "PyTorch's code since 2.6: deterministic." in text
+    assert row.sources[0].phrase in " ".join(text.split())
+    assert "  otherwise: the same bits anyway [R0060]\n" in text
+    assert "    Guarantee: run_to_run\n    Under portable: another path, of prim" in text
+    assert "Listed by: complete, not by torch-2.12" in text
+    text = shown(capsys, "sort", "--device", "cuda")
+    assert "    Order: stable_sort\n    Guarantee: portable\n" in text
+    assert "    Under portable: the same path\n" in text
+    assert "\nThe order stable_sort\n  Elements are sorted by value." in text
+
+
+def test_a_profile_can_be_named(capsys):
+    text = shown(capsys, "cumsum", "--device", "cuda", "--profile", "complete")
+    assert "cumsum, forward on cuda, backward on cuda\n  always: deterministic [R0060]\n" in text
+    assert "raises" not in text
+
+
+def test_the_name_in_pytorch_is_taken_too(capsys):
+    assert shown(capsys, "torch.nn.AvgPool3d") == shown(capsys, "nn.functional.avg_pool3d")
+
+
+def test_a_call_that_no_row_is_about(capsys):
+    text = shown(capsys, "gather", "--direction", "forward")
+    assert "gather, forward on cpu and cuda and tpu\n  always: the same bits anyway\n" in text
+
+
+def test_a_primitive_of_jax_has_its_path_on_each_device(capsys):
+    text = shown(capsys, "scatter-add")
+    assert "scatter-add, on cpu\n  always: the same bits anyway [R0515]\n" in text
+    assert "\n  otherwise: deterministic [R0400]\n" in text
+    assert 'guarantee="portable"\n  Computed by a rule. It is the exact sum, rounded once.' in text
+    assert "\nThe order source\n" in text
+    assert (
+        shown(capsys, "lax.scatter_add")
+        .partition("\n")[2]
+        .replace("lax.scatter_add", "scatter-add")
+        == text.partition("\n")[2]
+    )
+    assert shown(capsys, "dce_sink").startswith("dce_sink, with guarantee")
+    assert "`psum_start`, `psum_invariant_start`, `psum_done`: Refused" in " ".join(
+        shown(capsys, "lax.psum").split()
+    )
+
+
+def test_every_op_can_be_shown():
+    for op in sorted({row.op for row in RULES.select(active=True)}):
+        lines = show.text(op, RULES, profile="torch-1.10").splitlines()
+        assert lines[2].startswith(op)
+        assert all(len(line) <= 100 or " " not in line.strip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cumsm"], "no row is about the op 'cumsm'; close to it: cumsum"),
+        (["cumsum", "--device", "npu"], "no device 'npu'; there are cpu, cuda, tpu"),
+        (["cumsum", "--profile", "torch-9"], "no profile 'torch-9'; there are torch-1.10,"),
+    ],
+)
+def test_an_unknown_name_is_an_error_in_words(words, message, capsys):
+    assert main(["show", *words]) == 1
+    assert message in capsys.readouterr().err

@@ -1,11 +1,16 @@
-"""The three axes of the core primitives, and indices into them."""
+"""Axes of the core primitives and of shard_map, indices, and elements between elements.
+
+Tests: impl._core.shard_axes, impl._core.spread.
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, PartitionSpec
 
-from impl._core import axes
+from impl._core import axes, shard_axes, spread
+from impl._core.jax_internals import shardings
 
 
 @pytest.mark.parametrize(
@@ -64,3 +69,40 @@ def test_rows_are_those_of_numpy(outer):
     np.testing.assert_array_equal(axes.rows_at(values, index[0]), values[:, index[0]])
     rows = axes.rows_of_each(jnp.asarray(values), jnp.asarray(index))
     np.testing.assert_array_equal(rows, [values[a, index[a]] for a in range(outer)])
+
+
+@pytest.mark.parametrize("edges", [(0, 0), (1, 2), (-1, 3), (2, -4), (-2, -1)], ids=str)
+def test_it_is_the_padding_of_jax(edges):
+    x = np.arange(1, 9, dtype=np.float32).reshape(2, 4)
+    found = spread.spread(x, np.float32(7), [(0, 1), edges], [2, 3])
+    expected = jax.lax.pad(x, np.float32(7), [(0, 1, 1), (*edges, 2)])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("batch", "axis"), [(0, 1), (1, 0)])
+def test_a_batch_may_be_sharded(batch, axis):
+    rows = jax.vmap(lambda row: shardings.whole(row, (0,)), batch, batch)
+    (equation,) = jax.make_jaxpr(rows)(np.ones((2, 3))).eqns
+    assert equation.params["axes"] == (axis,)
+
+
+def test_values_are_brought_to_the_axes_of_others():
+    def function(x):
+        constant = jnp.zeros(3)
+        assert shard_axes.varying(constant) == set()
+        assert shard_axes.varying(constant, x) == {"x"}
+        assert shard_axes.varying(shard_axes.vary_like(constant, x)) == {"x"}
+        assert shard_axes.vary(x, frozenset("x")) is x
+        assert {shard_axes.varying(value) for value in shard_axes.aligned(constant, x)} == {
+            frozenset("x")
+        }
+        return x
+
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("x",)), PartitionSpec("x")
+    jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)(jnp.zeros(3))
+
+
+def test_outside_nothing_varies():
+    value = jnp.zeros(3)
+    assert shard_axes.varying(value, value) == set()
+    assert shard_axes.vary_like(value, value) is value

@@ -1,25 +1,12 @@
-"""Restores the generators after each test, and fails a test that leaves something behind."""
+"""Fails a test that leaves something behind."""
 
 import gc
 import multiprocessing
 import os
-import random
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-import impl
-
-
-@pytest.fixture(autouse=True)
-def _restored_generators():
-    states = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
-    yield
-    impl.default_generator._state = states[0]
-    random.setstate(states[1])
-    np.random.set_state(states[2])  # noqa: NPY002
 
 
 def _links(folder):
@@ -42,7 +29,7 @@ def _resources():
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(_restored_generators):
+def _nothing_is_left():
     resources = _resources()
     yield
     if _resources() - resources:

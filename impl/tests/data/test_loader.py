@@ -1,7 +1,18 @@
-"""The loader without workers: its batches, its epochs and its attributes."""
+"""Loaders of data: their batches, their arguments, and the programs that use them.
 
+Tests: impl.utils.data._arguments.
+"""
+
+import inspect
 import itertools
+import os
 import pickle
+import re
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,3 +100,250 @@ def test_nothing_is_seeded_without_workers():
     assert pickle.dumps(_seeding.generator_states()) == states
     assert impl.get_rng_state().tolist() == impl.Generator(0).get_state().tolist()
     assert data.get_worker_info() is None
+
+
+pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
+
+#: Defines a data set and a function in the script itself. A large array is part of each batch.
+START = """
+import os, signal, sys, time
+# A shell starts what runs in the background with Ctrl-C ignored, and processes inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if __name__ == "__main__":
+    sys.modules["cloudpickle"] = None
+elif os.path.exists("late"):
+    time.sleep(0.5)
+import numpy as np
+import impl
+from impl.utils.data import DataLoader
+
+if os.path.exists("unguarded"):
+    next(iter(DataLoader([1], num_workers=1)))
+
+class Here:
+    def __len__(self):
+        return 100
+    def __getitem__(self, index):
+        if index == 4:
+            open("hangs", "w").close()
+            time.sleep(1000)
+        return Here.Sample(index)
+    class Sample:
+        def __init__(self, index):
+            self.index, self.pid, self.array = index, os.getpid(), np.arange(100_000)
+
+if __name__ == "__main__":
+    assert impl.utils.data.default_collate([1, 2]).tolist() == [1, 2]
+    assert impl.utils.data.get_worker_info() is None
+    try:
+        DataLoader([1, 2])
+    except ImportError as error:
+        print(error)
+    del sys.modules["cloudpickle"]
+    scale = 10
+    iterator = iter(DataLoader(
+        Here(), num_workers=1, collate_fn=lambda samples: (samples[0], scale), timeout=60
+    ))
+    sample, ten = next(iterator)
+    print(type(sample) is Here.Sample, ten, sample.pid, flush=True)
+"""
+
+INTERRUPTED = """
+    try:
+        print("waits", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print(next(iterator)[0].pid, flush=True)
+    open("unguarded", "w").close()
+    try:
+        next(iter(DataLoader([1], num_workers=1)))
+    except RuntimeError as error:
+        print(error)
+    print("the program ends", file=sys.stderr, flush=True)
+"""
+
+#: One worker hangs when the main process is killed, and another has not yet imported the script.
+KILLED = """
+    next(iterator), next(iterator)  # Two batches ahead is the one that hangs.
+    while not os.path.exists("hangs"):
+        time.sleep(0.01)
+    open("late", "w").close()
+    later = iter(DataLoader([1], num_workers=1))
+    print("started", flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Runs a script, and ends it if the test does not."""
+    processes = []
+
+    def run(source):
+        script = tmp_path / "script.py"
+        script.write_text(source)
+        paths = [str(Path(impl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        process = subprocess.Popen(
+            [sys.executable, script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            start_new_session=True,
+            text=True,
+        )
+        processes.append(process)
+        assert "samebits[data]" in process.stdout.readline(), process.communicate()[1]
+        defined_here, ten, worker = process.stdout.readline().split()
+        assert (defined_here, ten) == ("True", "10")
+        os.kill(int(worker), 0)
+        return process, worker
+
+    yield run
+    for process in processes:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def ended(process):
+    """The output and the errors of a program, once all its processes have ended."""
+    # Workers have the same pipes, which end when the last of them does.
+    return process.communicate(timeout=100)
+
+
+def test_a_program_that_is_interrupted_goes_on_and_ends_without_a_trace(start):
+    main, worker = start(START + INTERRUPTED)
+    assert main.stdout.readline() == "waits\n"
+    os.killpg(main.pid, signal.SIGINT)  # As Ctrl-C does.
+    output, errors = ended(main)
+    assert main.returncode == 0
+    pid, unguarded = output.splitlines()
+    assert pid == worker
+    guard = "must use a loader with workers under 'if __name__ == \"__main__\":'"
+    assert "exited with status 1" in unguarded
+    assert "It ended before it began: each worker imports the script, and a script" in unguarded
+    assert guard in unguarded
+    of_worker, of_main = errors.split("the program ends\n")
+    assert "RuntimeError: DataLoader: a worker imports this script, and a script that" in of_worker
+    assert guard in of_worker
+    assert of_main == ""
+
+
+def test_workers_end_when_the_main_process_is_killed(start):
+    main, _ = start(START + KILLED)
+    assert main.stdout.readline() == "started\n"
+    main.kill()
+    assert ended(main) == ("", "")
+
+
+pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
+
+
+class Iterable:
+    def __iter__(self):
+        return iter(range(3))
+
+
+#: Arguments, the exception, and a part of its message. An AssertionError is raised by `iter`.
+REFUSED = {
+    "workers": ({"num_workers": -1}, ValueError, "'num_workers' got -1"),
+    "timeout": ({"timeout": -1}, ValueError, "'timeout' got -1"),
+    "prefetch": ({"prefetch_factor": 2}, ValueError, "'prefetch_factor' got 2"),
+    "prefetched": (
+        {"num_workers": 1, "prefetch_factor": -1},
+        ValueError,
+        "'prefetch_factor' got -1",
+    ),
+    "persistent": ({"persistent_workers": True}, ValueError, "'persistent_workers' needs"),
+    "sampler": ({"sampler": [0], "shuffle": True}, ValueError, "'sampler' and 'shuffle'"),
+    "batch_sampler": ({"batch_sampler": [[0]], "batch_size": 2}, ValueError, "'batch_sampler'"),
+    "batch_sampler, shuffle": (
+        {"batch_sampler": [[0]], "shuffle": True},
+        ValueError,
+        "'batch_sampler'",
+    ),
+    "batch_sampler, sampler": (
+        {"batch_sampler": [[0]], "sampler": [0]},
+        ValueError,
+        "'batch_sampler'",
+    ),
+    "batch_sampler, drop_last": (
+        {"batch_sampler": [[0]], "drop_last": True},
+        ValueError,
+        "'batch_sampler'",
+    ),
+    "no batches": ({"batch_size": None, "drop_last": True}, ValueError, "batch_size=None"),
+    "batch size": ({"batch_size": 0}, ValueError, "but got 0"),
+    "drop_last": ({"drop_last": 1}, ValueError, "but got 1"),
+    "empty": ({"dataset": [], "shuffle": True}, ValueError, "'num_samples'"),
+    "timeout without workers": ({"timeout": 1}, AssertionError, "'timeout' got 1"),
+    "no prefetching": (
+        {"num_workers": 1, "prefetch_factor": 0},
+        AssertionError,
+        "'prefetch_factor' got 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_arguments(name):
+    options, error, message = REFUSED[name]
+    options = {"dataset": Squares()} | options
+    with pytest.raises(error, match=message) as raised:
+        iter(data.DataLoader(**options))
+    assert type(raised.value) is error
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_as_in_pytorch(name):
+    torch_data = pytest.importorskip("torch.utils.data", reason="compares with PyTorch")
+    options, error, _ = REFUSED[name]
+    options = {"dataset": Squares()} | options
+    if name == "no prefetching":
+        pytest.skip("PyTorch refuses it too, and leaves an unfinished iterator behind")
+    if error is AssertionError:
+        loader = torch_data.DataLoader(**options)
+        with pytest.raises(error):
+            iter(loader)
+    else:
+        with pytest.raises(error):
+            torch_data.DataLoader(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"pin_memory": True}, ValueError, "jax.device_put"),
+        ({"multiprocessing_context": "fork"}, ValueError, "start by 'spawn'"),
+        ({"num_workers": 1.0}, TypeError, "'num_workers' must be int"),
+        ({"generator": 0}, TypeError, "must be an impl.Generator"),
+        ({"dataset": Iterable()}, TypeError, "with __getitem__ and __len__, but got a Iterable"),
+        ({"dataset": types.MappingProxyType({}).items()}, TypeError, "map style"),
+        ({"dataset": iter([1])}, TypeError, "map style"),
+    ],
+)
+def test_arguments_that_pytorch_accepts(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        data.DataLoader(**{"dataset": Squares()} | options)
+
+
+def test_names_order_and_defaults_are_those_of_pytorch():
+    torch_data = pytest.importorskip("torch.utils.data", reason="compares with PyTorch")
+    theirs = inspect.signature(torch_data.DataLoader).parameters
+    ours = inspect.signature(data.DataLoader).parameters
+    for name, parameter in ours.items():
+        assert (parameter.default, parameter.kind) == (theirs[name].default, theirs[name].kind)
+    assert set(theirs) - {"pin_memory_device", "in_order"} == set(ours)
+    assert list(ours)[:13] == list(theirs)[:13]
+    assert [parameter.kind for parameter in list(ours.values())[13:]] == [
+        inspect.Parameter.KEYWORD_ONLY
+    ] * 2
+
+
+def test_without_cloudpickle_no_loader_is_made(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ImportError, match=r"needs cloudpickle.*samebits\[data\]"):
+        data.DataLoader(Squares())

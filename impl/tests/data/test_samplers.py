@@ -1,11 +1,14 @@
-"""Orders of a data set, against NumPy's Philox and PyTorch's samplers."""
+"""Samplers, and the seeds of epochs.
+
+Tests: impl.utils.data._seeding.
+"""
 
 import numpy as np
 import pytest
 
 import impl
 from impl.utils import data
-from impl.utils.data import _samplers
+from impl.utils.data import _samplers, _seeding
 
 MASK = (1 << 64) - 1
 
@@ -102,3 +105,10 @@ def test_refused_as_in_pytorch(make, error):
 def test_a_generator_of_another_library_is_refused():
     with pytest.raises(TypeError, match=r"must be an impl\.Generator or None, but got Generator"):
         data.RandomSampler([1], generator=np.random.default_rng())
+
+
+def test_the_words_for_numpy_are_those_of_pytorch():
+    theirs = pytest.importorskip("torch.utils.data._utils.worker", reason="compares with PyTorch")
+    for base_seed, worker_id in [(0, 0), (2**63 - 1, 3), (123456789012, 1)]:
+        words = theirs._generate_state(base_seed, worker_id)
+        assert _seeding.numpy_seed(base_seed, worker_id) == words

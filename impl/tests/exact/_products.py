@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,6 +13,21 @@ from impl._exact.products import convolution, dot_general
 from spec import oracles
 
 MATRICES = (((1,), (0,)), ((), ()))
+IMAGES = ("NCHW", "OIHW", "NCHW")
+CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
+#: Strides, padding, dilation of the image and of the kernel.
+PLAIN = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+ODD = ((2, 1), ((2, 0), (-1, 3)), (1, 2), (2, 1))
+#: The shapes and dimensions of operands, the window, and the groups of features and of images.
+CONVOLUTIONS: dict[str, Any] = {
+    "plain": ((2, 3, 6, 5), (4, 3, 3, 3), IMAGES, PLAIN, (1, 1)),
+    "groups of features": ((2, 6, 5, 4), (3, 2, 2, 4), CHANNELS_LAST, ODD, (2, 1)),
+    "groups of images": ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
+    "as a gradient": ((2, 6, 3, 4), (2, 3, 4, 2), ("CWNH", "IWOH", "HCNW"), ODD, (1, 1)),
+    "a channel a group": ((2, 3, 6, 5), (6, 1, 3, 1), IMAGES, ODD, (3, 1)),
+    "one term": ((2, 3, 4, 5), (3, 1, 1, 1), IMAGES, PLAIN, (3, 1)),
+    "no positions": ((5, 6), (4, 6), ("NC", "OI", "CN"), ((), (), (), ()), (1, 1)),
+}
 
 
 def rough(rng, shape, dtype=np.float32, binades=24):
@@ -44,6 +60,16 @@ def convolve(lhs, rhs, numbers, **options):
         return np.asarray(run(lhs, rhs))
 
 
+def options(window, groups=(1, 1)):
+    """Returns the options of a convolution."""
+    names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+    return {
+        **dict(zip(names, window, strict=True)),
+        "feature_group_count": groups[0],
+        "batch_group_count": groups[1],
+    }
+
+
 def expected_dot(lhs, rhs, numbers, dtype):
     """Returns the oracle's result for a product of any dimensions."""
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
@@ -59,7 +85,7 @@ def expected_dot(lhs, rhs, numbers, dtype):
     return oracles.nearest_product(a, b, dtype).reshape((*batch, *rows, *columns))
 
 
-def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), **window):
+def expected_convolution(lhs, rhs, numbers, dtype, window, groups=(1, 1)):
     """Returns the oracle's result for a convolution of any parameters."""
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
     images, kernel = lhs.transpose(numbers.lhs_spec), rhs.transpose(numbers.rhs_spec)
@@ -71,7 +97,7 @@ def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), **window):
         count // batches, max(groups), channels // features, -1
     )
     kernel = kernel.reshape(max(groups), outputs // max(groups), kernel.shape[1], -1)
-    reads = [_reads(*each) for each in zip(sizes, taps, *window.values(), strict=True)]
+    reads = [_reads(*each) for each in zip(sizes, taps, *window, strict=True)]
     results = [len(read) for read in reads]
     table = np.zeros((math.prod(results), math.prod(taps)), int)
     for r, at in enumerate(itertools.product(*map(range, results))):

@@ -15,7 +15,7 @@ from impl._exact import arithmetic
 from impl._exact.products import approximation, convolution, dot_general
 from impl._exact.products.approximation import Bits
 from impl._soft_float64 import interpreter, products
-from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, rough
+from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, options, rough
 from impl.tests.support.bits import assert_same_bits
 
 ENGINES = {"int8": interpreter.with_int8_products, "integers": interpreter.without_float64}
@@ -27,14 +27,23 @@ def _compiled(engine, function, **options):
     return jax.jit(ENGINES[engine](functools.partial(function, **options)))
 
 
-def dot(engine, lhs, rhs, numbers=MATRICES, result=None):
-    options = {"dimension_numbers": numbers, "preferred_element_type": result}
+#: The rows, terms and columns of all products here, so that a program serves several.
+ROWS, TERMS, COLUMNS = 9, 81, 11
+
+
+def dot(engine, lhs, rhs, result):
+    """Returns a product, to whose factors rows, terms and columns of zeros are added."""
+    options = {"dimension_numbers": MATRICES, "preferred_element_type": result}
+    (rows, terms), columns = lhs.shape, rhs.shape[1]
+    padded = np.zeros((ROWS, TERMS), lhs.dtype), np.zeros((TERMS, COLUMNS), rhs.dtype)
+    padded[0][:rows, :terms], padded[1][:terms, :columns] = lhs, rhs
     with arithmetic.wide():
-        return np.asarray(_compiled(engine, dot_general.dot_general, **options)(lhs, rhs))
+        product = _compiled(engine, dot_general.dot_general, **options)(*padded)
+    return np.asarray(product)[:rows, :columns]
 
 
 def check(engine, lhs, rhs, result):
-    got = dot(engine, lhs, rhs, result=result)
+    got = dot(engine, lhs, rhs, result)
     assert_same_bits(got, expected_dot(lhs, rhs, MATRICES, result))
 
 
@@ -113,14 +122,14 @@ def test_a_product_without_a_rounding_has_all_bits_of_float64(rng):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_infinities_and_nans(rng, engine):
-    lhs, rhs = (rng.standard_normal(s).astype(np.float32) for s in ((30, 24), (24, 20)))
+    lhs, rhs = (rng.standard_normal(s).astype(np.float32) for s in ((9, 24), (24, 11)))
     for value in (lhs, rhs):
         value[rng.random(value.shape) < 0.2] = 0
         is_special = rng.random(value.shape) < 0.02
         value[is_special] = rng.choice([np.inf, -np.inf, np.nan], is_special.sum())
     with np.errstate(invalid="ignore"):
         plain = (lhs[:, :, None] * rhs.astype(float)).sum(1)
-    got = dot(engine, lhs, rhs)
+    got = dot(engine, lhs, rhs, np.dtype(np.float32))
     is_number = np.isfinite(plain)
     assert 0 < is_number.sum() < plain.size
     assert np.array_equal(got[~is_number], plain[~is_number], equal_nan=True)
@@ -134,18 +143,10 @@ def test_infinities_and_nans(rng, engine):
 def test_convolutions_by_taps_and_by_positions(rng, engine, dtype, result, size):
     names = ("NCH", "OIH", "NCH")
     lhs, rhs = (rough(rng, s, dtype, 12) for s in ((3, 10, 7), (4, 10, 8 - size)))
-    window = {
-        "window_strides": (1,), "padding": ((0, 0),), "lhs_dilation": (1,), "rhs_dilation": (1,),
-    }  # fmt: skip
+    window = ((1,), ((0, 0),), (1,), (1,))
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, names)
-    options = {"dimension_numbers": numbers, "preferred_element_type": result}
+    given = {"dimension_numbers": numbers, "preferred_element_type": result, "by_products": True}
     with arithmetic.wide():
-        run = _compiled(
-            engine,
-            convolution.conv_general_dilated,
-            by_products=True,
-            **{k: tuple(v) for k, v in window.items()},
-            **options,
-        )
+        run = _compiled(engine, convolution.conv_general_dilated, **given, **options(window))
         got = np.asarray(run(lhs, rhs))
-    assert_same_bits(got, expected_convolution(lhs, rhs, names, result, **window))
+    assert_same_bits(got, expected_convolution(lhs, rhs, names, result, window))

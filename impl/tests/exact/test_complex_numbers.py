@@ -10,13 +10,7 @@ from impl.tests.exact._sums import assert_same
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
-pytestmark = pytest.mark.usefixtures("engine")
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
+pytestmark = pytest.mark.usefixtures("portable")
 
 
 #: Functions of JAX or NumPy and two arrays.
@@ -34,6 +28,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.usefixtures("engine")
 def test_parts_are_rounded_from_float64(rng):
     a, b = ((rng.normal(size=(9, 5)) + 1j * rng.normal(size=(9, 5))) for _ in range(2))
     a, b = a.astype("complex64"), b.astype("complex64")
@@ -46,6 +41,7 @@ def test_parts_are_rounded_from_float64(rng):
         assert result[name].dtype == expected.astype(result[name].dtype).dtype
 
 
+@pytest.mark.usefixtures("engine")
 def test_each_part_of_a_sum_is_rounded_once(rng):
     # Parts of a product that cancel in float64, or to the last bit, and hard terms of a sum.
     terms = hard_matrix(rng, 20)

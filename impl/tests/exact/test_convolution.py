@@ -15,66 +15,44 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.products import convolution, convolution_by_dots
-from impl.tests.exact._products import convolve, expected_convolution, rough
+from impl.tests.exact._products import (
+    CHANNELS_LAST,
+    CONVOLUTIONS,
+    IMAGES,
+    ODD,
+    PLAIN,
+    convolve,
+    expected_convolution,
+    options,
+    rough,
+)
 from impl.tests.exact._sums import DTYPES, assert_same, run
 from impl.tests.exact._terms import hard_matrix
 from impl.tests.support.bits import assert_same_bits
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-IMAGES = ("NCHW", "OIHW", "NCHW")
-CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
-#: Strides, padding, dilation of the image and of the kernel.
-PLAIN = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
-ODD = ((2, 1), ((2, 0), (-1, 3)), (1, 2), (2, 1))
-
-
-def options(window, groups=(1, 1)):
-    names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
-    return {
-        **dict(zip(names, window, strict=True)),
-        "feature_group_count": groups[0],
-        "batch_group_count": groups[1],
-    }
-
-
-def expected(lhs, rhs, numbers, dtype, window, groups=(1, 1), **others):
-    names = ("stride", "padding", "lhs_dilation", "rhs_dilation")
-    window = dict(zip(names, window, strict=True))
-    return expected_convolution(lhs, rhs, numbers, dtype, groups=groups, **window, **others)
-
-
-#: The shapes and dimensions of operands, the window, and the groups of features and of images.
-CASES = {
-    "plain": ((2, 3, 6, 5), (4, 3, 3, 3), IMAGES, PLAIN, (1, 1)),
-    "groups of features": ((2, 6, 5, 4), (3, 2, 2, 4), CHANNELS_LAST, ODD, (2, 1)),
-    "groups of images": ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
-    "as a gradient": ((2, 6, 3, 4), (2, 3, 4, 2), ("CWNH", "IWOH", "HCNW"), ODD, (1, 1)),
-    "a channel a group": ((2, 3, 6, 5), (6, 1, 3, 1), IMAGES, ODD, (3, 1)),
-    "one term": ((2, 3, 4, 5), (3, 1, 1, 1), IMAGES, PLAIN, (3, 1)),
-    "no positions": ((5, 6), (4, 6), ("NC", "OI", "CN"), ((), (), (), ()), (1, 1)),
-}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16, np.float16], ids=str)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_bits_are_those_of_the_oracle(name, dtype):
-    left, right, numbers, window, groups = CASES[name]
+    left, right, numbers, window, groups = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
     for binades in (3, 6) if dtype == np.float16 else (6, 24, 60):
         lhs, rhs = rough(rng, left, dtype, binades), rough(rng, right, dtype, binades)
         got = convolve(lhs, rhs, numbers, **options(window, groups))
-        want = expected(lhs, rhs, numbers, dtype, window, groups)
+        want = expected_convolution(lhs, rhs, numbers, dtype, window, groups)
         assert_same_bits(got, want, f"{binades} binades")
 
 
 def test_the_oracle_convolves_as_jax_does():
     rng = np.random.default_rng(0)
-    for left, right, numbers, window, groups in CASES.values():
+    for left, right, numbers, window, groups in CONVOLUTIONS.values():
         lhs, rhs = (np.float32(rng.integers(-9, 9, shape)) for shape in (left, right))
         plain = lax.conv_general_dilated(
             lhs, rhs, dimension_numbers=numbers, **options(window, groups)
         )
-        assert_same_bits(plain, expected(lhs, rhs, numbers, np.float32, window, groups))
+        assert_same_bits(plain, expected_convolution(lhs, rhs, numbers, np.float32, window, groups))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -96,12 +74,14 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
         *(images, kernel),
     )
     for to, result in DTYPES.items():
-        assert_same(got[to], expected(images, kernel, numbers, result, window), f"to {to}")
+        assert_same(
+            got[to], expected_convolution(images, kernel, numbers, result, window), f"to {to}"
+        )
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("by_products", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
     plain = convolution._approximate
 
@@ -109,7 +89,7 @@ def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
         return dataclasses.replace(plain(*args, **options), roundings=2**50)
 
     monkeypatch.setattr(convolution, "_approximate", doubtful)
-    left, right, numbers, window, groups = CASES[name]
+    left, right, numbers, window, groups = CONVOLUTIONS[name]
     rng = np.random.default_rng(7)
     lhs, rhs = rough(rng, left), rough(rng, right)
     chosen = {"by_products": by_products, **options(window, groups)}
@@ -119,7 +99,7 @@ def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
             convolution.conv_general_dilated, dimension_numbers=numbers, **chosen
         )
         got = jax.jit(function)(lhs, rhs)
-    assert_same_bits(got, expected(lhs, rhs, numbers, np.float32, window, groups))
+    assert_same_bits(got, expected_convolution(lhs, rhs, numbers, np.float32, window, groups))
 
 
 @pytest.mark.once
@@ -152,7 +132,7 @@ def test_the_worst_library_changes_no_bit(
     images[1, :, ::2] *= 2.0**-60
     kernel = np.full((3, channels, taps), 1 / scale, np.float32)
     numbers = lax.conv_dimension_numbers(images.shape, kernel.shape, ("NCW", "OIW", "NCW"))
-    want = expected(images, kernel, numbers, BFLOAT16, window)
+    want = expected_convolution(images, kernel, numbers, BFLOAT16, window)
     assert (want[0] == 260).any()
     function = functools.partial(
         convolution.conv_general_dilated,
@@ -168,7 +148,7 @@ def test_the_worst_library_changes_no_bit(
 def test_the_precision_changes_no_bit():
     rng = np.random.default_rng(6)
     lhs, rhs = rough(rng, (2, 3, 6, 5)), rough(rng, (4, 3, 3, 3))
-    want = expected(lhs, rhs, IMAGES, np.float32, PLAIN)
+    want = expected_convolution(lhs, rhs, IMAGES, np.float32, PLAIN)
     for precision in (None, (lax.Precision.HIGHEST,) * 2, (lax.Precision.DEFAULT,) * 2):
         got = convolve(lhs, rhs, IMAGES, precision=precision, **options(PLAIN))
         assert_same_bits(got, want, str(precision))
@@ -194,7 +174,7 @@ def test_convolutions_of_derivatives_have_the_bits_of_the_oracle():
         )
         groups = (params["feature_group_count"], params["batch_group_count"])
         got = convolve(a, b, kind, **options(moves, groups))
-        assert_same_bits(got, expected(a, b, kind, np.float32, moves, groups))
+        assert_same_bits(got, expected_convolution(a, b, kind, np.float32, moves, groups))
 
 
 @pytest.mark.parametrize("unrolled", [32, 0])
@@ -228,7 +208,7 @@ def test_long_sums_of_parts(by_products):
     lhs, rhs = rough(rng, (2, 4, 2500)), rough(rng, (3, 4, 2499))
     window = ((1,), ((1, 0),), (1,), (1,))
     got = convolve(lhs, rhs, numbers, by_products=by_products, **options(window))
-    assert_same_bits(got, expected(lhs, rhs, numbers, np.float32, window))
+    assert_same_bits(got, expected_convolution(lhs, rhs, numbers, np.float32, window))
 
 
 def test_nans_and_infinities():
@@ -236,7 +216,7 @@ def test_nans_and_infinities():
     lhs, rhs = np.abs(rough(rng, (4, 2, 5, 5))), np.abs(rough(rng, (3, 2, 3, 3)))
     lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0] = 0, np.inf
-    want = expected(lhs, rhs, IMAGES, np.float32, PLAIN)
+    want = expected_convolution(lhs, rhs, IMAGES, np.float32, PLAIN)
     for by_products in (True, False):
         assert_same(convolve(lhs, rhs, IMAGES, by_products=by_products, **options(PLAIN)), want)
     kinds = [np.isnan(want), want == np.inf, want == -np.inf, np.isfinite(want)]

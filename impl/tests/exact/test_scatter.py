@@ -1,6 +1,6 @@
-"""Scatters of any form, against the oracle in integers.
+"""Scatters of any form, against the oracle in integers; and replicas of hot destinations.
 
-Tests: impl._exact.sums.scatter_rows.
+Tests: impl._exact.sums.replicas, impl._exact.sums.scatter_rows.
 """
 
 import functools
@@ -13,6 +13,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.sums import replicas, scatter
+from impl._exact.sums.replicas import Replicas
 from impl._native import scope
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
@@ -245,3 +246,63 @@ def test_one_update_without_an_axis(target):
             functools.partial(scatter.scatter_add, target=target, dimension_numbers=whole)
         )(operand, jnp.array([0]), update)
     assert_same(got, np.array([2.0, 2.0**24], np.float32))
+
+
+N, SIZE = 4000, 500
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    monkeypatch.setattr(replicas, "_FEW", 100)
+    monkeypatch.setattr(replicas, "_SLOTS", 32)
+    monkeypatch.setattr(replicas, "_SHARE", 4)
+
+
+def keys_of(rng, kind, size):
+    if kind == "uniform":
+        return rng.integers(0, size + 1, N)
+    if kind == "zipf":
+        return (rng.zipf(1.1, N) - 1) % size
+    if kind == "sorted":
+        return np.sort(rng.integers(0, size, N))
+    # "hot": one destination is in range. Else no index is.
+    return np.where(rng.random(N) < 0.9, size - 1, size) if kind == "hot" else np.full(N, size)
+
+
+def run_replicas(keys, initial, updates):
+    @jax.jit
+    def function(keys, initial, updates):
+        found = Replicas.of(keys, len(initial), width=initial[0].size)
+        return found.add(initial, updates), found.rows
+
+    return function(keys.astype(np.int32), initial, updates)
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("size", [1, 7, SIZE])
+@pytest.mark.parametrize("kind", ["uniform", "zipf", "sorted", "hot", "none"])
+def test_replicas_change_no_result(rng, kind, size):
+    keys = keys_of(rng, kind, size)
+    inside = keys < size
+    for shape in ((), (3,)):
+        initial = rng.integers(-9, 9, (size, *shape)).astype(np.int32)
+        updates = rng.integers(-99, 99, (N, *shape)).astype(np.int32)
+        want = initial.copy()
+        np.add.at(want, keys[inside], updates[inside])
+        got, _ = run_replicas(keys, initial, updates)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("size", [1, SIZE])
+def test_no_row_has_many_updates_of_a_hot_destination(rng, size):
+    keys = keys_of(rng, "hot", size)
+    _, rows = run_replicas(keys, np.zeros(size, np.int32), np.ones(N, np.int32))
+    assert np.bincount(np.asarray(rows)[keys < size]).max() <= N // 16
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_few_or_unique_updates_have_no_replicas():
+    keys = np.arange(SIZE, dtype=np.int32)
+    assert Replicas.of(keys, SIZE, unique=True).copies == 1
+    assert Replicas.of(keys[:50], SIZE).copies == 1

@@ -15,6 +15,7 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states, terms
+from impl._native import scope
 from impl._portable.carried_sums import steps
 from impl.tests.exact._sums import assert_same, rough
 from spec.oracles.nearest import nearest, nearest_product, nearest_scatter
@@ -33,11 +34,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(5)
-
-
 @pytest.fixture(autouse=True)
 def wide(engine):
     del engine
@@ -45,52 +41,65 @@ def wide(engine):
         yield
 
 
-def counter(name, params, parts):
-    """Returns a function from a level to the state of the terms of several calls."""
-
-    shape = jax.eval_shape(functools.partial(FUNCTIONS[name], **params), *parts[0]).shape
-
-    @jax.jit
-    def count(level):
-        state = states.zeros(shape)
-        for operands in parts:
-            state = operations.added(name, params, (), level, state, *operands)
-        return state
-
-    return count
+#: The parameters of each operation.
+PARAMS = {"dot_general": PRODUCT, "reduce_sum": {"axes": (0,)}, "scatter-add": ROWS}
 
 
-def plain(name, params, parts, dtype=np.float32):
-    """Returns the rounded sums, and how many are in doubt."""
-    count = counter(name, params, parts)
+def counted(name, level, parts):
+    """Returns the state of the terms of several calls."""
+    function = functools.partial(FUNCTIONS[name], **PARAMS[name])
+    state = states.zeros(jax.eval_shape(function, *parts[0]).shape)
+    for operands in parts:
+        state = operations.added(name, PARAMS[name], (), level, state, *operands)
+    return state
 
-    @jax.jit
-    def run():
-        words = states.rounded(count(np.int32(terms.PLAIN)), dtype)
+
+@functools.cache
+def plain_program(engine, name, dtype):
+    """Returns the program of ``plain``, which is compiled once for operands of one shape."""
+    del engine  # JAX does not know of it, and it decides what is traced.
+
+    def run(parts):
+        words = states.rounded(counted(name, np.int32(terms.PLAIN), parts), dtype)
         return states.values(words, dtype), interval.is_doubt(words).sum()
 
-    values, doubts = run()
+    return jax.jit(run)
+
+
+def plain(name, parts, dtype=np.float32):
+    """Returns the rounded sums, and how many are in doubt."""
+    values, doubts = plain_program(scope.devices(), name, np.dtype(dtype))(parts)
     return np.asarray(values), int(doubts)
 
 
-def by_levels(name, params, parts, dtype=np.float32):
-    """Returns the sums whose terms were counted level by level."""
-    number = steps.levels_of(parts[0], {"name": name, "params": params, "axis_names": ()})
-    count = counter(name, params, parts)
-    counts = states.no_counts(jax.eval_shape(count, np.int32(0)).shape[1:])
-    in_doubt = np.full(counts.shape[1:], interval.IN_DOUBT, interval.word_type(dtype))
-    bits = in_doubt.view(f"u{in_doubt.itemsize}").astype(np.uint32)
+@functools.cache
+def program_by_levels(engine, name):
+    """Returns the program of ``by_levels``."""
+    del engine
+    dtype = np.float32
 
-    @jax.jit
-    def run():
+    def run(parts):
+        equation = {"name": name, "params": PARAMS[name], "axis_names": ()}
+        last = steps.levels_of(parts[0], equation) - 1
+        shape = jax.eval_shape(functools.partial(counted, name, np.int32(0)), parts).shape[1:]
+        counts = states.no_counts(shape)
+        in_doubt = np.full(counts.shape[1:], interval.IN_DOUBT, interval.word_type(dtype))
+
         def step(counts, level):
-            return states.counted(level, counts, count(level), dtype=dtype, last=number - 1), None
+            state = counted(name, level, parts)
+            return states.counted(level, counts, state, dtype=dtype, last=last), None
 
-        start = counts.at[0].set(bits)
-        words = states.words_of(lax.scan(step, start, np.arange(number, dtype=np.int32))[0], dtype)
+        start = counts.at[0].set(in_doubt.view("u4"))
+        levels = np.arange(last + 1, dtype=np.int32)
+        words = states.words_of(lax.scan(step, start, levels)[0], dtype)
         return states.values(words, dtype), interval.is_doubt(words).any()
 
-    values, is_doubt = run()
+    return jax.jit(run)
+
+
+def by_levels(name, parts):
+    """Returns the sums whose terms were counted level by level."""
+    values, is_doubt = program_by_levels(scope.devices(), name)(parts)
     assert not is_doubt
     return np.asarray(values)
 
@@ -103,32 +112,32 @@ def pieces(*arrays):
 def test_products_are_exact(rng):
     a, b = rough(rng, (24, 3), spread=8), rough(rng, (24, 4), spread=8)
     want = nearest_product(a.T, b, np.float32)
-    got, doubts = plain("dot_general", PRODUCT, pieces(a, b))
+    got, doubts = plain("dot_general", pieces(a, b))
     assert doubts == 0
     assert_same(got, want)
-    assert_same(by_levels("dot_general", PRODUCT, pieces(a, b)), want)
+    assert_same(by_levels("dot_general", pieces(a, b)), want)
 
 
 def test_products_that_cancel_are_in_doubt_and_are_counted_again(rng):
     a, b = rough(rng, (12, 3)), rough(rng, (12, 4))
     a, b = np.concatenate([a, a]), np.concatenate([b, -b])
     b[-1, 0] *= 2
-    assert plain("dot_general", PRODUCT, pieces(a, b))[1] > 0
+    assert plain("dot_general", pieces(a, b))[1] > 0
     want = nearest_product(a.T, b, np.float32)
-    assert_same(by_levels("dot_general", PRODUCT, pieces(a, b)), want)
+    assert_same(by_levels("dot_general", pieces(a, b)), want)
 
 
 def test_ties_of_short_numbers_are_decided_without_another_count():
     a = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
     b = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
-    got, doubts = plain("dot_general", PRODUCT, pieces(a, b))
+    got, doubts = plain("dot_general", pieces(a, b))
     assert doubts == 0
     assert got == 2.0**24 + 2
-    got, doubts = plain("dot_general", PRODUCT, pieces(a[:2], b[:2]))
+    got, doubts = plain("dot_general", pieces(a[:2], b[:2]))
     assert (got, doubts) == (2.0**24, 0)
     # The last term is in the second word.
     x = np.float32([[2.0**24], [1.0], [2.0**-40]] + [[0.0]] * 8)
-    got, doubts = plain("reduce_sum", {"axes": (0,)}, pieces(x))
+    got, doubts = plain("reduce_sum", pieces(x))
     assert (got, doubts) == (2.0**24 + 2, 0)
 
 
@@ -136,7 +145,7 @@ def test_ties_of_short_numbers_are_decided_without_another_count():
 def test_sums_are_exact(rng, dtype):
     x = rough(rng, (24, 5), dtype, spread=6)
     want = nearest(x, x.dtype)
-    got, doubts = plain("reduce_sum", {"axes": (0,)}, pieces(x), x.dtype)
+    got, doubts = plain("reduce_sum", pieces(x), x.dtype)
     assert doubts == 0
     assert_same(got, want)
 
@@ -145,7 +154,7 @@ def test_sums_of_a_wide_range(rng):
     x = rough(rng, (24, 5), spread=100)
     x[12:] = -x[:12]
     x[3] *= 1 + 2.0**-20
-    assert_same(by_levels("reduce_sum", {"axes": (0,)}, pieces(x)), nearest(x))
+    assert_same(by_levels("reduce_sum", pieces(x)), nearest(x))
 
 
 def test_scatters_are_exact(rng):
@@ -155,10 +164,10 @@ def test_scatters_are_exact(rng):
         for i, u in pieces(index, updates)
     ]
     want = nearest_scatter(np.zeros((4, 3), np.float32), index, updates)
-    got, doubts = plain("scatter-add", ROWS, parts)
+    got, doubts = plain("scatter-add", parts)
     assert doubts == 0
     assert_same(got, want)
-    assert_same(by_levels("scatter-add", ROWS, parts), want)
+    assert_same(by_levels("scatter-add", parts), want)
 
 
 @pytest.mark.parametrize("first", [0, 4, 8])
@@ -168,24 +177,24 @@ def test_infinities_and_nans_are_sums_of_ieee_754(first):
     x = np.zeros((10, 4), np.float32)
     x[first : first + 2] = [inf, inf, nan, 1], [1, -inf, 1, -1]
     want = np.float32([inf, nan, nan, 0])
-    assert_same(plain("reduce_sum", {"axes": (0,)}, pieces(x))[0], want)
+    assert_same(plain("reduce_sum", pieces(x))[0], want)
     ones = np.ones((10, 1), np.float32)
-    got, doubts = plain("dot_general", PRODUCT, pieces(ones, x))
+    got, doubts = plain("dot_general", pieces(ones, x))
     # Next to an infinity, a product has no parts, so the bound of the last sum is greater.
     assert_same(got[0, :3], want[:3])
     assert doubts == 1
-    assert_same(by_levels("dot_general", PRODUCT, pieces(ones, x))[0, 3:], want[3:])
+    assert_same(by_levels("dot_general", pieces(ones, x))[0, 3:], want[3:])
 
 
 def test_a_sum_of_zeros_is_positive():
     x = np.full((10, 2), -0.0, np.float32)
-    assert_same(plain("reduce_sum", {"axes": (0,)}, pieces(x))[0], np.zeros(2, np.float32))
+    assert_same(plain("reduce_sum", pieces(x))[0], np.zeros(2, np.float32))
 
 
 def test_the_slack_bounds_the_error(rng):
     # The bits of a long product are more than two words hold.
     a, b = rough(rng, (200, 4), spread=60), rough(rng, (200, 4), spread=60)
-    state = counter("dot_general", PRODUCT, pieces(a, b))(np.int32(terms.PLAIN))
+    state = jax.jit(functools.partial(counted, "dot_general", np.int32(terms.PLAIN)))(pieces(a, b))
     high, low, slack = (np.asarray(each) for each in states.unpacked(state))
     for i, j in np.ndindex(4, 4):
         pairs = zip(a[:, i], b[:, j], strict=True)
@@ -198,9 +207,9 @@ def test_merging_keeps_what_two_words_do_not_hold():
     def state(value):
         return states.packed([jnp.full((1,), x, np.float64) for x in (value, 0, 0)])
 
-    total = state(1.0)
+    total, merged = state(1.0), jax.jit(states.merged)
     for value in (2.0**-60, 2.0**-120, 2.0**-170, 0.0):
-        total = states.merged(total, state(value))
+        total = merged(total, state(value))
     *_, slack = states.unpacked(total)
     assert slack[0] >= 2.0**-170
 

@@ -1,6 +1,10 @@
-"""``decide``, on a small spec that is written here."""
+"""Decisions of rows, for the device and for one that it stands in for.
+
+Tests: impl._mode.emulation.
+"""
 
 import dataclasses
+import threading
 import types
 
 import pytest
@@ -8,8 +12,9 @@ import pytest
 import impl
 import spec
 from impl._mode import decide as module
-from impl._mode import flags
+from impl._mode import emulation, flags
 from impl._mode.decide import Action, Alert, Decision, decide
+from impl._mode.emulation import Emulation, Seed
 
 
 def profile(name, release, *, default=False):
@@ -276,3 +281,27 @@ def test_a_fact_that_a_row_asks_for_must_be_stated():
 def test_actions_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         on_cuda("ordered").row = None
+
+
+CUDA = Emulation("cuda")
+
+
+def test_there_is_no_stand_in_by_default():
+    assert emulation.current() is None
+    assert Emulation("cuda", lowering="kernel", seed=None) == CUDA
+
+
+def test_a_scope_is_for_one_thread():
+    in_thread = []
+    with emulation.scope(CUDA):
+        thread = threading.Thread(target=lambda: in_thread.append(emulation.current()))
+        thread.start()
+        thread.join()
+    assert in_thread == [None]
+
+
+def test_seeds_are_different_keys_whatever_their_values():
+    first, second = Seed(), Seed()
+    assert first.value == second.value == 0
+    assert Emulation("cuda", seed=first) != Emulation("cuda", seed=second)
+    assert Emulation("cuda", seed=first) == Emulation("cuda", seed=first)

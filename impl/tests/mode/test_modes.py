@@ -1,15 +1,21 @@
-"""The mode's functions: PyTorch's semantics, scopes and threads."""
+"""The mode: how it is set and read, its switches, and the variables of the environment.
 
+Tests: impl._core.modules, impl._mode.switches, impl.backends.cudnn.
+"""
+
+import os
 import re
+import subprocess
+import sys
 import threading
 
-import jax
 import numpy as np
 import pytest
 
 import impl
 import spec
-from impl._mode import modes
+from impl._mode import modes, switches
+from impl._mode.decide import decide
 from impl.tests.support.refusals import function_of
 
 
@@ -311,10 +317,82 @@ def test_a_guarantee_is_set_and_none_keeps_it():
     assert modes.current().portable
 
 
-def test_the_guarantee_is_part_of_the_key_of_jit():
-    traces = []
-    jitted = jax.jit(lambda x: traces.append(1) or x)
-    for guarantee in ("run_to_run", "portable", "portable", "run_to_run"):
-        with impl.deterministic(guarantee=guarantee):
-            jitted(1.0)
-    assert len(traces) == 2
+def test_switches_are_checked_and_scoped():
+    cudnn = impl.backends.cudnn
+    assert (cudnn.benchmark, cudnn.deterministic) == (False, False)
+    cudnn.benchmark = True
+    with cudnn.flags(deterministic=True):
+        assert (cudnn.benchmark, cudnn.deterministic) == (False, True)
+        seen = []
+        thread = threading.Thread(
+            target=lambda: seen.append((cudnn.benchmark, cudnn.deterministic))
+        )
+        thread.start()
+        thread.join()
+        assert seen == [(True, False)]
+    assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
+    with pytest.raises(RuntimeError, match="set_cudnn_benchmark expects a bool, but got int"):
+        cudnn.benchmark = 1
+    scope = cudnn.flags(deterministic=None)
+    with pytest.raises(RuntimeError, match="set_cudnn_deterministic expects a bool"), scope:
+        pass
+    with pytest.raises(TypeError, match="enabled"):
+        cudnn.flags(enabled=True)
+    assert switches.current() == switches.Switches(cudnn_benchmark=True)
+
+
+def test_cudnn_deterministic_reaches_convolutions_and_nothing_else():
+    assert decide("nn.functional.conv1d").on("cuda").row is None
+    impl.backends.cudnn.deterministic = True
+    assert decide("nn.functional.conv1d").on("cuda").row == "R0032"
+    assert decide("index_add", dtype="floating").on("cuda").row is None
+    assert decide("nn.functional.conv1d").on("cpu").row is None
+    with impl.deterministic():
+        assert decide("index_add", dtype="floating").on("cuda").row == "R0001"
+
+
+ON = modes.Mode(enabled=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, modes.Mode()),
+        ({"MODE": ""}, modes.Mode()),
+        ({"MODE": "on"}, ON),
+        ({"MODE": "1"}, ON),
+        ({"MODE": "warn"}, ON._replace(warn_only=True)),
+        ({"MODE": "off", "GUARANTEE": "portable"}, modes.Mode(guarantee="portable")),
+        ({"MODE": "0"}, modes.Mode()),
+        ({"GUARANTEE": "portable"}, ON._replace(guarantee="portable")),
+        ({"PROFILE": "complete", "GUARANTEE": "run_to_run"}, ON._replace(profile="complete")),
+    ],
+)
+def test_the_variables_are_the_arguments_of_the_call(values, expected, monkeypatch):
+    for name, value in values.items():
+        monkeypatch.setenv(f"SAMEBITS_{name}", value)
+    modes.turn_on_by_variables()
+    assert modes.current() == expected
+
+
+@pytest.mark.parametrize("name", ["MODE", "GUARANTEE", "PROFILE"])
+def test_another_value_is_refused(name, monkeypatch):
+    monkeypatch.setenv(f"SAMEBITS_{name}", "portabel")
+    message = f"the environment variable SAMEBITS_{name} is 'portabel'; allowed: '"
+    with pytest.raises(ValueError, match=message):
+        modes.turn_on_by_variables()
+    assert modes.current() == modes.Mode()
+
+
+def test_the_import_reads_the_variables():
+    program = "import impl, os; print(impl.get_deterministic_guarantee(), os.environ['XLA_FLAGS'])"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "XLA_FLAGS": "", "SAMEBITS_GUARANTEE": "portable"},
+        text=True,
+        timeout=120,
+    )
+    with impl.deterministic():
+        assert done.stdout.split() == ["portable", *impl.xla_flags().split()], done.stderr

@@ -4,6 +4,7 @@ Tests: impl._native.products and the C++ behind it.
 """
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,17 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.products import convolution, dot_general
 from impl._native import library, products
-from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, rough
+from impl.tests.exact._products import (
+    CHANNELS_LAST,
+    CONVOLUTIONS,
+    IMAGES,
+    MATRICES,
+    PLAIN,
+    expected_convolution,
+    expected_dot,
+    options,
+    rough,
+)
 from impl.tests.exact._sums import assert_same
 from impl.tests.exact._terms import hard_matrix
 from impl.tests.support.bits import assert_same_bits
@@ -24,11 +35,7 @@ pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library 
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(np.float32), BFLOAT16, np.dtype(np.float16)]
-IMAGES = ("NCHW", "OIHW", "NCHW")
-CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
 #: Strides, padding, dilation of the image and of the kernel.
-PLAIN = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
-ODD = ((2, 1), ((2, 0), (-1, 3)), (1, 2), (2, 1))
 DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
 WIDE = ((1, 2), ((-1, 0), (3, 3)), (4, 2), (3, 4))
 
@@ -50,15 +57,6 @@ def same_dot(lhs, rhs, numbers=MATRICES, dtype=None):
         return np.asarray(jax.jit(run)(lhs, rhs))
 
 
-def options(window, groups=(1, 1)):
-    names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
-    return {
-        **dict(zip(names, window, strict=True)),
-        "feature_group_count": groups[0],
-        "batch_group_count": groups[1],
-    }
-
-
 def convolve(lhs, rhs, numbers, window, groups=(1, 1), dtype=None, module=products):
     """Returns a convolution of the engine, or of another module."""
     numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
@@ -72,79 +70,90 @@ def convolve(lhs, rhs, numbers, window, groups=(1, 1), dtype=None, module=produc
         return np.asarray(jax.jit(run)(lhs, rhs))
 
 
-def expected(lhs, rhs, numbers, window, groups, dtype):
-    names = ("stride", "padding", "lhs_dilation", "rhs_dilation")
-    window = dict(zip(names, window, strict=True))
-    return expected_convolution(lhs, rhs, numbers, dtype, groups=groups, **window)
+def assert_dots(calls):
+    """Compares products with the oracle, all in one program.
+
+    Args:
+        calls: For each product its factors, its dimension numbers and the dtype of its result.
+    """
+    functions = [
+        functools.partial(products.dot_general, dimension_numbers=n, preferred_element_type=dtype)
+        for *_, n, dtype in calls
+    ]
+    factors = [(lhs, rhs) for lhs, rhs, *_ in calls]
+    got = jax.jit(lambda pairs: [f(*pair) for f, pair in zip(functions, pairs, strict=True)])(
+        factors
+    )
+    for result, call in zip(got, calls, strict=True):
+        assert_same(result, expected_dot(*call), f"{call[0].shape} {call[0].dtype} {call[2:]}")
 
 
-@pytest.mark.parametrize("result", DTYPES, ids=str)
-@pytest.mark.parametrize("right", DTYPES, ids=str)
-@pytest.mark.parametrize("left", DTYPES, ids=str)
-def test_factors_of_any_two_dtypes(left, right, result):
-    rng = np.random.default_rng(0)
-    for binades in (2, 12, 60):
-        with np.errstate(over="ignore"):
-            lhs, rhs = rough(rng, (9, 21), left, binades), rough(rng, (21, 18), right, binades)
-        for a, b, numbers in ((lhs, rhs, MATRICES), (lhs[:1], rhs, MATRICES)):
-            got = dot(a, b, numbers, result)
-            assert_same(got, expected_dot(a, b, numbers, result), f"{binades} binades")
+def test_factors_of_any_two_dtypes():
+    rng, calls = np.random.default_rng(0), []
+    for left, right, result in itertools.product(DTYPES, repeat=3):
+        for binades in (2, 12, 60):
+            with np.errstate(over="ignore"):
+                lhs, rhs = rough(rng, (9, 21), left, binades), rough(rng, (21, 18), right, binades)
+            calls += [(lhs, rhs, MATRICES, result), (lhs[:1], rhs, MATRICES, result)]
+    assert_dots(calls)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(
-    ("rows", "terms", "columns"),
-    [
-        *((1, 1, 1), (1, 7, 1), (3, 0, 4), (0, 3, 4), (3, 4, 0), (2, 1, 3), (15, 1, 17)),
-        *((13, 9, 1), (1, 9, 13), (8, 40, 9), (9, 40, 8), (29, 3, 33), (31, 130, 5)),
-    ],
-)
-def test_sizes_that_fit_no_tile(rows, terms, columns, dtype):
-    rng = np.random.default_rng(1)
-    lhs, rhs = rough(rng, (rows, terms), dtype, 6), rough(rng, (terms, columns), dtype, 6)
-    want = expected_dot(lhs, rhs, MATRICES, dtype)
-    assert_same_bits(dot(lhs, rhs), want)
-    # Each layout of the operands.
-    assert_same_bits(dot(lhs.T.copy(), rhs, (((0,), (0,)), ((), ()))), want)
-    assert_same_bits(dot(lhs, rhs.T.copy(), (((1,), (1,)), ((), ()))), want)
-    assert_same_bits(dot(lhs.T.copy(), rhs.T.copy(), (((0,), (1,)), ((), ()))), want)
+#: Rows, terms and columns.
+TILES = [
+    *((1, 1, 1), (1, 7, 1), (3, 0, 4), (0, 3, 4), (3, 4, 0), (2, 1, 3), (15, 1, 17)),
+    *((13, 9, 1), (1, 9, 13), (8, 40, 9), (9, 40, 8), (29, 3, 33), (31, 130, 5)),
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(
-    ("left", "right", "numbers"),
-    [
-        ((2, 3, 4, 5), (4, 2, 6, 5), (((3,), (3,)), ((0, 2), (1, 0)))),
-        ((5, 4, 3), (3, 2, 5, 4), (((1, 0), (3, 2)), ((), ()))),
-        ((3, 5, 2, 7), (7, 3, 5, 4), (((3, 1), (0, 2)), ((0,), (1,)))),
-        ((40, 3), (40, 3), (((1,), (1,)), ((0,), (0,)))),
-        ((3, 40), (3, 40), (((0,), (0,)), ((1,), (1,)))),
-        ((30, 2, 3), (30, 3, 2), (((2,), (1,)), ((0,), (0,)))),
-        ((4,), (4,), (((0,), (0,)), ((), ()))),
-        ((), (3, 2), (((), ()), ((), ()))),
-        ((37, 16), (37, 16), (((1,), (1,)), ((0,), (0,)))),
-        ((5, 11, 3, 2), (5, 11, 2), (((3,), (2,)), ((0, 1), (0, 1)))),
-    ],
-)
-def test_dimension_numbers(left, right, numbers, dtype):
+def test_sizes_that_fit_no_tile(dtype):
+    rng, calls = np.random.default_rng(1), []
+    for rows, terms, columns in TILES:
+        lhs, rhs = rough(rng, (rows, terms), dtype, 6), rough(rng, (terms, columns), dtype, 6)
+        # Each layout of the operands.
+        for i, j in itertools.product((0, 1), repeat=2):
+            operands = lhs if i else lhs.T.copy(), rhs.T.copy() if j else rhs
+            calls.append((*operands, (((i,), (j,)), ((), ())), dtype))
+    assert_dots(calls)
+
+
+NUMBERS = [
+    ((2, 3, 4, 5), (4, 2, 6, 5), (((3,), (3,)), ((0, 2), (1, 0)))),
+    ((5, 4, 3), (3, 2, 5, 4), (((1, 0), (3, 2)), ((), ()))),
+    ((3, 5, 2, 7), (7, 3, 5, 4), (((3, 1), (0, 2)), ((0,), (1,)))),
+    ((40, 3), (40, 3), (((1,), (1,)), ((0,), (0,)))),
+    ((3, 40), (3, 40), (((0,), (0,)), ((1,), (1,)))),
+    ((30, 2, 3), (30, 3, 2), (((2,), (1,)), ((0,), (0,)))),
+    ((4,), (4,), (((0,), (0,)), ((), ()))),
+    ((), (3, 2), (((), ()), ((), ()))),
+    ((37, 16), (37, 16), (((1,), (1,)), ((0,), (0,)))),
+    ((5, 11, 3, 2), (5, 11, 2), (((3,), (2,)), ((0, 1), (0, 1)))),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dimension_numbers(dtype):
     rng = np.random.default_rng(2)
-    lhs, rhs = rough(rng, left, dtype, 5), rough(rng, right, dtype, 5)
-    assert_same_bits(dot(lhs, rhs, numbers), expected_dot(lhs, rhs, numbers, dtype))
+    assert_dots(
+        [
+            (rough(rng, left, dtype, 5), rough(rng, right, dtype, 5), numbers, dtype)
+            for left, right, numbers in NUMBERS
+        ]
+    )
 
 
-@pytest.mark.parametrize("result", DTYPES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_sums_that_are_hard_to_round(dtype, result):
-    rng = np.random.default_rng(3)
-    terms = hard_matrix(rng, 40, dtype.name)
-    lhs = np.ascontiguousarray(terms.T)
-    rhs = np.ones((40, 3), dtype)
-    rhs[:, 1], rhs[:, 2] = -1, 0.5
-    want = expected_dot(lhs, rhs, MATRICES, result)
-    assert_same(dot(lhs, rhs, dtype=result), want)
-    assert_same(dot(rhs.T.copy(), lhs, (((1,), (1,)), ((), ())), result), want.T)
-    many = np.tile(rhs, (1, 7))
-    assert_same(dot(lhs, many, dtype=result), np.tile(want, (1, 7)))
+def test_sums_that_are_hard_to_round():
+    rng, calls = np.random.default_rng(3), []
+    for dtype, result in itertools.product(DTYPES, repeat=2):
+        lhs = np.ascontiguousarray(hard_matrix(rng, 40, dtype.name).T)
+        rhs = np.ones((40, 3), dtype)
+        rhs[:, 1], rhs[:, 2] = -1, 0.5
+        calls += [
+            (lhs, rhs, MATRICES, result),
+            (rhs.T.copy(), lhs, (((1,), (1,)), ((), ())), result),
+            (lhs, np.tile(rhs, (1, 7)), MATRICES, result),
+        ]
+    assert_dots(calls)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -155,10 +164,13 @@ def test_ties_of_interpolations(dtype):
     for row in range(40):
         weights[row, row % 32], weights[row, row % 32 + 1] = 0.75, 0.25
     pixels = rng.standard_normal((33, 70)).astype(dtype)
-    want = expected_dot(weights, pixels, MATRICES, dtype)
-    assert_same_bits(dot(weights, pixels), want)
-    assert_same_bits(dot(weights.T.copy(), pixels, (((0,), (0,)), ((), ()))), want)
-    assert_same_bits(dot(weights, pixels.T.copy(), (((1,), (1,)), ((), ()))), want)
+    assert_dots(
+        [
+            (weights, pixels, MATRICES, dtype),
+            (weights.T.copy(), pixels, (((0,), (0,)), ((), ())), dtype),
+            (weights, pixels.T.copy(), (((1,), (1,)), ((), ())), dtype),
+        ]
+    )
 
 
 def test_sums_that_cancel():
@@ -186,11 +198,8 @@ def test_the_least_numbers_and_the_greatest():
     lhs = np.concatenate([powers, -powers, powers * np.float32(1.5), np.zeros(2, np.float32)])
     lhs[-1] = -0.0
     lhs = np.stack([lhs, np.roll(lhs, 1)], 1)
-    for result in DTYPES:
-        want = expected_dot(lhs, lhs.T.copy(), MATRICES, result)
-        assert_same_bits(dot(lhs, lhs.T.copy(), dtype=result), want)
-        want = expected_dot(lhs[:, :1], lhs.T[:1].copy(), MATRICES, result)
-        assert_same_bits(dot(lhs[:, :1].copy(), lhs.T[:1].copy(), dtype=result), want)
+    pairs = (lhs, lhs.T.copy()), (lhs[:, :1].copy(), lhs.T[:1].copy())
+    assert_dots([(*pair, MATRICES, result) for pair in pairs for result in DTYPES])
 
 
 @pytest.mark.parametrize("columns", [4, 40])
@@ -228,19 +237,13 @@ def test_large_products_have_the_bits_of_the_other_engine(left, right, numbers):
         assert_same_bits(dot(lhs, rhs, numbers, result), same_dot(lhs, rhs, numbers, result))
 
 
-#: The shapes and dimensions of operands, the window, and the groups of features and of images.
-CONVOLUTIONS = {
-    "plain": ((2, 3, 6, 5), (4, 3, 3, 3), IMAGES, PLAIN, (1, 1)),
+#: The same as for the engine of XLA, and more.
+CASES = {
+    **CONVOLUTIONS,
     "channels last": ((2, 6, 5, 9), (3, 2, 9, 17), CHANNELS_LAST, PLAIN, (1, 1)),
     "dilated": ((2, 5, 4, 3), (3, 2, 3, 5), CHANNELS_LAST, DILATED, (1, 1)),
     "dilated, channels first": ((2, 3, 7, 5), (5, 3, 4, 3), IMAGES, DILATED, (1, 1)),
     "cropped": ((2, 3, 9, 6), (4, 3, 3, 2), IMAGES, WIDE, (1, 1)),
-    "groups of features": ((2, 6, 5, 4), (3, 2, 2, 4), CHANNELS_LAST, ODD, (2, 1)),
-    "groups of images": ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
-    "as a gradient": ((2, 6, 3, 4), (2, 3, 4, 2), ("CWNH", "IWOH", "HCNW"), ODD, (1, 1)),
-    "a channel a group": ((2, 3, 6, 5), (6, 1, 3, 1), IMAGES, ODD, (3, 1)),
-    "one term": ((2, 3, 4, 5), (3, 1, 1, 1), IMAGES, PLAIN, (3, 1)),
-    "no positions": ((5, 6), (4, 6), ("NC", "OI", "CN"), ((), (), (), ()), (1, 1)),
     "three dimensions": (
         *((1, 4, 5, 3, 2), (2, 3, 2, 2, 3), ("NDHWC", "DHWIO", "NDHWC")),
         *(((1, 2, 1), ((1, 1), (0, 1), (1, 0)), (1, 1, 2), (2, 1, 1)), (1, 1)),
@@ -249,15 +252,32 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name, dtype):
-    left, right, numbers, window, groups = CONVOLUTIONS[name]
-    rng = np.random.default_rng(8)
-    for binades in (3, 6) if dtype == np.float16 else (6, 40):
-        lhs, rhs = rough(rng, left, dtype, binades), rough(rng, right, dtype, binades)
-        got = convolve(lhs, rhs, numbers, window, groups)
-        want = expected(lhs, rhs, numbers, window, groups, dtype)
-        assert_same_bits(got, want, f"{binades} binades")
+def test_convolutions(dtype):
+    rng, operands = np.random.default_rng(8), {}
+    for name, (left, right, *_) in CASES.items():
+        for binades in (3, 6) if dtype == np.float16 else (6, 40):
+            pair = rough(rng, left, dtype, binades), rough(rng, right, dtype, binades)
+            operands[name, binades] = pair
+
+    def program(operands):
+        return [
+            functools.partial(
+                products.conv_general_dilated,
+                dimension_numbers=lax.conv_dimension_numbers(left, right, numbers),
+                preferred_element_type=None,
+                **options(window, groups),
+            )(*pair)
+            for (name, _), pair in zip(names, operands, strict=True)
+            for left, right, numbers, window, groups in [CASES[name]]
+        ]
+
+    names = list(operands)
+    with arithmetic.wide():
+        results = jax.jit(program)(list(operands.values()))
+    for (name, binades), got in zip(names, results, strict=True):
+        *_, numbers, window, groups = CASES[name]
+        want = expected_convolution(*operands[name, binades], numbers, dtype, window, groups)
+        assert_same_bits(got, want, f"{name}, {binades} binades")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +306,7 @@ def test_a_kernel_that_is_not_finite(window):
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0], rhs[3, 1, 2, 1] = 0, np.inf, np.nan
     for dtype in DTYPES:
         got = convolve(lhs, rhs, IMAGES, window, dtype=dtype)
-        assert_same(got, expected(lhs, rhs, IMAGES, window, (1, 1), dtype))
+        assert_same(got, expected_convolution(lhs, rhs, IMAGES, dtype, window))
         assert np.isnan(got[:, 2:].astype(np.float32)).all()
 
 

@@ -124,16 +124,21 @@ def test_an_operand_without_updates_is_a_sum_of_one_term_by_the_oracle(rng, dtyp
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("mode", MODES)
 def test_drawn_scatters_have_the_bits_of_the_oracle(rng, dtype, mode):
-    for _ in range(12):
-        drawn = draw(rng)
-        operand = rough(rng, drawn.operand.shape, dtype, 7)
-        updates = rough(rng, drawn.updates.shape, dtype, 7)
-        if 0 in updates.shape or updates.size > 400:
-            continue
-        options = {"dimension_numbers": drawn.numbers, "mode": mode}
-        got = native(operand, drawn.indices, updates, **options)
-        want = of_oracle(drawn.numbers, mode, operand, drawn.indices, updates)
-        assert_same(got, want, f"{drawn.numbers} {operand.shape} {updates.shape}")
+    drawn = [each for each in (draw(rng) for _ in range(12)) if 0 < each.updates.size <= 400]
+    arrays = [
+        (rough(rng, d.operand.shape, dtype, 7), d.indices, rough(rng, d.updates.shape, dtype, 7))
+        for d in drawn
+    ]
+
+    def program(arrays):
+        return [
+            scatters.scatter_add(*each, dimension_numbers=d.numbers, mode=mode)
+            for each, d in zip(arrays, drawn, strict=True)
+        ]
+
+    for got, each, d in zip(run(scope.with_calls(program), arrays), arrays, drawn, strict=True):
+        want = of_oracle(d.numbers, mode, *each)
+        assert_same(got, want, f"{d.numbers} {each[0].shape} {each[2].shape}")
 
 
 #: Forms with each kind of loop: an operand, an array of indices, updates and dimension numbers.

@@ -1,13 +1,19 @@
-"""The kernels of the narrower vector units give the same bits."""
+"""The narrower vector units, and several devices, have the bits of the oracles.
+
+Tests: impl._native.call, impl._native.devices, impl._native.operation, impl._native.partitioned,
+impl._native.scope.
+"""
 
 import os
 import pathlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from impl._native import library
+from impl.tests.support import eight_devices
 
 #: Tests of each family, as expressions of ``pytest -k``.
 CHOSEN = {
@@ -21,6 +27,7 @@ CHOSEN = {
 
 
 @pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
+@pytest.mark.once
 @pytest.mark.parametrize("unit", ["baseline", "avx2"])
 def test_a_narrower_unit_has_the_bits_of_the_oracles(unit):
     # Every other test has the widest unit of the processor.
@@ -34,3 +41,8 @@ def test_a_narrower_unit_has_the_bits_of_the_oracles(unit):
         check=True,
         timeout=600,
     )
+
+
+def test_on_eight_devices(pytestconfig):
+    file = Path(__file__).with_name("calls_on_eight_devices.py")
+    eight_devices.run(file, marks=pytestconfig.option.markexpr)

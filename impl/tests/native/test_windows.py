@@ -10,111 +10,33 @@ from jax import lax
 from impl._exact.sums import windows as other_engine
 from impl._native import library, windows
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._windows import (
+    NAMES,
+    NONE,
+    POOLS,
+    WINDOWS,
+    assert_sums_of_windows,
+    assert_windows_of_hard_terms,
+    options,
+    terms_of,
+)
 from spec import oracles
 from spec.oracles.nearest import flushed
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
 NARROW = [name for name in DTYPES if name != "float64"]
-NAMES = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
-NONE = (0, 0)
-#: Shape, window, strides, padding, dilation of the array and of the window.
-WINDOWS = {
-    "overlapping": ((7, 8, 3), (3, 2, 1), (2, 1, 1), ((1, 1), (0, 2), NONE), (1, 2, 1), (1, 1, 1)),
-    "dilated": ((7, 8, 3), (2, 3, 1), (1, 2, 2), ((-1, 1), (0, 1), NONE), (1, 1, 1), (2, 2, 1)),
-    "both dilated": ((4, 5), (3, 4), (2, 3), ((-2, 3), (5, -1)), (3, 2), (2, 4)),
-    "apart": ((9, 40), (2, 2), (3, 3), (NONE, NONE), (1, 1), (1, 1)),
-    "one": ((7, 8, 3), (7, 4, 1), (1, 3, 2), (NONE, NONE, NONE), (1, 1, 1), (1, 2, 1)),
-    "of one element": ((7, 8, 3), (1, 1, 1), (1, 2, 1), (NONE, NONE, (0, 1)), (1,) * 3, (1,) * 3),
-    "in padding": ((3, 4), (2, 2), (1, 1), ((4, 0), (0, 5)), (1, 1), (1, 1)),
-    "cropped": ((6, 9), (2, 3), (2, 2), ((-1, -2), (-3, -1)), (1, 1), (1, 1)),
-    "long": ((1300,), (33,), (1,), ((16, 16),), (1,), (1,)),
-    "long and apart": ((1300,), (5,), (2,), ((3, 0),), (3,), (2,)),
-    "none": ((3, 4), (1, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
-    "channels": ((2, 6, 6, 20), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE))
-    + ((1,) * 4,) * 2,
-    "of five axes": ((2, 3, 4, 5, 2), (1, 2, 1, 2, 1), (1, 1, 1, 2, 1), (NONE,) * 5)
-    + ((1,) * 5,) * 2,
-    "few channels": (
-        (2, 7, 9, 3),
-        (1, 2, 3, 1),
-        (1, 2, 2, 1),
-        (NONE, (1, 0), (1, 2), NONE),
-        (1,) * 4,
-        (1, 1, 2, 1),
-    ),
-    "a scalar": ((), (), (), (), (), ()),
-}
-POOLS = {
-    "overlapping": ((7, 8), (3, 2), (2, 1), ((1, 1), (0, 1))),
-    "apart": ((7, 8), (2, 2), (2, 3), (NONE, (1, 1))),
-    "long": ((90,), (5,), (1,), ((2, 2),)),
-    "steps": ((3, 40), (1, 3), (1, 2), (NONE, (1, 1))),
-    "channels": ((2, 9, 9, 12), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE)),
-    "many rows": ((40, 3, 7), (4, 2, 2), (3, 1, 2), ((2, 1), NONE, NONE)),
-    "a scalar": ((), (), (), ()),
-}
-
-
-#: Where a linear function has the factor 1, by its name: for each element of its array.
-HITS: dict[object, np.ndarray] = {}
-
-
-def terms_of(name, function, x):
-    """Returns the terms of a linear function whose factors are 0 and 1: x at its ones."""
-    if name not in HITS:
-        units = np.eye(x.size, dtype=np.float32).reshape(-1, *x.shape)
-        HITS[name] = np.asarray(jax.jit(jax.vmap(function))(units)) != 0
-    values = x.reshape(-1, *(1,) * (HITS[name].ndim - 1))
-    return np.where(HITS[name], values, np.zeros((), x.dtype))
-
-
-def options(case):
-    return dict(zip(NAMES, case, strict=True))
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("name", WINDOWS)
-def test_sums_of_windows_have_the_bits_of_the_oracle(rng, name, dtype):
-    shape, *case = WINDOWS[name]
-    dims, strides, padding, base, dilation = case
-
-    def plain(x):
-        return lax.reduce_window(
-            x,
-            np.float32(0),
-            lax.add,
-            dims,
-            strides,
-            padding,
-            base_dilation=base,
-            window_dilation=dilation,
-        )
-
-    for spread in (3, 20):
-        x = rough(rng, shape, dtype, min(spread, 8) if dtype == "float16" else spread)
-        flat = np.array(x).reshape(-1)
-        if flat.size > 20:
-            flat[[3, 7, 11, 12]] = np.inf, -0.0, 1e-40, np.nan
-        got = run(lambda x: windows.reduce_window_sum(x, **options(case)), flat.reshape(shape))
-        assert_same(got, oracles.nearest(terms_of(name, plain, flat.reshape(shape))))
+def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
+    assert_sums_of_windows(windows, rng, WINDOWS, dtype)
 
 
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("count", [4, 8, 40])
 def test_windows_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
-    # Each window holds the terms of one sum, or most of the terms of two neighbours.
-    x = hard_matrix(rng, max(count, 8), dtype)[:count].T.reshape(-1)
-    case = ((count,), (3,), ((2, 5),), (1,), (1,))
-    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)
-    padded = np.concatenate([np.zeros(2, x.dtype), x, np.zeros(5, x.dtype)])
-    starts = range(0, len(padded) - count + 1, 3)
-    assert_same(got, oracles.nearest(np.stack([padded[i : i + count] for i in starts], 1)))
-    columns = x.reshape(-1, count).T
-    case = ((count, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
-    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), columns)
-    assert_same(got[0], oracles.nearest(columns))
+    assert_windows_of_hard_terms(windows, rng, dtype, count)
 
 
 def test_windows_of_terms_of_all_exponents(rng):

@@ -20,9 +20,6 @@ WRAPPED = np.where(INDEX < 0, INDEX + SIZE, INDEX)
 #: Indices that int32 cannot hold, for an axis of length 3, and one that it can.
 WIDE = np.array([2**32 + 1, 1, -(2**32), -(2**32) - 1])
 
-#: Many indices from -3 to 2, and the same counted from the front.
-MANY = np.random.default_rng(0).integers(-3, 3, 1100)
-
 
 def assert_reads_out_of_range_are_filled(calls, in_range=IN_RANGE):
     """Asserts which rows each call ``(x, index)`` reads, and the bits of its gradient.

@@ -35,5 +35,3 @@ def contributions(destinations, count, width, dtype=np.float32):
 
 #: Destinations, contributions and widths: few and many of each.
 SIZES = [(1, 1, 1), (3, 1024, 2), (3, 1025, 1), (5, 3072, 3), (1025, 2049, 1), (1500, 4500, 2)]
-#: One element, and thousands to few and to many destinations.
-FEW_SIZES = [SIZES[0], SIZES[3], SIZES[5]]

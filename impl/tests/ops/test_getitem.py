@@ -96,14 +96,6 @@ NOT_AS_NUMPY = [
 
 
 @complete
-@pytest.mark.parametrize("expression", [(A, ..., A), (slice(None), B, A), 1])
-def test_an_eager_call(expression):
-    got = impl.getitem(X, expression)
-    assert isinstance(got, jax.Array)
-    assert_same_bits(got, X[expression])
-
-
-@complete
 def test_expressions_as_numpy_reads_them():
     results = jax.jit(lambda x: [impl.getitem(x, expression) for expression in AS_NUMPY])(X)
     for expression, got in zip(AS_NUMPY, results, strict=True):

@@ -59,14 +59,6 @@ def test_values(accumulate):
 
 
 @complete
-def test_an_eager_call():
-    got = impl.index_put(X, (None, B, A), np.float32(2) * ones(5), accumulate=True)
-    want = X.copy()
-    np.add.at(want, (slice(None), B, A), 2)
-    assert_same_bits(got, want)
-
-
-@complete
 def test_torch_puts_alike(torch):
     parts, rng = [A, B % 2, ONE, np.array([1, 0]), None], np.random.default_rng(0)
     calls, wanted = {}, {}

@@ -9,32 +9,11 @@ import pytest
 
 import impl
 from impl.tests.ops._bad_values import SCALAR, V, at
-from impl.tests.ops._indices import NO_INDEX, X
+from impl.tests.ops._indices import NO_INDEX
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
 
 complete = pytest.mark.usefixtures("complete")
-
-
-@complete
-def test_a_number_for_each_slice(torch):
-    repeats, every = np.array([2, 0, 3, 1]), np.arange(120) % 3
-    repeat = functools.partial(impl.repeat_interleave, dim=2)
-    results = run_together(
-        {
-            "known": (lambda x: repeat(x, repeats), X),
-            "from the end": (lambda x: impl.repeat_interleave(x, repeats, -2, output_size=6), X),
-            "traced": (lambda x, r: repeat(x, r, output_size=6), X, repeats),
-            "flat": (lambda x: impl.repeat_interleave(x, every), X),
-        }
-    )
-    flat = results.pop("flat")
-    theirs = torch.repeat_interleave(torch.from_numpy(X), torch.from_numpy(repeats), 2).numpy()
-    assert_same_bits(theirs, np.repeat(X, repeats, 2))
-    for name, got in results.items():
-        assert_same_bits(got, theirs, name)
-    assert_same_bits(flat, np.repeat(X, every))
 
 
 @complete

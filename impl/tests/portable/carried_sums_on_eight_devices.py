@@ -14,13 +14,9 @@ import impl
 from impl._portable.carried_sums import stacked
 from impl.tests.exact._sums import assert_same, rough
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 BATCH = 48
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable", profile="complete"):
-        yield
 
 
 @pytest.fixture(scope="module")

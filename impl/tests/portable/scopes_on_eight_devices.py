@@ -1,4 +1,4 @@
-"""Scopes inside of programs on 1 and 8 devices; ``test_ops`` runs it."""
+"""Scopes and engines inside of programs on 1 and 8 devices; ``test_ops`` runs it."""
 
 import hashlib
 
@@ -11,13 +11,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl import testing
 
 COUNTS = (1, 8)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(5)
 
 
 def digest(tree):
@@ -118,3 +114,54 @@ def test_what_enters_a_portable_scope_is_rounded(rng, dtype):
     assert digest(result) == digest(expected)
     if dtype == "float32":  # Without the scope, XLA contracts `a * b + c`.
         assert digest(plain) != digest(expected)
+
+
+def mesh(count):
+    return Mesh(np.array(jax.devices()[:count]), ("d",))
+
+
+def drawn(rng, *shape):
+    return jnp.asarray(rng.normal(size=shape), np.float32)
+
+
+@pytest.mark.usefixtures("portable")
+def test_arrays_that_xla_partitions(rng):
+    x, w = drawn(rng, 16, 16), drawn(rng, 16, 24)
+    at = jnp.asarray(rng.integers(0, 16, 24), np.int32)
+
+    def function(x, w, at):
+        scores = (x * 1.25) @ w
+        return scores, jnp.sum(scores, 0), jnp.zeros(16).at[at].add(scores[0])
+
+    expected = jax.jit(function)(x, w, at)
+    axes = (P(None, "d"), P("d"), P("d"))
+    sharded = [
+        jax.device_put(value, NamedSharding(mesh(8), axis))
+        for value, axis in zip((x, w, at), axes, strict=True)
+    ]
+    with testing.engine("integers"):
+        found = jax.jit(function)(*sharded)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.usefixtures("portable")
+@pytest.mark.once
+def test_sums_over_the_devices_of_a_shard_map(rng):
+    x, w = drawn(rng, 8, 6), drawn(rng, 6, 4)
+
+    def local(x, w):
+        total = lax.psum(jnp.tanh(x @ w).sum(0), "d")
+        part = lax.psum_scatter(jnp.exp(x).T @ x, "d", scatter_dimension=0, tiled=True)
+        return total, lax.all_gather(part, "d", tiled=True)
+
+    def over_devices(count):
+        return jax.shard_map(
+            local, mesh=mesh(count), in_specs=(P("d"), P()), out_specs=(P(), P("d"))
+        )
+
+    total, parts = jax.jit(over_devices(2))(x, w)
+    with testing.engine("integers"):
+        soft_total, soft_parts = jax.jit(over_devices(2))(x, w)
+    assert np.array_equal(total, soft_total)
+    assert np.array_equal(parts, soft_parts)

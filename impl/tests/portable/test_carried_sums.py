@@ -24,20 +24,11 @@ from impl._mode import modes
 from impl._portable.carried_sums import lower, stacked
 from impl.tests.exact._sums import assert_same, rough
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 ROWS = 12
 #: The bytes of a sum with which a scan stacks all factors, and none.
 ALL, NONE = 1 << 40, -1
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable", profile="complete"):
-        yield
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(3)
 
 
 def zeros(tree):

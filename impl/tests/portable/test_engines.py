@@ -14,14 +14,10 @@ from jax import lax
 import impl
 from impl import testing
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 #: A CPU has the engine that is left out, unless its library is missing.
 OTHERS = [name for name in testing.engines() if name != "native"]
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def of_model(rng):

@@ -11,13 +11,9 @@ from jax import export, lax
 
 import impl
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 PLATFORMS = ("cpu", "cuda", "rocm")
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 @pytest.fixture

@@ -12,16 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import impl
 from impl.tests.support.bits import assert_same_bits
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 HEADS, WIDTH, LENGTH, CACHE = 2, 8, 11, 20
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def normal(seed, *shape):
@@ -120,38 +115,3 @@ def test_a_row_has_the_same_bits_in_every_batch(name):
     for factor in (1e3, 1e20):
         company = np.concatenate([np.float32(factor) * normal(8, 3, 33), x])
         assert_same_bits(function(company, w)[3:], want, f"rows that are {factor} times as great")
-
-
-def test_one_hot_rows_choose_the_rows_of_a_batch():
-    x, chosen = (
-        normal(9, 6, 4) * 2.0 ** np.arange(-30, 30, 10, dtype=np.float32)[:, None],
-        [4, 0, 4],
-    )
-    dispatch = jax.jit(lambda hot, x: jnp.einsum("et,td->ed", hot, x))
-    assert_same_bits(dispatch(np.eye(6, dtype=np.float32)[chosen], x), x[chosen])
-
-
-def test_the_future_of_a_signal_changes_no_causal_convolution():
-    signal, kernel = normal(10, 1, 30, 3), normal(11, 4, 3, 2)
-
-    @jax.jit
-    def causal(signal, kernel):
-        numbers = ("NWC", "WIO", "NWC")
-        return jax.lax.conv_general_dilated(
-            signal, kernel, (1,), [(3, 0)], dimension_numbers=numbers
-        )
-
-    want = causal(signal, kernel)
-    assert_same_bits(causal(signal[:, :13], kernel), want[:, :13])
-    signal[:, 13:] = 1e30
-    assert_same_bits(causal(signal, kernel)[:, :13], want[:, :13])
-
-
-def test_queries_in_blocks_have_the_bits_of_all():
-    queries, keys, values = (normal(seed, 16, HEADS, 4) for seed in (12, 13, 14))
-    run = jax.jit(attend)
-    allowed = np.tril(np.ones((16, 16), bool))
-    want = run(queries, keys, values, allowed)
-    for start in range(0, 16, 4):
-        block = slice(start, start + 4)
-        assert_same_bits(run(queries[block], keys, values, allowed[block]), want[block])

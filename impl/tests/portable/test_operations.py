@@ -19,9 +19,10 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-import impl
 import spec
 from impl._core.jax_internals import lowering
+
+pytestmark = pytest.mark.usefixtures("portable")
 
 VALUES = (0.0, -0.0, 1.0, -1.0, 2.0, -1.5, 6e4, -1e-4, np.inf, -np.inf, np.nan)
 CONSTANTS = (0.0, -0.0, 1.0, -1.0)
@@ -41,12 +42,6 @@ IEEE = {
     "sqrt": "sqrt",
     "sub": "subtract",
 }
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 @functools.cache

@@ -15,16 +15,12 @@ from jax import lax
 import impl
 from impl._portable import parts
 from impl.tests.exact._sums import DTYPES, assert_same
-from impl.tests.exact.test_terms import exact, hard
+from impl.tests.exact.test_reduction import exact, hard
+
+pytestmark = pytest.mark.usefixtures("portable")
 
 #: How many parts a derivative has.
 COUNT = 4
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 @pytest.fixture

@@ -5,10 +5,7 @@ impl._portable.rules.rounding, impl._portable.rules.sums, impl.programs._auditin
 """
 
 import hashlib
-import os
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +17,9 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 
+pytestmark = pytest.mark.usefixtures("portable")
+
 HERE = __file__.rpartition("/")[2]
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def digest(tree):
@@ -53,15 +46,8 @@ def net(w, x):
 
 def test_eager_and_jit_give_the_same_bits(rng):
     w, x = (jnp.asarray(rng.normal(size=s), np.float32) for s in ((8, 8), (16, 8)))
-    step = jax.value_and_grad(net)
-    first = step(w, x)
-    assert digest(first) == digest(jax.jit(step)(w, x))
-
-
-def test_a_sum_does_not_depend_on_the_order(rng):
-    x = jnp.asarray(rng.normal(size=4096), jnp.float32)
-    total = jax.jit(jnp.sum)
-    assert len({digest(total(rng.permutation(np.asarray(x)))) for _ in range(5)}) == 1
+    # test_parts has the gradients.
+    assert digest(net(w, x)) == digest(jax.jit(net)(w, x))
 
 
 def test_other_modes_are_not_affected():
@@ -172,12 +158,6 @@ def test_with_warn_only_a_refused_program_runs():
     assert np.array_equal(result, np.ones(3))
 
 
-def test_a_program_without_refusals_has_no_findings():
-    report = impl.audit(jax.grad(lambda x: jnp.tanh(x[jnp.array([0, 0])]).sum()))(jnp.ones(3))
-    assert report.ok
-    assert not report.findings
-
-
 def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
     def f(w, x):
         return lax.scan(lambda c, _: (jnp.tanh(c @ w), c.sum()), x, None, length=2)
@@ -283,41 +263,6 @@ def test_conversions_round_once(rng, old, new):
     )
     found = jax.jit(lambda x: x.astype(new).astype("float32"))(x)
     assert np.array_equal(found, expected.astype("float32"))
-
-
-def test_our_own_ordered_functions_keep_their_order_also_over_devices():
-    program = """
-import jax, numpy as np, impl, spec.oracles
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-rng = np.random.default_rng(0)
-x, index = rng.normal(size=4096).astype("float32"), rng.integers(0, 5, 4096)
-add = jax.jit(lambda x: impl.index_add(jax.numpy.zeros(5), 0, index, x))
-mm = jax.jit(lambda x: impl.mm(x.reshape(64, 64), x.reshape(64, 64)))
-mesh = Mesh(np.array(jax.devices()), ("i",))
-shard = jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))
-ordered = spec.oracles.nearest_scatter(np.zeros(5, "float32"), index, x)
-with impl.deterministic(guarantee="portable"):
-    for each in (x, shard):
-        assert np.array_equal(add(each), ordered)
-    assert np.array_equal(mm(x), mm(shard))
-    parts, local = PartitionSpec("i"), lambda x: (jax.lax.pmax(x, "i"), jax.lax.pmin(x, "i"))
-    ends = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=PartitionSpec()))
-    zeros = np.array([0, -0.0, 1, -3, 2, -0.0, 0, -0.0], "float32")
-    assert [float(end[0]) for end in ends(zeros)] == [2, -3]
-    assert [bool(np.signbit(end[0])) for end in ends(zeros * 0)] == [False, True]
-    triangle = jax.jit(lambda x: jax.numpy.linalg.cholesky(x @ x.T + jax.numpy.eye(64)))
-    assert np.array_equal(triangle(x.reshape(64, 64)), triangle(shard.reshape(64, 64)))
-"""
-    flags = "--xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
 
 
 def test_terms_that_devices_hold_are_refused():

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import impl
 from impl.programs._differences import invariance
 from impl.testing import assert_invariant
 
@@ -23,12 +22,6 @@ def normal(seed, *shape):
 
 X, W = normal(0, 6, 5), normal(1, 5, 7)
 TEXT = normal(2, 2, 7, 4)
-
-
-@pytest.fixture
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def layer(x, w):

@@ -113,37 +113,32 @@ ONE = np.array([0])
 SHORT = np.zeros(1, np.int16)
 REALS = np.zeros(1, np.float32)
 
-#: op, positional arguments, options, exception, fragment of the message
+#: Positional arguments, options, exception, fragment of the message
 BAD: list[Call] = [
-    ("embedding", (np.array([0, 5]), WEIGHT), IndexError, "index 5 is out of bounds for a weight"),
-    ("embedding", (np.array([[0, -1]]), WEIGHT), IndexError, "position [0, 1] of argument 'input'"),
-    ("embedding", ([0], WEIGHT), TypeError, "'input' must be"),
-    ("embedding", (ONE, [[0.0]]), TypeError, "'weight' must be"),
-    ("embedding", (SHORT, WEIGHT), RuntimeError, "int32/int64 for input but got: int16"),
-    ("embedding", (REALS, WEIGHT), RuntimeError, "for input but got: float32"),
-    ("embedding", (ONE, WEIGHT[0]), RuntimeError, "must be 2-D, but got shape [3]"),
-    ("embedding", (ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
-    ("embedding", (ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
-    ("embedding", (ONE, WEIGHT, 1.0), TypeError, "'padding_idx' must be int, not float"),
-    ("embedding", (ONE, WEIGHT, True), TypeError, "'padding_idx' must be int, not bool"),
-    ("embedding", (ONE, WEIGHT, None, "1"), TypeError, "'max_norm' must be Number, not str"),
-    ("embedding", (ONE, WEIGHT, None, 1j), TypeError, "'max_norm' must be float, not complex"),
-    ("embedding", (ONE, WEIGHT, None, 1.0, "2"), TypeError, "'norm_type' must be float, not str"),
-    ("embedding", (ONE, WEIGHT, None, 1.0, None), TypeError, "'norm_type' must be float"),
-    ("embedding", (ONE, WEIGHT.astype(int), None, 1.0), RuntimeError, "got int32"),
-    (
-        "embedding",
-        (ONE, WEIGHT),
-        {"scale_grad_by_freq": 1},
-        TypeError,
-        "'scale_grad_by_freq' must be",
-    ),
-    ("embedding", (ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
+    ((np.array([0, 5]), WEIGHT), IndexError, "index 5 is out of bounds for a weight"),
+    ((np.array([[0, -1]]), WEIGHT), IndexError, "position [0, 1] of argument 'input'"),
+    (([0], WEIGHT), TypeError, "'input' must be"),
+    ((ONE, [[0.0]]), TypeError, "'weight' must be"),
+    ((SHORT, WEIGHT), RuntimeError, "int32/int64 for input but got: int16"),
+    ((REALS, WEIGHT), RuntimeError, "for input but got: float32"),
+    ((ONE, WEIGHT[0]), RuntimeError, "must be 2-D, but got shape [3]"),
+    ((ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
+    ((ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
+    ((ONE, WEIGHT, 1.0), TypeError, "'padding_idx' must be int, not float"),
+    ((ONE, WEIGHT, True), TypeError, "'padding_idx' must be int, not bool"),
+    ((ONE, WEIGHT, None, "1"), TypeError, "'max_norm' must be Number, not str"),
+    ((ONE, WEIGHT, None, 1j), TypeError, "'max_norm' must be float, not complex"),
+    ((ONE, WEIGHT, None, 1.0, "2"), TypeError, "'norm_type' must be float, not str"),
+    ((ONE, WEIGHT, None, 1.0, None), TypeError, "'norm_type' must be float"),
+    ((ONE, WEIGHT.astype(int), None, 1.0), RuntimeError, "got int32"),
+    ((ONE, WEIGHT), {"scale_grad_by_freq": 1}, TypeError, "'scale_grad_by_freq' must be"),
+    ((ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
 ]
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[Call] = [("embedding", (ONE, WEIGHT[:0]), IndexError, "none is allowed")]
+OWN: list[Call] = [((ONE, WEIGHT[:0]), IndexError, "none is allowed")]
 
 
 class TestBadArguments(BadArgumentsOfFunctional):
+    op = "embedding"
     calls = BAD
     unlike_torch = OWN

@@ -247,94 +247,69 @@ ONE, PAIR = np.array([0]), np.array([[0, 1]])
 SHORT = np.zeros(1, np.int16)
 REALS = np.zeros(1, np.float32)
 
-#: op, positional arguments, options, exception, fragment of the message
+#: Positional arguments, options, exception, fragment of the message
 BAD: list[Call] = [
+    ((np.array([0, 5]), WEIGHT, ONE), RuntimeError, "index 5 is out of bounds"),
+    ((np.array([[-1]]), WEIGHT), RuntimeError, "5 rows, at position [0, 0]"),
+    ((REALS, WEIGHT, ONE), RuntimeError, "for input but got: float32"),
+    ((ONE, WEIGHT, REALS), RuntimeError, "for offsets but got: float32"),
+    ((SHORT, WEIGHT, SHORT), RuntimeError, "for input but got: int16"),
+    ((SHORT[None], WEIGHT), RuntimeError, "for input but got: int16"),
+    ((ONE, WEIGHT[0], ONE), ValueError, "weight has to be 2-D"),
+    ((ONE, WEIGHT.astype(int), ONE), RuntimeError, "floats, but got int32"),
+    ((PAIR, WEIGHT, ONE), ValueError, "offsets has to be None"),
+    ((ONE, WEIGHT), ValueError, "1D array but got None"),
+    ((ONE, WEIGHT, PAIR), ValueError, "1D array, but got shape [1, 2]"),
+    ((np.array(0), WEIGHT), ValueError, "1D or 2D, but got shape []"),
+    ((PAIR[None], WEIGHT), ValueError, "got shape [1, 1, 2]"),
+    ((ONE, WEIGHT, np.array([1])), RuntimeError, "offsets[0] has to be 0"),
+    ((ONE, WEIGHT, np.array([0, 2])), RuntimeError, "input's length 1 but got"),
+    ((ONE, WEIGHT, EMPTY), {"include_last_offset": True}, RuntimeError, "at least 1"),
+    ((PAIR, WEIGHT), {"mode": "min"}, ValueError, "but got 'min'"),
+    ((PAIR, WEIGHT), {"mode": 1}, ValueError, "one of sum, mean or max"),
+    ((PAIR, WEIGHT), {"mode": "max", "sparse": True}, ValueError, "sparse weights"),
     (
-        "embedding_bag",
-        (np.array([0, 5]), WEIGHT, ONE),
-        RuntimeError,
-        "index 5 is out of bounds",
-    ),
-    ("embedding_bag", (np.array([[-1]]), WEIGHT), RuntimeError, "5 rows, at position [0, 0]"),
-    ("embedding_bag", (REALS, WEIGHT, ONE), RuntimeError, "for input but got: float32"),
-    ("embedding_bag", (ONE, WEIGHT, REALS), RuntimeError, "for offsets but got: float32"),
-    ("embedding_bag", (SHORT, WEIGHT, SHORT), RuntimeError, "for input but got: int16"),
-    ("embedding_bag", (SHORT[None], WEIGHT), RuntimeError, "for input but got: int16"),
-    ("embedding_bag", (ONE, WEIGHT[0], ONE), ValueError, "weight has to be 2-D"),
-    ("embedding_bag", (ONE, WEIGHT.astype(int), ONE), RuntimeError, "floats, but got int32"),
-    ("embedding_bag", (PAIR, WEIGHT, ONE), ValueError, "offsets has to be None"),
-    ("embedding_bag", (ONE, WEIGHT), ValueError, "1D array but got None"),
-    ("embedding_bag", (ONE, WEIGHT, PAIR), ValueError, "1D array, but got shape [1, 2]"),
-    ("embedding_bag", (np.array(0), WEIGHT), ValueError, "1D or 2D, but got shape []"),
-    ("embedding_bag", (PAIR[None], WEIGHT), ValueError, "got shape [1, 1, 2]"),
-    ("embedding_bag", (ONE, WEIGHT, np.array([1])), RuntimeError, "offsets[0] has to be 0"),
-    (
-        "embedding_bag",
-        (ONE, WEIGHT, np.array([0, 2])),
-        RuntimeError,
-        "input's length 1 but got",
-    ),
-    (
-        "embedding_bag",
-        (ONE, WEIGHT, EMPTY),
-        {"include_last_offset": True},
-        RuntimeError,
-        "at least 1",
-    ),
-    ("embedding_bag", (PAIR, WEIGHT), {"mode": "min"}, ValueError, "but got 'min'"),
-    ("embedding_bag", (PAIR, WEIGHT), {"mode": 1}, ValueError, "one of sum, mean or max"),
-    (
-        "embedding_bag",
-        (PAIR, WEIGHT),
-        {"mode": "max", "sparse": True},
-        ValueError,
-        "sparse weights",
-    ),
-    (
-        "embedding_bag",
         (PAIR, WEIGHT),
         {"mode": "max", "scale_grad_by_freq": True},
         ValueError,
         "scaling the gradient",
     ),
     (
-        "embedding_bag",
         (PAIR, WEIGHT),
         {"mode": "sum", "per_sample_weights": REALS},
         ValueError,
         "per_sample_weights ([1]) must have the same shape as the input ([1, 2])",
     ),
     (
-        "embedding_bag",
         (ONE, WEIGHT, ONE),
         {"mode": "sum", "per_sample_weights": np.ones(1, np.float16)},
         RuntimeError,
         "got float16 and float32",
     ),
     (
-        "embedding_bag",
         (ONE, WEIGHT, ONE),
         {"mode": "mean", "per_sample_weights": REALS},
         NotImplementedError,
         "only supported for mode='sum', but got mode='mean'",
     ),
-    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 5}, RuntimeError, "-5 through 4, but got 5"),
-    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 1.0}, TypeError, "'padding_idx' must be int"),
-    ("embedding_bag", (PAIR, WEIGHT), {"sparse": 0}, TypeError, "'sparse' must be bool, not int"),
-    ("embedding_bag", (ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
-]  # fmt: skip
+    ((PAIR, WEIGHT), {"padding_idx": 5}, RuntimeError, "-5 through 4, but got 5"),
+    ((PAIR, WEIGHT), {"padding_idx": 1.0}, TypeError, "'padding_idx' must be int"),
+    ((PAIR, WEIGHT), {"sparse": 0}, TypeError, "'sparse' must be bool, not int"),
+    ((ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
+]
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
 OWN: list[Call] = [
-    ("embedding_bag", (ONE, WEIGHT, SHORT.view(np.uint16)), RuntimeError, "got: uint16"),
-    ("embedding_bag", (ONE, WEIGHT, [0]), TypeError, "'offsets' must be"),
-    ("embedding_bag", ([0], WEIGHT, ONE), TypeError, "'input' must be"),
-    ("embedding_bag", (INDEX, WEIGHT, np.array([0, 3, 2])), RuntimeError, "got 2 after 3"),
-    ("embedding_bag", (INDEX, WEIGHT, np.array([0, -1])), RuntimeError, "must ascend"),
-    ("embedding_bag", (PAIR, WEIGHT, None, 1.0, True), TypeError, "'norm_type' must be float"),
-]  # fmt: skip
+    ((ONE, WEIGHT, SHORT.view(np.uint16)), RuntimeError, "got: uint16"),
+    ((ONE, WEIGHT, [0]), TypeError, "'offsets' must be"),
+    (([0], WEIGHT, ONE), TypeError, "'input' must be"),
+    ((INDEX, WEIGHT, np.array([0, 3, 2])), RuntimeError, "got 2 after 3"),
+    ((INDEX, WEIGHT, np.array([0, -1])), RuntimeError, "must ascend"),
+    ((PAIR, WEIGHT, None, 1.0, True), TypeError, "'norm_type' must be float"),
+]
 
 
 class TestBadArguments(BadArgumentsOfFunctional):
+    op = "embedding_bag"
     calls = BAD
     unlike_torch = OWN
 
@@ -350,7 +325,7 @@ def test_a_narrow_dtype_beside_a_wide_one_is_taken_as_in_pytorch(torch):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-6)
 
 
-WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)
+ROWS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)
 
 
 @pytest.mark.parametrize(
@@ -371,16 +346,13 @@ def test_a_padding_row_that_does_not_exist():
 @pytest.mark.parametrize("norm_type", [0, 1, 2, 3.5, np.inf, -np.inf])
 def test_rows_are_scaled_to_the_greatest_norm(norm_type):
     rows = _embeddings.read_rows(
-        jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS),
+        jnp.asarray(ROWS),
         jnp.array([0, 1, 2, 0]),
         1.0,
         norm_type,
     )
-    norms = np.linalg.norm(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS.astype(float), norm_type, axis=1)
-    expected = [
-        row / norm if norm > 1 else row
-        for row, norm in zip(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS, norms, strict=True)
-    ]
+    norms = np.linalg.norm(ROWS.astype(float), norm_type, axis=1)
+    expected = [row / norm if norm > 1 else row for row, norm in zip(ROWS, norms, strict=True)]
     np.testing.assert_allclose(rows, np.array(expected)[[0, 1, 2, 0]], rtol=1e-6)
 
 
@@ -390,13 +362,9 @@ def test_frequencies_are_at_least_one():
 
 
 def test_the_facts_of_a_lookup():
-    facts = _embeddings.lookup_facts(
-        "op", jnp.zeros((2, 2), int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), 1.0, 2.5
-    )
+    facts = _embeddings.lookup_facts("op", jnp.zeros((2, 2), int), jnp.asarray(ROWS), 1.0, 2.5)
     assert facts == {"dtype": "floating", "input_ndim": 2, "max_norm": True, "power_norm": True}
     with pytest.raises(TypeError, match="'norm_type' must be float, not bool"):
-        _embeddings.lookup_facts(
-            "op", jnp.zeros(2, int), jnp.asarray(WEIGHT_OF_EMBEDDING_ROW_ARGUMENTS), None, True
-        )
+        _embeddings.lookup_facts("op", jnp.zeros(2, int), jnp.asarray(ROWS), None, True)
     with pytest.raises(RuntimeError, match="'max_norm' needs a weight of floats"):
         _embeddings.lookup_facts("op", jnp.zeros(2, int), jnp.zeros((2, 2), int), 1.0, 2)

@@ -20,7 +20,8 @@ from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
-interpolate = impl.nn.functional.interpolate
+F = impl.nn.functional
+interpolate = F.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
 
 
@@ -202,9 +203,6 @@ class TestBadArguments(BadArgumentsOfFunctional):
     unlike_torch = tuple(((x,), *rest) for x, *rest in STRICTER)
 
 
-F = impl.nn.functional
-interpolate_of_resampling = F.interpolate
-
 #: Length of the input, length of the result, the caller's factor or None.
 AXES = [
     (n, int(n * factor), factor if by_factor else None)
@@ -270,13 +268,8 @@ def test_the_nearest_element_of_interpolate_depends_on_the_precision():
     assert wanted[np.float32] != wanted[np.float64]
     with jax.enable_x64(True):
         for dtype, index in wanted.items():
-            assert (
-                interpolate_of_resampling(np.arange(98, dtype=dtype)[None, None], 166)[
-                    0, 0
-                ].tolist()
-                == index
-            )
-    narrow = interpolate_of_resampling(np.arange(98, dtype=np.float16)[None, None], 166)[0, 0]
+            assert interpolate(np.arange(98, dtype=dtype)[None, None], 166)[0, 0].tolist() == index
+    narrow = interpolate(np.arange(98, dtype=np.float16)[None, None], 166)[0, 0]
     assert narrow.tolist() == wanted[np.float32]
 
 
@@ -284,7 +277,7 @@ def test_the_nearest_element_of_interpolate_depends_on_the_precision():
     "op",
     [
         lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1),
-        lambda x: interpolate_of_resampling(x, scale_factor=1.7, mode="bicubic"),
+        lambda x: interpolate(x, scale_factor=1.7, mode="bicubic"),
         lambda x: F.pad(x, (4, 3, 2, 4), "reflect"),
     ],
     ids=["avg_pool2d", "interpolate", "pad"],

@@ -18,38 +18,27 @@ def with_ties(shape, dtype=np.float32):
 def pooled(x, windows):
     """Returns the maxima, their flat indices, and a gradient function.
 
-    A lane is the part of ``x`` of one example and one channel.
-
     Args:
         x: Shape [..., *sizes].
         windows: For each dimension and each window, the indices that it reads; some may be outside
-            the input. Or a function from the number of a lane to such lists.
+            the input.
     """
-    of_lane = windows if callable(windows) else lambda _: windows
-    dims, lengths = len(of_lane(0)), [len(of_dim) for of_dim in of_lane(0)]
-    sizes = x.shape[-dims:]
+    sizes, lengths = x.shape[-len(windows) :], [len(of_dim) for of_dim in windows]
     lanes = x.reshape(-1, int(np.prod(sizes)))
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     out = np.full((len(lanes), int(np.prod(lengths))), lowest, x.dtype)
     indices = np.full(out.shape, -1)
     flat = np.arange(lanes.shape[1]).reshape(sizes)
-    # If all lanes have the same windows, they are computed at once.
-    groups = range(len(lanes)) if callable(windows) else [slice(None)]
-    for group in groups:
-        for o, window in enumerate(itertools.product(*of_lane(group))):
-            inside = [
-                [i for i in of_dim if 0 <= i < n] for of_dim, n in zip(window, sizes, strict=True)
-            ]
-            if not all(inside):
-                continue
+    for o, window in enumerate(itertools.product(*windows)):
+        inside = [
+            [i for i in of_dim if 0 <= i < n] for of_dim, n in zip(window, sizes, strict=True)
+        ]
+        if all(inside):
             candidates = flat[np.ix_(*inside)].reshape(-1)
             # NumPy's argmax returns the first of several NaNs too.
-            picked = lanes[group][..., candidates].argmax(-1)
-            indices[group, o] = candidates[picked]
-            out[group, o] = np.take_along_axis(
-                lanes[group], np.expand_dims(candidates[picked], -1), -1
-            )[..., 0]
-    shape = (*x.shape[:-dims], *lengths)
+            indices[:, o] = candidates[lanes[:, candidates].argmax(-1)]
+            out[:, o] = np.take_along_axis(lanes, indices[:, o, None], -1)[:, 0]
+    shape = (*x.shape[: -len(windows)], *lengths)
 
     def pullback(cotangent):
         gradient = np.zeros(lanes.shape)

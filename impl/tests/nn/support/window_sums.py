@@ -4,9 +4,6 @@ import functools
 
 import numpy as np
 
-from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.programs import results_and_gradients
-
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -45,23 +42,3 @@ def count_within(windows, limits):
 def of_each_dimension(value, dims):
     """Returns ``value``, or a tuple that repeats it for each dimension."""
     return value if isinstance(value, tuple) else (value,) * dims
-
-
-def assert_as_references(op, calls, references):
-    """Checks that calls of ``op`` have the results and gradients of their references.
-
-    Args:
-        op: A function of an array and other arguments.
-        calls: Pairs of an array of float32 and a tuple of the other arguments.
-        references: For each call, the result and a gradient function.
-    """
-    cotangents = [normal(out.shape, 1) for out, _ in references]
-    functions = [lambda x, rest=rest: op(x, *rest) for _, rest in calls]
-    results = results_and_gradients(functions, [(x,) for x, _ in calls], cotangents)
-    for (out, gradient), (want, pullback), cotangent, (x, rest) in zip(
-        results, references, cotangents, calls, strict=True
-    ):
-        message = f"{x.shape}, {rest}"
-        assert out.dtype == np.float32
-        np.testing.assert_allclose(out, want, err_msg=message, **CLOSE)
-        np.testing.assert_allclose(gradient, pullback(cotangent), err_msg=message, **CLOSE)

@@ -1,11 +1,16 @@
-"""Sums over devices move to where their terms arise; nothing is compiled here.
+"""Sums over devices move to where their terms arise, and shardings are followed.
+
+Nothing is compiled here.
 
 Tests: impl._core.jax_internals.jaxprs, impl._portable.device_sums.draft,
 impl._portable.device_sums.equations, impl._portable.device_sums.flow,
 impl._portable.device_sums.linear, impl._portable.device_sums.local_first,
-impl._portable.device_sums.lower_sums, impl._portable.device_sums.rewrite,
-impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
+impl._portable.device_sums.lower_sums, impl._portable.device_sums.push,
+impl._portable.device_sums.rewrite, impl._portable.device_sums.sharding_rules,
+impl._portable.device_sums.shardings.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +24,11 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl._portable.device_sums.lower_sums import with_joined_sums
+from impl._portable.device_sums.shardings import TERM, UNKNOWN
+from impl.tests.portable.sharded import results
 from impl.tests.support.programs import equations
+
+pytestmark = pytest.mark.usefixtures("portable")
 
 AUTO = AxisType.Auto
 MESH = AbstractMesh((4, 2), ("d", "m"), axis_types=(AUTO, AUTO))
@@ -36,12 +45,6 @@ def sums(function, *args, specs, check=False, out=SAME):
     joined = [" ".join([p["name"], *p["axis_names"]]) for p in wholes]
     left = [e for e in found if e.primitive.name in ("psum", "psum_invariant")]
     return sorted(joined), [" ".join(e.params["axes"]) for e in left]
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable"):
-        yield
 
 
 def loss(w, x):
@@ -327,3 +330,210 @@ def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
     with impl.deterministic(False):
         assert sums(scoped, X, specs=P("d")) == (["reduce_sum d"], [])
         assert sums(lambda x: lax.psum(x.sum(0), "d"), X, specs=P("d")) == ([], ["d"])
+
+
+ROWS = ((8, 4), {"d": 0})
+
+
+def test_a_scan_carries_terms_and_stacks_slices():
+    def function(x, y):
+        return lax.scan(lambda c, row: (c + row.sum(), row * 2), y.sum(), x)
+
+    assert results(function, ((3, 8), {"d": 1}), ((8,), {"d": 0})) == [{"d": TERM}, {"d": 1}]
+    # Of a slice of each device's own rows, nothing is known.
+    assert results(function, ((3, 8), {"d": 0}), ((8,), {})) == [{"d": UNKNOWN}, {"d": UNKNOWN}]
+
+
+def test_a_carry_has_a_sharding_that_holds_after_the_second_iteration_too():
+    def function(x, y):
+        return lax.scan(lambda c, _: ((c[1], x.sum(0)), None), (y, y), None, length=3)[0]
+
+    assert results(function, ROWS, ((4,), {})) == [{"d": TERM}, {"d": TERM}]
+    assert results(function, ROWS, ((4,), {"d": 0})) == [{"d": UNKNOWN}, {"d": UNKNOWN}]
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        ({}, {}),  # All devices stop together.
+        ({"m": UNKNOWN}, {"m": UNKNOWN}),
+    ],
+)
+def test_devices_that_stop_apart_carry_different_values(stop, expected):
+    def function(limit):
+        return lax.while_loop(lambda c: c < limit, lambda c: c + 1, 0.0)
+
+    def constant(limit):
+        return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, 1.0), (0.0, 0.0))[1]
+
+    assert results(function, ((), stop)) == [expected]
+    # A device that never runs the body has the initial value.
+    assert results(constant, ((), stop)) == [expected]
+
+
+def test_a_while_carries_what_its_body_adds():
+    def function(x):
+        def add(carry):
+            count, total = carry
+            return count + 1, total + x.sum(0)
+
+        return lax.while_loop(lambda carry: carry[0] < 3, add, (0, jnp.zeros(4)))[1]
+
+    assert results(function, ROWS) == [{"d": TERM}]
+
+
+def test_a_condition_has_the_sharding_of_both_branches():
+    def function(choice, x):
+        return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: x[0] * 2, x)
+
+    def same(choice, x):
+        return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: (2 * x).sum(0), x)
+
+    assert results(function, ((), {}), ROWS) == [{"d": UNKNOWN}]
+    assert results(same, ((), {}), ROWS) == [{"d": TERM}]
+    # Other devices along m may take the other branch.
+    assert results(same, ((), {"m": UNKNOWN}), ROWS) == [{"d": TERM, "m": UNKNOWN}]
+
+
+def test_a_checkpoint_is_followed():
+    assert results(jax.checkpoint(lambda x: x.sum(0)), ROWS) == [{"d": TERM}]
+
+
+def test_an_operation_that_reads_the_mesh_differs_between_devices():
+    assert results(lambda x: x + lax.axis_index("m"), ROWS) == [{"d": 0, "m": UNKNOWN}]
+    permuted = results(lambda x: lax.ppermute(x, "m", [(0, 1), (1, 0)]), ROWS)
+    assert permuted == [{"d": 0, "m": UNKNOWN}]
+
+
+def test_an_operation_without_a_rule_keeps_the_dimensions_of_equal_shapes():
+    assert results(jnp.sin, ROWS) == [{"d": 0}]
+    assert results(lambda x: jnp.sin(x.sum(0)), ROWS) == [{"d": UNKNOWN}]
+    assert results(lambda x: lax.sort(x, dimension=0), ROWS) == [{"d": 0}]
+    assert results(lambda x: lax.top_k(x, 2)[0], ROWS) == [{"d": UNKNOWN}]
+
+
+FIRST, COLUMNS = {"d": 0}, {"d": 1}
+TERMS, OTHER = {"d": TERM}, {"d": UNKNOWN}
+#: The name, the function, the shape of its operands, and pairs of shardings: of the operand or
+#: operands, and of the result.
+MOVES: list[tuple[str, Any, Any, list[Any]]] = [
+    ("transpose", jnp.transpose, (8, 4), [(FIRST, COLUMNS), (TERMS, TERMS), (OTHER, OTHER)]),
+    ("broadcast", lambda x: x[:, None] + jnp.zeros((8, 3, 4)), (8, 4), [(COLUMNS, {"d": 2})]),
+    ("squeeze", lambda x: lax.squeeze(x, (1,)), (8, 1, 4), [({"d": 2}, COLUMNS), (FIRST, FIRST)]),
+    ("squeeze of pmap", lambda x: lax.squeeze(x, (0,)), (1, 8), [(FIRST, FIRST), (COLUMNS, FIRST)]),
+    ("reshape", lambda x: x.reshape(32), (8, 4), [(FIRST, FIRST), (COLUMNS, OTHER)]),
+    ("reshape in two", lambda x: x.reshape(2, 4, 4), (8, 4), [(FIRST, FIRST), (COLUMNS, {"d": 2})]),
+    ("reshape apart", lambda x: x.reshape(4, 6), (6, 4), [(FIRST, OTHER), (TERMS, TERMS)]),
+    ("reshape of nothing", lambda x: x.reshape(2, 0), (0, 4), [(FIRST, OTHER), (COLUMNS, OTHER)]),
+    ("slice", lambda x: x[2:4], (8, 4), [(FIRST, OTHER), (COLUMNS, COLUMNS), (TERMS, TERMS)]),
+    ("reverse", lambda x: x[::-1], (8, 4), [(FIRST, FIRST)]),
+    ("cumsum", lambda x: jnp.cumsum(x, 0), (8, 4), [(FIRST, FIRST), (TERMS, TERMS)]),
+    ("take", lambda x: x[lax.iota("int32", 2)], (8, 4), [(FIRST, OTHER), (COLUMNS, COLUMNS)]),
+    ("negative", lambda x: -x, (8, 4), [(FIRST, FIRST), (TERMS, TERMS)]),
+    ("half", lambda x: x.astype("float16"), (8, 4), [(TERMS, TERMS)]),
+    ("integer", lambda x: x.astype(int), (8, 4), [(TERMS, OTHER), (FIRST, FIRST)]),
+]
+SUMS: list[tuple[str, Any, Any, list[Any]]] = [
+    ("sum", lambda x: x.sum(0), (8, 4), [(FIRST, TERMS), (COLUMNS, FIRST), (TERMS, TERMS)]),
+    ("max", lambda x: x.max(0), (8, 4), [(FIRST, OTHER), (COLUMNS, FIRST), (TERMS, OTHER)]),
+    ("psum", lambda x: lax.psum(x, "d"), (8, 4), [(TERMS, {}), (FIRST | {"m": 1}, {"m": 1})]),
+    (
+        "psum in groups",
+        lambda x: lax.psum(x, "d", axis_index_groups=[[0, 1], [2, 3]]),
+        (8, 4),
+        [(TERMS, OTHER)],
+    ),
+    ("psum_scatter", lambda x: lax.psum_scatter(x, "d", tiled=True), (8, 4), [(TERMS, FIRST)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "operand", "expected"),
+    [
+        pytest.param(function, shape, *pair, id=f"{name}-{number}")
+        for name, function, shape, pairs in MOVES + SUMS
+        for number, pair in enumerate(pairs)
+    ],
+)
+def test_one_operand(function, shape, operand, expected):
+    assert results(function, (shape, operand)) == [expected]
+
+
+BOTH = ((8, 4), (8, 4))
+OF_TWO: dict[str, tuple[Any, Any, list[Any]]] = {
+    "add": (jnp.add, BOTH, [((FIRST, {}), FIRST), ((TERMS, TERMS), TERMS)]),
+    "add otherwise": (jnp.add, BOTH, [((FIRST, COLUMNS), OTHER), ((FIRST, TERMS), OTHER)]),
+    "add unknown": (jnp.add, BOTH, [((FIRST, OTHER), FIRST), ((TERMS, OTHER), OTHER)]),
+    "multiply": (jnp.multiply, BOTH, [((TERMS, {}), TERMS), ((TERMS, TERMS), OTHER)]),
+    "divide": (jnp.divide, BOTH, [((TERMS, {}), TERMS), (({}, TERMS), OTHER)]),
+    "where": (
+        lambda x, y: jnp.where(x > 0, y, 0),
+        BOTH,
+        [(({}, TERMS), TERMS), ((OTHER, TERMS), OTHER), ((FIRST, FIRST), FIRST)],
+    ),
+    "concatenate": (
+        lambda *both: jnp.concatenate(both),
+        BOTH,
+        [((FIRST, FIRST), OTHER), ((COLUMNS, COLUMNS), COLUMNS), ((TERMS, TERMS), TERMS)],
+    ),
+    "stack": (
+        lambda *both: jnp.stack(both),
+        BOTH,
+        [((FIRST, FIRST), COLUMNS), ((TERMS, {}), TERMS)],
+    ),
+    "update": (
+        lambda x, y: lax.dynamic_update_slice(x, y[:2], (1, 0)),
+        BOTH,
+        [((FIRST, {}), OTHER), ((COLUMNS, COLUMNS), COLUMNS), ((TERMS, TERMS), TERMS)],
+    ),
+    "product": (
+        jnp.matmul,
+        ((8, 4), (4, 6)),
+        [((COLUMNS, FIRST), TERMS), ((FIRST, {}), FIRST), (({}, COLUMNS), COLUMNS)],
+    ),
+    "product of terms": (
+        jnp.matmul,
+        ((8, 4), (4, 6)),
+        [((TERMS, {}), TERMS), ((TERMS, TERMS), OTHER), ((TERMS, COLUMNS), OTHER)],
+    ),
+    "batched product": (
+        jnp.matmul,
+        ((3, 8, 4), (3, 4, 6)),
+        [((FIRST, FIRST), FIRST), ((COLUMNS, {}), COLUMNS), (({}, {"d": 2}), {"d": 2})],
+    ),
+    "convolution": (
+        lambda x, k: lax.conv(x, k, (1,), "SAME"),
+        ((8, 3, 5), (4, 3, 3)),
+        [((FIRST, {}), FIRST), (({}, FIRST), COLUMNS), ((COLUMNS, COLUMNS), TERMS)],
+    ),
+    "convolution with a halo": (
+        lambda x, k: lax.conv(x, k, (1,), "SAME"),
+        ((8, 3, 5), (4, 3, 3)),
+        [(({"d": 2}, {}), OTHER)],
+    ),
+    "scatter_add": (
+        lambda x, y: x.at[lax.iota("int32", 2)].add(y[:2]),
+        BOTH,
+        [((COLUMNS, COLUMNS), COLUMNS), ((TERMS, TERMS), TERMS), (({}, TERMS), TERMS)],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "operands", "expected"),
+    [
+        pytest.param(function, shapes, *pair, id=f"{name}-{number}")
+        for name, (function, shapes, pairs) in OF_TWO.items()
+        for number, pair in enumerate(pairs)
+    ],
+)
+def test_two_operands(function, shapes, operands, expected):
+    assert results(function, *zip(shapes, operands, strict=True)) == [expected]
+
+
+def test_updates_of_the_devices_rows_are_terms():
+    def embedding(table, rows, values):
+        return table.at[rows.astype(int)].add(values)
+
+    operands = [((7, 4), {}), ((8,), {"d": 0}), ((8, 4), {"d": 0})]
+    assert results(embedding, *operands) == [{"d": TERM}]

@@ -1,0 +1,112 @@
+"""Windows of sums and of pools, and what the oracle computes of them."""
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl.tests.exact._sums import assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix
+from spec import oracles
+
+NAMES = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
+NONE = (0, 0)
+#: Shape, window, strides, padding, dilation of the array and of the window.
+WINDOWS = {
+    "overlapping": ((7, 8, 3), (3, 2, 1), (2, 1, 1), ((1, 1), (0, 2), NONE), (1, 2, 1), (1, 1, 1)),
+    "dilated": ((7, 8, 3), (2, 3, 1), (1, 2, 2), ((-1, 1), (0, 1), NONE), (1, 1, 1), (2, 2, 1)),
+    "both dilated": ((4, 5), (3, 4), (2, 3), ((-2, 3), (5, -1)), (3, 2), (2, 4)),
+    "apart": ((9, 40), (2, 2), (3, 3), (NONE, NONE), (1, 1), (1, 1)),
+    "one": ((7, 8, 3), (7, 4, 1), (1, 3, 2), (NONE, NONE, NONE), (1, 1, 1), (1, 2, 1)),
+    "of one element": ((7, 8, 3), (1, 1, 1), (1, 2, 1), (NONE, NONE, (0, 1)), (1,) * 3, (1,) * 3),
+    "in padding": ((3, 4), (2, 2), (1, 1), ((4, 0), (0, 5)), (1, 1), (1, 1)),
+    "cropped": ((6, 9), (2, 3), (2, 2), ((-1, -2), (-3, -1)), (1, 1), (1, 1)),
+    "long": ((1300,), (33,), (1,), ((16, 16),), (1,), (1,)),
+    "long and apart": ((1300,), (5,), (2,), ((3, 0),), (3,), (2,)),
+    "fewer elements than a window": ((3, 4), (5, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
+    "none": ((3, 4), (1, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
+    "channels": ((2, 6, 6, 20), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE))
+    + ((1,) * 4,) * 2,
+    "of five axes": ((2, 3, 4, 5, 2), (1, 2, 1, 2, 1), (1, 1, 1, 2, 1), (NONE,) * 5)
+    + ((1,) * 5,) * 2,
+    "few channels": (
+        (2, 7, 9, 3),
+        (1, 2, 3, 1),
+        (1, 2, 2, 1),
+        (NONE, (1, 0), (1, 2), NONE),
+        (1,) * 4,
+        (1, 1, 2, 1),
+    ),
+    "a scalar": ((), (), (), (), (), ()),
+}
+POOLS = {
+    "overlapping": ((7, 8), (3, 2), (2, 1), ((1, 1), (0, 1))),
+    "apart": ((7, 8), (2, 2), (2, 3), (NONE, (1, 1))),
+    "long": ((90,), (5,), (1,), ((2, 2),)),
+    "steps": ((3, 40), (1, 3), (1, 2), (NONE, (1, 1))),
+    "channels": ((2, 9, 9, 12), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE)),
+    "many rows": ((40, 3, 7), (4, 2, 2), (3, 1, 2), ((2, 1), NONE, NONE)),
+    "a scalar": ((), (), (), ()),
+}
+
+
+#: The positions of the terms of a linear function's elements, and which of them are terms, by name.
+TERMS: dict[object, tuple[np.ndarray, np.ndarray]] = {}
+
+
+def terms_of(name, function, x):
+    """Returns the terms of a linear function whose factors are 0 and 1, and zeros."""
+    if name not in TERMS:
+        units = np.eye(x.size, dtype=np.float32).reshape(-1, *x.shape)
+        hits = np.asarray(jax.jit(jax.vmap(function))(units)) != 0
+        # A zero is among the terms of each element.
+        first = np.argsort(~hits, axis=0, kind="stable")[: hits.sum(0).max(initial=0) + 1]
+        TERMS[name] = first, np.take_along_axis(hits, first, 0)
+    first, are_terms = TERMS[name]
+    return np.where(are_terms, x.reshape(-1)[first], np.zeros((), x.dtype))
+
+
+def options(case):
+    return dict(zip(NAMES, case, strict=True))
+
+
+def assert_sums_of_windows(module, rng, names, dtype):
+    """Compares sums of windows by an engine's module with the oracle, all in one program."""
+    arrays = {}
+    for name in names:
+        shape = WINDOWS[name][0]
+        for spread in (3, 20):
+            x = rough(rng, shape, dtype, min(spread, 8) if dtype == "float16" else spread)
+            flat = np.array(x).reshape(-1)
+            if flat.size > 20:
+                flat[[3, 7, 11, 12]] = np.inf, -0.0, 1e-40, np.nan
+            arrays[f"{name}, {spread}"] = flat.reshape(shape)
+
+    def case(name):
+        return options(WINDOWS[name.rpartition(",")[0]][1:])
+
+    results = run(
+        lambda given: {n: module.reduce_window_sum(x, **case(n)) for n, x in given.items()}, arrays
+    )
+    for name, got in results.items():
+        terms = terms_of(name.rpartition(",")[0], plain_sum(case(name)), arrays[name])
+        assert_same(got, oracles.nearest(terms), name)
+
+
+def plain_sum(case):
+    """Returns the sum of windows that XLA computes."""
+    given = tuple(case.values())
+    return lambda x: lax.reduce_window(x, np.float32(0), lax.add, *given)
+
+
+def assert_windows_of_hard_terms(module, rng, dtype, count):
+    """Compares windows that hold the terms of one sum, or most of those of two neighbours."""
+    x = hard_matrix(rng, max(count, 8), dtype)[:count].T.reshape(-1)
+    case = ((count,), (3,), ((2, 5),), (1,), (1,))
+    got = run(lambda x: module.reduce_window_sum(x, **options(case)), x)
+    padded = np.concatenate([np.zeros(2, x.dtype), x, np.zeros(5, x.dtype)])
+    starts = range(0, len(padded) - count + 1, 3)
+    assert_same(got, oracles.nearest(np.stack([padded[i : i + count] for i in starts], 1)))
+    columns = x.reshape(-1, count).T
+    case = ((count, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
+    got = run(lambda x: module.reduce_window_sum(x, **options(case)), columns)
+    assert_same(got[0], oracles.nearest(columns))

@@ -1,0 +1,440 @@
+"""Sums that are rounded once: by parts, by a rounding test, in stages, and with repairs of doubts.
+
+Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.frames, impl._exact.nearest.interval,
+impl._exact.nearest.last_bits, impl._exact.nearest.reductions, impl._exact.nearest.repair,
+impl._exact.nearest.stages.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.nearest import exact_sum, interval, last_bits, reductions, repair, stages
+from impl._exact.nearest.exact_sum import Addition
+from impl._exact.products import convolution, dot_general
+from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
+from spec import oracles
+
+COUNT = 13
+
+
+def serial(x):
+    """Returns the sums along the first axis, added one term after another."""
+
+    def step(total, term):
+        return lax.add(total, term), None
+
+    return lax.scan(step, lax.full_like(x[0], 0), x)[0]
+
+
+def rounded(x, dtype, **options):
+    """Returns the sums along the first axis, rounded once."""
+    how = Addition(serial, len(x), **options)
+    return run(lambda x: how.rounded(dtype, x), x)
+
+
+def assert_rounded(x, **options):
+    """Requires the oracle's sums along the first axis in each dtype, all by one program."""
+    how = Addition(serial, len(x), **options)
+    got = run(lambda x: {to: how.rounded(dtype, x) for to, dtype in DTYPES.items()}, x)
+    for to, dtype in DTYPES.items():
+        assert_same(got[to], oracles.nearest(x, dtype), f"to {to}, {options}")
+
+
+@pytest.mark.parametrize("name", serial_terms())
+def test_the_order_of_terms_may_be_the_worst_one(name):
+    x = serial_terms()[name]
+    wrong = np.cumsum(x.astype(np.float64))[-1].astype(np.float32)
+    want = oracles.nearest(x)
+    assert wrong != want
+    assert_same(rounded(x[:, None], np.float32), want[None])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
+    assert_rounded(hard_matrix(rng, 20, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_terms_are_rounded_once(rng, dtype):
+    x = rough(rng, (2, 300), dtype, 7 if dtype == "float16" else 40)
+    # A tie of a shorter dtype, which the other term decides.
+    x[:, 0] = 1 + 2.0**-8, 2.0 ** (-24 if dtype == "float16" else -60)
+    assert_rounded(x)
+
+
+@pytest.mark.parametrize(("count", "power"), [(0, 0), (1, 0), (2, 1), (3, 2), (1024, 10)])
+def test_the_logarithm_of_a_number_of_terms(count, power):
+    assert exact_sum.log2_above(count) == power
+
+
+def rows(rng, bits):
+    """Returns rows of products of two float32, whose sums are hard to round to some bits."""
+    half, least = 2.0**-bits, 2.0**-200
+    products = np.prod(rough(rng, (2, 6)).astype(np.float64), 0)
+    far = np.prod(rough(rng, (2, COUNT), spread=60).astype(np.float64), 0)
+    sums = [
+        [*products, *-products],
+        [*products, *-products, least],
+        [*products, *-products, -least],
+        [1, half],
+        [1, half, least],
+        [1, 2 * half, half],
+        [1, 2 * half, half, -least],
+        [-1, -half, -least],
+        [-1, -2 * half, -half, least],
+        [2.0**200, 1, half, least, -(2.0**200)],
+        [2.0**200, 2.0**100, -(2.0**200), least, -(2.0**100)],
+        [1, half, 2.0**-90, -(2.0**-90), least],
+        [3 * least, *[-least] * 3],
+        np.full(COUNT, -0.0),
+        rng.standard_normal(COUNT).astype(np.float32),
+        far,
+    ]
+    out = np.zeros((len(sums), COUNT))
+    for row, terms in zip(out, sums, strict=True):
+        row[rng.permutation(COUNT)[: len(terms)]] = terms
+    return out
+
+
+@pytest.mark.parametrize("are_products", [False, True])
+def test_rows_are_rounded_once(rng, are_products):
+    terms = np.concatenate([rows(rng, bits) for bits in (8, 11, 24, 53)])
+    assert_rounded(terms.T, are_products=are_products)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_rests_outweigh_the_sum_of_slices(dtype):
+    half = {"bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}[dtype]
+    terms = outweighed_terms(half)
+    want = np.full(terms.shape[1], 1 + 2 * half, DTYPES[dtype])
+    assert_same(oracles.nearest(terms, DTYPES[dtype]), want)
+    for are_products in (False, True):
+        assert_same(rounded(terms, DTYPES[dtype], are_products=are_products), want)
+    if dtype != "float64":
+        assert_same(rounded(terms.astype(DTYPES[dtype]), DTYPES[dtype]), want)
+
+
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_few_and_many_terms(rng, count):
+    terms = np.prod(rough(rng, (2, 4, count), spread=40).astype(np.float64), 0)
+    for dtype in (np.float32, np.float64):
+        want = oracles.nearest(terms.T, dtype)
+        assert_same(rounded(terms.T, dtype, are_products=True), want)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_leaves_other_rows_alone(rng, special):
+    terms = rows(rng, 24)
+    terms[[0, 5, -1], [3, 0, -1]] = special
+    is_finite = np.isfinite(terms).all(1)
+    want = oracles.nearest(terms[is_finite].T, np.float32)
+    assert_same(rounded(terms.T, np.float32, are_products=True)[is_finite], want)
+
+
+SHORT = ["float32", "float16", "bfloat16"]
+#: The wanted result of a sum in doubt.
+DOUBT = None
+
+
+def check(dtype, cases):
+    """Compares results, each from a value and the bound of its error, with the wanted ones."""
+    dtype = DTYPES[dtype]
+    values, errors, wanted = zip(*cases, strict=True)
+    values, errors = np.array(values, np.float64), np.array(errors, np.float64)
+    words = run(lambda value, error: interval.rounded(value, error, dtype), values, errors)
+    is_doubt = np.array([want is DOUBT for want in wanted])
+    np.testing.assert_array_equal(run(interval.is_doubt, words), is_doubt)
+    want = np.array([0 if want is DOUBT else want for want in wanted]).astype(dtype)
+    assert_same(words.view(dtype)[~is_doubt], want[~is_doubt])
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+def test_a_bound_decides_unless_it_reaches_a_tie(dtype):
+    half = 2.0 ** -(ml_dtypes.finfo(DTYPES[dtype]).nmant + 1)
+    tie, odd_tie, above = 1 + half, 1 + 3 * half, 1 + 2 * half
+    check(
+        dtype,
+        [
+            (tie, 0, 1),
+            (odd_tie, 0, 1 + 4 * half),
+            (-tie, 0, -1),
+            (tie, 2.0**-50, DOUBT),
+            (-tie, 2.0**-50, DOUBT),
+            (tie + 2.0**-40, 2.0**-45, above),
+            (tie - 2.0**-40, 2.0**-45, 1),
+            (-tie - 2.0**-40, 2.0**-45, -above),
+            (tie + 2.0**-40, 2.0**-39, DOUBT),
+            # The bound itself may be too small by a factor of 1 + 2**-11.
+            (tie + 2.0**-40, 2.0**-40 * (1 - 2.0**-11), DOUBT),
+            # float64 rounds the ends of the interval.
+            (tie + 2.0**-52, 2.0**-80, DOUBT),
+            (1, 2.0**-30, 1),
+        ],
+    )
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+def test_a_bound_across_the_overflow(dtype):
+    info = ml_dtypes.finfo(DTYPES[dtype])
+    greatest = float(info.max)
+    tie = greatest + 2.0 ** (info.maxexp - 2 - info.nmant)
+    less = tie * 2.0**-40
+    check(
+        dtype,
+        [
+            (tie, 0, np.inf),
+            (tie - less, 0, greatest),
+            (tie - less, less / 4, greatest),
+            (tie + less, less / 4, np.inf),
+            (-tie - less, less / 4, -np.inf),
+            (tie - less, 2 * less, DOUBT),
+            (-tie + less, 2 * less, DOUBT),
+            (1, np.inf, DOUBT),
+        ],
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_infinities_and_nans_are_decided(dtype):
+    check(
+        dtype,
+        [
+            (-0.0, 0, 0.0),
+            (0.0, 0, 0.0),
+            (0.0, 1, DOUBT),
+            (np.inf, 1, np.inf),
+            (-np.inf, np.inf, -np.inf),
+            (np.inf, np.nan, np.inf),
+            (np.nan, 1, np.nan),
+            (np.array(-1, np.int64).view(np.float64), np.nan, np.nan),
+            (1.5, 0, 1.5),
+        ],
+    )
+
+
+def test_an_interval_of_subnormal_float32_is_zero():
+    tiny = 2.0**-126
+    cases = [(-tiny / 4, tiny / 8, 0.0), (0.0, tiny / 4, 0.0), (tiny, tiny / 4, DOUBT)]
+    check("float32", cases)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_float_has_the_word_of_a_doubt(dtype):
+    dtype = DTYPES[dtype]
+    word = interval.word_type(dtype)
+    patterns = np.array([-1, -2, 0, np.iinfo(word).max, np.iinfo(word).min], word)
+    words = run(interval.word_of, patterns.view(dtype))
+    assert words.dtype == word
+    assert interval.IN_DOUBT not in words
+    assert_same(words.view(dtype), patterns.view(dtype))
+
+
+@pytest.mark.parametrize(
+    ("terms", "power"),
+    [
+        ([1.0], 0),
+        ([0.75, 1024, 0, -(2.0**-10)], -10),
+        ([3 * 2.0**-20, 5.0], -20),
+        ([1 + 2.0**-23], -23),
+        ([2.0**-126, np.nan], -126),
+        ([np.inf, 6.0], 1),
+    ],
+)
+def test_all_terms_are_multiples_of_their_last_bit(terms, power):
+    found = int(run(last_bits._of_all, np.array(terms, np.float32))) - 126
+    # Bits of one term and the exponent of another one may give a smaller power.
+    assert power - 23 <= found <= power
+    values = np.array([each for each in terms if np.isfinite(each)]) / 2.0**found
+    assert (values == np.round(values)).all()
+
+
+def test_terms_of_one_bit_have_the_least_one_as_their_last_bit():
+    terms = 2.0 ** np.arange(-30, 30, dtype=np.float32)
+    assert int(run(last_bits._of_all, terms)) - 126 == -30
+
+
+@pytest.mark.parametrize(("most", "exact"), [(2.0**40, True), (2.0**43, False)])
+def test_a_bound_is_0_where_float64_has_all_bits(most, exact):
+    chain = interval.of_chain(10)
+
+    def error(most):
+        last = (np.int32(126 - 5), np.int32(126 - 6))
+        return last_bits._unless_exact(most * jnp.float64(chain), chain, *last)
+
+    got = run(error, np.array([most]))
+    assert (float(got[0]) == 0) == exact
+
+
+INTERPOLATING = np.kron(np.eye(32), [0.25, 0.75]) + np.kron(np.eye(32, k=1), [0.75, 0.25])
+
+
+@pytest.mark.parametrize("name", ["product", "convolution"])
+def test_ties_of_short_weights_are_in_no_doubt(rng, name, monkeypatch):
+    def unrepaired(coded, dtype, *_):
+        return lax.bitcast_convert_type(coded, dtype)
+
+    monkeypatch.setattr(repair, "repaired_sums", unrepaired)
+    rows = rng.standard_normal((256, 32)).astype(np.float32)
+    if name == "product":
+        weights = INTERPOLATING.astype(np.float32)
+        numbers = (((1,), (0,)), ((), ()))
+        got = run(
+            lambda a, b: dot_general.dot_general(a, b, dimension_numbers=numbers), rows, weights
+        )
+        want = rows.astype(np.float64) @ INTERPOLATING
+    else:
+        weights = np.array([[[0.25, 0.75, 0.5]]], np.float32)
+        numbers = lax.conv_dimension_numbers((256, 1, 32), (1, 1, 3), ("NCW", "OIW", "NCW"))
+        options = {"window_strides": (1,), "padding": ((0, 0),), "dimension_numbers": numbers}
+        got = run(
+            lambda a, b: convolution.conv_general_dilated(a, b, **options), rows[:, None], weights
+        )
+        wide = rows.astype(np.float64)
+        want = (0.25 * wide[:, :-2] + 0.75 * wide[:, 1:-1] + 0.5 * wide[:, 2:])[:, None]
+    narrow = want.astype(np.float32)
+    neighbours = np.nextafter(narrow, np.where(narrow > want, -np.inf, np.inf).astype(np.float32))
+    is_tie = abs(want - narrow) == abs(want - neighbours.astype(np.float64))
+    assert is_tie.sum() > 100
+    assert_same(got, narrow)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _program(words, table, dtype, terms):
+    return repair.repaired(words, dtype, terms, lambda at: table[at])
+
+
+def check_repair(values, is_doubt, terms=1):
+    """Repairs the elements in doubt, and compares the result with the values."""
+    words = np.array(values).view(interval.word_type(values.dtype))
+    words[is_doubt] = interval.IN_DOUBT
+    # An element that is not in doubt must not be computed.
+    table = np.where(is_doubt, values, np.array(77, values.dtype)).reshape(-1)
+
+    with arithmetic.wide():
+        got = _program(words, table, values.dtype, terms)
+    assert_same(got, values, f"in doubt: {np.sum(is_doubt)} of {np.size(is_doubt)}")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (16,), (17,), (5, 7, 3), (1500,)])
+def test_elements_in_doubt_get_their_exact_values(rng, shape):
+    # A trip computes at most 64 elements, so 1500 of them take up to 24 trips.
+    for share in (0, 0.05, 0.5, 1):
+        check_repair(rough(rng, shape), rng.random(shape) < share)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype(rng, dtype):
+    check_repair(rough(rng, (50,), dtype, spread=5), rng.random(50) < 0.3)
+
+
+def test_a_single_element_in_doubt(rng):
+    for position in (0, 15, 16, 31, 32, 36):
+        check_repair(rough(rng, (37,)), np.arange(37) == position)
+
+
+def test_a_trip_of_one_element_of_many_terms(rng):
+    check_repair(rough(rng, (70,)), rng.random(70) < 0.2, terms=1 << 18)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_exact_value_may_be_special(dtype):
+    values = np.array([np.nan, np.inf, -np.inf, 0, 1], DTYPES[dtype])
+    check_repair(values, np.array([True, True, True, True, False]))
+
+
+def test_each_array_has_its_own_step(rng):
+    x = rng.integers(-1000, 1000, (5, 300)).astype(np.int32)
+    steps = [lax.max, lax.min, lax.bitwise_or]
+    greatest, least, bits = jax.jit(lambda x: reductions.reduced([x, x, x], steps, (1,)))(x)
+    np.testing.assert_array_equal(greatest, x.max(1))
+    np.testing.assert_array_equal(least, x.min(1))
+    np.testing.assert_array_equal(bits, np.bitwise_or.reduce(x, 1))
+
+
+SHAPES = {
+    "one axis": ((65536,), (0,), 512),
+    "two axes": ((16, 4096), (0, 1), 512),
+    "a kept axis between": ((96, 3, 1000), (0, 2), None),
+    "axes in another order": ((40, 2, 60), (2, 0), None),
+    "a prime number": ((9973,), (0,), 9973),
+    "few terms": ((8, 100), (0, 1), 800),
+}
+
+
+def made(name):
+    shape, axes, depth = SHAPES[name]
+    return shape, axes, stages.Stages.of([shape[axis] for axis in axes]), depth
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_chains_are_short_where_the_number_of_terms_has_divisors(name):
+    shape, axes, two, depth = made(name)
+    count = math.prod(shape[axis] for axis in axes)
+    if depth == count:
+        assert two is None
+        return
+    assert two.first * two.second == count
+    assert two.depth == two.first + two.second
+    assert two.depth == depth or depth is None
+    assert two.depth < count / 4
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 36, 97, 1000])
+def test_divisors_are_found_up_to_the_root(number):
+    want = [each for each in range(1, number + 1) if number % each == 0]
+    assert stages.divisors(number) == want
+
+
+def test_the_second_stage_has_few_results():
+    assert stages.Stages.of([65536], 16) == stages.Stages(0, 16, 16, 4096)
+    assert stages.Stages.of([65536], 1) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "numbers"),
+    [
+        ((16384, 2), (16384, 3), (((0,), (0,)), ((), ()))),
+        ((2, 16384), (16384, 1), (((1,), (0,)), ((), ()))),
+        ((4, 2, 2304), (2304, 3, 4), (((0, 2), (2, 0)), ((), ()))),
+        ((128, 2, 96, 3), (2, 96, 128), (((0, 2), (2, 1)), ((1,), (0,)))),
+    ],
+)
+def test_long_products_have_the_bits_of_the_oracle(rng, monkeypatch, left, right, numbers):
+    monkeypatch.setattr(dot_general._Layout, "most_parts", 64)
+    a, b = rough(rng, left), rough(rng, right)
+    asked = []
+    of = stages.Stages.of
+    monkeypatch.setattr(stages.Stages, "of", lambda *args: asked.append(of(*args)) or asked[-1])
+    got = run(lambda a, b: dot_general.dot_general(a, b, dimension_numbers=numbers), a, b)
+    assert asked[0] is not None
+    plain = run(lambda a, b: lax.dot_general(a, b, numbers), a.astype("d"), b.astype("d"))
+    assert got.shape == plain.shape
+    assert_same(got, _rounded_product(a, b, numbers))
+
+
+def _rounded_product(a, b, numbers):
+    """Returns the product by the oracle: terms first, then the dimensions of the result."""
+    (a_sum, b_sum), (a_batch, b_batch) = numbers
+    letters = iter("abcdefghijklmn")
+    of_a = [next(letters) for _ in a.shape]
+    of_b = [None] * b.ndim
+    for i, j in zip((*a_sum, *a_batch), (*b_sum, *b_batch), strict=True):
+        of_b[j] = of_a[i]
+    of_b = [letter or next(letters) for letter in of_b]
+    summed, batch = [of_a[d] for d in a_sum], [of_a[d] for d in a_batch]
+    free = [letter for letter in (*of_a, *of_b) if letter not in {*summed, *batch}]
+    terms = np.einsum(
+        f"{''.join(of_a)},{''.join(of_b)}->{''.join((*summed, *batch, *free))}",
+        a.astype(np.float64),
+        b.astype(np.float64),
+    )
+    return oracles.nearest(terms.reshape(-1, *terms.shape[len(summed) :]), np.float32)

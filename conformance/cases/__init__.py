@@ -1,5 +1,5 @@
 """The table of operations: each module has ``OPS``, the entries of several ops.
 
-``conformance.suite.sample`` says what an entry is, and reads the table. Modules whose names begin
+``conformance.cases.table`` says what an entry is, and reads the table. Modules whose names begin
 with an underscore hold what several modules share.
 """

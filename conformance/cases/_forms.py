@@ -9,7 +9,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array
-from conformance.suite.sample import Form, form
+from conformance.cases.table import Form, form
 
 INF = float("inf")
 FLOATS = (np.float16, bfloat16, np.complex64)

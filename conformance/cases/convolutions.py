@@ -15,7 +15,7 @@ import numpy as np
 
 from conformance.cases._data import Array, values
 from conformance.cases._forms import SIDES, spread
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 
 #: The sizes of an image by the number of dimensions, and windows that overlap.
 _SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}

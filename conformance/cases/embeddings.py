@@ -22,7 +22,7 @@ from conformance.cases._data import (
     values,
 )
 from conformance.cases._forms import INF, normal, small, spread
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: A row so wide that the order of additions changes bits.

@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array, values
 from conformance.cases._forms import normal, numbers, spread
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: Sizes so large that the order of additions changes bits.

@@ -10,7 +10,7 @@ import numpy as np
 
 from conformance.cases._data import FEW, Array, indices, values
 from conformance.cases._forms import normal, spread
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: The class whose targets do not count.

@@ -12,8 +12,8 @@ import numpy as np
 
 from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
 from conformance.cases._forms import COUNT, SIDES, adaptive, apart, normal, numbers, pooled, windows
+from conformance.cases.table import Call, Form, OpInfo, Sample, form
 from conformance.cases.window_sums import adaptive_windows
-from conformance.suite.sample import Call, Form, OpInfo, Sample, form
 from spec import Direction, FactValue, oracles
 
 #: For each window along a dimension, the indices that it reads.

@@ -11,7 +11,7 @@ import numpy as np
 
 from conformance.cases._data import Array, values
 from conformance.cases._forms import THREE
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 
 #: For each kind of number, a dtype and the value that fills fresh memory.
 KNOWN: dict[str, tuple[Any, Any]] = {

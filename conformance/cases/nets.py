@@ -11,7 +11,7 @@ import numpy as np
 from conformance.adapters.base import resolve
 from conformance.cases._data import Array, values
 from conformance.cases._forms import INF, normal
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 
 _STEPS, _BATCH, _FEATURES = 4, 2, 3
 #: The size of the imaginary step of a derivative. It is so small that the derivative is exact.

@@ -14,7 +14,7 @@ from ml_dtypes import bfloat16
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
 from conformance.cases._forms import normal, small, spread
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"

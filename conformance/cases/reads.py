@@ -20,7 +20,7 @@ from conformance.cases._forms import (
     small,
     spread,
 )
-from conformance.suite.sample import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import Call, Form, OpInfo, Sample, form
 
 
 def _reading(

@@ -20,7 +20,7 @@ from conformance.cases._forms import (
     near_one,
     small,
 )
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 

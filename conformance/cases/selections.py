@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 import spec
 from conformance.cases._data import DTYPES, MANY, Array, values
 from conformance.cases._forms import TWENTY_APART, normal, without_gradient
-from conformance.suite.sample import Form, OpInfo, Sample, form
+from conformance.cases.table import Form, OpInfo, Sample, form
 from spec import oracles
 
 #: Maps an array of float64 to the indices of the selected elements along the first axis.

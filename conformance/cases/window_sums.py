@@ -22,7 +22,7 @@ from conformance.cases._forms import (
     spread,
     windows,
 )
-from conformance.suite.sample import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import Call, Form, OpInfo, Sample, form
 from spec import FactValue, oracles
 
 #: For each element along a dimension of the result, the indices that it reads and their weights.

@@ -43,7 +43,7 @@ from conformance.cases._forms import (
     spread,
     without_gradient,
 )
-from conformance.suite.sample import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import Call, Form, OpInfo, Sample, form
 from spec import oracles
 
 _NUMBER = np.float32(0.99)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import spec
+from conformance.cases.table import samples
 from conformance.reporting import report as reports
 from conformance.reporting.report import Record
-from conformance.suite.sample import samples
 
 _EXPECTED = "expected: "
 

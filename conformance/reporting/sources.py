@@ -12,8 +12,8 @@ from typing import Any
 
 import spec
 from conformance.adapters.base import resolve
+from conformance.cases.table import module_of
 from conformance.suite.promise import family_of
-from conformance.suite.sample import module_of
 
 _ROOT = Path(spec.__file__).parents[1]
 

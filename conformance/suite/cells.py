@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import spec
-from conformance.suite.sample import Array, Sample, samples
+from conformance.cases.table import Array, Sample, samples
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,10 +10,10 @@ import pytest
 
 import spec
 from conformance.adapters.base import Adapter, resolve
+from conformance.cases.table import Sample, samples
 from conformance.pytest_plugin import expectations, options
 from conformance.reporting.expectations import missing_ops
 from conformance.suite.cells import cells, ops_with_samples
-from conformance.suite.sample import Sample, samples
 from spec import loader
 from spec.check import coherence, locks
 

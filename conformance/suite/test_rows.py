@@ -28,9 +28,9 @@ import pytest
 import spec
 from conformance import bits
 from conformance.adapters.base import Adapter
+from conformance.cases.table import Sample, samples
 from conformance.lab.readers import stablehlo
 from conformance.suite.cells import Cell
-from conformance.suite.sample import Sample, samples
 
 EVERY = (None, *spec.BEHAVIOURS)
 #: The number of runs of a program after which its arrays are copied to the device again.

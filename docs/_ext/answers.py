@@ -29,7 +29,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import spec
-from conformance.suite.sample import Sample, samples
+from conformance.cases.table import Sample, samples
 from spec import english
 from spec.calls import distinct_calls
 from spec.conditions import precedence, specificity

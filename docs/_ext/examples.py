@@ -38,7 +38,7 @@ import impl
 import spec
 import templates
 from answers import grouped
-from conformance.suite.sample import Sample, samples
+from conformance.cases.table import Sample, samples
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,8 @@ import jax_functions
 import row_evidence
 import spec
 from answers import grouped
+from conformance.cases.table import samples
 from conformance.reporting.report import Report
-from conformance.suite.sample import samples
 from spec import english, oracles
 
 #: The calls of a direction, as the subject of a phrase.

@@ -12,8 +12,8 @@ import op_pages
 import row_evidence
 import spec
 import templates
+from conformance.cases.table import samples
 from conformance.reporting import report
-from conformance.suite.sample import samples
 from conformance.tests.reporting import _records
 from docs.tests.conftest import HTML, plain, tables
 

@@ -11,7 +11,7 @@ import pytest
 
 import impl
 from conformance.adapters.base import resolve
-from conformance.suite.sample import table
+from conformance.cases.table import table
 from impl.tests.support.programs import equations
 
 

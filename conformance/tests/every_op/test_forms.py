@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.suite.sample import table
+from conformance.cases.table import table
 from conformance.tests.every_op.calls import Call, calls
 
 #: The share of the greatest number by which a result of a dtype may differ from PyTorch's.

@@ -9,7 +9,7 @@ from jax.experimental.sparse import BCOO
 
 import impl
 import spec
-from conformance.suite.sample import table
+from conformance.cases.table import table
 from conformance.tests.every_op.calls import calls, first_calls, named_calls, primitives_of
 from impl.tests.support.public_ops import public_ops
 

@@ -217,7 +217,7 @@ class OpInfo:
 def _entries() -> Iterator[tuple[str, OpInfo]]:
     """Yields each entry of the table, after the name of its module."""
     for module in pkgutil.iter_modules(cases.__path__, f"{cases.__name__}."):
-        if not module.name.rpartition(".")[2].startswith("_"):
+        if module.name != __name__ and not module.name.rpartition(".")[2].startswith("_"):
             for entry in importlib.import_module(module.name).OPS:
                 yield module.name, entry
 

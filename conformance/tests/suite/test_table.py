@@ -3,8 +3,8 @@
 import pytest
 
 import spec
+from conformance.cases import table as table_of_ops
 from conformance.cases.table import Sample, samples
-from conformance.suite import sample as table_of_ops
 
 
 def test_each_op_has_one_entry_and_rows():

@@ -66,7 +66,7 @@ RELEASES = [
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
     "impl/tests/programs/test_transforms.py",
     *("impl/tests/programs/test_scopes_in_programs.py", "impl/tests/test_accumulator.py"),
-    *("impl/tests/test_import.py", "impl/tests/test_random.py", "impl/tests/test_testing.py"),
+    *(f"impl/tests/test_{name}.py" for name in ("import", "jax", "random", "testing")),
     "impl/tests/test_without_triton.py",
     *("conformance/tests/lab/portable", "conformance/tests/lab/readers"),
 ]

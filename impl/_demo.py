@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import impl
 import spec
-from impl._core import jax_internals
+from impl import _jax
 
 Weights: TypeAlias = dict[str, Any]
 #: The outcome of a training: the SHA-256 of the weights, and the loss before and after it.
@@ -371,7 +371,7 @@ def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) ->
     # Otherwise this process takes most of the GPU's memory, which the trainings need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     # Interpreted kernels run on the CPU. With JAX_PLATFORMS=cuda, JAX would not offer it.
-    platforms = jax_internals.platforms()
+    platforms = _jax.platforms()
     if platforms and "cpu" not in platforms.split(","):
         jax.config.update("jax_platforms", f"{platforms},cpu")
     report, device = Report(out), jax.devices()[0]

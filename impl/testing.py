@@ -15,7 +15,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
 from impl._core import arguments
-from impl._core.jax_internals.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
+from impl._jax.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
 from impl._kernels import pallas as _pallas
 from impl._mode import compilation, emulation
 from impl._mode.decide import Question, questions

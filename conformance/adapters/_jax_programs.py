@@ -21,7 +21,7 @@ import numpy as np
 
 import impl
 import spec
-from impl._core.jax_internals import releases
+from impl._jax import releases
 from impl._mode import emulation
 from impl._mode.decide import Action, Question, decide, questions
 from impl._mode.emulation import Emulation

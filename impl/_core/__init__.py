@@ -13,7 +13,6 @@ Module                  Contents
 ``devices``             the devices that share the terms of sums
 ``eager``               calls outside of ``jit``: compiled once for each signature
 ``float_order``         integers in the order of floats, and keys of sorts
-``jax_internals``       every use of an undocumented part of JAX, and every test of its release
 ``lax_functions``       functions of ``jax.numpy`` in fewer equations
 ``modules``             names that are imported when first used, and settings as attributes
 ``numerics``            arithmetic that XLA must not change: seals, quotients, square roots

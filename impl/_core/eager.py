@@ -45,8 +45,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from impl._core import jax_internals
-from impl._core.jax_internals import ARRAY
+from impl import _jax
+from impl._jax import ARRAY
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -197,7 +197,7 @@ def compiled(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not jax_internals.is_plain_call() or _as_written.get():
+        if not _jax.is_plain_call() or _as_written.get():
             return function(*args, **kwargs)
         key: list[Any] = []
         leaves: list[Any] = []
@@ -259,11 +259,11 @@ def _add_to_key(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         return all(_add_to_key(item, key, leaves) for item in (value.start, value.stop, value.step))
     elif kind is np.ndarray:
         # JAX narrows other dtypes, and an op may look at the original dtype.
-        if not jax_internals.keeps_dtype(value.dtype):
+        if not _jax.keeps_dtype(value.dtype):
             return False
         key.append(ARRAY)
         leaves.append(value)
-    elif isinstance(value, np.dtype | type) and jax_internals.keeps_dtype(value):
+    elif isinstance(value, np.dtype | type) and _jax.keeps_dtype(value):
         key += (np.dtype, value)
     elif kind.__module__.startswith("jax.experimental.sparse"):
         parts, structure = jax.tree.flatten(value)
@@ -442,7 +442,7 @@ class _Program:
 
 def _signature(leaves: Sequence[Any]) -> Any:
     """Returns everything that JAX's trace for these arrays depends on, as a hashable value."""
-    return jax_internals.trace_context(), tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return _jax.trace_context(), tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
 @functools.lru_cache(maxsize=FUNCTIONS)

@@ -30,8 +30,8 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import filled
+from impl._jax.releases import FENCES_HOLD
 
 _Arrays = TypeVar("_Arrays")
 

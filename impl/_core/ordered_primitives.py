@@ -7,7 +7,7 @@ import os
 from jax import lax
 
 from impl._core import contexts
-from impl._core.jax_internals import Primitive, rules
+from impl._jax import Primitive, rules
 
 #: The scatters that race on some device, and the gradient of a max pool.
 PRIMITIVES: tuple[Primitive, ...] = (

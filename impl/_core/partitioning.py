@@ -27,9 +27,9 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
-from impl._core import jax_internals
-from impl._core.jax_internals import lowering, partitions, shardings
-from impl._core.jax_internals.shardings import Names
+from impl import _jax
+from impl._jax import lowering, partitions, shardings
+from impl._jax.shardings import Names
 from impl._version import __version__
 
 
@@ -87,7 +87,7 @@ def is_partitioned(context: Any) -> bool:
     """
     if shardings.is_local(context):
         return False
-    return jax_internals.exports(context) or shardings.devices_of(context) > 1
+    return _jax.exports(context) or shardings.devices_of(context) > 1
 
 
 def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,7 +144,7 @@ def lower(
         context = shardings.without_shardings(context)
         if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):
             return whole(context, *args)
-        if jax_internals.exports(context):
+        if _jax.exports(context):
             # An exported program has no callbacks.
             results = whole(context, *map(shardings.replicated, args))
             return jax.tree.map(shardings.replicated, results)

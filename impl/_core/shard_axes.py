@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from impl._core import jax_internals
+from impl import _jax
 
 
 def split(axes: Sequence[Any]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
@@ -27,7 +27,7 @@ def split(axes: Sequence[Any]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 def varying(*values: jax.Array) -> frozenset[str]:
     """Returns the axes over which at least one of ``values`` varies."""
-    return frozenset[str]().union(*map(jax_internals.varying_axes, values))
+    return frozenset[str]().union(*map(_jax.varying_axes, values))
 
 
 def vary(value: jax.Array, axes: frozenset[str]) -> jax.Array:

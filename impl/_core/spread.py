@@ -22,7 +22,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from impl._core.jax_internals.shardings import whole
+from impl._jax.shardings import whole
 
 
 def spread(

@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import jax_internals, numerics
+from impl import _jax
+from impl._core import numerics
 from impl._core.shard_axes import aligned
 from impl._kernels import pallas
 from impl._kernels import triton as backend
@@ -143,7 +144,7 @@ class Launch:
         results: jax.Array | Sequence[jax.Array] = backend.run(
             kernel,
             grid,
-            jax.tree.map(lambda one: jax_internals.varying_like(one, args[0]), out),
+            jax.tree.map(lambda one: _jax.varying_like(one, args[0]), out),
             args,
             name=name,
             aliases=aliases,

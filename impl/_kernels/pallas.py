@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from impl._core.jax_internals import shardings
+from impl._jax import shardings
 
 if TYPE_CHECKING:
     from jax.experimental.pallas import *  # noqa: F403

@@ -19,7 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 import spec
 from impl._core import arguments, eager
-from impl._core.jax_internals import Primitive
+from impl._jax import Primitive
 from impl._mode import emulation, modes
 from impl._mode.decide import Action, Alert, Decision
 

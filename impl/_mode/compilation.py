@@ -21,7 +21,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 import jax
 
 import spec
-from impl._core import arguments, jax_internals
+from impl import _jax
+from impl._core import arguments
 from impl._mode import modes, switches
 from impl._mode.modes import Mode
 from impl._mode.switches import Switches
@@ -116,7 +117,7 @@ def _unknown(required: tuple[Setting, ...]) -> frozenset[str]:
                 pool.submit(compile_empty_program).result()
             break
         except jax.errors.JaxRuntimeError as error:
-            name = jax_internals.unknown_option(error)
+            name = _jax.unknown_option(error)
             if name is None or name in unknown:
                 raise
             unknown.add(name)
@@ -226,14 +227,12 @@ class Jitted(Generic[P, R]):
         try:
             return getattr(self._current(), method)(*args, **kwargs)
         except ValueError as error:
-            if not jax_internals.refuses_nested_options(error):
+            if not _jax.refuses_nested_options(error):
                 raise
         except TypeError:
             # A library's jit such as Equinox's takes functions as arguments, where JAX's does not.
             leaves = jax.tree.leaves((args, kwargs))
-            if method != "__call__" or not (
-                jax_internals.is_tracing() and any(map(callable, leaves))
-            ):
+            if method != "__call__" or not (_jax.is_tracing() and any(map(callable, leaves))):
                 raise
             return self._fun(*args, **kwargs)
         # Inside another program, whose options count.

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import spec
-from impl._core import jax_internals
+from impl import _jax
 from impl._mode import compilation
 from impl._mode.compilation import Setting
 
@@ -93,7 +93,7 @@ def _add(required: Iterable[Setting]) -> Exception | None:
         return None
     if text and not text.startswith("--"):
         return ValueError(f"{VARIABLE} names the file {text!r}: add {' '.join(missing)} there")
-    if jax_internals.backend_has_started():
+    if _jax.backend_has_started():
         return RuntimeError(
             "JAX's backend has started, and XLA reads its flags only then. Call this before "
             "anything is computed, or start the program with "
@@ -111,7 +111,7 @@ def _may_apply(required: Iterable[Setting]) -> bool:
         device for device in rules.devices.values() if any(row.covers(device.name) for row in rows)
     ]
     names = {name for device in devices for name in (*device.platforms, *device.backends)}
-    used = jax_internals.platforms_in_use()
+    used = _jax.platforms_in_use()
     return used is None or not names.isdisjoint(used)
 
 

@@ -23,8 +23,8 @@ import jax
 import numpy as np
 
 import spec
-from impl._core.jax_internals import tags
 from impl._core.numerics import accumulator
+from impl._jax import tags
 from impl._mode.scopes import Scope, ThreadState
 
 #: The guarantees that a user can ask for: the same bits in each run on this machine, or on every

@@ -28,8 +28,8 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from impl._core import jax_internals
-from impl._core.jax_internals import tags
+from impl import _jax
+from impl._jax import tags
 
 Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
@@ -117,7 +117,7 @@ class ThreadState(threading.local, Generic[Value]):
         entered = self._context(value)
         entered.__enter__()
         tag = tags.current()
-        if jax_internals.is_tracing():
+        if _jax.is_tracing():
             tags.swap(value)
         if not self._open:
             # Only the exit of the outermost context removes the value of the thread, so that the

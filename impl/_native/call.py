@@ -10,7 +10,7 @@ import jax
 from jax import lax
 
 from impl._core.devices import Devices
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 from impl._native import devices, partitioned, scope
 from impl._native.operation import Operation, Summing
 

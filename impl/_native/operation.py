@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.devices import Devices
-from impl._core.jax_internals.shardings import Names
+from impl._jax.shardings import Names
 
 #: The dtypes that the engine adds and multiplies, and rounds to: ``Format`` of ``src/calls.h``.
 FORMATS = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16)))

@@ -1,7 +1,7 @@
 """Calls of the engine ``native``, also in a program that XLA partitions over devices.
 
 XLA cannot look into a call, so the names of an operation's axes say how it is cut
-(``jax_internals.partitions``). Where a summed axis is cut, the devices add their sums exactly. For
+(``_jax.partitions``). Where a summed axis is cut, the devices add their sums exactly. For
 a gradient [k, m] = [b, k] x [b, m] over 8 devices that share the batch b::
 
     operands    tiles [8, 1] and [8, 1]
@@ -21,8 +21,8 @@ from jax import lax
 from jax.interpreters import batching, mlir, xla
 
 from impl._core.devices import Devices
-from impl._core.jax_internals import Primitive, lowering, partitions, shardings
-from impl._core.jax_internals.shardings import Names, Tiling
+from impl._jax import Primitive, lowering, partitions, shardings
+from impl._jax.shardings import Names, Tiling
 from impl._native import devices, scope
 from impl._native.operation import Operation, Summing
 from impl._version import __version__

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import Names
+from impl._jax.shardings import Names
 from impl._native.call import Found, computes
 from impl._native.operation import DTYPES, Summing, in_order, longs, strides, takes
 

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.jax_internals.shardings import Names
+from impl._jax.shardings import Names
 from impl._native.call import Found, computes
 from impl._native.operation import Call, Summing, longs, strides, takes
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from impl._core import contexts
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 
 #: The name of the primitive that calls C++, and of the one that exchanges sums between calls.
 CALL = "samebits_call"

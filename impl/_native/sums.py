@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.devices import Devices, Groups
-from impl._core.jax_internals.shardings import Names
+from impl._jax.shardings import Names
 from impl._native import scope
 from impl._native.call import Found, computed
 from impl._native.operation import (

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import Names
+from impl._jax.shardings import Names
 from impl._native.call import computed
 from impl._native.operation import Call, Operation, longs, takes
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import spec
-from impl._core.jax_internals import shardings
 from impl._exact.linear_algebra.fourier import prime_factors
+from impl._jax import shardings
 from impl._portable import exported
 
 

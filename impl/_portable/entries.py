@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import lowering, shardings, tags
 from impl._exact import arithmetic
+from impl._jax import lowering, shardings, tags
 
 
 def sealed(context: Any, operands: Sequence[Any]) -> list[Any]:

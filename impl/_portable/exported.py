@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import spec
-from impl._core import jax_internals
-from impl._core.jax_internals import lowering, shardings, tags
+from impl import _jax
+from impl._jax import lowering, shardings, tags
 from impl._mode.modes import Mode
 
 #: The primitive that calls an exported program, and its parameter with the program.
@@ -39,7 +39,7 @@ def mark(context: Any, mode: Mode) -> None:
         context: The context of a lowering rule.
         mode: The mode of the rule's equation.
     """
-    if not jax_internals.exports(context):
+    if not _jax.exports(context):
         return
     is_scoped = tags.current() is not None
     if is_scoped and not mode.portable:

@@ -23,9 +23,9 @@ from jax.interpreters import mlir
 
 import spec
 from impl._core import partitioning
-from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic
+from impl._jax import lowering, shardings
 from impl._mode import modes
 from impl._native import functions
 from impl._portable import classes, entries, exported, refusal, shared

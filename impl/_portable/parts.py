@@ -28,8 +28,9 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
-from impl._core import contexts, jax_internals
-from impl._core.jax_internals import Primitive, cotangents
+from impl import _jax
+from impl._core import contexts
+from impl._jax import Primitive, cotangents
 from impl._mode import modes
 
 #: The dtypes of parts; JAX adds the parts of other dtypes, of which ``portable`` refuses some.
@@ -89,7 +90,7 @@ def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
     size, pairs = _batch_size(parts, dims), [*zip(parts, dims, strict=True)]
     whole = [_batch_to_front(part, dim, size) for part, dim in pairs]
     batched = next(part for part, dim in zip(whole, dims, strict=True) if dim is not None)
-    return add([jax_internals.shard_like(part, jax.typeof(batched)) for part in whole]), 0
+    return add([_jax.shard_like(part, jax.typeof(batched)) for part in whole]), 0
 
 
 def _batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:

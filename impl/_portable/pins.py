@@ -25,7 +25,7 @@ from jax import lax
 from jax.interpreters import ad
 
 from impl._core import contexts
-from impl._core.jax_internals import Primitive, initializers
+from impl._jax import Primitive, initializers
 from impl._mode import modes
 
 #: The derivative of a function, from a tangent, the operand and the result.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import spec
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 from impl._portable import classes
 from impl._reading import source as _source
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import spec
 from impl._core import contexts
-from impl._core.jax_internals import Primitive, lowering, rules
+from impl._jax import Primitive, lowering, rules
 from impl._mode import modes
 from impl._mode.decide import Decision
 from impl._portable import classes, exported, lower, refusal, unknown

@@ -18,7 +18,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from impl._core import jax_internals, partitioning
+from impl import _jax
+from impl._core import partitioning
 from impl._exact import arithmetic
 from impl._portable.device_sums.shardings import Sharding
 from impl._soft_float64 import engines
@@ -54,7 +55,7 @@ class Target:
         return cls(
             engines.platforms(context),
             partitioning.is_partitioned(context),
-            jax_internals.exports(context),
+            _jax.exports(context),
         )
 
     @property

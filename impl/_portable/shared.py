@@ -15,9 +15,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from impl._core import jax_internals, partitioning
-from impl._core.jax_internals import shardings
-from impl._core.jax_internals.releases import SCATTERS_MOVE_ELEMENTS
+from impl import _jax
+from impl._core import partitioning
+from impl._jax import shardings
+from impl._jax.releases import SCATTERS_MOVE_ELEMENTS
 
 
 def is_shared(context: Any, *, of_integers: bool = False) -> bool:
@@ -37,7 +38,7 @@ def is_shared(context: Any, *, of_integers: bool = False) -> bool:
 
 def devices_of(context: Any) -> float:
     """Returns the number of devices of a program; any number may run an exported program."""
-    return math.inf if jax_internals.exports(context) else shardings.devices_of(context)
+    return math.inf if _jax.exports(context) else shardings.devices_of(context)
 
 
 def short_axes(context: Any, aval: Any) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 from jax import lax
 
 import spec
-from impl._core.jax_internals import Primitive, lowering, rules
+from impl._jax import Primitive, lowering, rules
 from impl._mode import modes
 from impl._portable import refusal
 from impl._portable.rules import RULES

@@ -2,7 +2,7 @@
 
 An equation of a call, a loop or a condition holds jaxprs. A program is read, followed or rewritten
 by walking into them, and each release of JAX keeps them under other parameters. This module and
-``jax_internals`` are the only ones that name these parameters: everything else is a loop over
+``impl._jax`` are the only ones that name these parameters: everything else is a loop over
 ``bodies(equation)``, and ``with_bodies(equation, jaxprs)`` to write jaxprs back.
 
 A ``Body`` says of each input of its jaxpr which value it gets: an operand that is the same in every
@@ -48,8 +48,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._jax import jaxprs
 
 T = TypeVar("T")
 Runs: TypeAlias = Literal["once", "loop", "branch"]
@@ -211,8 +211,8 @@ def _unknown(jaxpr: Any) -> Body:
 
 def _of_scan(equation: Any) -> Body:
     params = equation.params
-    first = jax_internals.scan_constants(params)
-    rest = first + jax_internals.scan_carried(params)
+    first = _jax.scan_constants(params)
+    rest = first + _jax.scan_carried(params)
     inputs = (
         *range(first),
         *(Carry(i, i - first) for i in range(first, rest)),
@@ -238,7 +238,7 @@ def called(equation: Any) -> Body | None:
     kind = str(equation.primitive.name)
     if kind in _CALLS:
         return Body(equation.params[_CALLS[kind]], operands)
-    jaxpr = jax_internals.expanded(equation)
+    jaxpr = _jax.expanded(equation)
     if jaxpr is None:
         return None
     body = _unknown(jaxpr)
@@ -287,7 +287,7 @@ def with_bodies(equation: Any, new: Sequence[Any], *, counts: tuple[int, int] | 
 
 def counts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
     """Returns the numbers of constants and of carried values of a scan, its first operands."""
-    return jax_internals.scan_constants(params), jax_internals.scan_carried(params)
+    return _jax.scan_constants(params), _jax.scan_carried(params)
 
 
 def scan_of(params: Mapping[str, Any], new: Any, *, constants: int, carried: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._core.jax_internals import jaxprs, shardings
+from impl._jax import jaxprs, shardings
 from impl._kernels.launch import MAX_ELEMENTS
 from impl._reading.control_flow import every_jaxpr
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from impl._core.jax_internals import jaxprs, tags
+from impl._jax import jaxprs, tags
 from impl._reading import control_flow
 
 #: Takes an equation, and returns the jaxpr that stands for it, or None.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from impl._core import jax_internals
+from impl import _jax
 
 _OWN = Path(__file__).resolve().parents[1]
 _INSTALLED = ("site-packages", "dist-packages")
@@ -55,7 +55,7 @@ def lines(equation: Any, outside: Lines | None = None) -> Lines:
         outside: The lines of the equation that this one is inside of. They count if a library made
             all of the inner equation.
     """
-    return lines_of(jax_internals.frames(equation), outside)
+    return lines_of(_jax.frames(equation), outside)
 
 
 def caller() -> Lines:

@@ -12,8 +12,9 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import spec
-from impl._core import arguments, jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._core import arguments
+from impl._jax import jaxprs
 from impl._mode import compilation, modes
 from impl._mode.modes import Mode
 from spec import gpus
@@ -38,13 +39,13 @@ def trace(
     with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
         if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
             traced = _traced(function, args, kwargs)
-            own = jax_internals.traced_options(traced)
+            own = _jax.traced_options(traced)
             closed, options = traced.jaxpr, own if options is None else options
         else:
             of_arrays, arrays = arrays_of(function, args, kwargs)
             closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
     closed = jaxprs.without_refs(closed)
-    return closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)), options
+    return closed.replace(jaxpr=_jax.without_dead_code(closed.jaxpr)), options
 
 
 def arrays_of(

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._reading import control_flow
 from impl._reading.control_flow import Body
 

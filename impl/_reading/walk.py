@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from impl._core.jax_internals import tags
+from impl._jax import tags
 from impl._mode.modes import Mode
 from impl._reading import control_flow, source
 from impl._reading.control_flow import Body, bodies, on_platform, only_runs

@@ -23,12 +23,12 @@ from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
 from impl import _kernels
-from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, isolate
 from impl._core.partitioning import LEFT_TO_XLA, Axes
 from impl._core.shard_axes import vary_like
 from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
+from impl._jax import Primitive
 from impl._kernels.launch import ADD, MUL, Launch, Reduction
 from impl._run_to_run import flat_scatter
 from impl._run_to_run.flat_scatter import FlatScatter

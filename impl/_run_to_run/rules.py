@@ -30,9 +30,10 @@ import jax
 from jax import lax
 
 import spec
-from impl._core import contexts, jax_internals, ordered_primitives, partitioning
-from impl._core.jax_internals import Primitive, lowering, rules
+from impl import _jax
+from impl._core import contexts, ordered_primitives, partitioning
 from impl._core.partitioning import LEFT_TO_XLA
+from impl._jax import Primitive, lowering, rules
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
 from impl._mode.alert import emit
@@ -105,7 +106,7 @@ def _lower(
     for platform in platforms:
         device = device_of(platform, mode, stand_in)
         answer = spec.resolve_primitive(primitive.name, device, facts)
-        is_plain = mode.portable or jax_internals.exports(context)
+        is_plain = mode.portable or _jax.exports(context)
         launch = None if is_plain else launch_on(platform)
         if mode.enabled:
             is_unique = any(map(facts.get, _DISTINCT)) and _may_race(device)

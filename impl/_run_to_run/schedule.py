@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.jax_internals import Primitive
+from impl._jax import Primitive
 from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
 from impl._run_to_run import ordered

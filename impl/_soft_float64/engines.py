@@ -16,8 +16,9 @@ from typing import Any
 
 from jax.interpreters import mlir
 
-from impl._core import contexts, jax_internals
-from impl._core.jax_internals import lowering, shardings
+from impl import _jax
+from impl._core import contexts
+from impl._jax import lowering, shardings
 from impl._mode import emulation
 from impl._native import library, scope
 from impl._soft_float64 import interpreter
@@ -45,7 +46,7 @@ def of(context: Any) -> str:
     A program for several platforms has the last of their engines in the order of the spec, which
     runs on all of them.
     """
-    platforms, is_exported = lowering.platforms(context), jax_internals.exports(context)
+    platforms, is_exported = lowering.platforms(context), _jax.exports(context)
     if contexts.engine.value is None and _is_of_cpu(platforms, is_exported):
         library.warn_if_missing()
     return of_program(platforms, lowering.assigned(context), is_exported=is_exported)

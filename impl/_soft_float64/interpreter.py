@@ -29,9 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs, lowering
+from impl import _jax
 from impl._exact.products import approximation
+from impl._jax import jaxprs, lowering
 from impl._reading import control_flow
 from impl._soft_float64 import products
 from impl._soft_float64.operations import OPERATIONS, NotSupportedError, Operation, Value
@@ -194,7 +194,7 @@ def _results(equation: Any, operands: Sequence[Value], dialect: _Dialect) -> lis
     """Returns the results of an equation."""
     name = str(equation.primitive.name)
     if not _concerns(dialect, equation):
-        return jax_internals.evaluated(equation, operands)
+        return _jax.evaluated(equation, operands)
     with equation.ctx.manager:
         if name in dialect.moves:
             return _moved(equation, operands)

@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 
 from impl._core import shard_axes
-from impl._core.jax_internals import shardings
 from impl._core.spread import spread_with_zeros
+from impl._jax import shardings
 from impl._soft_float64 import arithmetic, words
 
 #: A function of two words.

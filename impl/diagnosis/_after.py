@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import spec
-from impl import programs
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs, watching
+from impl import _jax, programs
+from impl._jax import jaxprs, watching
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._reading import facts, source
@@ -97,7 +96,7 @@ class Program:
 def _files(jaxpr: Any) -> Iterator[str]:
     """Yields the files that the equations of a jaxpr, and of those inside, come from."""
     for equation in jaxpr.eqns:
-        yield from (file for file, _, _ in jax_internals.frames(equation))
+        yield from (file for file, _, _ in _jax.frames(equation))
         if equation.primitive.name in facts.SCATTERS:
             continue  # JAX traces the sum of two updates once, for the first program that has it.
         for inner in every_jaxpr(equation):
@@ -215,7 +214,7 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     rules = spec.load()
     timed = times_kernels(program.lowered.options)
     judge, own_judge = Judge(device, program.mode, timed), Judge(device, program.own_mode, timed)
-    jaxpr = jax_internals.without_dead_code(program.jaxpr)
+    jaxpr = _jax.without_dead_code(program.jaxpr)
     scope = Scope(jaxpr, jaxprs.constants(jaxprs.reclosed(program.lowered.closed, jaxpr)))
     is_leaf = rules.op_of_primitive.__contains__
     sites = list(walk(scope, is_leaf, computed=judge.computed, outside=program.caller))

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from impl._core import jax_internals
+from impl import _jax
 from impl._mode import flags
 from impl.diagnosis._report import Item, Verdict
 
@@ -176,7 +176,7 @@ def of_process(environment: Mapping[str, str] | None = None) -> ProcessSettings:
 
 def _config() -> dict[str, str]:
     # The value of an enumeration, such as a precision, is in its attribute ``value``.
-    values = sorted(jax_internals.settings().items())
+    values = sorted(_jax.settings().items())
     return {name: str(getattr(value, "value", value)) for name, value in values}
 
 

@@ -40,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.jax_internals import watching
+from impl._jax import watching
 from impl._reading import source
 from impl.diagnosis import _after, _generators
 from impl.diagnosis._report import SCHEMA

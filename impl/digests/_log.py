@@ -29,7 +29,7 @@ from typing import Any, Self
 
 import jax
 
-from impl._core import jax_internals
+from impl import _jax
 from impl._mode import modes
 from impl.digests._digest import Leaf, Pending, leaves, on_host
 
@@ -382,7 +382,7 @@ def environment() -> dict[str, str]:
         "devices": f"{len(devices)} {jax.default_backend()}: {kinds}",
         "processes": str(jax.process_count()),
         "mode": words + (", warn_only" if mode.enabled and mode.warn_only else ""),
-        "x64": str(jax_internals.enables_x64()),
+        "x64": str(_jax.enables_x64()),
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
     }
 

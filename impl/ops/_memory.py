@@ -23,9 +23,9 @@ from jax.interpreters import mlir, xla
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.jax_internals import Primitive
 from impl._core.numerics import fill_value
 from impl._core.shard_axes import aligned
+from impl._jax import Primitive
 from impl._mode import modes
 from impl._mode.alert import alert, register_per_platform
 from impl._mode.decide import Decision, decide

@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._core import arguments, eager, jax_internals
+from impl import _jax
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
@@ -143,7 +144,7 @@ def product(
 
 def precision() -> str:
     """Returns the precision of products: the one that the user configured, else the highest."""
-    return jax_internals.default_matmul_precision() or "highest"
+    return _jax.default_matmul_precision() or "highest"
 
 
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from impl._core import arguments, eager, jax_internals
+from impl import _jax
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
@@ -223,7 +224,7 @@ def _lanes(values: jax.Array, dim: int) -> jax.Array:
 
 def _like(result: jax.Array, values: jax.Array) -> jax.Array:
     """Returns a result with the shape and the sharding of the values."""
-    return jax_internals.shard_like(result.reshape(values.shape), jax.typeof(values))
+    return _jax.shard_like(result.reshape(values.shape), jax.typeof(values))
 
 
 def _differentiable(scan: Scan, coefficients: Callable[..., Pair]) -> Scan:

@@ -25,9 +25,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.jax_internals import shardings
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS
+from impl._jax import shardings
 from impl._native import functions, operation
 from impl._native.functions import Program
 

@@ -9,7 +9,7 @@ import pytest
 import impl
 import spec
 from conformance.adapters import loading, samebits
-from impl._core import jax_internals
+from impl import _jax
 from impl._mode import emulation
 
 
@@ -27,7 +27,7 @@ def test_a_stand_in_runs_the_lowering_of_the_device(lowering):
 def test_the_mode_of_the_adapter_gives_xla_no_flags(monkeypatch):
     # The suite compares with the mode off in the same process.
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    monkeypatch.setattr(jax_internals, "backend_has_started", lambda: False)
+    monkeypatch.setattr(_jax, "backend_has_started", lambda: False)
     samebits.Samebits().set_mode(True)
     assert impl.are_deterministic_algorithms_enabled()
     assert "XLA_FLAGS" not in os.environ

@@ -17,7 +17,7 @@ import impl
 from conformance import programs
 from conformance.benchmarks import budgets, eager_calls
 from conformance.benchmarks.eager_calls import Call
-from impl._core.jax_internals import releases
+from impl._jax import releases
 from impl.tests.support.public_ops import public_ops
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]

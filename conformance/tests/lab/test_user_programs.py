@@ -16,7 +16,7 @@ import pytest
 import impl
 from conformance import programs
 from conformance.lab.readers import stablehlo
-from impl._core.jax_internals import rules
+from impl._jax import rules
 from impl.tests.programs.texts import compared, races
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]

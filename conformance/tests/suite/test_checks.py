@@ -12,7 +12,7 @@ import impl
 from conformance.adapters import _jax_programs, loading
 from conformance.suite import test_rows, test_schedules
 from conformance.suite.cells import cells
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 from impl._mode.alert import alert
 from impl._mode.decide import Action, Alert, Decision
 

@@ -46,13 +46,13 @@ import numpy as np
 from jax import lax
 
 from impl._core.devices import Devices
-from impl._core.jax_internals import varying_axes
 from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import vary
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.frames import Words
 from impl._exact.nearest.reductions import reduced
+from impl._jax import varying_axes
 
 #: The bits that a float64 has for a sum of parts, less two for ``low``.
 BITS = 51

@@ -26,8 +26,8 @@ import numpy as np
 from jax import lax
 
 from impl._core import contexts
-from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact.nearest import interval
+from impl._jax.shardings import cut_as_the_operands
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]

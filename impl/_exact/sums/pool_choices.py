@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
-from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 from impl._core.spread import spread_with_zeros
+from impl._jax import Primitive
 
 #: The greatest number of elements of a window for which the taps are unrolled. XLA compiles a few
 #: hundred taps for minutes, so that more taps are a loop.

@@ -19,14 +19,14 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals import Primitive
-from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.numerics import fence
 from impl._core.spread import spread_with_zeros
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import pool_choices
 from impl._exact.sums.pool_choices import Padding, Pool
 from impl._exact.sums.reduction import reduce_sum
+from impl._jax import Primitive
+from impl._jax.releases import FENCES_HOLD
 from impl._native import windows as native
 from impl._native.scope import or_native
 

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._portable.carried_sums import steps
 from impl._portable.carried_sums.plan import Inner, Linear, Node, Total
 from impl._portable.carried_sums.scope import Atom, NestStates, Output, Scope

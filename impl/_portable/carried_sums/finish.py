@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from jax import lax
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._jax import jaxprs
 from impl._portable.carried_sums.plan import Inner, Linear, Node, Total, totals_of
 from impl._portable.carried_sums.scope import Atom, Scope
 from impl._reading.control_flow import Slice
@@ -45,7 +45,7 @@ class Finish:
                 self.value(node.parts[i]) if i in node.parts else self._read(atom)
                 for i, atom in enumerate(node.equation.invars)
             ]
-            result: jax.Array = jax_internals.evaluated(node.equation, operands)[node.position]
+            result: jax.Array = _jax.evaluated(node.equation, operands)[node.position]
             return result
         return self._inner(node)
 
@@ -57,7 +57,7 @@ class Finish:
             return lax.full(atom.aval.shape, 0, atom.aval.dtype)
         if atom not in self._known:
             producer = self._scope.producers[atom]
-            values = jax_internals.evaluated(producer, [*map(self._read, producer.invars)])
+            values = _jax.evaluated(producer, [*map(self._read, producer.invars)])
             self._known.update(zip(producer.outvars, values, strict=True))
         return self._known[atom]
 

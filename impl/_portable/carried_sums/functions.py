@@ -21,8 +21,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import jax_internals
-from impl._core.jax_internals import ClosedJaxpr, jaxpr_as_fun
+from impl import _jax
+from impl._jax import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
 from impl._portable.carried_sums import exports, plan, steps, write
 from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
@@ -163,7 +163,7 @@ def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
         words = [parts.get(i, zero) for i, zero in enumerate(zeros)]
 
         def join(*words: jax.Array) -> jax.Array:
-            joined: jax.Array = jax_internals.evaluated(node.equation, words)[0]
+            joined: jax.Array = _jax.evaluated(node.equation, words)[0]
             return joined
 
         return jax.vmap(join)(*words)
@@ -177,7 +177,7 @@ def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
         return jax.lax.squeeze(state, axes)
 
     def move(words: jax.Array) -> jax.Array:
-        moved: jax.Array = jax_internals.evaluated(node.equation, [words])[0]
+        moved: jax.Array = _jax.evaluated(node.equation, [words])[0]
         return moved
 
     return jax.vmap(move)(state)

@@ -28,9 +28,9 @@ import numpy as np
 from jax import lax
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import Primitive, jaxprs, lowering
 from impl._core.shard_axes import vary
 from impl._exact.unrounded import operations, states
+from impl._jax import Primitive, jaxprs, lowering
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable.carried_sums import exports, plan, stacked, steps, write

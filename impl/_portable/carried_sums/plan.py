@@ -26,8 +26,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from impl._core.jax_internals import jaxprs
 from impl._exact.unrounded import operations
+from impl._jax import jaxprs
 from impl._portable.carried_sums import steps
 from impl._portable.carried_sums.scope import Atom, NestStates, Scope, axis_of, of_nest
 from impl._portable.device_sums import linear

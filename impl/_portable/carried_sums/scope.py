@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import jax
 import numpy as np
 
-from impl._core.jax_internals import jaxprs, rules, tags
+from impl._jax import jaxprs, rules, tags
 from impl._mode.modes import Mode
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding

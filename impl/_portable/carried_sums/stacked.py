@@ -24,8 +24,8 @@ from typing import Any
 import jax
 from jax import lax
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._jax import jaxprs
 from impl._portable.carried_sums.exports import Along, Factors
 from impl._portable.carried_sums.plan import Total
 from impl._portable.carried_sums.scope import Atom
@@ -165,7 +165,7 @@ def _evaluated(equation: Any, operands: Sequence[jax.Array], **params: Any) -> j
     if equation.primitive is whole_p:
         params = {"params": tuple({**_operation(equation)[1], **params}.items())}
     new = equation.replace(params={**equation.params, **params})
-    result: jax.Array = jax_internals.evaluated(new, operands)[0]
+    result: jax.Array = _jax.evaluated(new, operands)[0]
     return result
 
 

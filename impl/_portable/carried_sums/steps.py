@@ -21,11 +21,11 @@ import numpy as np
 from jax import lax
 from jax.interpreters import batching, mlir, xla
 
-from impl._core.jax_internals import Primitive, lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states, terms
+from impl._jax import Primitive, lowering, shardings
 from impl._native import states as native
 from impl._soft_float64 import engines
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._jax import jaxprs
 from impl._portable.carried_sums import steps
 from impl._portable.carried_sums.scope import Atom, NestStates, Scope
 from impl._reading import control_flow
@@ -49,7 +49,7 @@ def with_states(scope: Scope, outputs: Sequence[Atom]) -> Any:
         eqns=[*equations, *scope.added],
         outvars=[*outputs],
     )
-    return jax_internals.without_dead_code(jaxpr)
+    return _jax.without_dead_code(jaxpr)
 
 
 def _nest(scope: Scope, nest: NestStates) -> list[Any]:

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs, tags
+from impl import _jax
+from impl._jax import jaxprs, tags
 from impl._mode.modes import Mode
 from impl._portable.device_sums import local_first
 from impl._portable.device_sums.equations import Names, same_p
@@ -129,7 +129,7 @@ class Draft:
             eqns=jaxprs.sorted_equations(equations),
             outvars=list(self.outputs),
         )
-        return jax_internals.without_dead_code(new)
+        return _jax.without_dead_code(new)
 
     def sharding(self, atom: Atom) -> Sharding:
         """Returns how devices hold a value."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import jax
 
-from impl._core.jax_internals import Primitive
+from impl._jax import Primitive
 
 #: The names of mesh axes.
 Names: TypeAlias = tuple[str, ...]

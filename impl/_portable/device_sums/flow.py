@@ -22,7 +22,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._portable.device_sums.shardings import (
     Sharding,
     merged,

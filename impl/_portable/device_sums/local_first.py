@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 
 #: The primitives of sums over devices.
 PSUMS = frozenset({"psum", "psum_invariant"})

@@ -15,9 +15,9 @@ import jax
 from jax import lax
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import jaxprs, lowering, tags
 from impl._core.numerics import fence
 from impl._exact import arithmetic
+from impl._jax import jaxprs, lowering, tags
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable import entries

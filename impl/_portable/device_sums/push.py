@@ -47,7 +47,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._portable.device_sums import linear
 from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
 from impl._portable.device_sums.equations import Names, as_whole, over_more_devices, whole_p

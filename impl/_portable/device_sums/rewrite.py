@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._mode import modes
 from impl._portable.device_sums import local_first, push
 from impl._portable.device_sums.draft import Draft, NestDraft

@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 
 from impl._core.float_order import in_order, ordered_bits
-from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._core.spread import spread
+from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule

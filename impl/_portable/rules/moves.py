@@ -19,10 +19,10 @@ import numpy as np
 from jax import lax
 
 from impl._core import partitioning
-from impl._core.jax_internals import Primitive, shardings
-from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._core.numerics import fence
 from impl._core.spread import spread
+from impl._jax import Primitive, shardings
+from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule

@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from impl._core import arguments
 from impl._core.axes import rows_at, three_axes
-from impl._core.jax_internals.linear import with_transpose
 from impl._core.numerics import accumulator, convert, fence
+from impl._jax.linear import with_transpose
 from impl.nn._variants import each
 from impl.nn.functional import _maxima
 from impl.nn.functional._maxima import Spans

@@ -15,7 +15,7 @@ import jax
 
 import spec
 from impl._core import arguments, ordered_primitives
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._mode import flags, modes
 from impl._mode.modes import Mode
 from impl._reading import compiled

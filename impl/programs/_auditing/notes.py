@@ -8,8 +8,8 @@ from typing import Any
 from jax import lax
 
 import spec
-from impl._core import jax_internals
-from impl._core.jax_internals import rules, tags
+from impl import _jax
+from impl._jax import rules, tags
 from impl._kernels import pallas
 from impl._mode.modes import Mode
 from impl._portable import classes, unknown
@@ -138,7 +138,7 @@ def _scans(jaxpr: Any, outside: source.Lines, mode: Mode) -> Iterator[tuple[Any,
 
 def _written_otherwise(site: Site) -> Iterator[str]:
     """Yields the functions that made an equation, and that may have other bits in a release."""
-    frames = [(file, function) for file, _, function in jax_internals.frames(site.equation)]
+    frames = [(file, function) for file, _, function in _jax.frames(site.equation)]
     # An equation inside of a function that JAX compiles has no frame of its caller.
     file, _, rest = (site.lines.called or "").partition(":")
     changed = releases_of_jax.places()

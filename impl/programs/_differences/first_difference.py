@@ -30,8 +30,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import jax
 import numpy as np
 
-from impl._core import arguments, jax_internals
-from impl._core.jax_internals import jaxpr_as_fun
+from impl import _jax
+from impl._core import arguments
+from impl._jax import jaxpr_as_fun
 from impl._mode import compilation, modes
 from impl._reading.tracing import check_values, is_array
 from impl._run_to_run.rules import in_words
@@ -291,9 +292,9 @@ class Program:
         if isinstance(function, compilation.Jitted):
             options = function.options()
             function = function.__wrapped__  # type: ignore[attr-defined]
-        if jax_internals.is_jitted(function):
+        if _jax.is_jitted(function):
             args, kwargs = jax.tree.unflatten(self._tree, full)
-            options = {**jax_internals.traced_options(function.trace(*args, **kwargs)), **options}
+            options = {**_jax.traced_options(function.trace(*args, **kwargs)), **options}
             function = function.__wrapped__  # type: ignore[attr-defined]
 
         # ``nnx.jit`` changes the state of a model that is not a tree of arrays.
@@ -322,7 +323,7 @@ class Program:
         stablehlo = lowered.as_text()
         # The text shows only a number for a callback.
         shardings = [getattr(x, "sharding", None) for x in arrays]
-        key = stablehlo, *map(repr, (options, shardings, jax_internals.settings()))
+        key = stablehlo, *map(repr, (options, shardings, _jax.settings()))
         if "callback" in stablehlo or key not in self._compiled:
             self._progress.step(f"compiles {self._name}{text}")
             self._compiled[key] = lowered.compile()

@@ -43,8 +43,8 @@ import numpy as np
 from jax import lax
 
 import spec
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxpr_as_fun, jaxprs
+from impl import _jax
+from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow, source
 from impl._reading.control_flow import CHOICE, Body
 from impl._reading.walk import label
@@ -351,7 +351,7 @@ def evaluate(
 def _step(equation: Any, operands: Values, node: Node, windows: Any) -> tuple[Values, Words]:
     bodies = marked_bodies(equation)
     if not bodies:
-        return jax_internals.evaluated(equation, operands), []
+        return _jax.evaluated(equation, operands), []
     if equation.primitive.name == "shard_map":
         return _shard_map(equation.params, bodies[0], operands, node, windows)
     run = {"once": _call, "branch": _cond, "loop": _while if bodies[0].is_test else _scan}

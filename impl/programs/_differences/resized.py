@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl import _jax
+from impl._jax import jaxprs
 from impl._reading.control_flow import CHOICE, Body
 from impl._reading.tracing import is_array
 from impl._reading.walk import without_calls
@@ -65,7 +65,7 @@ def first_change(
         for args in (smaller, larger):
             program = Program(result, args, {}, None, "the program", {}, progress)
             closed = program.traced()[0]
-            programs.append(closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)))
+            programs.append(closed.replace(jaxpr=_jax.without_dead_code(closed.jaxpr)))
             values.append(program.arrays())
     nodes = [Planner("arithmetic", {}).nodes(closed) for closed in programs]
     return _compared(programs, values, nodes, ())[0]
@@ -102,7 +102,7 @@ def _compared(
             if found is not None:
                 return found, []
         else:
-            outputs = list(map(jax_internals.evaluated, equations, operands))
+            outputs = list(map(_jax.evaluated, equations, operands))
             pairs = enumerate(zip(*outputs, strict=True)) if one.marked or bodies[0] else ()
             which = [number for number, each in pairs if _differ(*each)]
             if which:

@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 from impl._core import axes, shard_axes, spread
-from impl._core.jax_internals import shardings
+from impl._jax import shardings
 
 
 @pytest.mark.parametrize(

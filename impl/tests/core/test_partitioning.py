@@ -1,6 +1,6 @@
 """The partitioning of primitives over devices.
 
-Tests: impl._core.jax_internals.shardings.
+Tests: impl._jax.shardings.
 """
 
 from pathlib import Path
@@ -14,8 +14,8 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl._core import partitioning
-from impl._core.jax_internals import shardings
 from impl._core.partitioning import Axes
+from impl._jax import shardings
 from impl.tests.support import eight_devices
 
 pytestmark = pytest.mark.usefixtures("complete")

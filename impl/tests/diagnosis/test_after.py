@@ -1,6 +1,6 @@
 """The programs that are compiled, the verdicts on them, and the items about a file that ran.
 
-Tests: impl._core.jax_internals.watching.
+Tests: impl._jax.watching.
 """
 
 import sys

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import impl
-from impl._core import jax_internals
+from impl import _jax
 from impl._mode import flags
 
 LATE = """
@@ -32,7 +32,7 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def not_started(monkeypatch):
-    monkeypatch.setattr(jax_internals, "backend_has_started", lambda: False)
+    monkeypatch.setattr(_jax, "backend_has_started", lambda: False)
 
 
 def test_a_process_whose_backend_has_not_started_compiles_everything_with_the_flags():
@@ -52,7 +52,7 @@ def test_flags_are_added_to_those_of_the_environment():
 
 
 def test_it_is_too_late_after_the_backend_has_started():
-    jax_internals.jax.devices()
+    _jax.jax.devices()
     with impl.deterministic(), pytest.raises(RuntimeError, match="before anything is computed"):
         impl.set_xla_flags()
 
@@ -90,9 +90,9 @@ def platforms(monkeypatch):
     flags._warned.clear()
 
     def use(*names, started=True):
-        monkeypatch.setattr(jax_internals, "backend_has_started", lambda: started)
+        monkeypatch.setattr(_jax, "backend_has_started", lambda: started)
         used = frozenset(names) or None
-        monkeypatch.setattr(jax_internals, "platforms_in_use", lambda: used)
+        monkeypatch.setattr(_jax, "platforms_in_use", lambda: used)
 
     return use
 
@@ -154,12 +154,10 @@ def test_a_file_of_flags_is_not_written(platforms, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("chosen", "platforms"), [(None, None), ("cuda,cpu", {"cuda", "cpu"})])
 def test_the_platforms_in_use_are_those_that_jax_may_start(chosen, platforms, monkeypatch):
-    assert jax_internals.platforms_in_use() == set(
-        jax_internals.jax.local_devices()[0].platform.split()
-    )
-    monkeypatch.setattr(jax_internals, "backend_has_started", lambda: False)
-    monkeypatch.setattr(jax_internals, "platforms", lambda: chosen)
-    assert jax_internals.platforms_in_use() == platforms
+    assert _jax.platforms_in_use() == set(_jax.jax.local_devices()[0].platform.split())
+    monkeypatch.setattr(_jax, "backend_has_started", lambda: False)
+    monkeypatch.setattr(_jax, "platforms", lambda: chosen)
+    assert _jax.platforms_in_use() == platforms
 
 
 @pytest.mark.usefixtures("not_started")

@@ -1,6 +1,6 @@
 """A second process compiles nothing again: JAX's cache on disk has all programs of the first.
 
-Tests: impl._portable.rule, impl._core.partitioning, impl._core.jax_internals.partitions.
+Tests: impl._portable.rule, impl._core.partitioning, impl._jax.partitions.
 """
 
 import json

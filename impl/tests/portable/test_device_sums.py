@@ -2,7 +2,7 @@
 
 Nothing is compiled here.
 
-Tests: impl._core.jax_internals.jaxprs, impl._portable.device_sums.draft,
+Tests: impl._jax.jaxprs, impl._portable.device_sums.draft,
 impl._portable.device_sums.equations, impl._portable.device_sums.flow,
 impl._portable.device_sums.linear, impl._portable.device_sums.local_first,
 impl._portable.device_sums.lower_sums, impl._portable.device_sums.push,

@@ -1,6 +1,6 @@
 """Exported programs under ``portable``: for several platforms, and with sizes that are unknown.
 
-Tests: impl._core.jax_internals.lowering.
+Tests: impl._jax.lowering.
 """
 
 import jax

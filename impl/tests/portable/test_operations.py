@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import spec
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 
 pytestmark = pytest.mark.usefixtures("portable")
 

@@ -1,6 +1,6 @@
 """The parts of a derivative are one exact sum, however the derivative is asked for.
 
-Tests: impl._core.jax_internals.cotangents.
+Tests: impl._jax.cotangents.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Functions of JAX and their derivatives have the same bits in every release of JAX.
 
-Tests: impl._core.jax_internals.initializers, impl._portable.rules.functions,
+Tests: impl._jax.initializers, impl._portable.rules.functions,
 impl._portable.rules.linear_algebra.
 """
 

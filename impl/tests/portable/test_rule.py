@@ -30,7 +30,7 @@ NAMES = """
 import importlib, json
 from jax import lax
 from jax.extend.core import Primitive
-from impl._core.jax_internals import lowering
+from impl._jax import lowering
 
 for module in ("experimental.pallas", "experimental.sparse", "lax.linalg", "scipy.special",
                "scipy.linalg", "numpy.fft"):

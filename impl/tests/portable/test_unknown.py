@@ -1,6 +1,6 @@
 """Primitives of other libraries: judged by what they compute, whenever they are registered.
 
-Tests: impl._core.jax_internals.rules, impl._portable.refusal.
+Tests: impl._jax.rules, impl._portable.refusal.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from jax.sharding import Mesh, PartitionSpec
 
 import impl
 import spec
-from impl._core import jax_internals
-from impl._core.jax_internals import rules
+from impl import _jax
+from impl._jax import rules
 from impl._portable import refusal, unknown
 from impl._reading.source import Lines
 
@@ -61,7 +61,7 @@ def verdicts(function, x=X, device="cuda"):
 @contextlib.contextmanager
 def registered_again(primitive, rule):
     """Another library replaces the rules of a primitive of JAX."""
-    before = jax_internals.lowering_rules(primitive)
+    before = _jax.lowering_rules(primitive)
     try:
         for platform in before:
             mlir.register_lowering(primitive, rule, platform=platform)
@@ -246,9 +246,7 @@ def test_with_the_mode_off_the_program_is_that_of_jax():
 
 
 def test_no_primitive_of_jax_is_taken_for_that_of_another_library():
-    known = [
-        p for p in jax_internals.lowering.primitives() if p.name in spec.load().class_of_primitive
-    ]
+    known = [p for p in _jax.lowering.primitives() if p.name in spec.load().class_of_primitive]
     of_lax = [p for p in known if getattr(lax, f"{p.name}_p", None) is p]
     assert len(of_lax) > 100
     for primitive in of_lax:

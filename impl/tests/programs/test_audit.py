@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 import impl
 import spec
 from impl._core import ordered_primitives
-from impl._core.jax_internals import rules
+from impl._jax import rules
 from impl._kernels import pallas as pl
 from impl.tests.programs import texts
 from impl.tests.support.programs import scatters_floats

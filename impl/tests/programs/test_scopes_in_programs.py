@@ -3,7 +3,7 @@
 Every transformation of JAX gets a function whose body is in a scope. Where the scope turns the mode
 on, nothing races although the mode is off; where it turns the mode off, it races as plain JAX does.
 
-Tests: impl._core.jax_internals.tags, impl._portable.entries.
+Tests: impl._jax.tags, impl._portable.entries.
 """
 
 import functools
@@ -22,7 +22,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._core.jax_internals import tags
+from impl._jax import tags
 from impl.tests.programs.texts import races, text
 
 RNG = np.random.default_rng(0)

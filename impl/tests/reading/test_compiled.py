@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl._core.jax_internals import releases
+from impl._jax import releases
 from impl._mode import modes
 from impl._reading import compiled, hlo, tracing
 from impl.programs._auditing.judge import Judge

@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 import impl
-from impl._core.jax_internals import jaxpr_as_fun, jaxprs
+from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow
 from impl._reading.control_flow import Carry, Slice, bodies, with_bodies
 
@@ -232,8 +232,8 @@ def test_no_new_bodies_for_an_equation_of_an_unknown_kind():
 
 ROOT = Path(impl.__file__).parent
 #: The modules that may name the parameters of loops and conditions.
-INTERNALS = "_core/jax_internals/jaxprs.py"
-DESCRIPTION = ("_reading/control_flow.py", "_core/jax_internals/__init__.py", INTERNALS)
+INTERNALS = "_jax/jaxprs.py"
+DESCRIPTION = ("_reading/control_flow.py", "_jax/__init__.py", INTERNALS)
 #: The parameters of loops, conditions and calls, and the functions that read a scan.
 PARAMETERS = re.compile(
     r"cond_nconsts|body_nconsts|cond_jaxpr|body_jaxpr|branches_platforms|[\"']branches[\"']"

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl._core.jax_internals import jaxpr_as_fun, jaxprs
+from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import source
 from impl._reading.inlining import inlined
 from impl._reading.values import Scope

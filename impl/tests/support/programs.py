@@ -6,7 +6,7 @@ import types
 import jax
 
 import impl
-from impl._core.jax_internals import jaxprs
+from impl._jax import jaxprs
 from impl._kernels import pallas
 from impl._reading.control_flow import every_jaxpr
 

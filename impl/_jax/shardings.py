@@ -32,7 +32,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
 from jax.interpreters import batching, mlir
 
-from impl._core.jax_internals import exports
+from impl._jax import exports
 
 #: Names of the axes of an array; None for an axis that each device needs whole.
 Names: TypeAlias = tuple[str | None, ...]

@@ -16,8 +16,8 @@ import jax
 from jax._src.interpreters import mlir as private_mlir
 from jax.interpreters import mlir
 
-from impl._core import jax_internals
-from impl._core.jax_internals import ClosedJaxpr, Primitive, lowering, parts
+from impl import _jax
+from impl._jax import ClosedJaxpr, Primitive, lowering, parts
 
 Rule: TypeAlias = Callable[..., Any]
 #: Maps a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
@@ -79,7 +79,7 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
 def registered(primitive: Primitive, platform: str) -> tuple[Rule | None, Rule | None]:
     """Returns the rule that JAX has of a primitive on a platform, and the one for any platform."""
     try:
-        rules = jax_internals.lowering_rules(primitive)
+        rules = _jax.lowering_rules(primitive)
     except LookupError:
         return None, None
     anywhere = rules[None][0] if None in rules else None

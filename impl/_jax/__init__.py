@@ -26,7 +26,7 @@ this one          types, settings, traces, caches, the parameters of equations
 from __future__ import annotations
 
 # It looks for all parts before the imports below would fail, with an error that says more.
-from impl._core.jax_internals import parts
+from impl._jax import parts
 
 # isort: split
 
@@ -44,7 +44,7 @@ from jax._src.core import Primitive as Primitive
 from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
-from impl._core.jax_internals import tags
+from impl._jax import tags
 
 _Cache = TypeVar("_Cache")
 

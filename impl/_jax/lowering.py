@@ -27,7 +27,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir, partial_eval
 
-from impl._core.jax_internals import (
+from impl._jax import (
     ClosedJaxpr,
     enables_x64,
     exports,
@@ -35,7 +35,7 @@ from impl._core.jax_internals import (
     parts,
     tags,
 )
-from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
+from impl._jax.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, whose other keys are equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"

@@ -19,7 +19,7 @@ from jax._src import core, source_info_util
 from jax._src.interpreters import ad as private_ad
 from jax.interpreters import ad
 
-from impl._core.jax_internals import parts, tags
+from impl._jax import parts, tags
 
 # JAX stores lines of source with each equation. With the mode off these lines are the same as in
 # plain JAX, so JAX must skip the functions of this module.

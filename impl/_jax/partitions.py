@@ -28,8 +28,8 @@ from jax._src.custom_partitioning import _sharding_callbacks
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax.experimental.custom_partitioning import custom_partitioning
 
-from impl._core.jax_internals import enables_x64, shardings
-from impl._core.jax_internals.shardings import Names, Tiling
+from impl._jax import enables_x64, shardings
+from impl._jax.shardings import Names, Tiling
 
 _NAME = "backend_config"
 

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from impl._core.jax_internals import jaxprs, parts
+from impl._jax import jaxprs, parts
 
 
 @dataclasses.dataclass(frozen=True)

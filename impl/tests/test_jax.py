@@ -1,6 +1,6 @@
 """JAX's undocumented parts: the lists are complete, and each part still does what impl needs.
 
-Tests: impl._core.jax_internals.linear, impl._core.jax_internals.parts.
+Tests: impl._jax.linear, impl._jax.parts.
 """
 
 import ast
@@ -20,12 +20,12 @@ from jax.interpreters import partial_eval
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl._core import jax_internals
-from impl._core.jax_internals import lowering, parts, watching
-from impl._core.jax_internals.linear import with_transpose
+from impl import _jax
+from impl._jax import lowering, parts, watching
+from impl._jax.linear import with_transpose
 
 ROOT = Path(impl.__file__).parent
-OWN = Path(jax_internals.__file__).parent
+OWN = Path(_jax.__file__).parent
 SOURCES = [
     p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts and p.parent != OWN
 ]
@@ -214,46 +214,46 @@ def test_only_this_module_reads_types_and_settings_of_jax():
 def test_a_type_names_the_axes_that_a_value_varies_over():
     def function(x):
         constant = jnp.zeros(3)
-        assert jax_internals.varying_axes(x) == {"x"}
-        assert jax_internals.varying_axes(constant) == frozenset()
+        assert _jax.varying_axes(x) == {"x"}
+        assert _jax.varying_axes(constant) == frozenset()
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        assert jax_internals.varying_like(shape, x).manual_axis_type.varying == {"x"}
-        assert jax_internals.varying_like(shape, constant).manual_axis_type.varying == set()
+        assert _jax.varying_like(shape, x).manual_axis_type.varying == {"x"}
+        assert _jax.varying_like(shape, constant).manual_axis_type.varying == set()
         return x
 
     mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
     spec = PartitionSpec("x")
     jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)(jnp.arange(3.0))
-    assert jax_internals.varying_axes(jnp.zeros(3)) == frozenset()
+    assert _jax.varying_axes(jnp.zeros(3)) == frozenset()
 
 
 def test_the_precision_of_products():
-    assert jax_internals.default_matmul_precision() is None
+    assert _jax.default_matmul_precision() is None
     with jax.default_matmul_precision("float32"):
-        assert jax_internals.default_matmul_precision() == "float32"
+        assert _jax.default_matmul_precision() == "float32"
 
 
 def test_the_settings_know_of_scopes():
-    assert jax_internals.settings()["jax_enable_x64"] is False
+    assert _jax.settings()["jax_enable_x64"] is False
     with jax.enable_x64(True):
-        assert jax_internals.settings()["jax_enable_x64"] is True
-    assert jax_internals.settings()["jax_platforms"] == jax_internals.platforms()
+        assert _jax.settings()["jax_enable_x64"] is True
+    assert _jax.settings()["jax_platforms"] == _jax.platforms()
 
 
 def test_the_error_of_an_unknown_option_names_it():
     jitted = jax.jit(lambda x: x, compiler_options={"xla_no_such_option": 1})
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
         jitted(1)
-    assert jax_internals.unknown_option(caught.value) == "xla_no_such_option"
-    assert jax_internals.unknown_option(jax.errors.JaxRuntimeError("another")) is None
+    assert _jax.unknown_option(caught.value) == "xla_no_such_option"
+    assert _jax.unknown_option(jax.errors.JaxRuntimeError("another")) is None
 
 
 def test_the_error_of_nested_options_is_recognised():
     inner = jax.jit(lambda x: x, compiler_options={"xla_cpu_max_isa": "AVX2"})
     with pytest.raises(ValueError, match="compiler_options") as caught:
         jax.jit(inner)(1.0)
-    assert jax_internals.refuses_nested_options(caught.value)
-    assert not jax_internals.refuses_nested_options(ValueError("another"))
+    assert _jax.refuses_nested_options(caught.value)
+    assert not _jax.refuses_nested_options(ValueError("another"))
 
 
 def test_an_evaluated_primitive_has_the_value_of_its_lowering():

@@ -3,6 +3,14 @@
 Each section prints claims and checks them. The command fails if one does not hold. Sections 4 to 6
 train a net that predicts the next character of a text from the eight before it. The net is plain
 JAX. ``python -m impl._demo SIZE MODE...`` trains it in a process of its own.
+
+The first section prints three sums, a paragraph and a claim::
+
+        separate     1.100000000000168e-25
+        combined     1.1000000000002118e-25
+        interleaved  1.0999999999998715e-25
+    ...
+    [ok] three orders, three results
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The report of the benchmarks: one JSON object, and the tables of it, as Markdown."""
+"""The report of the benchmarks: one JSON object, and the tables of it, as Markdown.
+
+A case whose sides took 2, 3 and 4 ms, and 5, 6 and 7 ms, which moves 8 MB, becomes the row::
+
+    | op | plain JAX | ordered | spread | GB/s | times a copy | temporary, bytes |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+    | cumsum | 3 (1.0) | 6 (2.0) | 17% | 1.3 | 4.0 | 0 |
+"""
 
 from __future__ import annotations
 

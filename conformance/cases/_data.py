@@ -20,7 +20,7 @@ from spec import oracles
 Array = npt.NDArray[Any]
 #: Maps an array, and the indices of a call, to the elements that the call reads or writes.
 Reach: TypeAlias = Callable[..., Array]
-#: Combines a flat array, the positions of elements, and what is added or written there.
+#: Combines a flat array, the positions of elements, and the values to add or write there.
 Write: TypeAlias = Callable[[Array, Array, Array], Array]
 
 #: A number of contributions that fills several blocks of a kernel, and many threads of a GPU.

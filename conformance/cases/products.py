@@ -182,7 +182,7 @@ def _forms(*shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Iterator[Form]:
 
 
 def _sparse_form(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Form:
-    """Returns the product of a sparse matrix [*batch, 4, 5] whose elements share some places."""
+    """Returns the product of a sparse matrix [*batch, 4, 5] some of whose indices repeat."""
     rng, shape = np.random.default_rng(0), (*batch, 4, 5)
     positions = np.stack([rng.integers(0, n, (*batch, 9)) for n in (4, 5)], -1)
     return Form(

@@ -29,7 +29,7 @@ Array: TypeAlias = npt.NDArray[Any]
 #: Takes a namespace of ops, then arrays.
 Call: TypeAlias = Callable[..., Any]
 
-#: The fact ``dtype`` of the kinds of NumPy. The kind of bfloat16 is none of them.
+#: The fact ``dtype`` of the kinds of NumPy. The kind of bfloat16 is not one of them.
 _KINDS = {"i": "integer", "u": "integer", "b": "bool", "c": "complex"}
 
 
@@ -148,7 +148,7 @@ class Form:
 
     Unit tests compare forms with PyTorch, which refuses the same calls. They test the forms with a
     name under transformations and in several programs. Two forms that run the same code need one
-    name. What PyTorch's OpInfo calls a sample input is a form.
+    name. PyTorch's OpInfo calls a form a sample input.
 
     Attributes:
         arguments: The positional arguments.
@@ -196,7 +196,7 @@ def form(*arguments: Any, **options: Any) -> Form:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OpInfo:
-    """What the tests know about an op: its entry in the table.
+    """The entry of an op in the table: the facts that its tests read.
 
     Attributes:
         op: Dotted name.

@@ -2,6 +2,13 @@
 
 Each is a process of ``conformance.hunt.worker``: a crash of XLA ends it, and its options of XLA and
 its release of JAX are its own.
+
+The answers to four programs::
+
+    a sum                  {"digests": ["450fec9a1d82af7e"], "seconds": 0.04}
+    1 / 0                  {"error": "ZeroDivisionError", "message": "division by zero", ...}
+    os._exit(1)            {"error": "crash", "message": the end of the worker's log}
+    while True: pass       {"error": "hang", "message": the end of the worker's log}
 """
 
 from __future__ import annotations

@@ -77,11 +77,6 @@ def fill_value(dtype: jax.typing.DTypeLike) -> float | int | bool:
     return True if jnp.dtype(dtype) == jnp.bool_ else int(jnp.iinfo(dtype).max)
 
 
-def additive_identities(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns an array whose elements are all the identity of addition."""
-    return jnp.full(shape, identity(dtype), dtype)
-
-
 def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
     """Returns the dtype in which values of ``dtype`` are added up.
 

@@ -72,32 +72,6 @@ def varying_like(shape: jax.ShapeDtypeStruct, value: jax.Array) -> jax.ShapeDtyp
     return jax.ShapeDtypeStruct(shape.shape, shape.dtype, manual_axis_type=axes)
 
 
-def type_of(like: Any, *axes: tuple[Any, int] | int, dtype: Any = None) -> Any:
-    """Returns the type of a primitive's result, whose axes are sharded like its operands' axes.
-
-    On a mesh with explicit axes, types have shardings.
-
-    Args:
-        like: The type of an operand with the same number of axes.
-        *axes: For each axis of the result, the type of an operand and the number of its axis that
-            has the same length and sharding; or a length, for an axis that is not sharded.
-        dtype: The dtype; None for the dtype of ``like``.
-    """
-    shape = [axis if isinstance(axis, int) else axis[0].shape[axis[1]] for axis in axes]
-    mesh = like.sharding.mesh
-    if mesh.empty:
-        return like.update(shape=tuple(shape), dtype=dtype, weak_type=False)
-    used: set[str] = set()
-    parts = []
-    for axis in axes:
-        part = None if isinstance(axis, int) else _parts(axis[0])[axis[1]]
-        names = set(part if isinstance(part, tuple) else () if part is None else (part,))
-        parts.append(None if names & used else part)
-        used |= names
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*parts))
-    return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
-
-
 def _parts(aval: Any) -> tuple[Any, ...]:
     """Returns the mesh axes that shard each axis of a type."""
     parts = tuple(aval.sharding.spec)

@@ -210,13 +210,13 @@ def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]
 class OfAnyShape:
     """A lowering rule that is called once for a module, and whose equations get any other shape.
 
-    Its function computes each element from the elements at the same place, in the same way for all
+    Its function computes each element from the elements at the same index, in the same way for all
     shapes. The types of its equations are then all that differs. To change them takes a tenth of
     the time of a trace.
 
     Args:
         rule: The rule, of arrays of one shape.
-        kind: What the equations depend on, apart from the shape and the dtypes.
+        kind: The values that decide the equations, apart from the shape and the dtypes.
     """
 
     def __init__(self, rule: Callable[..., Any], kind: Hashable) -> None:
@@ -248,7 +248,7 @@ class OfAnyShape:
 
         Returns None if types are not all that depends on the shape.
         """
-        shape = context.avals_out[0].shape or (1,)  # The shape () would be that of constants too.
+        shape = context.avals_out[0].shape or (1,)  # Constants have the shape () too.
         avals = [
             [aval.update(shape=shape) for aval in each]
             for each in (context.avals_in, context.avals_out)
@@ -446,7 +446,7 @@ def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
 def _lowered_in_place(
     context: Any, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Any]
 ) -> list[Any]:
-    """Lowers equations without effects at the place where their results are used."""
+    """Lowers equations without effects where their results are used."""
     module, constants = context.module_context, context.const_lowering
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
 

@@ -3,6 +3,12 @@
 The device of a program is known when the program is lowered, not when it is traced. An op without a
 deterministic implementation therefore alerts at that time, also when a machine without a GPU lowers
 a program for one.
+
+For example, with ``f = lambda x: alert_not_deterministic("my_op", x) * 2`` and the mode on::
+
+    f(jnp.ones(2)) on a CPU    [2. 2.]
+    f lowered for "cuda"       RuntimeError: my_op does not have a deterministic implementation,
+                               but you set 'impl.use_deterministic_algorithms(True)'. ...
 """
 
 from __future__ import annotations

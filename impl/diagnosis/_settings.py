@@ -1,6 +1,13 @@
 """Items about environment variables, flags of XLA and settings of JAX.
 
 The table ``settings.toml`` has their verdicts.
+
+For example, ``XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_new=1"`` has the items::
+
+    xla_gpu_deterministic_ops   fixed   on a GPU: The older name of
+                                        xla_gpu_exclude_nondeterministic_ops.
+    xla_gpu_deterministic_ops   fixed   on a CPU: It does nothing on a CPU.
+    xla_new                     fixed   on both: The doctor knows nothing of this flag. ...
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 The roots are computed where the arrays are, and the memory of the host then gets 32 bytes of each
 leaf. ``Pending`` does not wait for them, so a program may go on and donate the arrays.
+
+For example, of the tree ``{"w": np.float32([1, 2])}``::
+
+    bytes    0000803f 00000040
+    root     102fdb51...   SHA-256 of the bytes, padded with zeros to a chunk
+    leaf     5679e7f7...   SHA-256 of "float32[2]", a line feed and the root
+    digest   fe8b72c5...   SHA-256 of the SHA-256 of the path "['w']", and the leaf
 """
 
 from __future__ import annotations

@@ -11,6 +11,12 @@ The file has a line of three kinds, each an object:
 
 A process may be killed while it writes. So a line counts only with its end, and the values that a
 line refers to are written before it.
+
+For example, ``log.log(7, params={"w": np.zeros(2, np.float32)})`` appends to a new log::
+
+    {"samebits_log":1,"environment":{"python":"3.11.7","jax":"0.10.2",...}}
+    {"tree":"params","leaves":[["['w']","float32[2]"]]}
+    {"step":7,"trees":{"params":{"digest":"a6ff386f...","leaves":"cbd452450622620d"}}}
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 ``histc`` computes the bin of each element with stated arithmetic, so that every platform finds the
 same bin. Counts are sums of integers, which are exact in every order.
+
+For example::
+
+    bincount([1, 3, 1, 0])                             [1, 2, 0, 1]
+    bincount([1, 3, 1, 0], [0.5, 1., 2., 4.])          [4., 2.5, 0., 1.]
+    histc([0., 0.5, 1., 1.5, 2., 3., nan], 4, 0, 2)    [1., 1., 1., 2.]: 2. is in the last bin
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 These are ``gather``, ``index_select``, ``take``, ``take_along_dim`` and ``repeat_interleave``. The
 last one reads each slice as often as it is repeated.
+
+For example, of t = [10., 20., 30., 40.]::
+
+    index_select(t, 0, [3, 0, 3])    [40., 10., 40.]
+    its cotangent [1., 2., 4.]       the gradient [2., 0., 0., 5.]
+    take(t, [-1, 0])                 [40., 10.]
+    repeat_interleave(t[:2], [2, 1]) [10., 10., 20.]
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 ``accumulate`` of ``_indexing`` computes sums, products and extremes. Means, and reductions without
 the elements of the input (``include_self=False``), are added here.
+
+For example, ``index_reduce([1., 2., 3.], 0, [2, 0, 2], [4., 5., 6.], reduce)``::
+
+    reduce   include_self=True         include_self=False
+    "prod"   [5., 2., 72.]             [5., 2., 24.]
+    "mean"   [3., 2., 4.3333335]       [5., 2., 5.]
+    "amax"   [5., 2., 6.]              [5., 2., 6.]
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Functions of ``nn.functional`` and recurrent networks, against PyTorch and plain JAX."""
+"""Functions of ``nn.functional`` and recurrent networks, against PyTorch and plain JAX.
+
+Each family yields cases, with a description by column and with sides. Two of them, without
+PyTorch::
+
+    convs    {"layer": "first", "size": "[8, 3, 224, 224], [64, 3, 7, 7], stride 2",
+              "direction": "forward"}      sides "XLA's convolution" and "ordered"
+    losses   {"op": "nll_loss", "input": "[16, 21, 128, 128]",
+              "direction": "forward"}      sides "jax.numpy" and "ordered"
+"""
 
 from __future__ import annotations
 

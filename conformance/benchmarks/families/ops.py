@@ -1,4 +1,13 @@
-"""Scatters, scans, selection and sparse products, against plain JAX and PyTorch."""
+"""Scatters, scans, selection and sparse products, against plain JAX and PyTorch.
+
+Each family yields cases, with a description by column and with sides. Two of them, without
+PyTorch::
+
+    scatters   {"destinations": "100,000", "contributions": "1,000,000", "width": "1",
+                "indices": "uniform"}   sides "plain `.at[].add`", "mode off" and "ordered"
+    scans      {"op": "cumsum", "rows": "4,096",
+                "length": "4,096"}      sides "plain JAX" and "ordered"
+"""
 
 from __future__ import annotations
 

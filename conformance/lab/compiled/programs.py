@@ -3,6 +3,12 @@
 ``PROGRAMS`` are operations and training steps under ``portable``. Their arrays are small, since XLA
 takes as long for long ones. ``CALLS`` are ops of ``impl`` at the sizes of benchmarks, whose bytes
 matter; ``elementary()`` has the functions that ``portable`` computes by itself.
+
+Each entry returns a function and its arguments, by shape and dtype, without values::
+
+    PROGRAMS["scatter"]()   x.at[indices].add(updates) of float32[128, 32], int32[512] and
+                            float32[512, 32], whose result is float32[128, 32]
+    CALLS["histc"]()        impl.histc(x, 100, 0, 1) of float32[10000000]
 """
 
 from __future__ import annotations

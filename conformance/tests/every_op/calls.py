@@ -22,7 +22,7 @@ class Call:
         self.op = op
         self.form = form
         self._leaves, self._tree = jax.tree.flatten((form.arguments, form.options))
-        #: The places of the arrays among the leaves of the arguments.
+        #: The positions of the arrays among the leaves of the arguments.
         self._places = [i for i, leaf in enumerate(self._leaves) if _is_array(leaf)]
 
     def __getattr__(self, name):

@@ -2,6 +2,13 @@
 
 An average multiplies the sum of a window by the rounded reciprocal of its divisor. ``lp_pool`` is a
 power, a mean over windows, and a root; for infinite powers, a maximum.
+
+For example, of x = [[1., 2., 3., 4., 5.]]::
+
+    avg_pool1d(x, 3, 2, 1)                            [[1., 3., 3.]]
+    avg_pool1d(x, 3, 2, 1, count_include_pad=False)   [[1.5, 3., 4.5]]
+    adaptive_avg_pool1d(x, 2)                         [[2., 4.]]
+    lp_pool1d(x, 2., 2)                               [[2.236068, 5.]]
 """
 
 from __future__ import annotations

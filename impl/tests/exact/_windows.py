@@ -99,7 +99,7 @@ def plain_sum(case):
 
 
 def assert_windows_of_hard_terms(module, rng, dtype, count):
-    """Compares windows that hold the terms of one sum, or most of those of two neighbours."""
+    """Compares windows that hold the terms of one sum, or most terms of two neighbours."""
     x = hard_matrix(rng, max(count, 8), dtype)[:count].T.reshape(-1)
     case = ((count,), (3,), ((2, 5),), (1,), (1,))
     got = run(lambda x: module.reduce_window_sum(x, **options(case)), x)

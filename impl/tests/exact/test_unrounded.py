@@ -57,7 +57,7 @@ def counted(name, level, parts):
 @functools.cache
 def plain_program(engine, name, dtype):
     """Returns the program of ``plain``, which is compiled once for operands of one shape."""
-    del engine  # JAX does not know of it, and it decides what is traced.
+    del engine  # JAX does not know of it, and it decides which operations are traced.
 
     def run(parts):
         words = states.rounded(counted(name, np.int32(terms.PLAIN), parts), dtype)

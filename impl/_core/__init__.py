@@ -1,7 +1,7 @@
 """Functions that several rooms of ``impl`` share, and that know of no op.
 
 A module that serves one room only stands in that room (a test asserts this), and nothing here
-imports another room, so that every room may import this one.
+imports another room but ``impl._jax``, so that every room may import this one.
 
 ======================  ============================================================================
 Module                  Contents

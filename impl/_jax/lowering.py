@@ -301,7 +301,7 @@ _FEWEST_AXES = 2
 
 
 #: The primitives whose rules see what their operands are made of.
-_SEEING = frozenset({"dot_general", "reduce_sum"})
+SEEING = frozenset({"dot_general", "reduce_sum"})
 #: The dtypes of floats that a module can widen without a change of their values.
 _NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
@@ -312,7 +312,7 @@ def see_operands() -> None:
     JAX lowers other equations as functions, one for all that are equal in a module, so their rules
     see parameters.
     """
-    found = {primitive for primitive in primitives() if primitive.name in _SEEING}
+    found = {primitive for primitive in primitives() if primitive.name in SEEING}
     private_mlir._uncacheable_primitives.update(found)  # noqa: SLF001  # no other
 
 
@@ -325,7 +325,7 @@ def seeing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
         name: The name of the primitive. The rules of most primitives are returned as they are.
         rule: A rule of a primitive with one result.
     """
-    return functools.partial(_shared, name, rule) if name in _SEEING else rule
+    return functools.partial(_shared, name, rule) if name in SEEING else rule
 
 
 def _shared(

@@ -79,6 +79,7 @@ INSIDE: Mapping[str, str] = MappingProxyType(
         "jax._src.interpreters.mlir.ir_constant": "the literals of equations that are lowered",
         "jax._src.interpreters.mlir.source_info_to_location": "the scopes of lowered equations",
         "jax._src.interpreters.mlir.ir_consts": "the constants of equations that are lowered",
+        "jax._src.interpreters.mlir.lower_per_platform": "rules that see operands",
         "jax._src.interpreters.mlir.make_ir_context": "to read the mark of an exported program",
         "jax._src.interpreters.mlir.wrap_with_sharding_op": "the sharding of a lowered value",
         "jax._src.interpreters.pxla._discharge_refs": "programs with mutable arrays",

@@ -70,10 +70,33 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
             }
             by_platform = {platform: made[id(rule)] for platform, rule in by_platform.items()}
             default = default and made[id(default)]
+        if by_platform and len(ctx.platforms) > 1 and primitive.name in lowering.SEEING:
+            default = functools.partial(_of_platforms, primitive.name, by_platform, default)
+            by_platform = {}
         return by_platform, default, inline
 
     setattr(find, _OURS, True)
     return find
+
+
+def _of_platforms(
+    name: str,
+    rules: dict[str, Rule],
+    default: Rule | None,
+    context: Any,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation whose rule sees its operands for several platforms.
+
+    JAX adds the types of results to a list, and for such an equation they are a tuple, so that it
+    would raise an error (jax 0.10 to 0.12).
+    """
+    context = context.replace(avals_out=[*context.avals_out])
+    of_none = frozenset[Any]()  # Such an equation has no effect.
+    return private_mlir.lower_per_platform(
+        context, name, rules, default, of_none, *operands, **params
+    )
 
 
 def registered(primitive: Primitive, platform: str) -> tuple[Rule | None, Rule | None]:

@@ -37,14 +37,16 @@ from impl._jax import (
 )
 from impl._jax.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
-#: The keys that this module adds to JAX's caches, whose other keys are equations.
-_NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
+#: The name of the primitive that ``native`` makes, which also marks the caches of its equations.
+NATIVE = "samebits_native"
+#: The other keys that this module adds to JAX's caches, beside those of equations.
+_CACHES, _SCOPE = "samebits_caches", "samebits_scope"
 _SHAPES, _SHARED = "samebits_shapes", "samebits_shared"
 
 
 def is_native(context: Any) -> bool:
     """Returns whether a lowering rule is called for an equation within ``natively``."""
-    return _NATIVE in context.module_context.lowering_cache
+    return NATIVE in context.module_context.lowering_cache
 
 
 def natively(context: Any) -> Any:
@@ -55,7 +57,7 @@ def natively(context: Any) -> Any:
     context = with_own_sizes(context)
     if is_native(context):
         return context
-    return _with_caches(context, _CACHES, {_NATIVE: None})
+    return _with_caches(context, _CACHES, {NATIVE: None})
 
 
 @contextlib.contextmanager
@@ -97,7 +99,7 @@ def with_own_sizes(context: Any) -> Any:
         return context
     kind = ir.RankedTensorType.get((), element)
     own = tuple(hlo.convert(kind, size) for size in sizes)
-    marks = {_NATIVE: None} if is_native(context) else {}
+    marks = {NATIVE: None} if is_native(context) else {}
     return _with_caches(context, _SCOPE, marks).replace(dim_var_values=own)
 
 
@@ -110,7 +112,7 @@ def with_own_equations(context: Any) -> Any:
     tag = tags.current()
     if tag is None:
         return context
-    marks = {_NATIVE: None} if is_native(context) else {}
+    marks = {NATIVE: None} if is_native(context) else {}
     return _with_caches(context, (tags.NAME, tag), marks)
 
 
@@ -122,8 +124,6 @@ def _with_caches(context: Any, name: Hashable, marks: dict[str, None]) -> Any:
     return context.replace(module_context=within)
 
 
-#: The name of the primitive that ``native`` makes.
-NATIVE = "samebits_native"
 _native_p = Primitive(NATIVE)
 _native_p.multiple_results = True
 _native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)

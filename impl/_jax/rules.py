@@ -59,9 +59,7 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def find(ctx: Any, primitive: Primitive, eqn_ctx: Any) -> Any:
         by_platform, default, inline = original(ctx, primitive, eqn_ctx)
-        if lowering.NATIVE in ctx.lowering_cache:
-            return by_platform, default, inline
-        for replacement in replacements:
+        for replacement in () if lowering.NATIVE in ctx.lowering_cache else replacements:
             # JAX compares rules by identity, so one rule has one replacement.
             made = {
                 id(rule): replacement(primitive, rule, default)

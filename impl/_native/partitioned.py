@@ -96,7 +96,6 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
 _call_p.def_impl(functools.partial(xla.apply_primitive, _call_p))
 batching.primitive_batchers[_call_p] = _batch
 mlir.register_lowering(_call_p, _lower, platform="cpu", cacheable=False)
-lowering.see_operands()
 
 
 def _cut(operation: Operation, number: int) -> Callable[..., Any]:

@@ -29,6 +29,7 @@ _CARRYING = "scan"
 def register() -> None:
     """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
     rules.replace(_replacement)
+    lowering.see_operands()
 
 
 def _replacement(

@@ -10,6 +10,7 @@ import pytest
 from jax import export, lax
 
 import impl
+from impl._jax import lowering
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -41,6 +42,15 @@ def assert_same(exported, program, x):
 def test_a_program_for_several_platforms_has_the_bits_of_one(x):
     exported = export.export(jax.jit(sums), platforms=PLATFORMS)(x)
     assert_same(exported, sums, x)
+
+
+def test_a_product_in_a_native_loop_is_exported_for_several_platforms(x):
+    def squared(x):
+        return lax.fori_loop(0, 2, lambda _, y: y @ y, x @ x.T)
+
+    native = jax.jit(lowering.native(squared))
+    exported = export.export(native, platforms=PLATFORMS)(x)
+    assert np.asarray(exported.call(x)).tobytes() == np.asarray(native(x)).tobytes()
 
 
 def test_ordered_functions_of_ours_are_exported_for_several_platforms(x):

@@ -60,8 +60,8 @@ def _writing(
 ) -> Sample:
     """Returns a sample of a call that adds or writes a source to elements of its input.
 
-    The gradient by the source is the elements that a sum reaches. There is none of writes: it
-    depends on the write that the op chose.
+    The gradient by the source is the elements that a sum reaches. A write has no reference of this
+    gradient, which depends on the write that the op chose.
 
     Args:
         name: The name of the sample.

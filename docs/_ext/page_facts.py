@@ -273,7 +273,7 @@ def of_primitive(op: str, rules: spec.Spec) -> dict[str, Any]:
     rows = [row for row in rules.primitives if row.op == op and row.active]
     by_guarantee = grouped((cell.guarantee, cell) for cell in cells)
     off, on = by_guarantee[answers.OFF], by_guarantee["run_to_run"]
-    # The evidence for answers that a reader has to know; if there is none, for all.
+    # The evidence for answers that a reader has to know; if no row has one of these, for all.
     told = {cell.row for cell in (*off, *on) if cell.word != answers.SAME}
     texts = {row.id: row.evidence for row in rows if row.evidence}
     acted = sorted({cell.device for cell in on if cell.word in ("deterministic", "raises")})

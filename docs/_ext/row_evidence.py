@@ -268,7 +268,7 @@ def records(check: str) -> list[Record]:
     """Returns the records of a check in our reports.
 
     Raises:
-        ValueError: There is none.
+        ValueError: No report has a record of the check.
     """
     found = [each for r in our_reports().values() for each in r.records if each.check == check]
     if not found:

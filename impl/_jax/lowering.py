@@ -39,7 +39,7 @@ from impl._jax.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The name of the primitive that ``native`` makes, which also marks the caches of its equations.
 NATIVE = "samebits_native"
-#: The other keys that this module adds to JAX's caches, beside those of equations.
+#: The other keys that this module adds to JAX's caches, whose own keys are equations.
 _CACHES, _SCOPE = "samebits_caches", "samebits_scope"
 _SHAPES, _SHARED = "samebits_shapes", "samebits_shared"
 

@@ -44,7 +44,7 @@ def names(rank: int) -> tuple[str, ...]:
     return tuple(f"axis{axis}" for axis in range(rank))
 
 
-def in_order(axes: Sequence[int]) -> bool:
+def are_ascending(axes: Sequence[int]) -> bool:
     """Returns whether axes are in ascending order."""
     return [*axes] == sorted(axes)
 

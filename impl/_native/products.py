@@ -25,7 +25,7 @@ from jax import lax
 
 from impl._jax.shardings import Names
 from impl._native.call import Found, computes
-from impl._native.operation import DTYPES, Summing, in_order, longs, strides, takes
+from impl._native.operation import DTYPES, Summing, are_ascending, longs, strides, takes
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -174,7 +174,7 @@ class Product(Summing):
         own_batch = tuple(lhs[d] for d in batch[0]), tuple(rhs[d] for d in batch[1])
         for own, *taken in ((lhs, own_sums[0], own_batch[0]), (rhs, own_sums[1], own_batch[1])):
             # The axes of a result are in the order of the axes of the operands.
-            if not in_order([d for d in own if d not in {*taken[0], *taken[1]}]):
+            if not are_ascending([d for d in own if d not in {*taken[0], *taken[1]}]):
                 return None
         return Product.of(len(lhs), len(rhs), (own_sums, own_batch), self.dtype)
 

@@ -29,7 +29,7 @@ from impl._native.operation import (
     Elementwise,
     Operation,
     Summing,
-    in_order,
+    are_ascending,
     longs,
     names,
     takes,
@@ -85,7 +85,7 @@ class Reduction(Summing):
 
     def reading(self, *axes: Sequence[int]) -> Reduction | None:
         (own,) = axes
-        if not in_order(self._without_axes(own)):
+        if not are_ascending(self._without_axes(own)):
             return None
         summed = tuple(sorted(own[axis] for axis in self.axes))
         return dataclasses.replace(self, axes=summed)

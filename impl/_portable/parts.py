@@ -94,7 +94,7 @@ def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
 
 
 def _batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
-    """Moves the batch axis to the front; adds one by a broadcast if there is none."""
+    """Moves the batch axis to the front; adds one by a broadcast to a value without it."""
     if dim is None:
         return jnp.broadcast_to(value[None], (size, *value.shape))
     return jnp.moveaxis(value, dim, 0)

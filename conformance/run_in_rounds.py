@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import impl
 from conformance.adapters.base import Adapter
 from conformance.pytest_plugin import records
 from conformance.pytest_plugin.rounds import RAN, compared, read
@@ -132,13 +133,18 @@ def _run(arguments: Sequence[str], deadline: float | None) -> int | None:
     """Runs pytest until its end or the deadline; returns its exit status, None if it was stopped.
 
     A round tests whether a fresh compilation gives the same bits, so no process may use the
-    programs that another one compiled.
+    programs that another one compiled, and XLA picks no kernels by timing them.
     """
-    command = [sys.executable, "-m", "pytest", *arguments]
+    # pytest-benchmark would warn that it measures nothing beside pytest-xdist.
+    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", *arguments]
     if importlib.util.find_spec("xdist") and not any(word.startswith("-n") for word in arguments):
         processes = max(1, min((os.cpu_count() or 1) // 2, _MAX_PROCESSES))
         command += ["-n", str(processes), "--dist", "loadgroup"]
-    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not flags or flags.lstrip().startswith("--"):  # Otherwise the variable names a file.
+        with impl.deterministic():
+            flags = f"{impl.xla_flags()} {flags}"  # XLA takes the last value of a flag.
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": flags}
     seconds = None if deadline is None else max(0, deadline - time.monotonic())
     with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         return subprocess.run(command, env=environment, timeout=seconds, check=False).returncode  # noqa: S603  # this interpreter, with pytest

@@ -13,6 +13,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
+import impl
 from conformance import __main__ as command
 from conformance import bits, run_in_rounds
 from conformance.adapters import loading
@@ -106,6 +107,19 @@ def test_different_bits_in_a_fresh_process_are_a_failure_that_states_everything(
 def test_a_round_ends_at_the_deadline():
     assert run_in_rounds._run(["--version"], time.monotonic()) is None
     assert run_in_rounds._run(["--version"], None) == 0
+
+
+def test_a_round_has_the_flags_of_the_mode_and_those_of_the_caller(monkeypatch):
+    given = []
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=d")
+    monkeypatch.setattr(
+        subprocess,
+        "run",
+        lambda command, env, **_: given.append(env) or subprocess.CompletedProcess(command, 0),
+    )
+    assert run_in_rounds._run([], None) == 0
+    with impl.deterministic():
+        assert given[0]["XLA_FLAGS"] == f"{impl.xla_flags()} --xla_dump_to=d"
 
 
 def test_a_change_of_the_code_changes_the_digest(tmp_path, monkeypatch):

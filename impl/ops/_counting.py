@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments, eager, numerics
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
@@ -263,9 +263,9 @@ def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array,
 def _bins_of_floats(
     flat: jax.Array, low: jax.Array, high: jax.Array, bins: int, counted: jax.Array
 ) -> jax.Array:
-    scaled = (flat - low) * bins
-    # XLA multiplies by the rounded reciprocal where each element has the same known divisor.
-    quotient = scaled / jnp.where(counted, high - low, 1)
+    width = jnp.where(counted, high - low, 1)
+    # The device's own division is not the nearest float on a GPU: an edge would be in another bin.
+    quotient = numerics.quotient((flat - low) * bins, width)
     # An element outside the range may have a quotient that no integer holds. It is not counted.
     return jnp.where(quotient >= 0, jnp.minimum(quotient, bins), 0).astype(jnp.int32)
 

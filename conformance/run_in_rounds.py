@@ -135,7 +135,7 @@ def _run(arguments: Sequence[str], deadline: float | None) -> int | None:
     A round tests whether a fresh compilation gives the same bits, so no process may use the
     programs that another one compiled, and XLA picks no kernels by timing them.
     """
-    # pytest-benchmark would warn that it measures nothing beside pytest-xdist.
+    # pytest-benchmark would warn that it measures nothing with pytest-xdist.
     command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", *arguments]
     if importlib.util.find_spec("xdist") and not any(word.startswith("-n") for word in arguments):
         processes = max(1, min((os.cpu_count() or 1) // 2, _MAX_PROCESSES))

@@ -126,14 +126,15 @@ def _generate_profiles(metafunc: pytest.Metafunc) -> None:
 
 
 def _generate_portable(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``portable_cell`` the calls for a CPU that are exact under portable.
+    """Gives a test with ``portable_cell`` the calls for this device that are exact under portable.
 
     A row for which rules for JAX's primitives compute has one call for each direction and dtype.
     """
     first: dict[Hashable, Cell] = {}
+    devices = options.implementation(metafunc.config).devices()
     for cell in _cells_of_run(metafunc.config):
         row = cell.row
-        if row is None or cell.device != "cpu" or cell.behaviour != "deterministic":
+        if row is None or cell.device not in devices or cell.behaviour != "deterministic":
             continue
         answer, dtype = spec.portable_answer(row), cell.sample.facts.get("dtype")
         if answer == "rule" and cell.sample.oracle(cell.direction) is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import spec
@@ -144,6 +144,22 @@ def _cells(rules: spec.Spec) -> Iterator[Cell]:
                     for profile in rules.profiles:
                         answer = spec.resolve(op, direction, device, sample.facts, profile)
                         yield Cell(op, sample, direction, device, profile, answer)
+
+
+def portable_cells(among: Iterable[Cell], devices: Collection[str]) -> list[Cell]:
+    """Returns cells of devices that are exact under ``portable``, by rules for JAX's primitives.
+
+    There is one for each row, direction and dtype.
+    """
+    first: dict[Hashable, Cell] = {}
+    for cell in among:
+        row = cell.row
+        if row is None or cell.device not in devices or cell.behaviour != "deterministic":
+            continue
+        answer, dtype = spec.portable_answer(row), cell.sample.facts.get("dtype")
+        if answer == "rule" and cell.sample.oracle(cell.direction) is not None:
+            first.setdefault((row.id, cell.direction, dtype), cell)
+    return list(first.values())
 
 
 def first_cell(parameters: Mapping[str, object]) -> Cell | None:

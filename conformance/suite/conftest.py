@@ -13,7 +13,7 @@ import spec
 from conformance.adapters.base import Adapter
 from conformance.pytest_plugin import options
 from conformance.suite import releases
-from conformance.suite.cells import Cell, cells
+from conformance.suite.cells import Cell, cells, portable_cells
 
 
 @pytest.fixture(scope="session")
@@ -126,20 +126,10 @@ def _generate_profiles(metafunc: pytest.Metafunc) -> None:
 
 
 def _generate_portable(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``portable_cell`` the calls for this device that are exact under portable.
-
-    A row for which rules for JAX's primitives compute has one call for each direction and dtype.
-    """
-    first: dict[Hashable, Cell] = {}
+    """Gives a test with ``portable_cell`` the calls that are exact under portable, here."""
     devices = options.implementation(metafunc.config).devices()
-    for cell in _cells_of_run(metafunc.config):
-        row = cell.row
-        if row is None or cell.device not in devices or cell.behaviour != "deterministic":
-            continue
-        answer, dtype = spec.portable_answer(row), cell.sample.facts.get("dtype")
-        if answer == "rule" and cell.sample.oracle(cell.direction) is not None:
-            first.setdefault((row.id, cell.direction, dtype), cell)
-    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in first.values()]
+    chosen = portable_cells(_cells_of_run(metafunc.config), devices)
+    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in chosen]
     metafunc.parametrize("portable_cell", parameters, ids=str)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 
+import conformance
 import impl
 import spec
 from impl.tests.support import eight_devices
@@ -22,6 +23,7 @@ def test_on_eight_devices(pytestconfig):
     files = [
         *room.glob("*_on_eight_devices.py"),
         *(room.parent / "exact").glob("*_on_eight_devices.py"),
+        *Path(conformance.__file__).parent.glob("tests/every_op/*_on_eight_devices.py"),
     ]
     eight_devices.run(*sorted(files), marks=pytestconfig.option.markexpr)
 

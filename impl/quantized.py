@@ -24,7 +24,7 @@ import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.numerics import fence, product
+from impl._core.numerics import fence, product, quotient
 
 __all__ = [
     "QuantizedArray",
@@ -155,7 +155,8 @@ def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
     values, scale, point = map(jax.lax.stop_gradient, (values, like.scale, like.zero_point))
     stored = _STORED[like.dtype]
     # Without the fences, XLA may simplify the rounding errors below to 0 if these are constants.
-    inverse, zero = fence(1 / scale), fence(point.astype(jnp.float32))
+    inverse = fence(quotient(jnp.ones_like(scale), scale))
+    zero = fence(point.astype(jnp.float32))
     scaled = product(values, inverse)
     shifted = scaled + zero
     if stored.itemsize == 1:

@@ -8,9 +8,9 @@ The functions here are written so that each supported release of XLA gives the s
     x / 3.0                 XLA multiplies by the rounded 1/3: 5.0 / 3.0 may be off in the last bit
     quotient(x, three)      the nearest float, also where a GPU divides with 2 units of error
 
-``quotient`` and ``square_root`` take the device's approximate result and correct it by the
-remainder, which integers hold exactly. Muller et al., *Handbook of Floating-Point Arithmetic* (2nd
-edition, 2018), describe such corrections of quotients and roots.
+``quotient`` takes the device's approximate result and corrects it by the remainder, which integers
+hold exactly. Muller et al., *Handbook of Floating-Point Arithmetic* (2nd edition, 2018), describe
+such corrections.
 
 ``seal`` and ``product`` serve every op, and need no 64 bits. ``impl._exact.arithmetic`` has a
 second pair for the inside of exact sums and functions, and says why.
@@ -35,7 +35,7 @@ from impl._jax.releases import FENCES_HOLD
 
 _Arrays = TypeVar("_Arrays")
 
-#: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
+#: The scope of divisions that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
 #: The attribute of operations that ``in_any_order`` marks.
@@ -193,53 +193,6 @@ def zero_below(value: jax.Array, bound: float) -> jax.Array:
     """Returns floats with a zero of the same sign where the magnitude is below ``bound``."""
     is_small = lax.lt(lax.abs(value), filled(value, bound))
     return lax.select(is_small, lax.mul(value, filled(value, 0)), value)
-
-
-@jax.named_scope(MENDED)
-def square_root(
-    value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = lax.sqrt
-) -> jax.Array:
-    """Returns the square root of float32 or float64, rounded to nearest on every device.
-
-    XLA approximates the root of float32 on a GPU. Here, integer arithmetic corrects the root of the
-    significand. Subnormal operands may count as zero.
-
-    Args:
-        value: Any shape.
-        approximate: Returns square roots with an error of up to 3 units in the last place.
-    """
-    form = _Form.of(value.dtype)
-    raw = lax.bitcast_convert_type(value, form.word)
-    fills = form.fills(raw)
-    bias = form.top >> 1
-    # A negative number has a greater "exponent" than infinity, since its sign bit is a part of it.
-    exponent = lax.shift_right_logical(raw, fills(form.fraction))
-    odd = lax.bitwise_xor(lax.bitwise_and(exponent, fills(1)), fills(bias & 1))
-    m = lax.shift_left(form.significand(raw, fills), odd)
-    # The root q of the scaled significand has a leading 1, the bits of the fraction, and one bit
-    # more to round by. It starts 16 too low. The products may overflow a word, but the remainder,
-    # which is their difference, is small and therefore exact.
-    scaled = lax.convert_element_type(m, value.dtype)
-    scaled = approximate(lax.mul(scaled, value.dtype.type(4 << form.fraction)))
-    q = lax.sub(lax.convert_element_type(scaled, form.word), fills(16))
-    rest = lax.sub(lax.shift_left(m, fills(form.fraction + 2)), lax.mul(q, q))
-    # The error of q is at most 32, and the square of the error is far below q. So the quotient of
-    # the remainder by 2 q is off by at most 1.
-    twice = lax.add(q, q)
-    more = lax.div(*(lax.convert_element_type(x, value.dtype) for x in (rest, twice)))
-    more = lax.convert_element_type(more, form.word)
-    rest = lax.sub(rest, lax.mul(more, lax.add(twice, more)))
-    q = lax.add(q, more)
-    less = lax.lt(rest, fills(0))
-    more = lax.gt(rest, lax.add(q, q))
-    q = lax.sub(q, lax.convert_element_type(less, form.word))
-    q = lax.add(q, lax.convert_element_type(more, form.word))
-    # No root is halfway: the square of a number of p + 1 bits, the last of which is 1, has more
-    # than p bits.
-    half = lax.add(lax.sub(exponent, odd), fills(bias))
-    packed = form.packed(lax.shift_right_logical(half, fills(1)), q, fills)
-    exact = lax.bitcast_convert_type(packed, value.dtype)
-    return lax.select(form.is_ordinary(exponent, fills), exact, approximate(value))
 
 
 #: Returns an array of one integer, of the shape and dtype of words.

@@ -83,7 +83,7 @@ def library_calls(text: str) -> list[str]:
 def approximations(text: str) -> list[str]:
     """Returns the instructions of floats that a GPU approximates, each once.
 
-    Integer arithmetic corrects the divisions and roots of the scope ``MENDED``.
+    Integer arithmetic corrects the divisions of the scope ``MENDED``.
     """
     return _once(_description(each) for each in hlo.parse(text) if _is_approximate(each))
 

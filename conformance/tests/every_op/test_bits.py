@@ -3,10 +3,13 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
+import impl
+from conformance.lab.readers import hlo
 from conformance.tests.every_op.calls import parametrize_by_primitives
 from conformance.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
 
@@ -51,3 +54,17 @@ def test_shard_map_notices_that_results_vary(call):
     )
     with pytest.raises(ValueError, match="replicat"):
         jax.eval_shape(mapped, *call.arrays)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: impl.histc(x, 7, -1, 1),
+        lambda x: impl.quantize_per_tensor(x, x[0], 0, impl.quint8),
+    ],
+    ids=["histc", "quantize_per_tensor"],
+)
+def test_integers_need_no_division_of_the_device(function):
+    # On a GPU it may be off by 2 units in the last place: another bin, or another code.
+    program = impl.testing.lower(function, jnp.ones(3))
+    assert hlo.approximations(program.as_text("hlo", debug_info=True)) == []

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl._core import spread
+from impl._core.numerics import highest, lowest
 from impl.nn import functional
 from impl.tests.exact._sums import rough
 from impl.tests.support.bits import assert_same_bits
@@ -241,16 +242,17 @@ def test_a_dilated_convolution_whose_taps_are_cut():
 
 def bordered(x):
     """Pads one array with several numbers; XLA of JAX before 0.12 takes one border for all."""
-    padded = [jax.lax.pad(x, jnp.float32(fill), [(1, 1, 0)]) * 2 for fill in (0, 3, -jnp.inf)]
+    padded = [jax.lax.pad(x, jnp.asarray(fill, x.dtype), [(1, 1, 0)]) * 2 for fill in (0, 3, -5)]
     extremes = [
-        jax.lax.reduce_window(x, unit, reduction, (3,), (1,), "SAME")
-        for unit, reduction in ((-jnp.inf, jax.lax.max), (jnp.inf, jax.lax.min))
+        jax.lax.reduce_window(x, unit(x.dtype), reduction, (3,), (1,), "SAME")
+        for unit, reduction in ((lowest, jax.lax.max), (highest, jax.lax.min))
     ]
     return *padded, *extremes
 
 
-def test_paddings_of_one_array():
-    x = rough(RNG, (24,))
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_paddings_of_one_array(dtype):
+    x = rough(RNG, (24,)).astype(dtype)
     cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
     with impl.deterministic(guarantee="portable"):
         alone, shared = (jax.jit(bordered)(each) for each in (x, jax.device_put(x, cut)))

@@ -132,7 +132,9 @@ def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
 
 def test_an_exported_program_has_no_kernel():
     program = jax.jit(lambda x, u: x.at[INDEX].add(u))
-    with impl.deterministic(profile="complete"):
+    # A program for no known GPU has no kernel anyway.
+    gpu = jax.sharding.use_abstract_mesh(impl.testing._mesh("NVIDIA H200"))
+    with impl.deterministic(profile="complete"), gpu:
         exported = jax.export.export(program, platforms=("cpu", "cuda"))(X, UPDATES)
         assert_all_same_bits([exported.call(X, UPDATES)], [program(X, UPDATES)])
 

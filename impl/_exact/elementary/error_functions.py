@@ -14,14 +14,12 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     has_sign,
     is_below,
     plus,
     polynomial,
-    rounded_once,
     wide_quotient,
     wide_root,
     with_sign,
@@ -35,38 +33,16 @@ _LAST = 10.0
 _TAIL = 5.0
 
 
-def erf(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the error function, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_erf, x)
-
-
-def _wide_erf(x: jax.Array) -> jax.Array:
+def wide_erf(x: jax.Array) -> jax.Array:
+    """Returns the error function."""
     magnitude = lax.abs(x)
     large = plus(lax.neg(_complement(magnitude)), 1)
     result = lax.select(is_below(magnitude, 1), _centre(magnitude), large)
     return with_sign(result, x)
 
 
-def erfc(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 1 - erf(x), rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("erfc", rounded_once(_wide_erfc, x), x)
-
-
-def _wide_erfc(x: jax.Array) -> jax.Array:
+def wide_erfc(x: jax.Array) -> jax.Array:
+    """Returns 1 - erf(x)."""
     magnitude = lax.abs(x)
     large = _complement(magnitude)
     large = lax.select(has_sign(x), plus(lax.neg(large), 2), large)
@@ -89,21 +65,11 @@ def _complement(x: jax.Array) -> jax.Array:
     return product(wide_exp(lax.neg(product(x, x))), polynomial(data.ERFCX, ratio))
 
 
-def erf_inv(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse of the error function, rounded once from float64.
+def wide_erf_inv(x: jax.Array) -> jax.Array:
+    """Returns the inverse of the error function.
 
     The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
     """
-    return mended("erf_inv", rounded_once(_wide_erf_inv, x), x)
-
-
-def _wide_erf_inv(x: jax.Array) -> jax.Array:
     magnitude = lax.abs(x)
     one = constant(x, 1)
     is_inside = lax.lt(magnitude, one)

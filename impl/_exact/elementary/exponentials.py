@@ -15,7 +15,6 @@ from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
@@ -25,7 +24,6 @@ from impl._exact.elementary._words import (
     plus,
     polynomial,
     require,
-    rounded_once,
 )
 
 _LOG2_E = 1.4426950408889634
@@ -114,34 +112,11 @@ def _exp_of_double(x: jax.Array) -> jax.Array:
     return seal(lax.select(is_below(x, _LOW_DOUBLE), constant(y, 0), y))
 
 
-def exp2(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 2**x, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("exp2", rounded_once(_wide_exp2, x), x)
-
-
-def _wide_exp2(x: jax.Array) -> jax.Array:
+def wide_exp2(x: jax.Array) -> jax.Array:
+    """Returns 2**x."""
     x = lax.clamp(np.float64(-200), x, np.float64(200))
     n = nearest_integer(x)
     f = lax.sub(x, n)
     return lax.mul(
         plus(product(f, polynomial(data.EXP2, f)), 1.0), power_of_two(integer_in_last_bits(n))
     )
-
-
-def expm1(x: jax.Array, **_: object) -> jax.Array:
-    """Returns e**x - 1, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(wide_expm1, x)

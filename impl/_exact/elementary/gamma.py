@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -26,13 +25,11 @@ from jax import lax
 
 from impl._exact.arithmetic import product, seal
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
     plus,
     polynomial,
-    rounded_once,
     times,
     wide_quotient,
 )
@@ -47,31 +44,8 @@ _LARGE = 10
 _HALF_LOG_OF_TURN = math.log(2 * math.pi) / 2
 
 
-def lgamma(x: jax.Array, **_: Any) -> jax.Array:
-    """Returns the logarithm of the magnitude of the gamma function.
-
-    Args:
-        x: float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("lgamma", rounded_once(_wide_lgamma, x), x)
-
-
-def digamma(x: jax.Array, **_: Any) -> jax.Array:
-    """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12.
-
-    Args:
-        x: float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("digamma", rounded_once(_wide_digamma, x), x)
-
-
-def _wide_lgamma(x: jax.Array) -> jax.Array:
+def wide_lgamma(x: jax.Array) -> jax.Array:
+    """Returns the logarithm of the magnitude of the gamma function."""
     magnitude = _usual(x)
     large = lax.ge(magnitude, constant(x, 2.5))
     above = lax.select(large, _large_lgamma(magnitude), _small_lgamma(magnitude))
@@ -147,7 +121,8 @@ def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     )
 
 
-def _wide_digamma(x: jax.Array) -> jax.Array:
+def wide_digamma(x: jax.Array) -> jax.Array:
+    """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12."""
     magnitude = _usual(x)
     above = _positive_digamma(magnitude)
     fraction, sine, cosine = _half_turns(magnitude)

@@ -11,12 +11,10 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
     plus,
-    rounded_once,
     wide_quotient,
     wide_root,
     with_sign,
@@ -30,39 +28,18 @@ _SMALL = 2.0**-15
 _SLOPE = 0.25 * (1 - 2.0**-27)
 
 
-def tanh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic tangent, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_tanh, x)
-
-
-def _wide_tanh(x: jax.Array) -> jax.Array:
+def wide_tanh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic tangent."""
     magnitude = lax.abs(x)
     more = wide_expm1(lax.add(magnitude, magnitude))
     return with_sign(wide_quotient(more, plus(more, 2.0)), x)
 
 
-def logistic(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 1 / (1 + e**-x), rounded once from float64.
+def wide_logistic(x: jax.Array) -> jax.Array:
+    """Returns 1 / (1 + e**-x).
 
     The products are not sealed: the exhaustive test proves that no result depends on them.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
     """
-    return mended("logistic", rounded_once(_wide_logistic, x), x)
-
-
-def _wide_logistic(x: jax.Array) -> jax.Array:
     power = wide_exp(lax.neg(x), product=lax.mul)
     result = wide_quotient(constant(x, 1), plus(power, 1))
     # Near 0 the value is closer to 1/2 than 1/2 + x/4 is, by less than a float64 tells.
@@ -70,54 +47,21 @@ def _wide_logistic(x: jax.Array) -> jax.Array:
     return lax.select(is_below(lax.abs(x), _SMALL), near, result)
 
 
-def sinh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic sine, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("sinh", rounded_once(_wide_sinh, x), x)
-
-
-def _wide_sinh(x: jax.Array) -> jax.Array:
+def wide_sinh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic sine."""
     more = wide_expm1(lax.abs(x))
     twice = lax.add(more, wide_quotient(more, plus(more, 1)))
     return with_sign(lax.mul(twice, constant(x, 0.5)), x)
 
 
-def cosh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic cosine, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_cosh, x)
-
-
-def _wide_cosh(x: jax.Array) -> jax.Array:
+def wide_cosh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic cosine."""
     power = wide_exp(lax.abs(x))
     return lax.mul(lax.add(power, wide_quotient(constant(x, 1), power)), constant(x, 0.5))
 
 
-def asinh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic sine, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("asinh", rounded_once(_wide_asinh, x), x)
-
-
-def _wide_asinh(x: jax.Array) -> jax.Array:
+def wide_asinh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic sine."""
     magnitude = lax.abs(x)
     is_finite = is_below(magnitude, np.inf)
     usual = lax.select(is_finite, magnitude, constant(x, 1))
@@ -127,39 +71,18 @@ def _wide_asinh(x: jax.Array) -> jax.Array:
     return with_sign(lax.select(is_finite, result, magnitude), x)
 
 
-def acosh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic cosine, rounded once from float64. Below 1 it is NaN.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("acosh", rounded_once(_wide_acosh, x), x)
-
-
-def _wide_acosh(x: jax.Array) -> jax.Array:
+def wide_acosh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic cosine. Below 1 it is NaN."""
     above = plus(x, -1)
     result = wide_log1p(lax.add(above, wide_root(product(above, plus(x, 1)))))
     return lax.select(is_below(x, 1), constant(x, np.nan), result)
 
 
-def atanh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic tangent, rounded once from float64.
+def wide_atanh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic tangent.
 
     The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
     """
-    return rounded_once(_wide_atanh, x)
-
-
-def _wide_atanh(x: jax.Array) -> jax.Array:
     magnitude = lax.abs(x)
     rest = plus(lax.neg(magnitude), 1)
     result = lax.mul(

@@ -13,7 +13,6 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._pair_functions import pair_atan
 from impl._exact.elementary._pairs import choose, pair, plus_pair, rounded_to_odd
 from impl._exact.elementary._words import (
@@ -34,47 +33,18 @@ _PI = 3.141592653589793
 _TAN = 0.41421356237309503
 
 
-def asin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse sine, rounded once from float64. Beyond 1 and -1 it is NaN.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(lambda wide: with_sign(_angle(lax.abs(wide), _other_side(wide)), wide), x)
+def wide_asin(x: jax.Array) -> jax.Array:
+    """Returns the inverse sine. Beyond 1 and -1 it is NaN."""
+    return with_sign(_angle(lax.abs(x), _other_side(x)), x)
 
 
-def acos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse cosine, rounded once from float64. Beyond 1 and -1 it is NaN.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("acos", rounded_once(_wide_acos, x), x)
-
-
-def _wide_acos(x: jax.Array) -> jax.Array:
+def wide_acos(x: jax.Array) -> jax.Array:
+    """Returns the inverse cosine. Beyond 1 and -1 it is NaN."""
     return _angle_of_half_plane(_other_side(x), x)
 
 
-def atan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse tangent, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("atan", rounded_once(_wide_atan, x), x)
-
-
-def _wide_atan(x: jax.Array) -> jax.Array:
+def wide_atan(x: jax.Array) -> jax.Array:
+    """Returns the inverse tangent."""
     return with_sign(_angle(lax.abs(x), constant(x, 1)), x)
 
 

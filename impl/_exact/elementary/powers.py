@@ -226,20 +226,8 @@ def _inverse(x: Pair) -> Pair:
     return fast_two_sum(high, wide_quotient(rest, x[0]))
 
 
-def cbrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cube root, rounded once.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_cube_root, x)
-
-
-def _wide_cube_root(x: jax.Array) -> jax.Array:
-    """Returns a float64 that rounds to 24 bits or fewer as the cube root does.
+def wide_cbrt(x: jax.Array) -> jax.Array:
+    """Returns the cube root.
 
     A polynomial gives a root of 17 bits, whose cube is exact in float64. A series of the difference
     to that cube gives the rest, with about 2**-68 of the root as its error.

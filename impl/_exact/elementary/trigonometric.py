@@ -20,13 +20,11 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
     plus,
     polynomial,
-    rounded_once,
     wide_quotient,
 )
 
@@ -37,45 +35,14 @@ _SMALL = 0.7853981633974483
 _WORDS = 4
 
 
-def sin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the sine of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("sin", rounded_once(lambda wide: _by_quadrant(wide, 0), x), x)
+def wide_sin(x: jax.Array) -> jax.Array:
+    """Returns the sine of an angle in radians."""
+    return _by_quadrant(x, 0)
 
 
-def cos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cosine of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("cos", rounded_once(lambda wide: _by_quadrant(wide, 1), x), lax.abs(x))
-
-
-def tan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the tangent of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_tan, x)
-
-
-def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the cosine and the sine of a float64 of 24 bits."""
-    return _by_quadrant(x, 1), _by_quadrant(x, 0)
+def wide_cos(x: jax.Array) -> jax.Array:
+    """Returns the cosine of an angle in radians."""
+    return _by_quadrant(x, 1)
 
 
 def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
@@ -86,7 +53,8 @@ def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
     return lax.select(_has_bit(quadrant, 2), lax.neg(result), result)
 
 
-def _wide_tan(x: jax.Array) -> jax.Array:
+def wide_tan(x: jax.Array) -> jax.Array:
+    """Returns the tangent of an angle in radians."""
     quadrant, r = _reduce(x)
     sine, cosine = small_sin(r), small_cos(r)
     is_odd = _has_bit(quadrant, 1)

@@ -16,8 +16,7 @@ Subnormal operands and results of float32 and bfloat16 count as zeros of their s
 functions inside ``arithmetic.wide()``.
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
-``trigonometric``, ``inverse_trigonometric``, ``hyperbolic``, ``error_functions`` and ``gamma``,
-and for complex numbers in ``complex_numbers``. ``_pair_functions`` has functions of pairs.
+``trigonometric`` and ``special_functions``, and for complex numbers in ``complex_numbers``.
 ``_words`` has constants and polynomials, whose ``_coefficients`` a program writes.
 """
 
@@ -31,14 +30,11 @@ import jax
 from jax import lax
 
 from impl._exact.elementary import (
-    error_functions,
     exponentials,
-    gamma,
-    hyperbolic,
-    inverse_trigonometric,
     logarithms,
     powers,
     roots_and_quotients,
+    special_functions,
     trigonometric,
 )
 from impl._exact.elementary._exceptions import mended
@@ -59,36 +55,36 @@ def _of_primitive(name: str, function: Wide) -> Callable[..., jax.Array]:
 
 #: Functions of float64, whose results are rounded once.
 _ROUNDED: Mapping[str, Wide] = {
-    "acos": inverse_trigonometric.wide_acos,
-    "acosh": hyperbolic.wide_acosh,
-    "asin": inverse_trigonometric.wide_asin,
-    "asinh": hyperbolic.wide_asinh,
-    "atan": inverse_trigonometric.wide_atan,
-    "atanh": hyperbolic.wide_atanh,
+    "acos": trigonometric.wide_acos,
+    "acosh": exponentials.wide_acosh,
+    "asin": trigonometric.wide_asin,
+    "asinh": exponentials.wide_asinh,
+    "atan": trigonometric.wide_atan,
+    "atanh": exponentials.wide_atanh,
     "cbrt": powers.wide_cbrt,
     "cos": trigonometric.wide_cos,
-    "cosh": hyperbolic.wide_cosh,
-    "digamma": gamma.wide_digamma,
-    "erf": error_functions.wide_erf,
-    "erf_inv": error_functions.wide_erf_inv,
-    "erfc": error_functions.wide_erfc,
+    "cosh": exponentials.wide_cosh,
+    "digamma": special_functions.wide_digamma,
+    "erf": special_functions.wide_erf,
+    "erf_inv": special_functions.wide_erf_inv,
+    "erfc": special_functions.wide_erfc,
     "exp2": exponentials.wide_exp2,
     "expm1": exponentials.wide_expm1,
-    "lgamma": gamma.wide_lgamma,
+    "lgamma": special_functions.wide_lgamma,
     # The exhaustive test proves that no result depends on seals of these products.
     "log1p": functools.partial(logarithms.wide_log1p, product=lax.mul),
-    "logistic": hyperbolic.wide_logistic,
+    "logistic": exponentials.wide_logistic,
     "sin": trigonometric.wide_sin,
-    "sinh": hyperbolic.wide_sinh,
+    "sinh": exponentials.wide_sinh,
     "tan": trigonometric.wide_tan,
-    "tanh": hyperbolic.wide_tanh,
+    "tanh": exponentials.wide_tanh,
 }
 #: The function of each of JAX's primitives, by the primitive's name. It takes the operands and the
 #: parameters of an equation, and returns an array of the operands' dtype.
 FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
     {
         **{name: _of_primitive(name, function) for name, function in _ROUNDED.items()},
-        "atan2": inverse_trigonometric.atan2,
+        "atan2": trigonometric.atan2,
         "div": roots_and_quotients.div,
         "exp": exponentials.exp,
         "integer_pow": powers.integer_pow,

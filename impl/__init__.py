@@ -19,8 +19,7 @@ from impl import backends, ops, programs, quantized, random, sparse
 from impl._core import modules as _modules
 from impl._mode import modes as _modes
 from impl._mode.alert import alert_not_deterministic
-from impl._mode.compilation import Jitted, compile_options, jit
-from impl._mode.flags import set_xla_flags, xla_flags
+from impl._mode.compilation import Jitted, compile_options, jit, set_xla_flags, xla_flags
 from impl._mode.modes import (
     are_deterministic_algorithms_enabled,
     deterministic,

@@ -166,9 +166,9 @@ def use_deterministic_algorithms(
         _checked("use_deterministic_algorithms", mode, warn_only, profile, guarantee, before)
     )
     if mode:
-        from impl._mode import flags  # noqa: PLC0415  # It imports this module.
+        from impl._mode import compilation  # noqa: PLC0415  # It imports this module.
 
-        flags.set_for_process()
+        compilation.set_for_process()
 
 
 def are_deterministic_algorithms_enabled() -> bool:

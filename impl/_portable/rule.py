@@ -5,7 +5,7 @@ sum over the devices of a ``shard_map`` passes through it. ``impl._portable.rule
 a module for each group of primitives; ``impl._portable.lower`` and ``impl._portable.device_sums``
 read them. For example::
 
-    rule("atan2", compute=inverse_trigonometric.atan2, is_elementwise=True)
+    rule("atan2", compute=trigonometric.atan2, is_elementwise=True)
     rule("neg", linear=FIRST, sharding=sharding_rules.each_operand)
 
 The first line is all that this package knows about ``atan2``. The second line serves sums over

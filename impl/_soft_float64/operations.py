@@ -18,14 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._soft_float64 import (
-    arithmetic,
-    conversions,
-    ordering,
-    products,
-    reductions,
-    words,
-)
+from impl._soft_float64 import arithmetic, products, reductions, words
 
 #: A value of an equation: an array, words, or the two words of complex numbers.
 Value = Any
@@ -64,8 +57,8 @@ def _converted(value: Value, *, new_dtype: Any, equation: Any, **_: Any) -> Valu
     if _COMPLEX in (old, new_dtype):
         raise NotSupportedError(f"a conversion of {old} to {new_dtype} has no form without float64")
     if new_dtype == _DOUBLE:
-        return conversions.to_word(value)
-    return conversions.from_word(value, new_dtype)
+        return arithmetic.to_word(value)
+    return arithmetic.from_word(value, new_dtype)
 
 
 def _bits(value: Value, *, new_dtype: Any, **_: Any) -> Value:
@@ -77,7 +70,7 @@ def _bits(value: Value, *, new_dtype: Any, **_: Any) -> Value:
 def _round(value: Value, *, rounding_method: Any, **_: Any) -> Value:
     if rounding_method != lax.RoundingMethod.TO_NEAREST_EVEN:
         raise NotSupportedError(f"round by {rounding_method} has no form without float64")
-    return conversions.round_to_even(value)
+    return arithmetic.round_to_even(value)
 
 
 def _power(value: Value, *, y: int, **_: Any) -> Value:
@@ -102,7 +95,7 @@ def _sorted(
 ) -> list[Value]:
     """Returns sorted arrays. Keys of words stand before the words that they order."""
     keys = [
-        ordering.sortable(value) if atom.aval.dtype == _DOUBLE else value
+        arithmetic.sortable(value) if atom.aval.dtype == _DOUBLE else value
         for value, atom in zip(operands[:num_keys], equation.invars[:num_keys], strict=True)
     ]
     found = lax.sort(
@@ -119,7 +112,7 @@ def _barred(*operands: Value, **_: Any) -> list[Value]:
 
 
 def _iota(*, shape: Any, dimension: int, **_: Any) -> Value:
-    return conversions.to_word(lax.broadcasted_iota(np.int64, shape, dimension))
+    return arithmetic.to_word(lax.broadcasted_iota(np.int64, shape, dimension))
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -127,42 +120,42 @@ OPERATIONS: Mapping[str, Operation] = {
     "add": _elementwise(_complex(arithmetic.add)),
     "add_any": _elementwise(_complex(arithmetic.add)),
     "bitcast_convert_type": _bits,
-    "ceil": _elementwise(conversions.ceil),
-    "clamp": _elementwise(ordering.clamp),
+    "ceil": _elementwise(arithmetic.ceil),
+    "clamp": _elementwise(arithmetic.clamp),
     "complex": _elementwise(lambda real, imaginary: (real, imaginary)),
     "convert_element_type": _converted,
     "cumsum": reductions.cumsum,
     "div": _elementwise(arithmetic.divide),
     "dot_general": products.dot_general,
-    "eq": _elementwise(ordering.compared(lax.eq)),
-    "floor": _elementwise(conversions.floor),
-    "ge": _elementwise(ordering.compared(lax.ge)),
-    "gt": _elementwise(ordering.compared(lax.gt)),
+    "eq": _elementwise(arithmetic.compared(lax.eq)),
+    "floor": _elementwise(arithmetic.floor),
+    "ge": _elementwise(arithmetic.compared(lax.ge)),
+    "gt": _elementwise(arithmetic.compared(lax.gt)),
     "iota": _iota,
     "imag": _elementwise(lambda value: value[1]),
     "integer_pow": _power,
     "is_finite": _elementwise(words.is_finite),
-    "le": _elementwise(ordering.compared(lax.le)),
-    "lt": _elementwise(ordering.compared(lax.lt)),
-    "max": _elementwise(ordering.maximum),
-    "min": _elementwise(ordering.minimum),
+    "le": _elementwise(arithmetic.compared(lax.le)),
+    "lt": _elementwise(arithmetic.compared(lax.lt)),
+    "max": _elementwise(arithmetic.maximum),
+    "min": _elementwise(arithmetic.minimum),
     "mul": _elementwise(arithmetic.multiply),
-    "ne": _elementwise(ordering.compared(lax.ne)),
+    "ne": _elementwise(arithmetic.compared(lax.ne)),
     "neg": _elementwise(arithmetic.negative),
     "optimization_barrier": _barred,
-    "pmax": reductions.reduction(ordering.maximum, -np.inf),
-    "pmin": reductions.reduction(ordering.minimum, np.inf),
+    "pmax": reductions.reduction(arithmetic.maximum, -np.inf),
+    "pmin": reductions.reduction(arithmetic.minimum, np.inf),
     "psum": reductions.reduction(arithmetic.add, 0.0),
     "psum_invariant": reductions.reduction(arithmetic.add, 0.0),
     "real": _elementwise(lambda value: value[0]),
-    "reduce_max": reductions.reduction(ordering.maximum, -np.inf),
-    "reduce_min": reductions.reduction(ordering.minimum, np.inf),
+    "reduce_max": reductions.reduction(arithmetic.maximum, -np.inf),
+    "reduce_min": reductions.reduction(arithmetic.minimum, np.inf),
     "reduce_sum": reductions.reduction(arithmetic.add, 0.0),
     "reduce_scatter": reductions.reduce_scatter,
     "reduce_window_sum": reductions.reduce_window_sum,
     "round": _round,
     "scatter-add": reductions.scatter_add,
-    "sign": _elementwise(ordering.sign),
+    "sign": _elementwise(arithmetic.sign),
     "sort": _sorted,
     "sqrt": _elementwise(arithmetic.root),
     "square": _elementwise(lambda value: arithmetic.multiply(value, value)),

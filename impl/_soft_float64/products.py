@@ -80,7 +80,7 @@ from jax import lax
 
 from impl._core.numerics import fence
 from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
-from impl._soft_float64 import arithmetic, conversions, ordering, reductions, words
+from impl._soft_float64 import arithmetic, reductions, words
 from impl._soft_float64.words import full, left
 
 #: The number of bits of a digit, and the least and the greatest number of digits.
@@ -293,7 +293,7 @@ class _Words:
     @staticmethod
     def of_other(value: jax.Array) -> jax.Array:
         """Returns float32 that are infinite or NaN."""
-        return conversions.to_word(value)
+        return arithmetic.to_word(value)
 
 
 class _Floats:
@@ -405,7 +405,7 @@ class _Digits:
         rest = lax.shift_right_logical(lax.add(size, half), apart)
         is_changed = lax.ne(lax.shift_left(rest, apart), size)
         rest = lax.convert_element_type(rest, np.int64)
-        rest = lax.select(ordering.is_signed(value), lax.neg(rest), rest)
+        rest = lax.select(arithmetic.is_signed(value), lax.neg(rest), rest)
         # The last digit stands for what rounding changed, with the greatest magnitude of a digit.
         digits = [lax.neg(left(lax.convert_element_type(is_changed, np.int8), _BITS - 1))]
         middle = full(rest, 1 << (_BITS - 1))
@@ -506,7 +506,7 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
         size = lax.select(words.is_zero(words.significand(value)), full(one, 0), one)
         size = lax.select(words.is_finite(value), size, full(one, 0x7F80))
         size = lax.select(words.is_nan(value), full(one, 0x7FC0), size)
-        sign = left(words.bit(ordering.is_signed(value), one), 15)
+        sign = left(words.bit(arithmetic.is_signed(value), one), 15)
         return lax.bitcast_convert_type(lax.bitwise_or(sign, size), jnp.bfloat16)
 
     return spread.product(kind(lhs), kind(rhs), np.float32)

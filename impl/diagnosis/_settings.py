@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from impl import _jax
-from impl._mode import flags
+from impl._mode import compilation
 from impl.diagnosis._report import Item, Verdict
 
 Kind: TypeAlias = Literal["flag", "variable", "config"]
@@ -178,7 +178,9 @@ def _judged(
 def of_process(environment: Mapping[str, str] | None = None) -> ProcessSettings:
     """Returns the settings of this process."""
     environment = os.environ if environment is None else environment
-    return ProcessSettings(flags.parsed(environment.get("XLA_FLAGS", "")), environment, _config())
+    return ProcessSettings(
+        compilation.parsed(environment.get("XLA_FLAGS", "")), environment, _config()
+    )
 
 
 def _config() -> dict[str, str]:

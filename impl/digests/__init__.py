@@ -37,8 +37,8 @@ Where the bytes are, or how they are sharded, does not count. The chunks of step
 at once, so that a GPU computes the same digest as a CPU.
 """
 
-# The modules: ``_digest`` reads and hashes leaves on the host, ``_device_hash`` hashes them
-# on a device. ``_log`` writes and reads logs, and ``_comparison`` compares two.
+# The modules: ``_digest`` reads and hashes leaves, on the host or on a device. ``_log`` writes and
+# reads logs, and ``_comparison`` compares two.
 
 from impl.digests._comparison import Comparison, Difference, Distance, compare
 from impl.digests._digest import digest

@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir, pxla
 from jax._src.lax import lax
 
 from impl import random
-from impl._mode import emulation, flags, modes, switches
+from impl._mode import compilation, emulation, modes, switches
 from spec.tests._state import python
 
 
@@ -29,7 +29,7 @@ def mode():
     whether an audit knows the kernels of products depends on no earlier test.
     """
     jax.devices()
-    warned = set(flags._warned)
+    warned = set(compilation._warned)
     contexts = (modes._mode, modes._fill, switches._switches, emulation.scope)
     values = [context.get_global() for context in contexts]
     try:
@@ -37,8 +37,8 @@ def mode():
     finally:
         for context, value in zip(contexts, values, strict=True):
             context.set_global(value)
-        flags._warned.clear()
-        flags._warned.update(warned)
+        compilation._warned.clear()
+        compilation._warned.update(warned)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl._mode import flags
+from impl._mode import compilation
 from impl.tests import _state
 
 
@@ -32,7 +32,7 @@ def state():
             impl.is_deterministic_algorithms_warn_only_enabled(),
             impl.get_deterministic_profile(),
         ),
-        "warned": set(flags._warned),
+        "warned": set(compilation._warned),
         "fill": impl.utils.deterministic.fill_uninitialized_memory,
         "switches": (impl.backends.cudnn.benchmark, impl.backends.cudnn.deterministic),
         "generator": impl.get_rng_state().tolist(),
@@ -53,7 +53,7 @@ def change_everything(folder):
     np.set_printoptions(precision=3)
     impl.use_deterministic_algorithms(True, warn_only=True, profile="complete")
     impl.utils.deterministic.fill_uninitialized_memory = False
-    flags._warned.add("a warning")
+    compilation._warned.add("a warning")
     impl.backends.cudnn.benchmark = impl.backends.cudnn.deterministic = True
     impl.seed_everything(7)
     jax.config.update("jax_enable_x64", not jax.config.jax_enable_x64)

@@ -21,7 +21,7 @@ from impl.tests.exact.test_elementary import UNSEALED
 def main() -> None:
     """Writes the file of digests."""
     known = {}
-    for name in FUNCTIONS:
+    for name in sorted(FUNCTIONS):
         for operands, parameters in samples.samples(name):
             entry = {"rounded": samples.digest(reference.correct(name, *operands, **parameters))}
             if name not in UNSEALED:

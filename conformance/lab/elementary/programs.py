@@ -133,7 +133,7 @@ def text() -> str:
 
 def found() -> Iterator[tuple[str, Program]]:
     """Yields each program that is long enough to be a call, with its key."""
-    for name, function in FUNCTIONS.items():
+    for name, function in sorted(FUNCTIONS.items()):
         if name == "integer_pow":  # It has a program for each exponent, a short one.
             continue
         for dtype in sorted(operation.DTYPES, key=str):

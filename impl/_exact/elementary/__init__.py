@@ -16,66 +16,84 @@ Subnormal operands and results of float32 and bfloat16 count as zeros of their s
 functions inside ``arithmetic.wide()``.
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
-``trigonometric``, ``inverse_trigonometric``, ``hyperbolic``, ``error_functions`` and ``gamma``,
-and for complex numbers in ``complex_numbers``. ``_pair_functions`` has functions of pairs.
+``trigonometric`` and ``special_functions``, and for complex numbers in ``complex_numbers``.
 ``_words`` has constants and polynomials, whose ``_coefficients`` a program writes.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import jax
+from jax import lax
 
 from impl._exact.elementary import (
-    error_functions,
     exponentials,
-    gamma,
-    hyperbolic,
-    inverse_trigonometric,
     logarithms,
     powers,
     roots_and_quotients,
+    special_functions,
     trigonometric,
 )
+from impl._exact.elementary._exceptions import mended
+from impl._exact.elementary._words import Wide, rounded_once
 
+
+def _of_primitive(name: str, function: Wide) -> Callable[..., jax.Array]:
+    """Returns the function of a primitive: a function of float64, rounded once.
+
+    It takes any shape of float32, float16 or bfloat16, and raises a TypeError for another dtype.
+    """
+
+    def rounded(x: jax.Array, **_: object) -> jax.Array:
+        return mended(name, rounded_once(function, x), x)
+
+    return rounded
+
+
+#: Functions of float64, whose results are rounded once.
+_ROUNDED: Mapping[str, Wide] = {
+    "acos": trigonometric.wide_acos,
+    "acosh": exponentials.wide_acosh,
+    "asin": trigonometric.wide_asin,
+    "asinh": exponentials.wide_asinh,
+    "atan": trigonometric.wide_atan,
+    "atanh": exponentials.wide_atanh,
+    "cbrt": powers.wide_cbrt,
+    "cos": trigonometric.wide_cos,
+    "cosh": exponentials.wide_cosh,
+    "digamma": special_functions.wide_digamma,
+    "erf": special_functions.wide_erf,
+    "erf_inv": special_functions.wide_erf_inv,
+    "erfc": special_functions.wide_erfc,
+    "exp2": exponentials.wide_exp2,
+    "expm1": exponentials.wide_expm1,
+    "lgamma": special_functions.wide_lgamma,
+    # The exhaustive test proves that no result depends on seals of these products.
+    "log1p": functools.partial(logarithms.wide_log1p, product=lax.mul),
+    "logistic": exponentials.wide_logistic,
+    "sin": trigonometric.wide_sin,
+    "sinh": exponentials.wide_sinh,
+    "tan": trigonometric.wide_tan,
+    "tanh": exponentials.wide_tanh,
+}
 #: The function of each of JAX's primitives, by the primitive's name. It takes the operands and the
 #: parameters of an equation, and returns an array of the operands' dtype.
 FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
     {
-        "acos": inverse_trigonometric.acos,
-        "acosh": hyperbolic.acosh,
-        "asin": inverse_trigonometric.asin,
-        "asinh": hyperbolic.asinh,
-        "atan": inverse_trigonometric.atan,
-        "atan2": inverse_trigonometric.atan2,
-        "atanh": hyperbolic.atanh,
-        "cbrt": powers.cbrt,
-        "cos": trigonometric.cos,
-        "cosh": hyperbolic.cosh,
-        "digamma": gamma.digamma,
+        **{name: _of_primitive(name, function) for name, function in _ROUNDED.items()},
+        "atan2": trigonometric.atan2,
         "div": roots_and_quotients.div,
-        "erf": error_functions.erf,
-        "erf_inv": error_functions.erf_inv,
-        "erfc": error_functions.erfc,
         "exp": exponentials.exp,
-        "exp2": exponentials.exp2,
-        "expm1": exponentials.expm1,
         "integer_pow": powers.integer_pow,
-        "lgamma": gamma.lgamma,
         "log": logarithms.log,
-        "log1p": logarithms.log1p,
         "log2": logarithms.log2,
-        "logistic": hyperbolic.logistic,
         "pow": powers.pow,
         "rsqrt": roots_and_quotients.rsqrt,
-        "sin": trigonometric.sin,
-        "sinh": hyperbolic.sinh,
         "sqrt": roots_and_quotients.sqrt,
-        "tan": trigonometric.tan,
-        "tanh": hyperbolic.tanh,
     }
 )
 #: The primitives whose functions take float64 too; their docstrings state the error.
-DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "rsqrt", "sqrt"})
+DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "log2", "rsqrt", "sqrt"})

@@ -23,9 +23,8 @@ from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal, widen
 from impl._exact.elementary._words import constant
 from impl._exact.elementary.exponentials import wide_exp
-from impl._exact.elementary.inverse_trigonometric import atan2
 from impl._exact.elementary.logarithms import wide_log
-from impl._exact.elementary.trigonometric import cos_and_sin
+from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
 from impl._exact.products import dot_general as products
 from impl._exact.sums import reduction, scatter, terms
@@ -115,7 +114,7 @@ def exp(a: jax.Array, **_: Any) -> jax.Array:
     """Returns the exponential."""
     real, imaginary = _parts(a)
     scale = seal(wide_exp(real))
-    cosine, sine = cos_and_sin(imaginary)
+    cosine, sine = wide_cos(imaginary), wide_sin(imaginary)
     return _as_complex64((product(scale, cosine), product(scale, sine)))
 
 

@@ -1,10 +1,13 @@
-"""exp, exp2 and expm1.
+"""exp, exp2, expm1, and the hyperbolic functions with their inverses.
 
 exp(x) is 2**n * exp(r) with x = n * log(2) + r, by the reduction of Cody and Waite (*Software
 Manual for the Elementary Functions*, 1980): log(2) is a sum of a high part, whose product with n is
 exact, and a low part. exp(r) is 1 + r + r**2 * polynomial(r)::
 
     x = 10      n = 14, r = 10 - 14 * log(2) = 0.2959..., exp(10) = 2**14 * 1.3444... = 22026.46...
+
+The hyperbolic functions are formulas of e**x - 1 and log(1 + x), which lose no bits near 0: tanh(x)
+= t / (t + 2) for t = expm1(2 x), and asinh(x) = log1p(x + x**2 / (1 + sqrt(1 + x**2))).
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
@@ -25,8 +27,11 @@ from impl._exact.elementary._words import (
     plus,
     polynomial,
     require,
-    rounded_once,
+    wide_quotient,
+    wide_root,
+    with_sign,
 )
+from impl._exact.elementary.logarithms import wide_log1p
 
 _LOG2_E = 1.4426950408889634
 #: An argument above which exp is infinite in float32.
@@ -114,19 +119,8 @@ def _exp_of_double(x: jax.Array) -> jax.Array:
     return seal(lax.select(is_below(x, _LOW_DOUBLE), constant(y, 0), y))
 
 
-def exp2(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 2**x, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("exp2", rounded_once(_wide_exp2, x), x)
-
-
-def _wide_exp2(x: jax.Array) -> jax.Array:
+def wide_exp2(x: jax.Array) -> jax.Array:
+    """Returns 2**x."""
     x = lax.clamp(np.float64(-200), x, np.float64(200))
     n = nearest_integer(x)
     f = lax.sub(x, n)
@@ -135,13 +129,71 @@ def _wide_exp2(x: jax.Array) -> jax.Array:
     )
 
 
-def expm1(x: jax.Array, **_: object) -> jax.Array:
-    """Returns e**x - 1, rounded once from float64.
+#: A bound below which logistic(x) is nearly 1/2 + x/4, which is often the middle of two float32.
+_SMALL = 2.0**-15
+#: 1/4, but a little less. The product with a float32 is exact.
+_SLOPE = 0.25 * (1 - 2.0**-27)
 
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
 
-    Raises:
-        TypeError: Another dtype.
+def wide_tanh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic tangent."""
+    magnitude = lax.abs(x)
+    more = wide_expm1(lax.add(magnitude, magnitude))
+    return with_sign(wide_quotient(more, plus(more, 2.0)), x)
+
+
+def wide_logistic(x: jax.Array) -> jax.Array:
+    """Returns 1 / (1 + e**-x).
+
+    The products are not sealed: the exhaustive test proves that no result depends on them.
     """
-    return rounded_once(wide_expm1, x)
+    power = wide_exp(lax.neg(x), product=lax.mul)
+    result = wide_quotient(constant(x, 1), plus(power, 1))
+    # Near 0 the value is closer to 1/2 than 1/2 + x/4 is, by less than a float64 tells.
+    near = plus(lax.mul(x, constant(x, _SLOPE)), 0.5)
+    return lax.select(is_below(lax.abs(x), _SMALL), near, result)
+
+
+def wide_sinh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic sine."""
+    more = wide_expm1(lax.abs(x))
+    twice = lax.add(more, wide_quotient(more, plus(more, 1)))
+    return with_sign(lax.mul(twice, constant(x, 0.5)), x)
+
+
+def wide_cosh(x: jax.Array) -> jax.Array:
+    """Returns the hyperbolic cosine."""
+    power = wide_exp(lax.abs(x))
+    return lax.mul(lax.add(power, wide_quotient(constant(x, 1), power)), constant(x, 0.5))
+
+
+def wide_asinh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic sine."""
+    magnitude = lax.abs(x)
+    is_finite = is_below(magnitude, np.inf)
+    usual = lax.select(is_finite, magnitude, constant(x, 1))
+    square = product(usual, usual)
+    more = wide_quotient(square, plus(wide_root(plus(square, 1)), 1))
+    result = wide_log1p(lax.add(usual, more))
+    return with_sign(lax.select(is_finite, result, magnitude), x)
+
+
+def wide_acosh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic cosine. Below 1 it is NaN."""
+    above = plus(x, -1)
+    result = wide_log1p(lax.add(above, wide_root(product(above, plus(x, 1)))))
+    return lax.select(is_below(x, 1), constant(x, np.nan), result)
+
+
+def wide_atanh(x: jax.Array) -> jax.Array:
+    """Returns the inverse hyperbolic tangent.
+
+    The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
+    """
+    magnitude = lax.abs(x)
+    rest = plus(lax.neg(magnitude), 1)
+    result = lax.mul(
+        wide_log1p(wide_quotient(lax.add(magnitude, magnitude), rest)), constant(x, 0.5)
+    )
+    result = lax.select(lax.gt(magnitude, constant(x, 1)), constant(x, np.nan), result)
+    return with_sign(result, x)

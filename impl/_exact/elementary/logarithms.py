@@ -9,6 +9,8 @@ and Waite 1980). With f = m - 1, log(m) is f - f**2 / 2 + f**3 * polynomial(f)::
 
 from __future__ import annotations
 
+import math
+
 import jax
 import numpy as np
 from jax import lax
@@ -24,7 +26,6 @@ from impl._exact.elementary._words import (
     plus,
     polynomial,
     require,
-    rounded_once,
 )
 from impl._exact.elementary.roots_and_quotients import div
 
@@ -106,31 +107,15 @@ def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
     return lax.select(lax.eq(x, constant(x, 0)), x, y)
 
 
-def log1p(x: jax.Array, **_: object) -> jax.Array:
-    """Returns log(1 + x), rounded once from float64.
-
-    The products are not sealed: the exhaustive test proves that no result depends on them.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    result = rounded_once(lambda wide: wide_log1p(wide, product=lax.mul), x)
-    return mended("log1p", result, x)
-
-
 def log2(x: jax.Array, **_: object) -> jax.Array:
     """Returns log(x) / log(2), of which both are rounded to the dtype first.
 
     ``jnp.log2`` consists of these operations before jax 0.12, so each jax gives the same bits.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16.
+        x: Any shape; float32, float16 or bfloat16, or float64, with the error of ``log``.
 
     Raises:
         TypeError: Another dtype.
     """
-    require(NARROW, x)
-    return div(log(x), constant(x, float(np.log(2))))
+    return div(log(x), constant(x, math.log(2)))

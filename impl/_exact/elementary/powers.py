@@ -1,9 +1,9 @@
 """pow, integer_pow and cbrt.
 
-x**y is exp(y * log(x)), computed as pairs of float64 (``_pair_functions``) with an error of less
-than 2**-66 of itself, and then rounded once. The result is correctly rounded unless x**y is so
-close to the middle of two floats, as one in 2**41 random powers is. A power that is the middle
-itself has at most 25 bits, so a result that is nearly a number of 25 bits becomes that number::
+x**y is exp(y * log(x)), computed as pairs of float64 (``_pairs``) with an error of less than 2**-66
+of itself, and then rounded once. The result is correctly rounded unless x**y is so close to the
+middle of two floats, as one in 2**41 random powers is. A power that is the middle itself has at
+most 25 bits, so a result that is nearly a number of 25 bits becomes that number::
 
     4097**2          pair 16785409 and -5.4e-20, in the middle of 16785408 and 16785410
     as 25 bits       16785409 and 0, which rounds to the even 16785408
@@ -33,10 +33,11 @@ from impl._exact.arithmetic import (
     widen,
 )
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._pair_functions import pair_exp, pair_log
 from impl._exact.elementary._pairs import (
     Pair,
     fast_two_sum,
+    pair_exp,
+    pair_log,
     rounded_to_odd,
     short,
     times_pair,
@@ -226,20 +227,8 @@ def _inverse(x: Pair) -> Pair:
     return fast_two_sum(high, wide_quotient(rest, x[0]))
 
 
-def cbrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cube root, rounded once.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_cube_root, x)
-
-
-def _wide_cube_root(x: jax.Array) -> jax.Array:
-    """Returns a float64 that rounds to 24 bits or fewer as the cube root does.
+def wide_cbrt(x: jax.Array) -> jax.Array:
+    """Returns the cube root.
 
     A polynomial gives a root of 17 bits, whose cube is exact in float64. A series of the difference
     to that cube gives the rest, with about 2**-68 of the root as its error.

@@ -1,4 +1,4 @@
-"""sin, cos and tan, for every argument.
+"""sin, cos and tan, for every argument, and their inverses.
 
 An argument is reduced to [-pi / 4, pi / 4] by the method of Payne and Hanek (1983,
 doi:10.1145/1057600.1057602) in integers: the significand is multiplied by 128 bits of 2 / pi, at
@@ -7,6 +7,10 @@ too small to matter. The product is the number of quarter turns, modulo 4, and a
 
     x = 1e10        1e10 * 2 / pi = 6366197723.675813..., nearest 6366197724, which is 0 modulo 4
                     r = -0.324186... * pi / 2 = -0.509231..., sin(1e10) = sin(r) = -0.487506...
+
+An inverse is the angle of a point: asin(x) of (sqrt(1 - x**2), x), acos(x) of (x, sqrt(1 - x**2)),
+and atan(x) of (1, x). Symmetries reduce an angle to at most pi / 8, whose tangent t gives t + t**3
+* polynomial(t**2).
 """
 
 from __future__ import annotations
@@ -20,14 +24,18 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
+from impl._exact.elementary._pairs import choose, pair, pair_atan, plus_pair, rounded_to_odd
 from impl._exact.elementary._words import (
     constant,
+    has_sign,
     is_below,
     plus,
     polynomial,
     rounded_once,
+    times,
     wide_quotient,
+    wide_root,
+    with_sign,
 )
 
 _QUARTER_TURN = 1.5707963267948966
@@ -37,45 +45,14 @@ _SMALL = 0.7853981633974483
 _WORDS = 4
 
 
-def sin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the sine of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("sin", rounded_once(lambda wide: _by_quadrant(wide, 0), x), x)
+def wide_sin(x: jax.Array) -> jax.Array:
+    """Returns the sine of an angle in radians."""
+    return _by_quadrant(x, 0)
 
 
-def cos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cosine of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("cos", rounded_once(lambda wide: _by_quadrant(wide, 1), x), lax.abs(x))
-
-
-def tan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the tangent of an angle in radians, rounded once from float64.
-
-    Args:
-        x: Any shape; float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return rounded_once(_wide_tan, x)
-
-
-def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the cosine and the sine of a float64 of 24 bits."""
-    return _by_quadrant(x, 1), _by_quadrant(x, 0)
+def wide_cos(x: jax.Array) -> jax.Array:
+    """Returns the cosine of an angle in radians."""
+    return _by_quadrant(x, 1)
 
 
 def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
@@ -86,7 +63,8 @@ def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
     return lax.select(_has_bit(quadrant, 2), lax.neg(result), result)
 
 
-def _wide_tan(x: jax.Array) -> jax.Array:
+def wide_tan(x: jax.Array) -> jax.Array:
+    """Returns the tangent of an angle in radians."""
     quadrant, r = _reduce(x)
     sine, cosine = small_sin(r), small_cos(r)
     is_odd = _has_bit(quadrant, 1)
@@ -205,3 +183,95 @@ def _whole_and_rest(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
         lax.convert_element_type(third, np.float64), lax.full_like(rest, 2.0**-94, np.float64)
     )
     return whole, lax.add(value, below)
+
+
+_PI = 3.141592653589793
+#: The tangent of pi / 8.
+_TAN = 0.41421356237309503
+
+
+def wide_asin(x: jax.Array) -> jax.Array:
+    """Returns the inverse sine. Beyond 1 and -1 it is NaN."""
+    return with_sign(_angle(lax.abs(x), _other_side(x)), x)
+
+
+def wide_acos(x: jax.Array) -> jax.Array:
+    """Returns the inverse cosine. Beyond 1 and -1 it is NaN."""
+    return _angle_of_half_plane(_other_side(x), x)
+
+
+def wide_atan(x: jax.Array) -> jax.Array:
+    """Returns the inverse tangent."""
+    return with_sign(_angle(lax.abs(x), constant(x, 1)), x)
+
+
+def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
+    """Returns the angle of the point (x, y), rounded once, as IEEE 754 has it.
+
+    That the result is correctly rounded is not proved for angles within 2**-66 of themselves of the
+    middle of two floats.
+
+    Args:
+        y: Any shape; float32, float16 or bfloat16.
+        x: The same shape and dtype.
+
+    Raises:
+        TypeError: Another dtype, or several.
+    """
+    return rounded_once(_wide_atan2, y, x)
+
+
+def _wide_atan2(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns a float64 that rounds to 24 bits or fewer as the angle does."""
+    high, wide = lax.abs(y), lax.abs(x)
+    infinite = constant(x, np.inf)
+    both = lax.bitwise_and(lax.eq(wide, infinite), lax.eq(high, infinite))
+    wide, high = (lax.select(both, constant(x, 1), side) for side in (wide, high))
+    is_steep = lax.gt(high, wide)
+    least, most = lax.min(wide, high), lax.max(wide, high)
+    # A zero or an infinity makes an angle of 0; NaN stays.
+    has_angle = lax.bitwise_and(lax.gt(least, constant(x, 0)), is_below(most, np.inf))
+    is_nan = lax.ne(most, most)
+    least = lax.select(has_angle, least, constant(x, 0))
+    most = lax.select(lax.bitwise_or(has_angle, is_nan), most, constant(x, 1))
+    angle = pair_atan(least, most)
+    is_left = has_sign(x)
+    turns = lax.ne(is_steep, is_left)
+    flat = choose(is_left, pair(x, data.PAIR_PI), pair(x, (0.0, 0.0)))
+    base = choose(is_steep, pair(x, data.PAIR_HALF_PI), flat)
+    angle = plus_pair(base, choose(turns, (lax.neg(angle[0]), lax.neg(angle[1])), angle))
+    return with_sign(lax.abs(rounded_to_odd(angle)), y)
+
+
+def _other_side(x: jax.Array) -> jax.Array:
+    """Returns sqrt(1 - x**2)."""
+    magnitude = lax.abs(x)
+    return wide_root(product(plus(lax.neg(magnitude), 1), plus(magnitude, 1)))
+
+
+def _angle_of_half_plane(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns the angle of (x, y) from 0 to pi, for y that is not negative."""
+    angle = _angle(y, lax.abs(x))
+    return lax.select(has_sign(x), plus(lax.neg(angle), _PI), angle)
+
+
+def _angle(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns the angle of (x, y) from 0 to pi / 2, for coordinates that are not negative."""
+    infinite = lax.full_like(y, np.inf)
+    both = lax.bitwise_and(lax.eq(x, infinite), lax.eq(y, infinite))
+    x, y = (lax.select(both, constant(x, 1), side) for side in (x, y))
+    is_steep = lax.gt(y, x)
+    short = lax.select(is_steep, x, y)
+    long = lax.select(is_steep, y, x)
+    # Beyond pi / 8, the angle to the diagonal is taken.
+    is_middle = lax.gt(short, times(long, _TAN))
+    over = lax.select(is_middle, lax.sub(short, long), short)
+    under = lax.select(is_middle, lax.add(short, long), long)
+    t = wide_quotient(over, under)
+    square = product(t, t)
+    angle = lax.add(t, product(product(square, t), polynomial(data.ATAN, square)))
+    base = lax.select(is_steep, constant(x, _PI / 2), constant(x, 0))
+    base = lax.select(is_middle, constant(x, _PI / 4), base)
+    angle = lax.add(base, lax.select(is_steep, lax.neg(angle), angle))
+    # Both coordinates are zero, and the quotient is NaN.
+    return lax.select(lax.eq(lax.max(x, y), constant(x, 0)), constant(x, 0), angle)

@@ -22,12 +22,11 @@ Shewchuk 1997, doi:10.1007/PL00009321).
 
 - ``scope`` follows how values vary along the iterations, by the rules of ``device_sums``.
 - ``plan`` finds the operations that add, behind linear operations.
-- ``exports`` lets the bodies around an operation return its state, or its factors.
 - ``stacked`` chooses the operations whose factors a scan stacks, and computes them after it.
-- ``write`` writes the scan that carries states of sums (``impl._exact.unrounded``), with the
-  primitive of ``steps``.
-- ``finish`` computes the linear operations after the loop, on the rounded sums.
-- ``lower`` lowers all of it, with a second count of all terms if an element is in doubt.
+- ``write`` lets the bodies around an operation return its state, or its factors, and writes the
+  scan that carries states of sums (``impl._exact.unrounded``), with the primitive of ``steps``.
+- ``lower`` lowers all of it, with a second count of all terms if an element is in doubt, and with
+  the linear operations after the loop, on the rounded sums (``Finish``).
 - ``functions`` serves ``impl.Accumulator``, by the same plan.
 
 These carried sums are rounded in each iteration, as the program says:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from impl import _jax
 from impl._jax import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
-from impl._portable.carried_sums import exports, plan, steps, write
+from impl._portable.carried_sums import plan, steps, write
 from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
 from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
 
@@ -70,7 +70,7 @@ class Function:
         mode = modes.current()._replace(enabled=True, guarantee="portable")
         scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
         nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
-        of_states = [pair for node in nodes for pair in exports.states(scope, node)]
+        of_states = [pair for node in nodes for pair in write.states(scope, node)]
         totals = [total for total, _ in of_states]
         variables = [variable for _, variable in of_states]
         plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]

@@ -1,7 +1,7 @@
 """Lowers a ``scan`` whose carried sums are joined: one sum of all iterations, rounded once.
 
 The scan carries states of sums (``write``), and the results are made from their rounded totals
-(``finish``). Where an element is in doubt, the scan runs again, for one level of all terms after
+(``Finish``). Where an element is in doubt, the scan runs again, for one level of all terms after
 the other. The body is in the program once: a loop around the scan takes one step if no element is
 in doubt, which is nearly always, and some 30 steps otherwise::
 
@@ -28,18 +28,19 @@ import numpy as np
 from jax import lax
 from jax.interpreters import mlir
 
+from impl import _jax
 from impl._core.shard_axes import vary
 from impl._exact.unrounded import operations, states
 from impl._jax import Primitive, jaxprs, lowering
 from impl._mode import modes
 from impl._mode.modes import Mode
-from impl._portable.carried_sums import exports, plan, stacked, steps, write
-from impl._portable.carried_sums.exports import Factors
-from impl._portable.carried_sums.finish import Finish
-from impl._portable.carried_sums.plan import Node, NoSum, NotJoined, Total
+from impl._portable.carried_sums import plan, stacked, steps, write
+from impl._portable.carried_sums.plan import Inner, Linear, Node, NoSum, NotJoined, Total, totals_of
 from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
+from impl._portable.carried_sums.write import Factors
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._reading import control_flow
+from impl._reading.control_flow import Slice
 from impl._soft_float64 import engines
 
 #: The greatest number of sums in an array that is counted together with others.
@@ -169,8 +170,8 @@ class _Loop:
     ) -> _Loop:
         constants, number = control_flow.counts_of_scan(params)
         kept = [i for i in range(number) if i not in nodes]
-        of_states = [pair for node in nodes.values() for pair in exports.states(scope, node)]
-        candidates = [each for node in nodes.values() for each in exports.factors(scope, node)]
+        of_states = [pair for node in nodes.values() for pair in write.states(scope, node)]
+        candidates = [each for node in nodes.values() for each in write.factors(scope, node)]
         sums = {total: states.sums_of(variable.aval) for total, variable in of_states}
         slices = scope.jaxpr.invars[constants + number :]
         found = stacked.chosen(candidates, sums, params["length"], slices, are_copied=are_copied)
@@ -282,3 +283,116 @@ def _with_start(start: jax.Array, total: jax.Array) -> jax.Array:
     """Returns a carried sum. A start of 0 adds nothing, and any other one is added once."""
     is_zero = lax.eq(start, lax.full_like(start, 0))
     return lax.select(is_zero, total, lax.add(start, total))
+
+
+class Finish:
+    """The values of a body after its loop: linear operations on the sums of all iterations.
+
+    For the plan of ``carry + transpose(z) / 3``, with the rounded total of ``z``, ``value`` returns
+    ``transpose(total) / 3``, by the equations of the body. Factors that are the same in each
+    iteration are computed once more, from the constants of the scan.
+
+    Args:
+        scope: The body.
+        known: The values of those inputs of the body that are the same in each iteration.
+        totals: The rounded total of each operation that adds.
+    """
+
+    def __init__(
+        self, scope: Scope, known: Mapping[Atom, Any], totals: Mapping[Total, jax.Array]
+    ) -> None:
+        self._scope = scope
+        self._known = dict(known)
+        self._totals = totals
+
+    def value(self, node: Node) -> jax.Array:
+        """Returns the value of a node."""
+        if isinstance(node, Total):
+            return self._totals[node]
+        if isinstance(node, Linear):
+            operands = [
+                self.value(node.parts[i]) if i in node.parts else self._read(atom)
+                for i, atom in enumerate(node.equation.invars)
+            ]
+            result: jax.Array = _jax.evaluated(node.equation, operands)[node.position]
+            return result
+        return self._inner(node)
+
+    def _read(self, atom: Atom) -> Any:
+        """Returns a value that is the same in each iteration."""
+        if jaxprs.is_literal(atom):
+            return atom.val
+        if self._scope.is_zero(atom):
+            return lax.full(atom.aval.shape, 0, atom.aval.dtype)
+        if atom not in self._known:
+            producer = self._scope.producers[atom]
+            values = _jax.evaluated(producer, [*map(self._read, producer.invars)])
+            self._known.update(zip(producer.outvars, values, strict=True))
+        return self._known[atom]
+
+    def _inner(self, node: Inner) -> jax.Array:
+        """Returns the output of a loop, a condition or a checkpoint: the sum of its bodies."""
+        values = [
+            self._of_body(node, index, part)
+            for index, part in enumerate(node.parts)
+            if part is not None
+        ]
+        total, *others = values
+        for other in others:
+            total = lax.add(total, other)
+        return total
+
+    def _of_body(self, node: Inner, index: int, part: Node) -> jax.Array:
+        body, scope = node.nest.bodies[index], node.nest.scopes[index]
+        own = totals_of(part)
+        inputs = [*_needed(scope, part)]
+        slots = {atom: body.inputs[scope.jaxpr.invars.index(atom)] for atom in inputs}
+        operands = node.nest.equation.invars
+        fixed = {
+            atom: self._read(operands[at]) for atom, at in slots.items() if isinstance(at, int)
+        }
+        slices = {
+            a: self._read(operands[at.operand]) for a, at in slots.items() if isinstance(at, Slice)
+        }
+
+        def one(slices: Sequence[jax.Array], totals: Sequence[jax.Array]) -> jax.Array:
+            known = {**fixed, **dict(zip(slots_of_slices, slices, strict=True))}
+            return Finish(scope, known, dict(zip(own, totals, strict=True))).value(part)
+
+        slots_of_slices = [*slices]
+        arguments = [*slices.values()], [self._totals[total] for total in own]
+        if not node.is_stacked:
+            return one(*arguments)
+        result: jax.Array = (
+            jax.vmap(one)(*arguments) if not isinstance(part, Total) else self._totals[part]
+        )
+        return result
+
+
+def _needed(scope: Scope, node: Node) -> dict[Atom, None]:
+    """Returns the inputs of a body that a node needs after the loop."""
+    found: dict[Atom, None] = {}
+
+    def read(atom: Atom) -> None:
+        if jaxprs.is_literal(atom) or scope.is_zero(atom):
+            return
+        if scope.is_input(atom):
+            found[atom] = None
+            return
+        for each in scope.producers[atom].invars:
+            read(each)
+
+    def walk(node: Node) -> None:
+        if isinstance(node, Linear):
+            for i, atom in enumerate(node.equation.invars):
+                walk(node.parts[i]) if i in node.parts else read(atom)
+        elif isinstance(node, Inner):
+            for part, inner, body in zip(
+                node.parts, node.nest.scopes, node.nest.bodies, strict=True
+            ):
+                for atom in _needed(inner, part) if part is not None else ():
+                    at = body.inputs[inner.jaxpr.invars.index(atom)]
+                    read(node.nest.equation.invars[at.operand if isinstance(at, Slice) else at])
+
+    walk(node)
+    return found

@@ -26,10 +26,10 @@ from jax import lax
 
 from impl import _jax
 from impl._jax import jaxprs
-from impl._portable.carried_sums.exports import Along, Factors
 from impl._portable.carried_sums.plan import Total
 from impl._portable.carried_sums.scope import Atom
-from impl._portable.device_sums.equations import whole_p
+from impl._portable.carried_sums.write import Along, Factors
+from impl._portable.device_sums.draft import whole_p
 
 #: The temporary memory of a scan that carries states, for each sum, as XLA for CPUs plans it: the
 #: states of 24 bytes, the totals of a second count, and copies of both. Calls of the engine

@@ -39,7 +39,7 @@ The technique is code motion of a collective, steered by an abstract interpretat
   arrays lie; here the caller has chosen, and ``flow`` only follows.
 - ``linear`` says which operations a sum passes: ``psum(f(x)) == f(psum(x))`` for linear ``f``.
 - ``rewrite`` copies the equations into the ``draft`` of a new jaxpr, and ``push`` moves the sums
-  and writes the primitives of ``equations``. XLA's passes ``AllReduceReassociate`` and
+  and writes primitives of their own. XLA's passes ``AllReduceReassociate`` and
   ``WhileLoopAllReduceCodeMotion`` move an all-reduce in the other direction, behind additions and
   loops, so that there are fewer of them.
 - ``lower_sums`` lowers joined sums, by the functions that lower the operation on one device.

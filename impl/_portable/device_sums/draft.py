@@ -14,21 +14,23 @@ e = psum d       f = samebits_whole[reduce_sum] a,  g stands for e in later equa
                  g = div f 3.0                      ``sums[d, axes]`` is g.
 in (e,)          in (g,)                            ``finished`` drops the equations of c and d.
 ================ ================================== ==============================================
+
+The primitives that ``push`` writes stand here too. A user never calls them: they appear after JAX
+has differentiated and batched a program, so they have rules of lowering alone (``lower_sums``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 
 from impl import _jax
-from impl._jax import jaxprs, tags
+from impl._jax import Primitive, jaxprs, tags
 from impl._mode.modes import Mode
-from impl._portable.device_sums import local_first
-from impl._portable.device_sums.equations import Names, same_p
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.linear import Atom
 from impl._portable.device_sums.shardings import Sharding
@@ -105,7 +107,7 @@ class Draft:
     def __init__(self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode) -> None:
         self.flow = flow
         self._mode = mode
-        self.source = local_first.reordered(
+        self.source = reordered(
             inlined(jaxpr), self.is_joinable, lambda each: self.mode_of(each).portable
         )
         self.inputs: list[Any] = list(self.source.invars)
@@ -268,3 +270,89 @@ class NestDraft:
         outputs = list(self.equation.outvars)
         outputs.insert(position, variable)
         self.equation = self.equation.replace(outvars=outputs)
+
+
+#: The names of mesh axes.
+Names: TypeAlias = tuple[str, ...]
+
+#: A joined sum: an operation on the operands of all devices along some axes, as if one device had
+#: all of them. Its parameters are the name of the operation, its parameters, the mesh axes, and the
+#: type of the result, since ``carried_sums`` computes it once more.
+whole_p = Primitive("samebits_whole")
+whole_p.def_abstract_eval(lambda *_, result, **__: result)
+#: A replicated value, in a type that says so. It computes nothing.
+same_p = Primitive("samebits_same")
+same_p.def_abstract_eval(lambda value: value)  # As of ``whole_p``.
+#: The slice that ``reduce_scatter`` gives a device, of a sum that is replicated.
+part_p = Primitive("samebits_part")
+
+
+def as_whole(equation: Any, like: Any, axes: Names) -> Any:
+    """Returns the joined sum that stands for an operation on the operands of one device.
+
+    Args:
+        equation: The operation, whose record has ``over_devices``.
+        like: An equation with the effects of the result.
+        axes: The mesh axes over which the elements that it adds are sharded.
+    """
+    aval = equation.outvars[0].aval
+    params = {
+        "name": str(equation.primitive.name),
+        "params": tuple(equation.params.items()),
+        "axis_names": axes,
+        "result": jax.core.ShapedArray(aval.shape, aval.dtype),
+    }
+    return equation.replace(primitive=whole_p, params=params, effects=like.effects)
+
+
+def over_more_devices(whole: Any, axes: Sequence[str], out: Any) -> Any:
+    """Returns a joined sum over further mesh axes.
+
+    Args:
+        whole: The joined sum.
+        axes: The further mesh axes.
+        out: The output.
+    """
+    params = {**whole.params, "axis_names": (*whole.params["axis_names"], *axes)}
+    return whole.replace(params=params, outvars=[out])
+
+
+#: The primitives of sums over devices.
+PSUMS = frozenset({"psum", "psum_invariant"})
+
+
+def reordered(
+    jaxpr: Any, is_joinable: Callable[[Any], bool], is_portable: Callable[[Any], bool]
+) -> Any:
+    """Returns a body whose sums of elements come before sums over devices.
+
+    The derivative of a bias that ``jnp.broadcast_to`` repeats before it varies over devices begins
+    with a ``psum``. Its sums are of one row of each device, and each would be rounded by itself::
+
+        b = psum a; c = reduce_sum b        becomes        d = reduce_sum a; c = psum d
+
+    The old ``psum`` stays for other equations, or is removed with the dead code.
+
+    Args:
+        jaxpr: The body, with the equations of calls written out.
+        is_joinable: Returns whether a ``psum`` may be joined with a sum.
+        is_portable: Returns whether an equation is in a portable scope.
+    """
+    psums: dict[Any, Any] = {}
+    equations: list[Any] = []
+    for equation in jaxpr.eqns:
+        name = str(equation.primitive.name)
+        operand = equation.invars[0] if equation.invars else None
+        if name in PSUMS and is_joinable(equation):
+            psums[equation.outvars[0]] = equation
+        psum = None if jaxprs.is_literal(operand) else psums.get(operand)
+        if name != "reduce_sum" or psum is None or not is_portable(equation):
+            equations.append(equation)
+            continue
+        (local,), (result,) = psum.invars, equation.outvars
+        own = jaxprs.variable(jaxprs.varying_as(result.aval, local.aval))
+        equations.append(equation.replace(invars=[local], outvars=[own]))
+        swapped = psum.replace(invars=[own], outvars=[result])
+        equations.append(swapped)
+        psums[result] = swapped
+    return jaxpr.replace(eqns=equations)

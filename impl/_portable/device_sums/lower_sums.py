@@ -21,8 +21,8 @@ from impl._jax import jaxprs, lowering, tags
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable import entries
-from impl._portable.device_sums import equations, rewrite
-from impl._portable.device_sums.equations import Names
+from impl._portable.device_sums import draft, rewrite
+from impl._portable.device_sums.draft import Names
 from impl._portable.device_sums.shardings import Sharding, unknown
 from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
@@ -62,8 +62,8 @@ def _lower_whole(
         return rule(own, *operands)
 
 
-mlir.register_lowering(equations.whole_p, _lower_whole)
-mlir.register_lowering(equations.same_p, lambda _, value, **__: [value])
+mlir.register_lowering(draft.whole_p, _lower_whole)
+mlir.register_lowering(draft.same_p, lambda _, value, **__: [value])
 
 
 def _part(
@@ -83,7 +83,7 @@ def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: 
     return rule(lowering.natively(context), value)
 
 
-mlir.register_lowering(equations.part_p, _lower_part)
+mlir.register_lowering(draft.part_p, _lower_part)
 
 
 def _asks_for_portable(jaxpr: Any) -> bool:

@@ -49,8 +49,16 @@ import jax.numpy as jnp
 
 from impl._jax import jaxprs
 from impl._portable.device_sums import linear
-from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
-from impl._portable.device_sums.equations import Names, as_whole, over_more_devices, whole_p
+from impl._portable.device_sums.draft import (
+    DeviceSum,
+    Draft,
+    Names,
+    NestDraft,
+    Summed,
+    as_whole,
+    over_more_devices,
+    whole_p,
+)
 from impl._portable.device_sums.linear import Atom
 from impl._portable.rule import rule_of
 from impl._reading import control_flow

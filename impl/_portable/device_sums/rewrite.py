@@ -11,9 +11,8 @@ from typing import Any
 
 from impl._jax import jaxprs
 from impl._mode import modes
-from impl._portable.device_sums import local_first, push
-from impl._portable.device_sums.draft import Draft, NestDraft
-from impl._portable.device_sums.equations import part_p
+from impl._portable.device_sums import push
+from impl._portable.device_sums.draft import PSUMS, Draft, NestDraft, part_p
 from impl._portable.device_sums.flow import Flow, Nest
 from impl._portable.device_sums.shardings import Sharding
 
@@ -44,7 +43,7 @@ def _write(draft: Draft) -> None:
 def _write_equation(draft: Draft, equation: Any) -> None:
     """Copies one equation, whose operands are variables of the new jaxpr."""
     name = str(equation.primitive.name)
-    if name in local_first.PSUMS:
+    if name in PSUMS:
         total = push.joined_psum(draft, equation)
         if total is not None:
             draft.replace(equation.outvars[0], total)

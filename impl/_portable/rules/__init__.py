@@ -4,40 +4,22 @@
 everywhere. Its record says how it is computed; ``impl._portable.rule`` describes the fields. A
 primitive without a record is exact as JAX lowers it, or is refused.
 
-``rounding`` has operations that round once, ``functions`` elementary functions, ``conversions``
-dtypes; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
-``products`` about products and convolutions, ``linear_algebra`` about decompositions, ``moves``
-about operations that move elements, ``whole_numbers`` about integers, and ``written`` about
-primitives that JAX writes with others.
-``exact`` has the records of exact operations, and ``_floats`` the formats of floats.
+``rounding`` has operations that round once, and formats of floats, ``functions`` elementary
+functions; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
+``products`` about products, convolutions and decompositions, ``moves`` about operations that move
+elements, and ``exact`` about those whose floats JAX lowers.
 """
 
 from impl._portable.rule import RULES
-from impl._portable.rules import (
-    conversions,
-    exact,
-    extremes,
-    functions,
-    linear_algebra,
-    moves,
-    products,
-    rounding,
-    sums,
-    whole_numbers,
-    written,
-)
+from impl._portable.rules import exact, extremes, functions, moves, products, rounding, sums
 
 __all__ = [
     "RULES",
-    "conversions",
     "exact",
     "extremes",
     "functions",
-    "linear_algebra",
     "moves",
     "products",
     "rounding",
     "sums",
-    "whole_numbers",
-    "written",
 ]

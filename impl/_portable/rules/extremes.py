@@ -24,8 +24,7 @@ from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
-from impl._portable.rules._floats import of_elements, operation, working, zero_where
-from impl._portable.rules.rounding import unrounded
+from impl._portable.rules.rounding import of_elements, operation, unrounded, working, zero_where
 
 
 def _of_ordered_bits(bits: jax.Array, wide: jax.Array, value: jax.Array) -> jax.Array:

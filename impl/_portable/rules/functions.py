@@ -6,14 +6,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-from jax import lax
-
 from impl._exact import elementary
 from impl._exact.elementary import complex_numbers
 from impl._native import functions as native
 from impl._native import scope
-from impl._portable.rule import Compute, Rule, rule
+from impl._portable.rule import Rule, rule
 from impl._portable.rules import rounding
 
 _TAKES_FLUSHES = frozenset({"flushes"})
@@ -31,45 +28,15 @@ def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
     return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
 
 
-def _log2(value: jax.Array, **_: Any) -> jax.Array:
-    """Returns the quotient of two logarithms, as JAX before 0.12 writes it in ``jnp.log2``."""
-    log = elementary.FUNCTIONS["log"]
-    return elementary.FUNCTIONS["div"](log(value), log(lax.full_like(value, 2)))
-
-
-def _elementary(name: str, compute: Compute | None = None, **fields: Any) -> None:
-    called = scope.or_native(functools.partial(native.call, name))
-    compute = called(compute or elementary.FUNCTIONS[name])
-    rule(name, compute=compute, is_elementwise=True, **fields)
-
-
-_elementary("acos")
-_elementary("acosh")
-_elementary("asin")
-_elementary("asinh")
-_elementary("atan")
-_elementary("atan2")
-_elementary("atanh")
-_elementary("cbrt")
-_elementary("cos")
-_elementary("cosh")
-_elementary("digamma")
-_elementary("erf")
-_elementary("erf_inv")
-_elementary("erfc")
-_elementary("exp", of_complex=complex_numbers.exp)
-_elementary("exp2")
-_elementary("expm1")
-_elementary("integer_pow", of_complex=complex_numbers.integer_pow, simpler=_simpler_power)
-_elementary("lgamma")
-_elementary("log", of_complex=complex_numbers.log)
-_elementary("log1p")
-_elementary("logistic")
-_elementary("pow")
-_elementary("rsqrt")
-_elementary("sin")
-_elementary("sinh")
-_elementary("tan")
-_elementary("tanh")
+#: The fields of the functions that take more than floats, or have simpler forms.
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "exp": {"of_complex": complex_numbers.exp},
+    "integer_pow": {"of_complex": complex_numbers.integer_pow, "simpler": _simpler_power},
+    "log": {"of_complex": complex_numbers.log},
+}
+# ``rounding`` has the records of quotients and square roots.
+for _name in elementary.FUNCTIONS.keys() - {"div", "sqrt"}:
+    _called = scope.or_native(functools.partial(native.call, _name))
+    _compute = _called(elementary.FUNCTIONS[_name])
+    rule(_name, compute=_compute, is_elementwise=True, **_FIELDS.get(_name, {}))
 rule("abs", of_complex=complex_numbers.absolute)
-_elementary("log2", _log2)

@@ -1,13 +1,21 @@
-"""Operations that round once, as IEEE 754 says: sums, products, quotients and roots of elements.
+"""Operations that round once, as IEEE 754 says: sums, products, quotients, roots, conversions.
 
 On a CPU, XLA contracts a product and a sum to a fused multiply-add. On a GPU, it replaces a
 quotient or a root by an approximation. Every result here is sealed (``arithmetic.seal``), so that
 XLA rounds it before anything else uses it.
+
+A CPU counts subnormal floats as zeros and a GPU computes with them, so functions flush them to zero
+where the device does not. Floats of 16 bits are computed in float32, and so rounded twice, in the
+same way on every device::
+
+    bfloat16 1 + 2**-8      float32 1.00390625, and then bfloat16 1, the even neighbour
+    float32 1e-30 * 1e-10   1e-40 is subnormal: 0 on every device
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,7 +29,52 @@ from impl._exact.elementary import complex_numbers, roots_and_quotients
 from impl._exact.sums import terms
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule
-from impl._portable.rules._floats import flushed, is_below, of_elements, working, zero_where
+
+
+def operation(name: str, compute: Compute, **fields: Any) -> None:
+    """Registers an operation that takes ``flushes``: whether to flush subnormals to zero.
+
+    Args:
+        name: The name of the primitive.
+        compute: The function of arrays.
+        **fields: Further attributes of its record.
+    """
+    rule(name, compute=compute, takes=frozenset({"flushes"}), **fields)
+
+
+def of_elements(name: str, compute: Compute, **fields: Any) -> None:
+    """Registers an operation that computes each element alone, in the same way for all shapes."""
+    operation(name, compute, is_elementwise=True, **fields)
+
+
+def working_dtype(dtype: Any) -> np.dtype[Any]:
+    """Returns the dtype in which operations on floats of a dtype are computed."""
+    return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)
+
+
+def working(operands: Sequence[jax.Array], *, flushes: bool) -> list[jax.Array]:
+    """Returns floats in the dtype in which operations on them are computed."""
+    wide = [lax.convert_element_type(each, working_dtype(each.dtype)) for each in operands]
+    return [flushed(each) for each in wide] if flushes else wide
+
+
+def flushed(value: jax.Array) -> jax.Array:
+    """Returns ``value`` with a zero of the same sign for each subnormal number."""
+    return zero_where(is_below(value, float(jnp.finfo(value.dtype).tiny)), value)
+
+
+def is_below(value: jax.Array, bound: float) -> jax.Array:
+    """Returns whether magnitudes are below a bound."""
+    return lax.lt(lax.abs(value), lax.full_like(value, bound))
+
+
+def zero_where(chosen: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns ``value``, with a zero of the same sign where ``chosen`` is true."""
+    unsigned = jnp.dtype(f"uint{8 * value.dtype.itemsize}")
+    sign = lax.bitcast_convert_type(value, unsigned)
+    mask = lax.full_like(sign, 1 << (8 * value.dtype.itemsize - 1))
+    zero = lax.bitcast_convert_type(lax.bitwise_and(sign, mask), value.dtype)
+    return lax.select(chosen, zero, value)
 
 
 def rounded(function: Compute, *operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
@@ -97,6 +150,38 @@ def _root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
     return rounded(lambda wide: arithmetic.seal(lax.sqrt(wide)), value, flushes=False)
 
 
+def convert(value: jax.Array, *, new_dtype: Any, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``value`` in another dtype, rounded once if that is a float."""
+    old, new = value.dtype, jnp.dtype(new_dtype)
+    to_float, from_float = (jnp.issubdtype(dtype, jnp.floating) for dtype in (new, old))
+    if from_float and flushes:
+        value = lax.convert_element_type(working((value,), flushes=True)[0], old)
+    if not to_float:
+        return lax.convert_element_type(value, new)
+    if from_float:
+        return _convert_float(value, new)
+    if new.itemsize < 4 and old.itemsize <= 4:
+        return arithmetic.narrow(lax.convert_element_type(value, np.float64), new)
+    first = lax.convert_element_type(value, working_dtype(new))
+    return arithmetic.seal(lax.convert_element_type(arithmetic.seal(first), new))
+
+
+def _convert_float(value: jax.Array, new: np.dtype[Any]) -> jax.Array:
+    old, limits, new_limits = value.dtype, jnp.finfo(value.dtype), jnp.finfo(new)
+    if limits.nmant <= new_limits.nmant and limits.nexp <= new_limits.nexp:
+        return lax.convert_element_type(value, new)
+    if old == np.float32:
+        return arithmetic.seal(lax.convert_element_type(value, new))
+    return arithmetic.narrow(lax.convert_element_type(value, np.float64), new)
+
+
+def _reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
+    """Returns ``value`` rounded to fewer bits."""
+    (wide,) = working((value,), flushes=flushes) if flushes else (value,)
+    result = arithmetic.seal(lax.reduce_precision(wide, **params))
+    return lax.convert_element_type(result, value.dtype)
+
+
 _sum = functools.partial(rounded, arithmetic.add)
 _difference = functools.partial(rounded, arithmetic.subtract)
 
@@ -127,3 +212,13 @@ of_elements("round", functools.partial(unrounded, lax.round))
 of_elements("sqrt", _root)
 of_elements("square", square, of_complex=complex_numbers.square)
 of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION)
+of_elements(
+    "convert_element_type",
+    convert,
+    of_complex=complex_numbers.convert_element_type,
+    linear=FIRST,
+    sharding=sharding_rules.convert,
+)
+of_elements(
+    "reduce_precision", _reduce_precision, linear=FIRST, sharding=sharding_rules.each_operand
+)

@@ -23,7 +23,7 @@ from impl._mode import emulation
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, Rule, rule
-from impl._portable.rules._floats import working
+from impl._portable.rules.rounding import working
 from impl._run_to_run import schedule
 
 

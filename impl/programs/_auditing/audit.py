@@ -16,7 +16,7 @@ import jax
 import spec
 from impl._core import arguments, ordered_primitives
 from impl._jax import jaxprs
-from impl._mode import flags, modes
+from impl._mode import compilation, modes
 from impl._mode.modes import Mode
 from impl._reading import compiled
 from impl._reading.tracing import check_device, check_gpu, compiled_text, mesh_of, trace
@@ -149,11 +149,12 @@ def _of_shardings(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str
 
 def times_kernels(options: Mapping[str, Any]) -> bool:
     """Returns whether XLA may pick kernels by timing, under a program's compiler options."""
-    given = flags.parsed(os.environ.get(flags.VARIABLE, ""))
+    given = compilation.parsed(os.environ.get(compilation.VARIABLE, ""))
     given |= {name: str(value).lower() for name, value in options.items()}
     rows = spec.load().select(op="compiler.templates")
     required = {name: value for row in rows for name, value in row.options.items()}
     return any(
-        flags.one_spelling(given.get(name, "")) != flags.one_spelling(str(value).lower())
+        compilation.one_spelling(given.get(name, ""))
+        != compilation.one_spelling(str(value).lower())
         for name, value in required.items()
     )

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 import impl
-from impl.utils.data import _seeding
+from impl.utils.data import _work
 
 
 def streams(base_seed, worker_id, *, recipe):
@@ -17,7 +17,7 @@ def streams(base_seed, worker_id, *, recipe):
         recipe: Whether a ``worker_init_fn`` seeds as PyTorch's notes on reproducibility do.
     """
     seed = base_seed + worker_id
-    words = seed % 2**32 if recipe else _seeding.numpy_seed(base_seed, worker_id)
+    words = seed % 2**32 if recipe else _work.numpy_seed(base_seed, worker_id)
     python = random.Random(seed % 2**32 if recipe else seed)
     numpy = np.random.RandomState(words)
     generator = impl.Generator(seed)

@@ -1,6 +1,6 @@
 """Loaders of data: their batches, their arguments, and the programs that use them.
 
-Tests: impl.utils.data._arguments.
+Tests: impl.utils.data._loader.
 """
 
 import inspect
@@ -20,7 +20,7 @@ import pytest
 import impl
 from impl.tests.data._loaders import Squares, batches, shuffled
 from impl.utils import data
-from impl.utils.data import _seeding
+from impl.utils.data import _work
 
 pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 
@@ -95,9 +95,9 @@ def test_an_exception_takes_the_place_of_one_batch():
 
 def test_nothing_is_seeded_without_workers():
     impl.manual_seed(0)
-    states = pickle.dumps(_seeding.generator_states())
+    states = pickle.dumps(_work.generator_states())
     batches(shuffled())
-    assert pickle.dumps(_seeding.generator_states()) == states
+    assert pickle.dumps(_work.generator_states()) == states
     assert impl.get_rng_state().tolist() == impl.Generator(0).get_state().tolist()
     assert data.get_worker_info() is None
 

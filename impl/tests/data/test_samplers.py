@@ -1,6 +1,6 @@
 """Samplers, and the seeds of epochs.
 
-Tests: impl.utils.data._seeding.
+Tests: impl.utils.data._work.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 
 import impl
 from impl.utils import data
-from impl.utils.data import _samplers, _seeding
+from impl.utils.data import _samplers, _work
 
 MASK = (1 << 64) - 1
 
@@ -111,4 +111,4 @@ def test_the_words_for_numpy_are_those_of_pytorch():
     theirs = pytest.importorskip("torch.utils.data._utils.worker", reason="compares with PyTorch")
     for base_seed, worker_id in [(0, 0), (2**63 - 1, 3), (123456789012, 1)]:
         words = theirs._generate_state(base_seed, worker_id)
-        assert _seeding.numpy_seed(base_seed, worker_id) == words
+        assert _work.numpy_seed(base_seed, worker_id) == words

@@ -1,7 +1,6 @@
 """Processes that load data, and the channel to them.
 
-Tests: impl.utils.data._channel, impl.utils.data._messages, impl.utils.data._work,
-impl.utils.data._worker_info.
+Tests: impl.utils.data._messages, impl.utils.data._work.
 """
 
 import itertools
@@ -14,8 +13,8 @@ import pytest
 
 from impl.tests.data import _data_sets
 from impl.tests.data._streams import streams
-from impl.utils.data import _messages, _work, _worker, _worker_info  # They need cloudpickle.
-from impl.utils.data._channel import Channel, Message
+from impl.utils.data import _messages, _work, _worker  # They need cloudpickle.
+from impl.utils.data._messages import Channel, Message
 
 pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 
@@ -23,7 +22,7 @@ pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 @pytest.fixture(autouse=True)
 def _not_a_worker_afterwards():
     yield
-    _worker_info._worker_info = None
+    _work._worker_info = None
 
 
 def epoch(base_seed, *commands, reseeded=False, states=None):

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from impl._mode.flags import parsed
+from impl._mode.compilation import parsed
 from impl.diagnosis import _settings
 from impl.diagnosis._report import Verdict
 from impl.tests.diagnosis.test_report import FIXED, MACHINE, PROCESS

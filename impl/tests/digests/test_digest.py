@@ -1,6 +1,6 @@
 """``impl.digest``: its definition, bit for bit, on hosts and devices, and what it refuses.
 
-Tests: impl.digests._device_hash.
+Tests: impl.digests._digest.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.digests import _device_hash, _digest
+from impl.digests import _digest
 
 RNG = np.random.default_rng(0)
 #: Arrays of each kind of dtype, and of sizes near a word and near a chunk.
@@ -74,7 +74,7 @@ def test_the_digest_is_that_of_the_definition():
 
 @pytest.mark.usefixtures("on_device")
 def test_a_device_computes_the_digest_of_the_definition(monkeypatch):
-    monkeypatch.setattr(_device_hash, "_TOGETHER", 2000)  # So that leaves are in several groups.
+    monkeypatch.setattr(_digest, "_TOGETHER", 2000)  # So that leaves are in several groups.
     tree = {f"a{i}": array for i, array in enumerate(ARRAYS)}
     called = []
     monkeypatch.setattr(_digest, "on_host", called.append)
@@ -93,12 +93,12 @@ def test_a_digest_is_the_same_for_ever():
 
 def test_the_constants_are_those_of_sha_256():
     # FIPS 180-4, sections 4.2.2 and 5.3.3.
-    assert [f"{_device_hash._ROUNDS[i]:08x}" for i in (0, 1, 63)] == [
+    assert [f"{_digest._ROUNDS[i]:08x}" for i in (0, 1, 63)] == [
         "428a2f98",
         "71374491",
         "c67178f2",
     ]
-    assert [f"{_device_hash._START[i]:08x}" for i in (0, 7)] == ["6a09e667", "5be0cd19"]
+    assert [f"{_digest._START[i]:08x}" for i in (0, 7)] == ["6a09e667", "5be0cd19"]
 
 
 def bits(number):

@@ -1,6 +1,6 @@
 """Scatters of any form, against the oracle in integers; and replicas of hot destinations.
 
-Tests: impl._exact.sums.replicas, impl._exact.sums.scatter_rows.
+Tests: impl._exact.sums.replicas, impl._exact.sums.scatter.
 """
 
 import functools

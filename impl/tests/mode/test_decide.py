@@ -11,8 +11,8 @@ import pytest
 
 import impl
 import spec
+from impl._mode import compilation, emulation
 from impl._mode import decide as module
-from impl._mode import emulation, flags
 from impl._mode.decide import Action, Alert, Decision, decide
 from impl._mode.emulation import Emulation, Seed
 
@@ -99,7 +99,9 @@ SMALL = spec.Spec(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(spec, "load", lambda: SMALL)
-    monkeypatch.setattr(flags, "set_for_process", lambda: None)  # The small spec has no options.
+    monkeypatch.setattr(
+        compilation, "set_for_process", lambda: None
+    )  # The small spec has no options.
     forget()
     impl.use_deterministic_algorithms(True, profile="strict")
     yield

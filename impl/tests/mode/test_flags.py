@@ -12,7 +12,7 @@ import pytest
 
 import impl
 from impl import _jax
-from impl._mode import flags
+from impl._mode import compilation
 
 LATE = """
 import jax, impl
@@ -87,7 +87,7 @@ def test_neither_a_scope_nor_turning_the_mode_off_adds_flags():
 @pytest.fixture
 def platforms(monkeypatch):
     """Sets the names of the platforms that JAX has started, or may start."""
-    flags._warned.clear()
+    compilation._warned.clear()
 
     def use(*names, started=True):
         monkeypatch.setattr(_jax, "backend_has_started", lambda: started)
@@ -136,7 +136,7 @@ def test_another_value_of_a_user_stays_with_a_warning(platforms, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
     (message,) = messages(TURN_ON["the mode"])
     assert "xla_gpu_autotune_level to '4', but the row R" in message
-    assert flags.parsed(os.environ["XLA_FLAGS"])["xla_gpu_autotune_level"] == "4"
+    assert compilation.parsed(os.environ["XLA_FLAGS"])["xla_gpu_autotune_level"] == "4"
     assert "--xla_gpu_exclude_nondeterministic_ops=true" in os.environ["XLA_FLAGS"].split()
     assert messages(TURN_ON["the mode"]) == []
 
@@ -196,9 +196,9 @@ def test_the_values_of_bools_have_two_spellings(monkeypatch):
     ],
 )
 def test_flags_are_parsed_as_xla_parses_them(text, expected):
-    assert flags.parsed(text) == expected
+    assert compilation.parsed(text) == expected
 
 
 def test_flags_may_be_in_a_file(tmp_path):
     (tmp_path / "flags").write_text("--a=1\n--b\n")
-    assert flags.parsed(str(tmp_path / "flags")) == {"a": "1", "b": "true"}
+    assert compilation.parsed(str(tmp_path / "flags")) == {"a": "1", "b": "true"}

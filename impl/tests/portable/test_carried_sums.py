@@ -1,10 +1,9 @@
 """Sums that a ``scan`` carries have the bits of one sum; others say why they are not joined.
 
-Tests: impl._portable.carried_sums.finish, impl._portable.carried_sums.functions,
-impl._portable.carried_sums.exports, impl._portable.carried_sums.lower,
-impl._portable.carried_sums.plan, impl._portable.carried_sums.scope,
-impl._portable.carried_sums.stacked, impl._portable.carried_sums.steps,
-impl._portable.carried_sums.write.
+Tests: impl._portable.carried_sums.lower, impl._portable.carried_sums.functions,
+impl._portable.carried_sums.write, impl._portable.carried_sums.plan,
+impl._portable.carried_sums.scope, impl._portable.carried_sums.stacked,
+impl._portable.carried_sums.steps.
 """
 
 import functools

@@ -2,12 +2,10 @@
 
 Nothing is compiled here.
 
-Tests: impl._jax.jaxprs, impl._portable.device_sums.draft,
-impl._portable.device_sums.equations, impl._portable.device_sums.flow,
-impl._portable.device_sums.linear, impl._portable.device_sums.local_first,
-impl._portable.device_sums.lower_sums, impl._portable.device_sums.push,
-impl._portable.device_sums.rewrite, impl._portable.device_sums.sharding_rules,
-impl._portable.device_sums.shardings.
+Tests: impl._jax.jaxprs, impl._portable.device_sums.draft, impl._portable.device_sums.flow,
+impl._portable.device_sums.linear, impl._portable.device_sums.lower_sums,
+impl._portable.device_sums.push, impl._portable.device_sums.rewrite,
+impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
 """
 
 from typing import Any

@@ -4,8 +4,8 @@ XLA removes an operation that it proves to do nothing, and it can prove more whe
 constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float
 or two, and gives one for each, is tried.
 
-Tests: impl._portable.rules._floats, impl._portable.rules.extremes,
-impl._portable.rules.whole_numbers.
+Tests: impl._portable.rules.rounding, impl._portable.rules.extremes,
+impl._portable.rules.exact.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Functions of JAX and their derivatives have the same bits in every release of JAX.
 
 Tests: impl._jax.initializers, impl._portable.rules.functions,
-impl._portable.rules.linear_algebra.
+impl._portable.rules.products.
 """
 
 import tomllib

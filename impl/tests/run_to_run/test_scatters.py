@@ -1,6 +1,6 @@
 """JAX's own scatters with the mode on: every form has the values of JAX, and the spec's order.
 
-Tests: impl._run_to_run.flat_scatter, impl._run_to_run.ordered.
+Tests: impl._run_to_run.ordered.
 """
 
 import jax

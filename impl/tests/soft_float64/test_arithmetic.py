@@ -1,6 +1,6 @@
 """Arithmetic, conversions and comparisons by integers have the bits of NumPy's float64.
 
-Tests: impl._soft_float64.conversions, impl._soft_float64.ordering, impl._soft_float64.words.
+Tests: impl._soft_float64.arithmetic, impl._soft_float64.words.
 """
 
 from fractions import Fraction
@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from impl._exact.arithmetic import narrow
-from impl._soft_float64 import arithmetic, conversions, ordering
+from impl._soft_float64 import arithmetic
 from impl.tests.soft_float64.numbers import SPECIAL, drawn, numbers, pairs, same, words
 
 OPERATIONS = {
@@ -77,7 +77,7 @@ def alike(got, expected):
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_numbers(rng, name):
-    function = jax.jit(getattr(conversions, name))
+    function = jax.jit(getattr(arithmetic, name))
     ties = np.arange(-50, 50) / 2
     for values in [SPECIAL, ties, ties * (1 + 2.0**-50), *drawn(rng)]:
         assert np.all(same(function(words(values)), WHOLE[name](values)))
@@ -85,7 +85,7 @@ def test_whole_numbers(rng, name):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_word_is_rounded_once_to_a_float(rng, dtype):
-    function = jax.jit(lambda word: conversions.from_word(word, dtype))
+    function = jax.jit(lambda word: arithmetic.from_word(word, dtype))
     expected = jax.jit(lambda value: narrow(value, dtype))
     exponents = np.ldexp(rng.standard_normal(4096), rng.integers(-155, 135, 4096))
     for values in [SPECIAL, exponents, *drawn(rng)]:
@@ -98,15 +98,15 @@ def test_a_float_becomes_the_word_of_its_value(dtype):
     bits = jnp.asarray(bits << 16 | bits) if dtype is np.float32 else jnp.asarray(bits, np.uint16)
     values = lax.bitcast_convert_type(bits, dtype)
     expected = np.asarray(jax.jit(lambda x: lax.convert_element_type(x, np.float64))(values))
-    assert np.all(same(jax.jit(conversions.to_word)(values), expected))
+    assert np.all(same(jax.jit(arithmetic.to_word)(values), expected))
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers(rng, dtype):
     values = rng.integers(0, 2**64, 4096, dtype=np.uint64) >> rng.integers(0, 64, 4096, np.uint64)
     whole = values.astype(dtype)
-    assert np.all(same(jax.jit(conversions.to_word)(jnp.asarray(whole)), whole.astype(np.float64)))
-    back = jax.jit(lambda word: conversions.from_word(word, dtype))
+    assert np.all(same(jax.jit(arithmetic.to_word)(jnp.asarray(whole)), whole.astype(np.float64)))
+    back = jax.jit(lambda word: arithmetic.from_word(word, dtype))
     small = np.trunc(rng.standard_normal(4096) * 40).clip(max(-128, np.iinfo(dtype).min), 127)
     fractions = small + np.where(small == 0, 0.25, np.copysign(0.25, small))
     assert np.array_equal(back(words(fractions)), small.astype(dtype))
@@ -120,9 +120,9 @@ def test_integers(rng, dtype):
 
 
 def test_bools():
-    got = conversions.from_word(words([0.0, -0.0, 1e-300, np.nan, np.inf]), np.bool_)
+    got = arithmetic.from_word(words([0.0, -0.0, 1e-300, np.nan, np.inf]), np.bool_)
     assert got.tolist() == [False, False, True, True, True]
-    assert numbers(conversions.to_word(jnp.array([False, True]))).tolist() == [0, 1]
+    assert numbers(arithmetic.to_word(jnp.array([False, True]))).tolist() == [0, 1]
 
 
 COMPARISONS = {
@@ -137,14 +137,14 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_comparison_is_that_of_float64(rng, name):
-    compare = jax.jit(ordering.compared(getattr(lax, name)))
+    compare = jax.jit(arithmetic.compared(getattr(lax, name)))
     for a, b in pairs(rng):
         assert np.array_equal(compare(words(a), words(b)), COMPARISONS[name](a, b))
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_extremes_take_a_nan(rng, name):
-    function = jax.jit(getattr(ordering, name))
+    function = jax.jit(getattr(arithmetic, name))
     for a, b in pairs(rng):
         expected = getattr(np, name)(a, b)
         # Of zeros of two signs, NumPy returns either.
@@ -152,9 +152,9 @@ def test_extremes_take_a_nan(rng, name):
 
 
 def test_signs_and_clamps():
-    got = numbers(ordering.sign(words(SPECIAL)))
+    got = numbers(arithmetic.sign(words(SPECIAL)))
     expected = np.where(SPECIAL == 0, SPECIAL, np.sign(SPECIAL))
     assert np.all(same(words(got), expected))
     low, high = np.full_like(SPECIAL, -2), np.full_like(SPECIAL, 1)
-    got = ordering.clamp(words(low), words(SPECIAL), words(high))
+    got = arithmetic.clamp(words(low), words(SPECIAL), words(high))
     assert np.all(same(got, np.clip(SPECIAL, -2, 1)))

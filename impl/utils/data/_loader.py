@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from impl import random as _random
-from impl.utils.data import _arguments, _collate, _position, _samplers, _state_file, _work
+from impl.utils.data import _collate, _position, _samplers, _work
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -107,10 +107,10 @@ class DataLoader:
         # Checked at once, and not only when a user sets num_workers later.
         if importlib.util.find_spec("cloudpickle") is None:
             raise ImportError(_NO_CLOUDPICKLE)
-        _arguments.check_unsupported(pin_memory, multiprocessing_context)
-        _arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        _arguments.check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        _arguments.check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
+        check_unsupported(pin_memory, multiprocessing_context)
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
@@ -318,7 +318,7 @@ class DataLoader:
                 remains.
             TypeError: A sampler of one's own gives a value that JSON has no form for.
         """
-        _state_file.write(self.state_dict(), path)
+        _position.write(self.state_dict(), path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Goes on from a file that ``save`` wrote, as ``load_state_dict`` does.
@@ -328,7 +328,7 @@ class DataLoader:
             ValueError: ``save`` did not write the file, or the file was cut short or damaged; or
                 as for ``load_state_dict``. Nothing is changed then.
         """
-        self.load_state_dict(_state_file.read(path))
+        self.load_state_dict(_position.read(path))
 
 
 class DataLoaderIterator(Iterator[Any]):
@@ -405,3 +405,99 @@ class DataLoaderIterator(Iterator[Any]):
         self._end = self._end or "is closed"
         if self._pool is not None and not self._loader.persistent_workers:
             self._pool.close()
+
+
+def check_unsupported(pin_memory: bool, multiprocessing_context: object) -> None:
+    """Checks the arguments that PyTorch supports and a loader here does not.
+
+    Raises:
+        ValueError: One of them is given.
+    """
+    if pin_memory:
+        raise ValueError(
+            "DataLoader: argument 'pin_memory' must be False: batches are NumPy arrays, which "
+            "jax.device_put takes to a device as they are"
+        )
+    if multiprocessing_context is not None:
+        raise ValueError(
+            "DataLoader: argument 'multiprocessing_context' must be None: workers start by 'spawn'"
+        )
+
+
+def check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
+) -> None:
+    """Checks the number of workers, and the arguments that concern workers.
+
+    Raises:
+        TypeError: ``num_workers`` is not an int.
+        ValueError: A number is negative, or an argument needs workers.
+    """
+    if isinstance(num_workers, bool) or not isinstance(num_workers, int):
+        raise TypeError(f"DataLoader: argument 'num_workers' must be int, but got {num_workers!r}")
+    if num_workers < 0:
+        raise ValueError(
+            f"DataLoader: argument 'num_workers' got {num_workers}; give 0 to read in this "
+            "process, or a positive number"
+        )
+    if timeout < 0:
+        raise ValueError(f"DataLoader: argument 'timeout' got {timeout}; it must not be negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            f"DataLoader: argument 'prefetch_factor' got {prefetch_factor}, but without workers "
+            "nothing is fetched ahead; leave it out or set num_workers"
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError(
+            f"DataLoader: argument 'prefetch_factor' got {prefetch_factor}; it must be positive"
+        )
+    if persistent_workers and num_workers == 0:
+        raise ValueError("DataLoader: argument 'persistent_workers' needs num_workers > 0")
+
+
+def check_exclusive(
+    batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
+    """Checks that one argument decides on the order, and one on the batches.
+
+    Raises:
+        ValueError: Two arguments exclude each other.
+    """
+    if sampler is not None and shuffle:
+        raise ValueError("DataLoader: arguments 'sampler' and 'shuffle' exclude each other")
+    if batch_sampler is not None and (
+        batch_size != 1 or shuffle or sampler is not None or drop_last
+    ):
+        raise ValueError(
+            "DataLoader: argument 'batch_sampler' excludes 'batch_size', 'shuffle', 'sampler' and "
+            "'drop_last', which it takes the place of"
+        )
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError(
+            "DataLoader: argument 'drop_last' needs batches, but batch_size=None makes none"
+        )
+
+
+def check_dataset(dataset: Any, *, sampled: bool) -> None:
+    """Checks that the data set is of the map style.
+
+    Args:
+        dataset: The argument ``dataset``.
+        sampled: Whether a sampler gives the indices, so that no length is needed.
+
+    Raises:
+        TypeError: It is not of the map style, or has no length and needs one.
+    """
+    kind = type(dataset).__name__
+    iterable = any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)
+    if iterable or not hasattr(dataset, "__getitem__"):
+        raise TypeError(
+            f"DataLoader: argument 'dataset' must be of the map style, with __getitem__ and "
+            f"__len__, but got a {kind}. The position in one that can only be iterated over could "
+            "not be restored"
+        )
+    if not sampled and not hasattr(dataset, "__len__"):
+        raise TypeError(
+            f"DataLoader: argument 'dataset' got a {kind}, which has no __len__; give it one, or "
+            "give a sampler"
+        )

@@ -2,7 +2,7 @@
 
 Each process has a socket and two threads: one sends requests, the other receives batches. So the
 main process waits only for batches, and never for a worker to read a request. Workers end with the
-main process, even if it is killed, and leave no files: see ``_worker`` and ``_channel``.
+main process, even if it is killed, and leave no files: see ``_worker`` and ``_messages``.
 
 A message has the number of its epoch, so that batches of an epoch that was left are dropped. With
 the workers 0 and 1 and ``prefetch_factor=2``, worker 1 makes the batches 1, 3, 5, ...::
@@ -33,9 +33,8 @@ from typing import Any
 import cloudpickle
 
 from impl.utils.data import _messages, _worker
-from impl.utils.data._channel import Channel, Message
-from impl.utils.data._seeding import GeneratorStates
-from impl.utils.data._work import Epoch, Work
+from impl.utils.data._messages import Channel, Message
+from impl.utils.data._work import Epoch, GeneratorStates, Work
 
 _GUARD = (
     "a script that is run as a program must use a loader with workers under "

@@ -1,19 +1,26 @@
-"""The work of a loader, in the form in which it is sent to a worker.
+"""The state of a worker: its work, its seeds, and the information about it.
 
-``Work`` is the same for all workers and epochs; an ``Epoch`` is of one worker.
+``Work`` is the same for all workers and epochs; an ``Epoch`` is of one worker. A worker seeds three
+generators when an epoch begins, as PyTorch's workers do: Python's, NumPy's global one and this
+package's default one. Their states go back to the main process with each batch, so that a later run
+can go on from there.
+
+Source: ``torch/utils/data/_utils/worker.py``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
+from impl import random as _random
 from impl._mode import modes
-from impl.utils.data._seeding import GeneratorStates
 
 #: Settings of JAX that change what a data set computes with JAX.
 _JAX_SETTINGS = (
@@ -106,3 +113,68 @@ class Epoch:
     reseeded: bool
     states: GeneratorStates | None
     settings: Settings
+
+
+#: The states of ``random``, of NumPy's global generator and of the default generator.
+GeneratorStates = tuple[tuple[Any, ...], tuple[Any, ...], npt.NDArray[np.uint32]]
+
+
+def numpy_seed(base_seed: int, worker_id: int) -> list[int]:
+    """Returns the four words that seed NumPy's global generator, as in PyTorch."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
+
+
+def seed_generators(base_seed: int, worker_id: int) -> None:
+    """Seeds the three generators of a worker."""
+    random.seed(base_seed + worker_id)
+    np.random.seed(numpy_seed(base_seed, worker_id))  # noqa: NPY002  # PyTorch seeds this one.
+    _random.manual_seed(base_seed + worker_id)
+
+
+def generator_states() -> GeneratorStates:
+    """Returns the states of the three generators."""
+    # NumPy returns a tuple, unless it is asked for a dict.
+    numpy_state: Any = np.random.get_state()  # noqa: NPY002  # PyTorch seeds this one.
+    return random.getstate(), numpy_state, _random.get_rng_state()
+
+
+def set_generator_states(states: GeneratorStates) -> None:
+    """Sets the three generators to states that ``generator_states`` returned."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002  # PyTorch seeds this one.
+    _random.set_rng_state(states[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerInfo:
+    """The value that ``get_worker_info`` returns in a worker.
+
+    Attributes:
+        id: The number of the worker, from 0 to ``num_workers - 1``.
+        num_workers: The number of workers of the loader.
+        seed: The seed of this worker in this epoch: the base seed of the epoch plus ``id``.
+        dataset: The worker's own copy of the data set.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_worker_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Returns information about this worker; None in a process that is not a worker.
+
+    Source: ``torch.utils.data.get_worker_info``.
+    """
+    return _worker_info
+
+
+def set_worker_info(value: WorkerInfo) -> None:
+    """Sets the information about the worker of this process."""
+    global _worker_info  # noqa: PLW0603  # There is one worker in a process.
+    _worker_info = value

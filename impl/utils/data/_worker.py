@@ -17,8 +17,8 @@ import threading
 
 import jax
 
-from impl.utils.data import _messages, _seeding, _worker_info
-from impl.utils.data._channel import Channel, Message
+from impl.utils.data import _messages, _work
+from impl.utils.data._messages import Channel, Message
 from impl.utils.data._work import Epoch, Work
 
 #: The number of the first epoch. Messages before it have the number 0.
@@ -122,9 +122,9 @@ class Worker:
         if self._work.worker_init_fn is not None:
             self._work.worker_init_fn(self._id)
         if epoch.reseeded:
-            _seeding.seed_generators(epoch.base_seed, self._id)
+            _work.seed_generators(epoch.base_seed, self._id)
         if epoch.states is not None:
-            _seeding.set_generator_states(epoch.states)
+            _work.set_generator_states(epoch.states)
 
     def begin(self, epoch: bytes | memoryview) -> None:
         """Begins a later epoch. ``worker_init_fn`` is called once in a process.
@@ -141,9 +141,9 @@ class Worker:
 
     def _enter(self, epoch: Epoch) -> None:
         epoch.settings.apply()
-        _seeding.seed_generators(epoch.base_seed, self._id)
-        _worker_info.set_worker_info(
-            _worker_info.WorkerInfo(
+        _work.seed_generators(epoch.base_seed, self._id)
+        _work.set_worker_info(
+            _work.WorkerInfo(
                 self._id, self._work.num_workers, epoch.base_seed + self._id, self._work.dataset
             )
         )
@@ -169,9 +169,9 @@ class Worker:
             error.add_note("The batch cannot be sent to the main process; see collate_fn.")
             return _messages.pack(_messages.failure(error, states))
 
-    def _changed_states(self) -> _seeding.GeneratorStates | None:
+    def _changed_states(self) -> _work.GeneratorStates | None:
         # The states have 5 KiB, and most data sets never draw: states are sent only after a draw.
-        states = _seeding.generator_states()
+        states = _work.generator_states()
         pickled = pickle.dumps(states)
         if pickled == self._sent_states:
             return None

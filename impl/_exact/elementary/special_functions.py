@@ -1,24 +1,28 @@
-"""The logarithm of the gamma function and its derivative, rounded once from float64.
+"""erf, erfc, the inverse of erf, lgamma and digamma.
 
-The formulas have their numbers in the NIST *Digital Library of Mathematical Functions*
-(https://dlmf.nist.gov). From 10 on, Stirling's series is accurate (5.11.1 and 5.11.2). Smaller
-arguments are moved up by 10 with the recurrence (5.5.1 and 5.5.2), and negative ones are reflected
-(5.5.3 and 5.5.4). Below 2.5, ``lgamma`` is a polynomial in the distance to 2, or to 1 and 0 by the
-recurrence::
+Below 1, erf(x) / x is a polynomial of x**2. Above, erfc(x) * exp(x**2) is a polynomial of (x - 3) /
+(x + 3), which maps [1, 10] to a short interval, as Shepherd and Laframboise (1981) map theirs. The
+inverse of erf is x times a polynomial of w = -log(1 - x**2) below 5, and of sqrt(w) - 3 above
+(Giles, *Approximating the erfinv function*, GPU Computing Gems Jade Edition, 2012).
+
+The formulas of the gamma function have their numbers in the NIST *Digital Library of Mathematical
+Functions* (https://dlmf.nist.gov). From 10 on, Stirling's series is accurate (5.11.1 and 5.11.2).
+Smaller arguments are moved up by 10 with the recurrence (5.5.1 and 5.5.2), and negative ones are
+reflected (5.5.3 and 5.5.4). Below 2.5, ``lgamma`` is a polynomial in the distance to 2, or to 1 and
+0 by the recurrence::
 
     lgamma(3)       = Stirling(13) - log(3 * 4 * ... * 12) = log(2)
     lgamma(1.25)    = P(0.25) - log(1.25), with P(z) = lgamma(2 + z)
     lgamma(-0.5)    = log(pi) - log(0.5 * sin(0.5 * pi)) - lgamma(0.5)
 
 The zeros of ``lgamma`` at 1 and 2 are exact. Near its other zeros, the absolute error is about
-2**-48. Call the functions inside ``arithmetic.wide()``.
+2**-48.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -26,18 +30,78 @@ from jax import lax
 
 from impl._exact.arithmetic import product, seal
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
+    has_sign,
     is_below,
     plus,
     polynomial,
-    rounded_once,
     times,
     wide_quotient,
+    wide_root,
+    with_sign,
 )
+from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import small_cos, small_sin
+
+#: An argument above which erfc is below the least normal float32.
+_LAST = 10.0
+#: The value of -log(1 - x**2) from which the inverse of erf has another polynomial.
+_TAIL = 5.0
+
+
+def wide_erf(x: jax.Array) -> jax.Array:
+    """Returns the error function."""
+    magnitude = lax.abs(x)
+    large = plus(lax.neg(_complement(magnitude)), 1)
+    result = lax.select(is_below(magnitude, 1), _centre(magnitude), large)
+    return with_sign(result, x)
+
+
+def wide_erfc(x: jax.Array) -> jax.Array:
+    """Returns 1 - erf(x)."""
+    magnitude = lax.abs(x)
+    large = _complement(magnitude)
+    large = lax.select(has_sign(x), plus(lax.neg(large), 2), large)
+    small = plus(lax.neg(with_sign(_centre(magnitude), x)), 1)
+    return lax.select(is_below(magnitude, 1), small, large)
+
+
+def _centre(x: jax.Array) -> jax.Array:
+    """Returns erf for x from 0 to 1."""
+    square = product(x, x)
+    square = lax.select(is_below(x, 1), square, constant(x, 1))
+    return product(x, polynomial(data.ERF, square))
+
+
+def _complement(x: jax.Array) -> jax.Array:
+    """Returns erfc for x from 1 on."""
+    x = lax.clamp(np.float64(1), x, np.float64(_LAST))
+    ratio = wide_quotient(plus(x, -3), plus(x, 3))
+    # The square of a float32 is exact.
+    return product(wide_exp(lax.neg(product(x, x))), polynomial(data.ERFCX, ratio))
+
+
+def wide_erf_inv(x: jax.Array) -> jax.Array:
+    """Returns the inverse of the error function.
+
+    The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
+    """
+    magnitude = lax.abs(x)
+    one = constant(x, 1)
+    is_inside = lax.lt(magnitude, one)
+    inside = lax.select(is_inside, magnitude, constant(x, 0))
+    depth = lax.neg(wide_log(product(plus(lax.neg(inside), 1), plus(inside, 1))))
+    # An argument out of a polynomial's range is replaced by the limit, so that nothing overflows.
+    is_central = is_below(depth, _TAIL)
+    limit = constant(x, _TAIL)
+    centre = polynomial(data.ERF_INV_CENTRE, lax.min(depth, limit))
+    tail = polynomial(data.ERF_INV_TAIL, plus(wide_root(lax.max(depth, limit)), -3))
+    result = product(inside, lax.select(is_central, centre, tail))
+    beyond = lax.select(lax.eq(magnitude, one), constant(x, np.inf), constant(x, np.nan))
+    return with_sign(lax.select(is_inside, result, beyond), x)
+
 
 #: The coefficients of Stirling's series for lgamma and digamma, by powers of 1 / x**2.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -47,31 +111,8 @@ _LARGE = 10
 _HALF_LOG_OF_TURN = math.log(2 * math.pi) / 2
 
 
-def lgamma(x: jax.Array, **_: Any) -> jax.Array:
-    """Returns the logarithm of the magnitude of the gamma function.
-
-    Args:
-        x: float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("lgamma", rounded_once(_wide_lgamma, x), x)
-
-
-def digamma(x: jax.Array, **_: Any) -> jax.Array:
-    """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12.
-
-    Args:
-        x: float32, float16 or bfloat16.
-
-    Raises:
-        TypeError: Another dtype.
-    """
-    return mended("digamma", rounded_once(_wide_digamma, x), x)
-
-
-def _wide_lgamma(x: jax.Array) -> jax.Array:
+def wide_lgamma(x: jax.Array) -> jax.Array:
+    """Returns the logarithm of the magnitude of the gamma function."""
     magnitude = _usual(x)
     large = lax.ge(magnitude, constant(x, 2.5))
     above = lax.select(large, _large_lgamma(magnitude), _small_lgamma(magnitude))
@@ -147,7 +188,8 @@ def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     )
 
 
-def _wide_digamma(x: jax.Array) -> jax.Array:
+def wide_digamma(x: jax.Array) -> jax.Array:
+    """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12."""
     magnitude = _usual(x)
     above = _positive_digamma(magnitude)
     fraction, sine, cosine = _half_turns(magnitude)

@@ -1,9 +1,10 @@
 """Copies of the checkout in which commands run, with a fault or without; the checkout stays clean.
 
 Each command runs in a copy of its own, so that several can run at once. A mutant's ``run`` begins
-with one of four words, and ``steps`` gives the processes for it; ``python`` is this interpreter::
+with one of five words, and ``steps`` gives the processes for it; ``python`` is this interpreter::
 
     pytest impl/tests/ops/test_cumsum.py   python -m pytest -q -x ... impl/tests/ops/test_cumsum.py
+    devices impl/tests/portable/...        the same, where a CPU stands for eight devices
     native impl/tests/native/test_sums.py  cmake ... builds the engine `native` in the copy
                                            python -m pytest -q -x ... impl/tests/native/test_sums.py
     conformance -k R0001                   python -m conformance run --device cpu ... -k R0001
@@ -70,6 +71,9 @@ def steps(run: str) -> list[list[str]]:
     name, *arguments = shlex.split(run)
     if name == "pytest":
         return [[*_PYTEST, *arguments]]
+    if name == "devices":
+        flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+        return [["env", f"XLA_FLAGS={flags}", *_PYTEST, *arguments]]
     if name == "native":
         # A copy has no library: the tests of this engine are skipped for any other command.
         options = [f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Debug"]

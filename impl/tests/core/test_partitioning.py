@@ -6,6 +6,7 @@ Tests: impl._jax.shardings.
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.interpreters import mlir
@@ -75,6 +76,12 @@ def test_a_program_for_eight_gpus_is_lowered_without_them():
     with jax.sharding.use_abstract_mesh(mesh):
         lowered = jax.jit(ops).trace(values).lower(lowering_platforms=("cuda",))
     assert "CustomSPMDPartitioning" in lowered.as_text()
+
+
+def test_an_exported_program_has_whole_arrays_on_each_device():
+    added = jax.jit(lambda values: values.at[INDEX].add(1))
+    exported = jax.export.export(added, platforms=["cuda"])(jnp.zeros((4, 3)))
+    assert "sdy.sharding_constraint %arg0" in exported.mlir_module()
 
 
 def test_names_of_axes():

@@ -1,7 +1,7 @@
 """JAX's scatters in an order that the source fixes, each written as a scatter of rows.
 
 Sums and products sort their contributions by destination, and combine each destination's from left
-to right: by a kernel (``impl._kernels.scatter_runs``), or in rounds where JAX has no kernels, and
+to right: by a kernel (``impl._kernels.scatters``), or in rounds where JAX has no kernels, and
 under ``portable``. Of several writes to one element the last one stays: the positions of the writes
 are scattered, as integers, by their maximum. For ``x.at[jnp.array([2, 0, 2])].add(u)``::
 
@@ -82,9 +82,7 @@ def compute(
         flat = dataclasses.replace(flat, updates=-flat.updates)
     if by_atomics and launch is not None:
         rows = flat.operand, flat.keys, flat.updates
-        return flat.restore(
-            _kernels.scatter_atomic.combine(*rows, reduction=reduction, launch=launch)
-        )
+        return flat.restore(_kernels.scatters.combine(*rows, reduction=reduction, launch=launch))
     return flat.restore(_combined(flat, reduction, launch))
 
 
@@ -116,7 +114,7 @@ def _combined(flat: FlatScatter, reduction: Reduction, launch: Launch | None) ->
     keys, rows = sorted_keys(flat.keys, flat.operand.shape[0])
     if launch is None:
         return _in_rounds(flat.operand, keys, flat.updates[rows], reduction)
-    return _kernels.scatter_runs.fold(
+    return _kernels.scatters.fold(
         flat.operand, keys, rows, flat.updates, reduction=reduction, launch=launch
     )
 

@@ -32,7 +32,7 @@ from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product
 from impl._exact.elementary.complex_numbers import Parts
-from impl._exact.linear_algebra.triangular import steps, widened
+from impl._exact.linear_algebra.decompositions import steps, widened
 
 #: The fraction bits of the fixed-point integers that roots of unity are computed with.
 _BITS = 160

@@ -33,8 +33,8 @@ from jax import lax
 from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal
-from impl._exact.linear_algebra import householder
-from impl._exact.linear_algebra.triangular import indices, repeated, steps, widened
+from impl._exact.linear_algebra import decompositions
+from impl._exact.linear_algebra.decompositions import indices, repeated, steps, widened
 
 #: The greatest number of sweeps. Matrices of a usual size take up to ten.
 _SWEEPS = 30
@@ -134,7 +134,7 @@ def svd(
     state = _swept(lambda state: _svd_round(state, m), a)
     state = lax.slice_in_dim(state, 0, n, axis=last_axis)
     columns = _rows(state, 0, m)
-    lengths = seal(lax.sqrt(householder.column_sums(product(columns, columns))))
+    lengths = seal(lax.sqrt(decompositions.column_sums(product(columns, columns))))
     lengths, state = _sorted_by_key(lengths, state, descending=True)
     values = arithmetic.narrow(product(lengths, repeated(scale, lengths)), dtype)
     values = lax.squeeze(_finished(values, is_finite), (last_axis - 1,))
@@ -145,11 +145,11 @@ def svd(
     negative = _is_negative(right)
     # The left vectors come from a QR decomposition, which is orthogonal also for zero columns. The
     # sign of each is the sign of the diagonal of the triangle.
-    triangle, factors = householder.geqrf(_rows(state, 0, m))
+    triangle, factors = decompositions.geqrf(_rows(state, 0, m))
     flipped = lax.ne(lax.lt(_diagonal(triangle), lax.full_like(lengths, 0)), negative)
     count = m if full_matrices else n
     more = [(0, 0, 0)] * (last_axis) + [(0, count - n, 0)]
-    left = householder.householder_product(lax.pad(triangle, np.float64(0), more), factors)
+    left = decompositions.householder_product(lax.pad(triangle, np.float64(0), more), factors)
     flipped = lax.pad(flipped, np.bool_(False), more)
     left = arithmetic.narrow(_negated(left, flipped), dtype)
     left, right = _finished(left, is_finite), _finished(_negated(right, negative), is_finite)
@@ -185,7 +185,7 @@ def _svd_round(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
     """Rotates the columns of matrices, so that their first ``m`` rows become orthogonal."""
     axis = state.ndim - 1
     p, q = _halves(_rows(state, 0, m))
-    sums = householder.column_sums(
+    sums = decompositions.column_sums(
         lax.concatenate([product(p, p), product(q, q), product(p, q)], axis)
     )
     pp, qq, pq = (

@@ -11,10 +11,9 @@ use, applied to sums:
 
 1. A library adds products in float64, in any order, and the operation bounds the error.
 2. ``interval`` rounds both ends of the interval that the bound gives. If both ends round alike, the
-   exact sum rounds so too. About one element in a thousand is in doubt.
+   exact sum rounds so too. About one element in a thousand is in doubt, and fewer of long sums that
+   are added in two ``Stages``.
 3. ``repair`` finds the elements in doubt, and ``exact_sum`` adds their products by parts.
 
-- ``stages`` adds long sums in two stages, with a smaller bound.
-- ``last_bits`` tells which sums float64 has all bits of.
-- ``reductions`` reduces several arrays at once.
+``last_bits`` tells which sums float64 has all bits of.
 """

@@ -51,7 +51,6 @@ from impl._core.shard_axes import vary
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.frames import Words
-from impl._exact.nearest.reductions import reduced
 from impl._jax import varying_axes
 
 #: The bits that a float64 has for a sum of parts, less two for ``low``.
@@ -214,3 +213,31 @@ def log2_above(count: Any) -> int:
         return math.ceil(math.log2(max(count, 1)))
     # A symbolic size has bounds at most.
     return 23 if count <= 1 << 23 else 40
+
+
+def reduced(
+    values: Sequence[jax.Array],
+    steps: Sequence[Callable[[Any, Any], jax.Array]],
+    axes: Sequence[int],
+) -> list[jax.Array]:
+    """Returns a reduction of each array, in any order. XLA reads the arrays once, in one kernel.
+
+    Args:
+        values: Integers of one shape.
+        steps: ``lax.max``, ``lax.min`` or ``lax.bitwise_or`` for each array.
+        axes: The axes.
+    """
+
+    def combined(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:
+        return [step(a, b) for step, a, b in zip(steps, first, second, strict=True)]
+
+    initial = [_initial(step, value.dtype) for step, value in zip(steps, values, strict=True)]
+    return list(lax.reduce(list(values), initial, combined, tuple(axes)))
+
+
+def _initial(step: Callable[[Any, Any], jax.Array], dtype: Any) -> Any:
+    """Returns the integer that changes no other one in a step."""
+    if step is lax.bitwise_or:
+        return np.array(0, dtype)
+    ends = jnp.iinfo(dtype)
+    return np.array(ends.min if step is lax.max else ends.max, dtype)

@@ -23,8 +23,7 @@ from jax import lax
 from impl._core.devices import Devices
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.exact_sum import full
-from impl._exact.nearest.reductions import reduced
+from impl._exact.nearest.exact_sum import full, reduced
 
 #: All bits of a float32 but its sign, and the bits of the greatest finite one.
 _MAGNITUDE, _HUGE = 0x7FFFFFFF, 0x7F7FFFFF

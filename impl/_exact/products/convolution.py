@@ -40,7 +40,7 @@ from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, last_bits, repair, stages
+from impl._exact.nearest import interval, last_bits, repair
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
 from impl._exact.products.approximation import Approximation, Bits
@@ -310,7 +310,7 @@ def _parts(channels: int, terms: int) -> int:
 
     A part has at least one channel.
     """
-    divisors = stages.divisors(channels)
+    divisors = interval.divisors(channels)
     return next((parts for parts in divisors if terms <= _BLOCK * parts), channels)
 
 

@@ -32,7 +32,7 @@ from jax import lax
 from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, last_bits, repair, stages
+from impl._exact.nearest import interval, last_bits, repair
 from impl._exact.products import approximation
 from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
 from impl._native import products as native
@@ -118,7 +118,7 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout, bits: Bits)
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
     sizes = [layout.lhs_shape[d] for d in lhs_sum]
     is_long = layout.local_terms >= _LONG
-    two = stages.Stages.of(sizes, layout.most_parts) if is_long else None
+    two = interval.Stages.of(sizes, layout.most_parts) if is_long else None
     more = layout.devices.number - 1
     if two is None:
         found = approximation.product(left, right, layout.numbers, bits)

@@ -27,8 +27,7 @@ from impl._mode.modes import Mode
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._portable.rule import rule_of
-from impl._reading.control_flow import Body, Carry, Slice
-from impl._reading.inlining import inlined
+from impl._reading.control_flow import Body, Carry, Slice, inlined
 
 #: A variable or a literal.
 Atom: TypeAlias = Any

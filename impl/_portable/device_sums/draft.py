@@ -35,8 +35,7 @@ from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.linear import Atom
 from impl._portable.device_sums.shardings import Sharding
 from impl._reading import control_flow
-from impl._reading.control_flow import Body
-from impl._reading.inlining import inlined
+from impl._reading.control_flow import Body, inlined
 
 
 @dataclasses.dataclass(frozen=True)

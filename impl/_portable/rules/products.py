@@ -15,7 +15,7 @@ import jax
 
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
-from impl._exact.linear_algebra import fourier, householder, rotations, triangular
+from impl._exact.linear_algebra import decompositions, fourier, rotations
 from impl._exact.products import convolution, dot_general
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import rule
@@ -73,12 +73,12 @@ def _transformed(params: Mapping[str, Any]) -> int:
 
 _of_matrix = functools.partial(rule, whole_axes=_matrix)
 
-_of_matrix("cholesky", compute=triangular.cholesky)
+_of_matrix("cholesky", compute=decompositions.cholesky)
 _of_matrix("eigh", compute=rotations.eigh, has_several_results=True)
-_of_matrix("geqrf", compute=householder.geqrf, has_several_results=True)
-_of_matrix("householder_product", compute=householder.householder_product)
-_of_matrix("lu", compute=triangular.lu, has_several_results=True)
-_of_matrix("ormqr", compute=householder.ormqr)
+_of_matrix("geqrf", compute=decompositions.geqrf, has_several_results=True)
+_of_matrix("householder_product", compute=decompositions.householder_product)
+_of_matrix("lu", compute=decompositions.lu, has_several_results=True)
+_of_matrix("ormqr", compute=decompositions.ormqr)
 _of_matrix("svd", compute=rotations.svd, has_several_results=True)
-_of_matrix("triangular_solve", compute=triangular.triangular_solve)
+_of_matrix("triangular_solve", compute=decompositions.triangular_solve)
 rule("fft", compute=fourier.fft, whole_axes=_transformed)

@@ -1,7 +1,7 @@
 """Fourier transforms, rotations, eliminations and reflections, against the oracles and NumPy.
 
-Tests: impl._exact.linear_algebra.fourier, impl._exact.linear_algebra.householder,
-impl._exact.linear_algebra.rotations, impl._exact.linear_algebra.triangular.
+Tests: impl._exact.linear_algebra.fourier, impl._exact.linear_algebra.decompositions,
+impl._exact.linear_algebra.rotations.
 """
 
 import itertools

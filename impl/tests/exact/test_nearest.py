@@ -1,8 +1,7 @@
 """Sums that are rounded once: by parts, by a rounding test, in stages, and with repairs of doubts.
 
 Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.frames, impl._exact.nearest.interval,
-impl._exact.nearest.last_bits, impl._exact.nearest.reductions, impl._exact.nearest.repair,
-impl._exact.nearest.stages.
+impl._exact.nearest.last_bits, impl._exact.nearest.repair.
 """
 
 import functools
@@ -16,7 +15,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.nearest import exact_sum, interval, last_bits, reductions, repair, stages
+from impl._exact.nearest import exact_sum, interval, last_bits, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
@@ -354,7 +353,7 @@ def test_an_exact_value_may_be_special(dtype):
 def test_each_array_has_its_own_step(rng):
     x = rng.integers(-1000, 1000, (5, 300)).astype(np.int32)
     steps = [lax.max, lax.min, lax.bitwise_or]
-    greatest, least, bits = jax.jit(lambda x: reductions.reduced([x, x, x], steps, (1,)))(x)
+    greatest, least, bits = jax.jit(lambda x: last_bits.reduced([x, x, x], steps, (1,)))(x)
     np.testing.assert_array_equal(greatest, x.max(1))
     np.testing.assert_array_equal(least, x.min(1))
     np.testing.assert_array_equal(bits, np.bitwise_or.reduce(x, 1))
@@ -372,7 +371,7 @@ SHAPES = {
 
 def made(name):
     shape, axes, depth = SHAPES[name]
-    return shape, axes, stages.Stages.of([shape[axis] for axis in axes]), depth
+    return shape, axes, interval.Stages.of([shape[axis] for axis in axes]), depth
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -391,12 +390,12 @@ def test_chains_are_short_where_the_number_of_terms_has_divisors(name):
 @pytest.mark.parametrize("number", [1, 2, 12, 36, 97, 1000])
 def test_divisors_are_found_up_to_the_root(number):
     want = [each for each in range(1, number + 1) if number % each == 0]
-    assert stages.divisors(number) == want
+    assert interval.divisors(number) == want
 
 
 def test_the_second_stage_has_few_results():
-    assert stages.Stages.of([65536], 16) == stages.Stages(0, 16, 16, 4096)
-    assert stages.Stages.of([65536], 1) is None
+    assert interval.Stages.of([65536], 16) == interval.Stages(0, 16, 16, 4096)
+    assert interval.Stages.of([65536], 1) is None
 
 
 @pytest.mark.parametrize(
@@ -412,8 +411,8 @@ def test_long_products_have_the_bits_of_the_oracle(rng, monkeypatch, left, right
     monkeypatch.setattr(dot_general._Layout, "most_parts", 64)
     a, b = rough(rng, left), rough(rng, right)
     asked = []
-    of = stages.Stages.of
-    monkeypatch.setattr(stages.Stages, "of", lambda *args: asked.append(of(*args)) or asked[-1])
+    of = interval.Stages.of
+    monkeypatch.setattr(interval.Stages, "of", lambda *args: asked.append(of(*args)) or asked[-1])
     got = run(lambda a, b: dot_general.dot_general(a, b, dimension_numbers=numbers), a, b)
     assert asked[0] is not None
     plain = run(lambda a, b: lax.dot_general(a, b, numbers), a.astype("d"), b.astype("d"))

@@ -1,7 +1,6 @@
 """The pair of kernels of scatters: what they combine, in which order, and for which programs.
 
-Tests: impl._kernels.scatter_runs, impl._kernels.scatter_atomic, impl._kernels.launch,
-impl._run_to_run.ordered.
+Tests: impl._kernels.scatters, impl._kernels.launch, impl._run_to_run.ordered.
 """
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl._kernels import scatter_atomic, scatter_runs
+from impl._kernels import scatters
 from impl._kernels.launch import ADD, MUL, Launch
 from impl.testing import lower
 from impl.tests.support.bits import assert_same_bits, bits
@@ -46,7 +45,7 @@ def combined(operand, keys, updates, reduction):
 def fold(operand, keys, updates, reduction, launch):
     order = np.argsort(keys, kind="stable").astype(np.int32)
     arrays = map(jnp.asarray, (operand, keys[order], order, updates))
-    return scatter_runs.fold(*arrays, reduction=reduction, launch=launch)
+    return scatters.fold(*arrays, reduction=reduction, launch=launch)
 
 
 @pytest.mark.parametrize("reduction", [ADD, MUL], ids=lambda each: each.name)
@@ -72,7 +71,7 @@ def test_the_order_of_a_run_is_fixed():
 @pytest.mark.parametrize("reduction", [ADD, MUL], ids=lambda each: each.name)
 def test_atomics_combine_in_any_order(reduction):
     arrays = drawn(5, 3, 300, factors=reduction is MUL)
-    combine = lambda arrays, seed: scatter_atomic.combine(  # noqa: E731
+    combine = lambda arrays, seed: scatters.combine(  # noqa: E731
         *map(jnp.asarray, arrays), reduction=reduction, launch=Launch(True, seed)
     )
     assert_same_bits(combine(arrays, 1), combined(*arrays, reduction))

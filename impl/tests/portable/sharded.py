@@ -7,7 +7,7 @@ from jax.sharding import PartitionSpec as P
 
 from impl._portable import rules
 from impl._portable.device_sums.flow import Flow, sharding_of
-from impl._reading.inlining import inlined
+from impl._reading.control_flow import inlined
 
 assert rules.RULES  # The import registers them.
 SIZES = {"d": 4, "m": 2}

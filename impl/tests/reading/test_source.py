@@ -1,6 +1,6 @@
 """The lines, the values and the calls of a jaxpr.
 
-Tests: impl._reading.inlining, impl._reading.values.
+Tests: impl._reading.control_flow, impl._reading.values.
 """
 
 import sys
@@ -15,7 +15,7 @@ from jax import lax
 import impl
 from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import source
-from impl._reading.inlining import inlined
+from impl._reading.control_flow import inlined
 from impl._reading.values import Scope
 
 HERE = "impl/tests/reading/test_source.py"

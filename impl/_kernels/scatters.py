@@ -1,4 +1,6 @@
-"""The ordered kernel of scatters: a segmented reduction of contributions sorted by destination.
+"""The kernels of scatters: ``fold`` combines in a fixed order, and ``combine`` by atomics.
+
+The ordered kernel is a segmented reduction of contributions that are sorted by destination.
 
 A run is the contributions of one destination, in the order of the source. The sorted contributions
 are cut into blocks. One lane takes one block and one column. It combines each run from left to
@@ -183,3 +185,53 @@ class _Level:
 
     def _offsets(self, row: jax.Array, column: jax.Array) -> jax.Array:
         return row[:, None] * self._width + column[None, :]
+
+
+#: The lanes of an instance of the atomic kernel, each of which takes one element of the updates.
+_ALONE = 256
+
+
+def combine(
+    operand: jax.Array,
+    keys: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    launch: Launch,
+) -> jax.Array:
+    """Combines rows of the operand with contributions, in one pass of atomics, in any order.
+
+    It is for operations that XLA compiles to a loop of compare and swap.
+
+    Args:
+        operand: float32 or float64, shape [size, width].
+        keys: The destination of each contribution, int32, shape [n]; ``size`` for one to drop.
+        updates: Shape [n, width].
+        reduction: The operation that combines: ``ADD`` or ``MUL``.
+        launch: How to run.
+
+    Returns:
+        Shape and dtype of ``operand``.
+    """
+    size, width = operand.shape
+    programs = pl.cdiv(updates.size, _ALONE)
+
+    def kernel(_: Any, keys_ref: Any, updates_ref: Any, out_ref: Any) -> None:
+        lane = launch.program_id(0, programs) * _ALONE + jnp.arange(_ALONE, dtype=jnp.int32)
+        exists = lane < updates.size
+        key = launch.load(keys_ref.at[lane // width], mask=exists, other=size)
+        value = launch.load(updates_ref.at[lane], mask=exists, other=0)
+        inside = exists & (key < size)
+        launch.atomic(out_ref, key * width + lane % width, value, inside, reduction)
+
+    flat = launch(
+        kernel,
+        (programs,),
+        jax.ShapeDtypeStruct((operand.size,), operand.dtype),
+        operand.reshape(-1),
+        keys,
+        updates.reshape(-1),
+        name=f"scatter_{reduction.name}_atomic",
+        aliases={0: 0},
+    )
+    return flat.reshape(operand.shape)

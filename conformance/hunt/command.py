@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import itertools
-import json
 import shutil
 import sys
 import tempfile
@@ -208,13 +206,10 @@ class _Hunt:
         print(f"  suspected: {names}; the file: {path}", flush=True)
 
     def _write(self, index: int, finding: Finding, prefix: str = "") -> Path:
-        """Writes the file of a finding, with its program next to it."""
+        """Writes the file of a finding."""
         path: Path = self._options.out / f"{prefix}{finding.kind}_{index}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(files.text(finding, self._crew.kinds), encoding="utf-8")
-        program, setting = finding.program.to_json(), dataclasses.asdict(finding.setting)
-        record = json.dumps({"program": program, "setting": setting})
-        path.with_suffix(".json").write_text(record, encoding="utf-8")
         return path
 
     def _elapsed(self) -> float:

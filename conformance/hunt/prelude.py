@@ -1,4 +1,4 @@
-"""Functions that the source of a program calls: this text stands in each file of a finding.
+"""Functions that the source of a program calls.
 
 For example, a program with the equation ``custom_square`` has the line::
 

@@ -1,7 +1,7 @@
 """Programs as values: inputs, equations in their order, and results.
 
 A variable is a number: the inputs come first, then the result of each equation. A program can be
-written as JSON, changed piece by piece (``conformance.hunt.shrink``), and written as Python
+changed piece by piece (``conformance.hunt.shrink``), and written as Python
 (``conformance.hunt.source``)::
 
     Program(
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -182,10 +181,6 @@ class Program:
             Input.of(_ordinary(each.values()), rows=each.aval.rows) for each in self.inputs
         )
         return dataclasses.replace(self, inputs=inputs)
-
-    def to_json(self) -> str:
-        """Returns the program as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
 
 def _ordinary(values: Array) -> Array:

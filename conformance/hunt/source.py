@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import base64
 import math
-from pathlib import Path
 
 from conformance.hunt.program import Equation, Input, Program
 from conformance.hunt.settings import Setting, Spec
 from conformance.hunt.tokens import TOKENS
 from conformance.hunt.tokens.forms import ROWS
 
-#: The text before each program.
-PRELUDE = (Path(__file__).parent / "prelude.py").read_text(encoding="utf-8")
 _LIBRARIES = ("flax", "equinox", "optax")
 #: The most elements of an array that is written as numbers.
 _READABLE = 24

@@ -2,8 +2,9 @@
 
 Random programs that test a compiler are an old technique (Yang, Chen, Eide and Regehr 2011,
 "Finding and understanding bugs in C compilers": Csmith; Liu and others 2023: NNSmith). Among
-candidates, this grammar takes the token and dtype that it has drawn least for its weight. It counts
-draws alone, and no results of runs: so a seed gives the same programs on every machine.
+candidates, this grammar takes the token that it has drawn least for its weight; and every second
+program has the least drawn one of all, so a few hundred programs have every token. It counts draws
+alone, and no results of runs: so a seed gives the same programs on every machine.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from conformance.hunt.pool import WEIGHTS, Dice, Pool
 from conformance.hunt.program import Program
 from conformance.hunt.tokens import TOKENS, Token
 
-#: Each program whose number is a multiple ends with an operation that the guarantee refuses. All
-#: refused operations take turns.
+#: Each program whose number is a multiple has the token that was drawn least.
+FOR_ONE = 2
+#: Each program before whose number is a multiple ends with an operation that the guarantee refuses.
+#: All refused operations take turns.
 _REFUSED = 16
 #: The bundles among a hundred programs: independent equations of one family of tokens, with
 #: the values that are hard for it. XLA compiles ten of them nearly as fast as one.
@@ -23,7 +26,7 @@ _BUNDLES = 50
 #: The tokens among which the least drawn one is taken.
 _CANDIDATES = 3
 
-Counts = Counter[tuple[str, str]]
+Counts = Counter[str]
 
 
 def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
@@ -32,7 +35,7 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     Args:
         seed: The seed of the hunt.
         index: The number of the program.
-        counts: How often each token and dtype was drawn before.
+        counts: How often each token was drawn before.
         only: A text; each program has a token whose name or primitives contain it.
 
     Raises:
@@ -41,12 +44,16 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     chosen = [each for each in TOKENS.values() if only in each.name or only in each.primitives]
     if not chosen:
         raise ValueError(f"--only {only}: no token contains it; see conformance/hunt/tokens")
+    is_for_one = not only and index % FOR_ONE == 0
+    if is_for_one:
+        accepted = (each for each in chosen if not each.refused)
+        chosen = [min(accepted, key=lambda each: counts[each.name] / each.weight)]
     names = {each.name for each in chosen}
     for attempt in range(1000):
         dice = Dice(f"program {index} of {seed}, {attempt}")
-        program = _attempt(dice, index, counts, chosen if only else [])
+        program = _attempt(dice, index, counts, chosen if only or is_for_one else [])
         if program.outputs and any(each.token in names for each in program.equations):
-            counts.update((each.token, each.aval.dtype) for each in program.equations)
+            counts.update(each.token for each in program.equations)
             return program
     raise ValueError(f"--only {only}: no program of these tokens has a result")
 
@@ -54,7 +61,7 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
 def _attempt(dice: Dice, index: int, counts: Counts, needed: list[Token]) -> Program:
     refused = [each for each in needed or TOKENS.values() if each.refused]
     accepted = [each for each in TOKENS.values() if not each.refused]
-    turn, rest = divmod(index, _REFUSED)
+    turn, rest = divmod(index + 1, _REFUSED)
     is_refused = bool(refused) and (rest == 0 or len(refused) == len(needed))
     if not is_refused and dice.happens(_BUNDLES):
         return _bundle(dice, counts, needed)
@@ -100,7 +107,7 @@ def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative
         fitting = free
     for _ in range(10 if fitting else 0):
         candidates = pool.dice.choices(fitting, [each.weight for each in fitting], k=_CANDIDATES)
-        token = min(candidates, key=lambda each: counts[each.name, dtype] / each.weight)
+        token = min(candidates, key=lambda each: counts[each.name] / each.weight)
         own = dtype if dtype in token.dtypes else pool.dice.choice(token.dtypes)
         result = token.form(pool, own, token.options)
         if result is not None:

@@ -63,6 +63,8 @@ _OF_LIBRARIES = frozenset(
         *("triangular_solve", "select_and_scatter", "batch_norm_training", "batch_norm_grad"),
     }
 )
+#: Functions that are computed in float64 choose among no zeros of both signs.
+_EXTREMES = frozenset({"maximum", "minimum", "clamp"})
 #: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
 #: Calls that say where an array is, or in which order of axes, and compute nothing. The calls of
@@ -128,6 +130,8 @@ class _Reader:
             ):
                 if floats:
                     yield _line(op, "a call of a library")
+            elif name in _EXTREMES and floats and _bits(floats[0]) < 64 and _chooses_zeros(op):
+                yield _line(op, "a zero may have either sign")
             elif name in _FOLDS and floats and _combines(op) & {"add", "multiply"}:
                 yield from self._of_fold(op, floats)
             elif name in _PRODUCTS and floats:
@@ -229,6 +233,12 @@ def _bits(value: Any) -> int:
 def _combines(op: Any) -> set[str]:
     """Returns the operations by which a fold combines two numbers."""
     return {each.operation.name.partition(".")[2] for each in op.regions[0].blocks[0].operations}
+
+
+def _chooses_zeros(op: Any) -> bool:
+    """Returns whether the sign of a zero in a result matters: its use is no selection or test."""
+    uses = {use.owner.name for use in op.results[0].uses}
+    return not uses <= {"stablehlo.select", "stablehlo.is_finite"}
 
 
 def _is_sealed(op: Any) -> bool:

@@ -25,11 +25,11 @@ def test_a_seed_gives_the_same_programs_and_settings_on_every_machine():
     programs = drawn(3, 20)
     assert programs == drawn(3, 20)
     assert programs != drawn(4, 20)
-    texts = [each.to_json() for each in programs]
+    texts = [repr(each) for each in programs]
     texts += [str(settings.draw(Dice(f"3 {i}"), each, 3)) for i, each in enumerate(programs)]
     digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     # A change of the grammar changes it, and a NumPy with other streams. Python and JAX must not.
-    assert digest == "d4f20f5e15ec5beb"
+    assert digest == "b5a9afe11f5ffd9f"
 
 
 def test_bundles_have_independent_equations_and_new_arguments():
@@ -96,7 +96,7 @@ def test_bundles_have_fewer_settings_than_other_programs():
 
 
 def test_every_token_is_drawn_and_each_refused_one_in_a_minute_or_two():
-    programs = drawn(1, 2000)
+    programs = drawn(1, 200)
     ends = {each.equations[-1].token for each in programs[:160]}
     assert {name for name, each in TOKENS.items() if each.refused} <= ends
     assert {equation.token for each in programs for equation in each.equations} == set(TOKENS)

@@ -104,6 +104,7 @@ BROKEN = {
     "reduce_sum": (lambda x, *, axes, **_: lax.reduce_sum(x, axes), jnp.sum, (X,), "reduce"),
     "dot_general": (plain_product, jnp.dot, (X, X.T), "dot_general"),
     "exp": (lambda x, **_: lax.exp(x), jnp.exp, (X,), "exponential"),
+    "max": (lambda a, b, **_: lax.max(a, b), lax.max, (X, X), "maximum"),
     "mul": (lambda a, b, **_: lax.mul(a, b), lax.mul, (X, X), "multiply"),
     "div": (lambda a, b, **_: lax.div(a, b), lax.div, (X, X), "divide"),
     "scatter-add": (plain_scatter, lambda x: x.at[INDEX].add(x[:2]), (X,), "scatter"),

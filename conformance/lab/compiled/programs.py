@@ -13,9 +13,7 @@ Each entry returns a function and its arguments, by shape and dtype, without val
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
@@ -31,91 +29,10 @@ from impl._exact.elementary import DOUBLE, FUNCTIONS
 #: A function of arrays, and its arguments: arrays, or their shapes and dtypes, in trees.
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
-_EXAMPLES = Path(__file__).parents[3] / "docs/examples"
-
 
 def _of(*shape: int, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
     """Returns a shape and a dtype."""
     return jax.ShapeDtypeStruct(shape, dtype)
-
-
-def _example(name: str) -> Any:
-    """Returns an example of the documents as a module of its own, which nothing else changes.
-
-    Raises:
-        FileNotFoundError: This is no checkout.
-    """
-    path = _EXAMPLES / f"{name}.py"
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not here: the examples are in a checkout alone")
-    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _portable() -> Call:
-    """Returns the step of ``portable.py``, with one layer in place of two."""
-    example = _example("portable")
-    example.LAYERS = 1
-    weights = jax.eval_shape(example.initial, jax.random.key(0))
-    words = _of(example.BATCH, example.LENGTH + 1, dtype=np.int32)
-    return example.step, ((weights, weights, weights, _of()), words)
-
-
-def _resume() -> Call:
-    """Returns the step of ``resume.py``."""
-    example = _example("resume")
-    return example.train, (example.first_state(), _of(16, 8))
-
-
-def _processes() -> Call:
-    """Returns the step of ``processes.py``."""
-    example = _example("processes")
-    width = example.WIDTH
-    return example.step, (_of(width, example.CLASSES), _of(example.BATCH, width + 1))
-
-
-def _micro_batches() -> Call:
-    """Returns the step of ``micro_batches.py`` for one micro-batch of two."""
-    example = _example("micro_batches")
-    width, every = example.WIDTH, 2
-    weights = {"in": _of(width, width), "bias": _of(width), "out": _of(width, 2)}
-    optimizer = example.MultiSteps(example.optax.sgd(1e-2, momentum=0.9), every)
-
-    def step(weights: Any, state: Any, x: jax.Array, y: jax.Array) -> Any:
-        updates, state = optimizer.update(jax.grad(example.loss), state, weights, x, y)
-        return example.optax.apply_updates(weights, updates), state
-
-    state = jax.eval_shape(optimizer.init, weights)
-    rows = example.BATCH // every
-    return step, (weights, state, _of(rows, width), _of(rows, 2))
-
-
-def _digits() -> Call:
-    """Returns the step of ``digits.py`` on eight images."""
-    example = _example("digits")
-    weights = example.initial_weights(example.impl.Generator())
-    state = jax.eval_shape(example.OPTIMIZER.init, weights)
-    images, labels = _of(8, 8, 8, dtype=np.int32), _of(8, dtype=np.int32)
-    return example.update.__wrapped__, (weights, state, images, labels)
-
-
-def _one_policy() -> Call:
-    """Returns the step of ``one_policy.py``: two micro-batches, and one layer in place of two."""
-    example = _example("one_policy")
-    example.LAYERS = 1
-    weights = jax.tree.map(jnp.asarray, example.initial("float32"))
-    shape = (2, example.SEQUENCES // 2, example.LENGTH)
-    batch = {
-        "tokens": _of(*shape, dtype=np.int32),
-        "logs": _of(*shape[:2], example.LENGTH - 1),
-        "live": _of(*shape[:2], example.LENGTH - 1, dtype=bool),
-        "advantages": _of(*shape[:2]),
-    }
-    return example.updated.__wrapped__, (weights, batch, _of())
 
 
 def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
@@ -168,12 +85,6 @@ PROGRAMS: Mapping[str, Callable[[], Call]] = {
     "convolution": _call(_convolution, _of(2, 8, 16, 16), _of(16, 8, 3, 3)),
     "attention": _call(_attention, *(_of(2, 16, 8) for _ in range(3))),
     "regression": _call(_regression, _of(16, 8), _of(32, 16), _of(32, dtype=np.int32)),
-    "example_processes": _processes,
-    "example_micro_batches": _micro_batches,
-    "example_resume": _resume,
-    "example_digits": _digits,
-    "example_portable": _portable,
-    "example_one_policy": _one_policy,
     **{name: steps.PROGRAMS[name] for name in STEPS},
 }
 
@@ -244,10 +155,9 @@ CALLS: Mapping[str, Callable[[], Call]] = {
 
 
 #: The GPUs that each program or call is compiled for. Without a device, XLA finds no kernel for a
-#: product of int8 of ``conv_net``. The other examples need more packages.
+#: product of int8 of ``conv_net``.
 ON_GPUS: Mapping[str, Sequence[str]] = {
-    **{name: PROGRAM_TARGETS for name in PROGRAMS if not name.startswith("example_")},
-    "example_portable": PROGRAM_TARGETS,
+    **dict.fromkeys(PROGRAMS, PROGRAM_TARGETS),
     **dict.fromkeys(("conv_net", *CALLS), PROGRAM_TARGETS[:1]),
 }
 

@@ -46,6 +46,7 @@ _PART_OF_MEMORY = 16
 Scope: TypeAlias = Callable[[], contextlib.AbstractContextManager[Any]]
 MODE_OFF: Scope = functools.partial(impl.deterministic, False)
 MODE_ON: Scope = functools.partial(impl.deterministic, profile="complete")
+PORTABLE: Scope = functools.partial(impl.deterministic, guarantee="portable")
 
 _Items = TypeVar("_Items", Mapping[str, Any], Sequence[Any])
 

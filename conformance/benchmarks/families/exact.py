@@ -1,4 +1,4 @@
-"""The exact engines by themselves, against the functions of plain JAX: time and error."""
+"""Single operations under the guarantee ``portable``, against plain JAX: time and error."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.engine import MODE_OFF, Benchmark, Case, Program, Setting, compiled
-from conformance.benchmarks.machine import on_cpu
+from conformance.benchmarks.engine import (
+    MODE_OFF,
+    PORTABLE,
+    Benchmark,
+    Case,
+    Program,
+    Setting,
+    compiled,
+)
 from impl._exact import arithmetic
-from impl._exact.elementary import FUNCTIONS
-from impl._exact.products import convolution, dot_general
-from impl._exact.sums import reduction, scatter
 
 #: The numbers of elements of an argument: one that fits into the cache, and one that does not.
 LENGTHS = (1 << 18, 1 << 23)
-#: For each function, the least and the greatest argument, and the function of plain JAX.
+#: For each function, the least and the greatest argument, and the function of JAX.
 ELEMENTARY: Mapping[str, tuple[float, float, Callable[..., Any]]] = MappingProxyType(
     {
         "exp": (-5, 5, jnp.exp),
@@ -45,11 +49,11 @@ ELEMENTARY: Mapping[str, tuple[float, float, Callable[..., Any]]] = MappingProxy
 def elementary(setting: Setting) -> Iterator[Case]:
     """Yields every function at every size."""
     rng = np.random.default_rng(0)
-    for name, (low, high, plain) in setting.some(ELEMENTARY, 4).items():
+    for name, (low, high, function) in setting.some(ELEMENTARY, 4).items():
         for length in setting.some(LENGTHS):
             arrays = [rng.uniform(low, high, length) for _ in range(1 + (name in ("div", "pow")))]
             about = {"function": name, "elements": f"{length:,}"}
-            yield Case(about, _sides(plain, FUNCTIONS[name], arrays, base="plain JAX"))
+            yield Case(about, _sides(function, arrays))
 
 
 #: The destinations, the updates, and the width of each.
@@ -78,27 +82,11 @@ def sums(setting: Setting) -> Iterator[Case]:
         index = rng.integers(0, destinations, count).astype(np.int32)
         arrays = np.zeros((destinations, *widths)), index, rng.normal(size=(count, *widths))
         about = {"case": f"scatter {count:,} of {width} into {destinations:,}"}
-        yield Case(about, _sides(lambda x, i, u: x.at[i].add(u), _exact_scatter, arrays))
+        yield Case(about, _sides(lambda x, i, u: x.at[i].add(u), arrays))
     for shape, axes in SUMS:
-        plain, exact = (
-            functools.partial(each, axes=axes) for each in (lax.reduce_sum, reduction.reduce_sum)
-        )
         about = {"case": f"sum {list(shape)} over {list(axes)}"}
-        yield Case(about, _sides(plain, exact, (rng.normal(size=shape),)))
-
-
-def _exact_scatter(operand: jax.Array, index: jax.Array, updates: jax.Array) -> jax.Array:
-    """Computes what JAX makes of ``.at[].add``, with an exact scatter."""
-    index = jnp.where(index < 0, index + operand.shape[0], index)
-    windows = tuple(range(1, updates.ndim))
-    return scatter.scatter_add(
-        operand,
-        index[:, None],
-        updates,
-        dimension_numbers=lax.ScatterDimensionNumbers(windows, (0,), (0,)),
-        mode="drop",
-        target="cpu" if on_cpu() else "device",
-    )
+        function = functools.partial(lax.reduce_sum, axes=axes)
+        yield Case(about, _sides(function, (rng.normal(size=shape),)))
 
 
 #: The sides of square matrices.
@@ -111,43 +99,30 @@ BINADES = {"Gaussian": 0, "24 binades": 12}
 
 def products(setting: Setting) -> Iterator[Case]:
     """Yields square products and convolutions."""
-    numbers = (((1,), (0,)), ((), ()))
-    plain_dot = functools.partial(lax.dot_general, dimension_numbers=numbers)
-    exact_dot = functools.partial(dot_general.dot_general, dimension_numbers=numbers)
+    convolution = functools.partial(
+        lax.conv_general_dilated,
+        window_strides=(1, 1),
+        padding="SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
     for data, binades in BINADES.items():
         for n in setting.some(SQUARES, 2):
             about = {"product": f"[{n}, {n}] by [{n}, {n}]", "data": data}
-            operands = _draw(((n, n), (n, n)), binades)
-            yield _with_errors(about, plain_dot, exact_dot, operands)
+            yield _with_errors(about, lax.dot, _draw(((n, n), (n, n)), binades))
         for image in IMAGES:
             about = {"product": f"{list(image)}, 3 x 3", "data": data}
             operands = _draw((image, (3, 3, image[-1], image[-1])), binades)
-            plain = _convolution(lax.conv_general_dilated)
-            exact = _convolution(convolution.conv_general_dilated)
-            yield _with_errors(about, plain, exact, operands)
-
-
-def _convolution(function: Callable[..., Any]) -> Callable[..., Any]:
-    def convolve(lhs: jax.Array, rhs: jax.Array) -> Any:
-        layouts = ("NHWC", "HWIO", "NHWC")
-        numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, layouts)
-        options = {"window_strides": (1, 1), "padding": ((1, 1), (1, 1))}
-        return function(lhs, rhs, dimension_numbers=numbers, **options)
-
-    return convolve
+            yield _with_errors(about, convolution, operands)
 
 
 def _with_errors(
-    about: Mapping[str, str],
-    plain: Callable[..., Any],
-    exact: Callable[..., Any],
-    operands: tuple[Any, ...],
+    about: Mapping[str, str], function: Callable[..., Any], operands: tuple[Any, ...]
 ) -> Case:
-    sides = _sides(plain, exact, operands)
+    sides = _sides(function, operands)
     with arithmetic.wide():
         doubles = [jnp.asarray(operand, np.float64) for operand in operands]
-        right = np.asarray(plain(*doubles))
-        scale = np.asarray(plain(*(abs(operand) for operand in doubles))) * 2.0**-24
+        right = np.asarray(function(*doubles))
+        scale = np.asarray(function(*(abs(operand) for operand in doubles))) * 2.0**-24
     errors: dict[str, str] = {}
     for name, program in sides.items():
         error = np.abs(np.asarray(program(), np.float64) - right) / scale
@@ -163,25 +138,23 @@ def _draw(shapes: tuple[tuple[int, ...], ...], binades: int) -> tuple[Any, ...]:
     )
 
 
-def _sides(
-    plain: Callable[..., Any], exact: Callable[..., Any], arrays: Any, base: str = "plain"
-) -> dict[str, Program]:
-    """Returns both sides; floats are of float32."""
+def _sides(function: Callable[..., Any], arrays: Any) -> dict[str, Program]:
+    """Returns a function without the mode, and under the guarantee; floats are of float32."""
     kinds = (np.int32 if np.asarray(x).dtype.kind == "i" else np.float32 for x in arrays)
     values = tuple(map(jnp.asarray, arrays, kinds))
     return {
-        base: compiled(plain, values, MODE_OFF),
-        "exact": compiled(exact, values, arithmetic.wide),
+        "plain": compiled(function, values, MODE_OFF),
+        "portable": compiled(function, values, PORTABLE),
     }
 
 
 FAMILIES = {
-    "elementary": Benchmark("Elementary functions, float32", "plain JAX", "exact", elementary),
-    "exact_sums": Benchmark("Exact scatters and sums, float32", "plain", "exact", sums),
+    "elementary": Benchmark("Elementary functions, float32", "plain", "portable", elementary),
+    "exact_sums": Benchmark("Exact scatters and sums, float32", "plain", "portable", sums),
     "exact_products": Benchmark(
         "Exact products, float32",
         "plain",
-        "exact",
+        "portable",
         products,
         ("Errors against float64: median and greatest, in 2^-24 of the product of magnitudes.",),
     ),

@@ -1,9 +1,8 @@
-"""Training steps and scatters under each guarantee, and programs with libraries of JAX.
+"""Training steps under each guarantee, and programs with libraries of JAX.
 
-A transformer of width 256, a block of a ResNet, and scatters run in plain JAX, under the guarantee
-``run_to_run``, which is the mode's default, and under ``portable``. The programs that are trained
-also run with their batch over eight devices. A case is a line of the table, with a side in each
-scope::
+A transformer of width 256 and a block of a ResNet run in plain JAX, under the guarantee
+``run_to_run``, which is the mode's default, and under ``portable``, also with their batch over
+eight devices. A case is a line of the table, with a side in each scope::
 
     | program     | devices | part    | plain | run_to_run | portable    |
     | transformer | 8       | compile | 2,000 | 2,000      | 15,000 (7.5) |
@@ -27,25 +26,33 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from conformance import programs
-from conformance.benchmarks.engine import MODE_OFF, Benchmark, Case, Scope, Setting, compiled
+from conformance.benchmarks.engine import (
+    MODE_OFF,
+    PORTABLE,
+    Benchmark,
+    Case,
+    Scope,
+    Setting,
+    compiled,
+)
 from conformance.programs import Program, plain
 
 #: The most devices over which a batch is cut.
 DEVICES = 8
-#: Rows, the elements of a row, and the rows that these are added to.
-SCATTERS = ((1_000_000, 1, 100_000), (1_000_000, 1, 10), (100_000, 64, 10_000))
 #: The scope that each side is compiled in.
 _GUARANTEES: Mapping[str, Scope] = {
     "plain": MODE_OFF,
     "run_to_run": functools.partial(impl.deterministic, guarantee="run_to_run"),
-    "portable": functools.partial(impl.deterministic, guarantee="portable"),
+    "portable": PORTABLE,
 }
 
 
 def portable(_: Setting) -> Iterator[Case]:
-    """Yields every program, and trained ones alone if there are several devices."""
+    """Yields every program, whose batch several devices share."""
     devices = min(jax.device_count(), DEVICES)
-    for name, (step, args) in _programs(devices).items():
+    for name, program in TRAINED.items():
+        step, args = program()
+        args = _shared(args, devices) if devices > 1 else args
         about = {"program": name, "devices": str(devices)}
         sides = {side: compiled(step, args, scope) for side, scope in _GUARANTEES.items()}
         yield Case({**about, "part": "run"}, sides)
@@ -59,16 +66,6 @@ def portable(_: Setting) -> Iterator[Case]:
 def _compiled_anew(step: Callable[..., Any], args: tuple[Any, ...], scope: Scope) -> Any:
     jax.clear_caches()
     return compiled(step, args, scope)
-
-
-def _programs(devices: int) -> dict[str, Program]:
-    """Returns the programs and their arguments, by name; only those that are trained on several."""
-    every = {name: program() for name, program in TRAINED.items()}
-    if devices > 1:
-        return {name: (step, _shared(args, devices)) for name, (step, args) in every.items()}
-    for rows, width, destinations in SCATTERS:
-        every[f"{rows:,} x {width} into {destinations:,}"] = _scatter(rows, width, destinations)
-    return every
 
 
 def _shared(args: tuple[Any, ...], devices: int) -> tuple[Any, ...]:
@@ -98,15 +95,6 @@ def _resnet() -> Program:
         return (x**2).mean()
 
     return jax.value_and_grad(loss, (0, 1, 2)), (kernels, scales, image)
-
-
-def _scatter(rows: int, width: int, destinations: int) -> Program:
-    rng = np.random.default_rng(0)
-    shape = (width,) if width > 1 else ()
-    target = jnp.zeros((destinations, *shape), np.float32)
-    index = jnp.asarray(rng.integers(0, destinations, rows), np.int32)
-    source = jnp.asarray(rng.normal(size=(rows, *shape)), np.float32)
-    return lambda target, index, source: target.at[index].add(source), (target, index, source)
 
 
 #: The programs that are trained.

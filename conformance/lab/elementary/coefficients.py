@@ -2,10 +2,10 @@
 
 ``python -m conformance.lab.elementary.coefficients`` does so.
 
-Each polynomial interpolates its function at Chebyshev nodes, with 60 decimal digits, which is
-nearly as good as the best polynomial of its degree (Muller, Elementary Functions, 3rd edition,
-2016, chapter 3). Its error is measured with the coefficients as they are written, rounded to
-float64, at 2000 points. The constants of range reduction are ``log(2)`` in two parts, whose
+Each polynomial of ``coefficients.toml`` interpolates its function at Chebyshev nodes, with 90
+decimal digits, which is nearly as good as the best polynomial of its degree (Muller, Elementary
+Functions, 3rd edition, 2016, chapter 3). Its error is measured with the coefficients as they are
+written, rounded to float64, at 2000 points. The constants of range reduction are ``log(2)`` in two parts, whose
 products with an exponent are exact (Cody and Waite, Software Manual for the Elementary Functions,
 1980), and the bits of ``2 / pi``, by which large arguments of sine and cosine are reduced (Payne
 and Hanek, 1983).
@@ -20,6 +20,7 @@ For ``EXP`` the file has
 from __future__ import annotations
 
 import dataclasses
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,7 @@ from typing import Any
 import mpmath as mp
 
 _TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "_coefficients.py"
-_DIGITS = 60
 _POINTS = 2000
-#: The part by which an interval is longer than the arguments that are reduced to it.
-_MARGIN = 1.0001
 Function = Callable[[Any], Any]
 
 
@@ -54,146 +52,22 @@ class Polynomial:
 
 
 def polynomials() -> dict[str, Polynomial]:
-    """Returns the polynomials of all functions, by the names of their coefficients."""
-    half = mp.log(2) / 2 * _MARGIN
-    quarter = (mp.pi / 4 * _MARGIN) ** 2
-    tangent = (mp.tan(mp.pi / 8) * _MARGIN) ** 2
-    return {
-        "EXP": Polynomial(
-            "(exp(x) - 1 - x) / x**2 for abs(x) <= log(2) / 2",
-            9,
-            (-half, half),
-            _without_zero(lambda x: (mp.expm1(x) - x) / x**2, mp.mpf(1) / 2),
-            lambda x: x**2 / mp.exp(x),
-        ),
-        "EXP2": Polynomial(
-            "(2**x - 1) / x for abs(x) <= 1/2",
-            11,
-            (-_MARGIN / 2, _MARGIN / 2),
-            _without_zero(lambda x: mp.expm1(x * mp.log(2)) / x, mp.log(2)),
-            lambda x: abs(x) / mp.power(2, x),
-        ),
-        "LOG": Polynomial(
-            "(log(1 + x) - x + x**2 / 2) / x**3 for sqrt(1/2) <= 1 + x <= sqrt(2)",
-            20,
-            (mp.sqrt(0.5) - _MARGIN, mp.sqrt(2) * _MARGIN - 1),
-            _without_zero(lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3, mp.mpf(1) / 3),
-            _without_zero(lambda x: abs(x**3 / mp.log1p(x)), mp.mpf(0)),
-        ),
-        "SIN": Polynomial(
-            "(sin(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= pi / 4",
-            6,
-            (mp.mpf(0), quarter),
-            _without_zero(lambda x: (mp.sin(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 6),
-            lambda x: x,
-        ),
-        "COS": Polynomial(
-            "(cos(sqrt(x)) - 1 + x / 2) / x**2 for sqrt(x) <= pi / 4",
-            6,
-            (mp.mpf(0), quarter),
-            _without_zero(lambda x: (mp.cos(mp.sqrt(x)) - 1 + x / 2) / x**2, mp.mpf(1) / 24),
-            lambda x: x**2 / mp.cos(mp.sqrt(x)),
-        ),
-        "ATAN": Polynomial(
-            "(atan(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= tan(pi / 8)",
-            10,
-            (mp.mpf(0), tangent),
-            _without_zero(lambda x: (mp.atan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 3),
-            lambda x: x,
-        ),
-        **_error_functions(),
-        "LGAMMA": Polynomial(
-            "lgamma(2 + x) / x for abs(x) <= 1/2",
-            19,
-            (-_MARGIN / 2, _MARGIN / 2),
-            _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
-            lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
-        ),
-        "CBRT": Polynomial(
-            "(1 + x)**(1/3) for sqrt(1/2) <= 1 + x <= sqrt(2), which needs few digits",
-            6,
-            (mp.sqrt(0.5) / _MARGIN - 1, mp.sqrt(2) * _MARGIN - 1),
-            lambda x: mp.cbrt(1 + x),
-            lambda x: 1 / mp.cbrt(1 + x),
-        ),
-        **_of_pairs(),
-    }
+    """Returns the polynomials of ``coefficients.toml``, by the names of their coefficients."""
+    names = {name: getattr(mp, name) for name in dir(mp)}
+    names |= {"MARGIN": 1.0001, "erfcx": _erfcx, "erf_inv_ratio": _erf_inv_ratio}
 
+    def value(expression: str) -> Any:
+        return eval(expression, names)  # noqa: S307  # a line of our own file
 
-def _of_pairs() -> dict[str, Polynomial]:
-    """Returns the polynomials of functions that are computed as pairs: the last terms of each."""
-    logarithm = mp.mpf(2) ** -10
-    sixteenth = mp.log(2) / 16 * _MARGIN
-    return {
-        "PAIR_LOG": Polynomial(
-            "log(m) after the 2nd term in y = (m - 1) / (m + 1), over y**5, for x = y**2 <= 2**-10",
-            5,
-            (mp.mpf(0), logarithm),
-            _without_zero(_tail_of_atanh, mp.mpf(2) / 5),
-            lambda x: x**2 / 2,
-        ),
-        "PAIR_EXP": Polynomial(
-            "(exp(x) - 1 - x - x**2 / 2) / x**3 for abs(x) <= log(2) / 16",
-            7,
-            (-sixteenth, sixteenth),
-            _without_zero(_tail_of_exp, mp.mpf(1) / 6),
-            lambda x: x**3,
-        ),
-        "PAIR_ATAN": Polynomial(
-            "atan(y) after the 4th term, over y**9, with x = y**2, for y <= 1/8",
-            6,
-            (mp.mpf(0), mp.mpf(1) / 64 * _MARGIN),
-            _without_zero(_tail_of_atan, mp.mpf(1) / 9),
-            lambda x: x**4,
-        ),
-    }
+    def of(entry: dict[str, Any]) -> Polynomial:
+        function, weight = (value(f"lambda x: {entry[name]}") for name in ("function", "weight"))
+        if "at_zero" in entry:
+            function = _without_zero(function, value(entry["at_zero"]))
+        low, high = map(value, entry["interval"])
+        return Polynomial(entry["meaning"], entry["degree"], (low, high), function, weight)
 
-
-def _tail_of_atanh(x: Any) -> Any:
-    y = mp.sqrt(x)
-    return (2 * mp.atanh(y) / y - 2 - 2 * x / 3) / x**2
-
-
-def _tail_of_exp(x: Any) -> Any:
-    return (mp.exp(x) - 1 - x - x**2 / 2) / x**3
-
-
-def _tail_of_atan(x: Any) -> Any:
-    y = mp.sqrt(x)
-    return (mp.atan(y) / y - 1 + x / 3 - x**2 / 5 + x**3 / 7) / x**4
-
-
-def _error_functions() -> dict[str, Polynomial]:
-    return {
-        "ERF": Polynomial(
-            "erf(sqrt(x)) / sqrt(x) for x <= 1",
-            15,
-            (mp.mpf(0), mp.mpf(1)),
-            _without_zero(lambda x: mp.erf(mp.sqrt(x)) / mp.sqrt(x), 2 / mp.sqrt(mp.pi)),
-            lambda _: 1 / mp.mpf("0.84"),
-        ),
-        "ERFCX": Polynomial(
-            "exp(y**2) * erfc(y) with x = (y - 3) / (y + 3), for 1 <= y <= 10",
-            22,
-            (-mp.mpf(1) / 2, mp.mpf(7) / 13),
-            lambda x: _erfcx(3 * (1 + x) / (1 - x)),
-            lambda x: 1 / _erfcx(3 * (1 + x) / (1 - x)),
-        ),
-        "ERF_INV_CENTRE": Polynomial(
-            "erf_inv(y) / y with x = -log(1 - y**2), for x <= 5",
-            21,
-            (mp.mpf(0), mp.mpf(5)),
-            _without_zero(_erf_inv_ratio, mp.sqrt(mp.pi) / 2),
-            lambda _: 2 / mp.sqrt(mp.pi),
-        ),
-        "ERF_INV_TAIL": Polynomial(
-            "erf_inv(y) / y with x = sqrt(-log(1 - y**2)) - 3, for 5 <= (x + 3)**2 <= 16",
-            20,
-            (mp.sqrt(5) - 3, mp.mpf(1)),
-            lambda x: _erf_inv_ratio((x + 3) ** 2),
-            lambda _: mp.mpf(1) / 2,
-        ),
-    }
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {name: of(entry) for name, entry in table.items()}
 
 
 def _without_zero(function: Function, at_zero: Any) -> Function:

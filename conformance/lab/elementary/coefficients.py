@@ -7,8 +7,8 @@ decimal digits, which is nearly as good as the best polynomial of its degree (Mu
 Functions, 3rd edition, 2016, chapter 3). Its error is measured with the coefficients as they are
 written, rounded to float64, at 2000 points. The constants of range reduction are ``log(2)`` in two
 parts, whose products with an exponent are exact (Cody and Waite, Software Manual for the Elementary
-Functions, 1980), and the bits of ``2 / pi``, by which large arguments of sine and cosine are reduced (Payne
-and Hanek, 1983).
+Functions, 1980), and the bits of ``2 / pi``, by which large arguments of sine and cosine are
+reduced (Payne and Hanek, 1983).
 
 For ``EXP`` the file has
 

@@ -80,13 +80,14 @@ def trained(name: str, *, eager: bool = False) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the digest of each program that the command names."""
+    """Prints the release of JAX, and the digest of each program that the command names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", choices=tuple(PROGRAMS))
     parser.add_argument("--plain", action="store_true", help="leave the mode off")
     parser.add_argument("--eager", action="store_true", help="run the equations one by one")
     options = parser.parse_args(arguments)
     impl.use_deterministic_algorithms(not options.plain, guarantee="portable")
+    print(f"jax {jax.__version__}")
     for name in options.names:
         print(f"{name} {trained(name, eager=options.eager)}", flush=True)
 

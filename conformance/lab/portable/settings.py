@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import jax
 
 from conformance.lab.portable import programs
 
@@ -61,7 +60,7 @@ SETTINGS = (
 def digests(
     setting: Setting, names: Sequence[str], *, plain: bool, python: str = sys.executable
 ) -> dict[str, str]:
-    """Returns the digest of each program, trained in a process of its own.
+    """Returns the digest of each program, trained in a process, and the release of ``jax`` there.
 
     Args:
         setting: How the process runs.
@@ -72,21 +71,14 @@ def digests(
     Raises:
         RuntimeError: The process failed.
     """
-    flags = (
-        os.environ.get("XLA_FLAGS", ""),
-        f"--xla_force_host_platform_device_count={setting.devices}",
-        setting.flags,
-    )
+    devices = f"--xla_force_host_platform_device_count={setting.devices}"
+    flags = (os.environ.get("XLA_FLAGS", ""), devices, setting.flags)
     command = [python, "-m", "conformance.lab.portable.programs", *names]
     command += ["--plain"] * plain + ["--eager"] * setting.eager
+    own = {"JAX_PLATFORMS": "cpu", "NPROC": str(setting.threads)}
     run = subprocess.run(  # noqa: S603  # It runs a module of this package.
         command,
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "NPROC": str(setting.threads),
-            "XLA_FLAGS": " ".join(flags).strip(),
-        },
+        env={**os.environ, **own, "XLA_FLAGS": " ".join(flags).strip()},
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
@@ -94,34 +86,7 @@ def digests(
     )
     if run.returncode:
         raise RuntimeError(f"{setting}: a process failed:\n{run.stderr}")
-    lines = (line.split() for line in run.stdout.splitlines())
-    return {name: digest for name, digest in lines if name in names}
-
-
-def rows(
-    names: Sequence[str], settings: Sequence[Setting], pythons: Sequence[str]
-) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
-    """Yields the name of each setting, and the digests with the guarantee and with the mode off."""
-    for python in pythons:
-        release = _release(python)
-        for setting in settings:
-            portable, plain = (
-                digests(setting, names, plain=mode, python=python) for mode in (False, True)
-            )
-            yield f"jax {release}, {setting}", portable, plain
-
-
-def _release(python: str) -> str:
-    """Returns the release of JAX that an interpreter imports."""
-    if python == sys.executable:
-        return str(jax.__version__)
-    run = subprocess.run(  # noqa: S603  # The interpreter that the command names.
-        [python, "-c", "import jax; print(jax.__version__)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return run.stdout.strip()
+    return dict(line.split() for line in run.stdout.splitlines())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,26 +94,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="programs; default: all that are installed")
     parser.add_argument("--devices", type=int, nargs="+", help="only these numbers of devices")
-    parser.add_argument("--python", action="append", help="a further interpreter")
+    parser.add_argument("--python", action="append", default=[], help="a further interpreter")
     options = parser.parse_args(arguments)
     names = options.names or programs.installed()
-    unknown = set(names) - set(programs.PROGRAMS)
-    if unknown:
+    if unknown := set(names) - set(programs.PROGRAMS):
         parser.error(f"there is no program {', '.join(sorted(unknown))}")
     settings = [each for each in SETTINGS if each.devices in (options.devices or (1, 2, 4, 8))]
-    found: dict[tuple[str, bool], set[str]] = {}
+    columns: dict[tuple[str, bool], set[str]] = {
+        (name, plain): set() for name in names for plain in (False, True)
+    }
     print(f"| setting | {' | '.join(f'{name} | plain' for name in names)} |")
-    print(f"| --- |{' --- | --- |' * len(names)}", flush=True)
-    for label, *both in rows(names, settings, [sys.executable, *(options.python or [])]):
-        cells = []
-        for name in names:
-            for is_plain, each in enumerate(both):
-                found.setdefault((name, bool(is_plain)), set()).add(each[name])
-                cells.append(f"`{each[name][:_DIGITS]}`")
-        print(f"| {label} | {' | '.join(cells)} |", flush=True)
-    counts = (str(len(found[name, plain])) for name in names for plain in (False, True))
-    print(f"| **different results** | {' | '.join(counts)} |")
-    return int(any(len(found[name, False]) > 1 for name in names))
+    print(f"| --- |{' --- |' * len(columns)}", flush=True)
+    for python, setting in itertools.product((sys.executable, *options.python), settings):
+        both = [digests(setting, names, plain=plain, python=python) for plain in (False, True)]
+        for (name, plain), results in columns.items():
+            results.add(both[plain][name])
+        cells = " | ".join(f"`{both[plain][name][:_DIGITS]}`" for name, plain in columns)
+        print(f"| jax {both[0]['jax']}, {setting} | {cells} |", flush=True)
+    counts = " | ".join(str(len(results)) for results in columns.values())
+    print(f"| **different results** | {counts} |")
+    return int(any(len(results) > 1 for (_, plain), results in columns.items() if not plain))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,10 @@ import importlib
 import inspect
 import json
 import pkgutil
-import queue
 import subprocess
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +27,11 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.stats
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 
 import impl
 import spec
+from conformance.hunt.crew import Kind, Worker
 
 FILE = Path(spec.__file__).with_name("releases_of_jax.toml")
 MODULES = (
@@ -122,29 +122,17 @@ def text(jaxpr: Any) -> str:
             chosen = {k: v for k, v in equation.params.items() if k in _PARAMETERS}
             options = sorted(map(str, chosen.items()))
             yield f"{equation.primitive.name} {operands} {results} {options}"
-            for inner in _inner(equation.params.values()):
+            for inner in jaxprs_in_params(equation.params):
                 yield from lines(inner)
 
     return "\n".join(lines(jaxpr.jaxpr))
 
 
-def _inner(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if hasattr(value, "eqns"):
-            yield getattr(value, "jaxpr", value)
-        elif isinstance(value, (tuple, list)):
-            yield from _inner(value)
-
-
-def traces(names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Returns, for each program, a digest of its equations, and where its function is written.
-
-    Args:
-        names: The names of programs, whose functions alone are traced; None for all.
-    """
+def traces() -> dict[str, dict[str, Any]]:
+    """Returns, for each program, a digest of its equations, and where its function is written."""
     found = {}
     by_name = dict(functions())
-    for name, _, _, jaxpr in programs(names):
+    for name, _, _, jaxpr in programs():
         function = inspect.unwrap(by_name[name.partition(" ")[0]])
         code = getattr(function, "__code__", None)
         file = "" if code is None else code.co_filename.rpartition("site-packages/")[2]
@@ -153,70 +141,37 @@ def traces(names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def bits(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, str]:
-    """Returns a digest of the results for ordinary arguments, and for borders."""
+def runnable(name: str, kind: str) -> tuple[Callable[..., Any], tuple[Any, ...], str]:
+    """Returns a program as a worker of the hunt runs it: a function, its arguments, and the call.
+
+    Args:
+        name: The name of the program.
+        kind: ``ordinary`` for its own arguments, or ``borders``.
+    """
+    function, arguments = next(each[1:3] for each in programs([name]) if each[0] == name)
+    if kind == "ordinary":
+        return function, arguments, "jit"
     first, *others = arguments
-    flat = np.resize(np.array(BORDERS, np.float32), first.shape)
-    more = np.resize(np.array(BORDERS[::-1], np.float32), first.shape)
-    run = jax.jit(function)
-    return {
-        "ordinary": _digest(run(*arguments)),
-        "borders": _digest([run(flat, *others), run(more, *others)]),
-    }
+    borders = [np.resize(np.array(x, np.float32), first.shape) for x in (BORDERS, BORDERS[::-1])]
+    return lambda *x: [function(each, *x[2:]) for each in x[:2]], (*borders, *others), "jit"
 
 
-def _digest(tree: Any) -> str:
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    arrays = [_with_one_nan(a) for a in arrays]
-    return hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()[:16]
+def bits(worker: Worker, name: str) -> list[object] | None:
+    """Returns the digests of a program for ordinary arguments and for borders.
 
-
-def _with_one_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    is_number = np.equal(array, array)
-    return array if is_number.all() else np.where(is_number, array, np.array(np.nan, array.dtype))
-
-
-def print_bits(names: Sequence[str]) -> None:
-    """Prints the bits of programs, a line for each."""
-    for name, function, arguments, _ in programs(names):
-        if name in names:
-            try:
-                found = bits(function, arguments)
-            except Exception as error:  # noqa: BLE001  # What is refused has no bits.
-                found = {"refused": type(error).__name__}
-            print(json.dumps({name: found}), flush=True)
-
-
-def run(python: str, command: str, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the findings of an interpreter, without the programs that do not end in time."""
-    found: dict[str, Any] = {}
-    rest = list(names)
-    while rest:
-        process = subprocess.Popen(  # noqa: S603  # The interpreter that the caller names.
-            [python, "-m", "conformance.lab.releases", command, *rest],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        lines: queue.Queue[str] = queue.Queue()
-        stream = process.stdout
-        threading.Thread(target=_read, args=(stream, lines), daemon=True).start()
-        try:
-            while line := lines.get(timeout=PATIENCE if command == "bits" else 20 * PATIENCE):
-                found |= json.loads(line)
-        except queue.Empty:
-            process.kill()
-            rest = [name for name in rest if name not in found][1:]
-        else:
-            if process.wait():
-                raise RuntimeError(f"{python} -m conformance.lab.releases {command} failed")
-            return found
-    return found
-
-
-def _read(stream: Any, lines: queue.Queue[str]) -> None:
-    for line in stream:
-        lines.put(line)
-    lines.put("")
+    It returns the name of the error of arguments that are refused, and None if the program does not
+    end in time.
+    """
+    results: list[object] = []
+    for kind in ("ordinary", "borders"):
+        source = "from conformance.lab import releases\n"
+        source += f"first = lambda: releases.runnable({name!r}, {kind!r})"
+        request = {"source": source, "asks": ["digests"], "mode": "portable", "wide": False}
+        answer = worker.ask(request, PATIENCE)
+        if answer.get("error") in {"crash", "hang"}:
+            return None
+        results.append(answer.get("digests", answer.get("error")))
+    return results
 
 
 def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -> str:
@@ -255,26 +210,34 @@ def _word(differs: Sequence[str] | None) -> str:
 
 def compared(python: str) -> str:
     """Returns the kept list of this interpreter and another."""
-    pythons = (sys.executable, python)
-    one, other = (run(each, "traces", ["all"]) for each in pythons)
+    one, other = (_traces_of(each) for each in (sys.executable, python))
     names = [n for n in one if n in other and one[n]["digest"] != other[n]["digest"]]
     print(f"{len(one)} programs, of which {len(names)} have other equations", file=sys.stderr)
-    results = [run(each, "bits", names) for each in pythons]
-    return toml(one, {name: _differing(*(each.get(name) for each in results)) for name in names})
+    workers = [Worker(Kind(python=each)) for each in (sys.executable, python)]
+    kinds = {name: _differing(*(bits(worker, name) for worker in workers)) for name in names}
+    for worker in workers:
+        worker.close()
+    return toml(one, kinds)
 
 
-def _differing(here: Mapping[str, str] | None, there: Mapping[str, str] | None) -> list[str] | None:
+def _traces_of(python: str) -> dict[str, Any]:
+    command = [python, "-m", "conformance.lab.releases", "traces"]
+    traced: dict[str, Any] = json.loads(subprocess.check_output(command))  # noqa: S603  # The caller names it.
+    return traced
+
+
+def _differing(here: list[object] | None, there: list[object] | None) -> list[str] | None:
     """Returns the arguments at which two releases have other bits; None if one did not end."""
     if here is None or there is None:
         return None
-    return [kind for kind in {**here, **there} if here.get(kind) != there.get(kind)]
+    pairs = zip(("ordinary", "borders"), here, there, strict=True)
+    return [kind for kind, one, other in pairs if one != other]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the list, or prints what one interpreter finds; returns the exit status."""
+    """Writes the list, or prints the traces of one interpreter; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("command", nargs="?", choices=("write", "traces", "bits"), default="write")
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("command", nargs="?", choices=("write", "traces"), default="write")
     parser.add_argument("--python", help="an interpreter with another release of JAX")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -282,12 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         FILE.write_text(compared(options.python), encoding="utf-8")
         return 0
     with impl.deterministic(guarantee="portable"):
-        if options.command == "bits":
-            print_bits(options.names)
-        else:
-            print(
-                json.dumps(traces(None if options.names == ["all"] else options.names)), flush=True
-            )
+        print(json.dumps(traces()), flush=True)
     return 0
 
 

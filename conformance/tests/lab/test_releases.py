@@ -1,5 +1,6 @@
 """Releases of JAX are compared by equations, and the kept list is about functions that exist."""
 
+import contextlib
 import importlib
 import inspect
 import sys
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conformance.hunt.crew import Kind, Worker
 from conformance.lab import releases
 from spec import releases_of_jax
 
@@ -37,36 +39,36 @@ def test_functions_and_their_derivatives_are_traced(monkeypatch):
     assert len(set(map(str, found.values()))) == len(found)
 
 
-def test_bits_are_those_of_ordinary_arguments_and_of_borders():
-    x = (np.linspace(0.5, 1, 6, dtype=np.float32),)
-    usual = releases.bits(jnp.abs, x)
-    clipped = releases.bits(lambda x: jnp.minimum(jnp.abs(x), 3), x)
-    assert usual["ordinary"] == clipped["ordinary"]
-    assert usual["borders"] != clipped["borders"]
+def test_bits_are_those_of_ordinary_arguments_and_of_borders(monkeypatch):
+    monkeypatch.setattr(releases, "MODULES", CAUCHY)
+    name = "jax.scipy.stats.cauchy.pdf 0"
+    for kind in ("ordinary", "borders"):
+        function, arguments, how = releases.runnable(name, kind)
+        assert (how, (arguments[0] == 0).any()) == ("jit", kind == "borders")
+        assert all(leaf.shape == (6,) for leaf in jax.tree.leaves(function(*arguments)))
+    with contextlib.closing(Worker(Kind())) as worker:
+        ordinary, borders = releases.bits(worker, name)
+        assert ordinary != borders
+        assert releases.bits(worker, "jax.numpy.none 0") == ["StopIteration"] * 2
+    monkeypatch.setattr(Worker, "ask", lambda *_: {"error": "hang", "message": ""})
+    assert releases.bits(worker, name) is None
 
 
 def test_what_differs_is_kept_by_kind(monkeypatch):
-    digests = {
-        "f 0": ("a", "b"),
-        "f 1": ("a", "b"),
-        "g 0": ("a", "a"),
-        "h 0": ("a", "b"),
-        "i 0": ("a", "b"),
-    }
+    digests = {"f 0": "ab", "f 1": "ab", "g 0": "aa", "h 0": "ab", "i 0": "ab"}
+    changed = {"f 0": ["other", "other"], "f 1": ["same", "other"], "i 0": None}
 
-    def run(python, command, names):
-        side = int(python != sys.executable)
-        if command == "traces":
-            place = {"file": "jax/f.py", "function": "f"}
-            return {name: {"digest": each[side], **place} for name, each in digests.items()}
-        assert names == ["f 0", "f 1", "h 0", "i 0"]
-        changed = {
-            "f 0": {"ordinary": side, "borders": side},
-            "f 1": {"ordinary": 0, "borders": side},
-        }
-        return changed | {"h 0": {"ordinary": 0, "borders": 0}}
+    def traces(python):
+        own, place = int(python != sys.executable), {"file": "jax/f.py", "function": "f"}
+        return {name: {"digest": each[own], **place} for name, each in digests.items()}
 
-    monkeypatch.setattr(releases, "run", run)
+    def bits(worker, name):
+        assert name != "g 0"
+        is_other = worker.kind.python != sys.executable and name in changed
+        return changed[name] if is_other else ["same", "same"]
+
+    monkeypatch.setattr(releases, "_traces_of", traces)
+    monkeypatch.setattr(releases, "bits", bits)
     text = releases.compared("other")
     assert 'name = "f"\nfile = "jax/f.py"\nfunction = "f"\nbits = [0]\nborders = [1]\n' in text
     assert 'name = "h"\nfile = "jax/f.py"\nfunction = "f"\ntext = [0]\n' in text

@@ -13,19 +13,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from conformance.hunt import checks, files, grammar, memory, settings, shrink
 from conformance.hunt.checks import Finding
-from conformance.hunt.crew import ROOT, Crew, default_kinds
+from conformance.hunt.crew import Crew, default_kinds
 from conformance.hunt.memory import Memory
 from conformance.hunt.pool import Dice
 from conformance.hunt.program import Program
@@ -39,8 +36,6 @@ _REPEATS = 3
 _PROGRESS = 30.0
 #: The programs that are checked at the same time, so that no worker waits for a slower one.
 _LANES = 4
-#: The packages that a worker imports.
-_PACKAGES = ("spec", "impl", "conformance")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +50,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--python", action="append", metavar="OTHER", default=[], help=other)
     add("--out", type=Path, metavar="FOLDER", default="hunt", help="the files of findings")
     add("--plant", type=Path, metavar="FILE.py", help="a planted fault that each worker runs")
-    mutant = "a mutant of conformance/lab/mutants, which a copy for the workers gets"
-    add("--mutant", metavar="NAME", default="", help=mutant)
     add("--report", type=Path, metavar="FILE.json", help="a report to which the counts are added")
     add("--shrink", type=float, metavar="S", default=120.0, help="seconds a finding; default: 120")
     add("--most", type=int, metavar="N", default=20, help="findings; default: 20")
@@ -67,8 +60,7 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         try:
             _check_options(options)
-            root = stack.enter_context(mutated_copy(options.mutant)) if options.mutant else ROOT
-            crew = stack.enter_context(Crew(default_kinds(options.python, options.plant, root)))
+            crew = stack.enter_context(Crew(default_kinds(options.python, options.plant)))
             crew.start()
         except ValueError as error:
             print(f"python -m conformance hunt: {error}", file=sys.stderr)
@@ -90,35 +82,6 @@ def _check_options(options: argparse.Namespace) -> None:
     grammar.draw(options.seed, 0, Counter(), options.only)
     if options.report is not None and options.report.is_file():
         memory.read(options.report)
-
-
-@contextlib.contextmanager
-def mutated_copy(name: str) -> Iterator[Path]:
-    """Makes a temporary copy of the packages of this checkout with a mutant, and yields its folder.
-
-    Args:
-        name: The name of a mutant of ``conformance.lab.mutants``.
-
-    Raises:
-        ValueError: There is no such mutant, or no checkout with git.
-    """
-    try:
-        from conformance.lab.mutants import copies, mutant  # noqa: PLC0415  # A wheel has none.
-    except ImportError:
-        raise ValueError(f"--mutant {name}: mutants need a checkout; this is a wheel") from None
-    fault = next((each for each in mutant.read() if each.name == name), None)
-    if fault is None:
-        raise ValueError(
-            f"--mutant {name}: no file of conformance/lab/mutants has it; name one of theirs"
-        )
-    with tempfile.TemporaryDirectory(prefix="hunt-", ignore_cleanup_errors=True) as folder:
-        root = Path(folder)
-        for file in copies.tracked_files(ROOT):
-            if file.startswith(_PACKAGES):
-                (root / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / file, root / file)
-        (root / fault.file).write_text(fault.broken_text(ROOT), encoding="utf-8")
-        yield root
 
 
 #: A finding or None, the answer for ``BASE``, and the settings.

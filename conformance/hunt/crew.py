@@ -63,7 +63,6 @@ class Kind:
         threads: The threads that XLA computes with.
         plain: Whether it leaves this project out.
         plant: A file that changes the project on purpose.
-        root: The folder that it imports this project from.
     """
 
     python: str = sys.executable
@@ -71,7 +70,6 @@ class Kind:
     threads: int = 2
     plain: bool = False
     plant: Path | None = None
-    root: Path = ROOT
 
     def __str__(self) -> str:
         parts = [self.python, f"{self.threads} threads", self.flags or "default options of XLA"]
@@ -85,23 +83,19 @@ class Kind:
             "JAX_PLATFORMS": "cpu",
             "NPROC": str(self.threads),
             "XLA_FLAGS": flags.strip(),
-            "PYTHONPATH": os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         }
 
 
-def default_kinds(
-    python: Sequence[str], plant: Path | None = None, root: Path = ROOT
-) -> tuple[Kind, ...]:
+def default_kinds(python: Sequence[str], plant: Path | None = None) -> tuple[Kind, ...]:
     """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter.
 
     Args:
         python: The other interpreters.
         plant: A file that each worker runs.
-        root: The folder that the workers import this project from.
     """
-    first = Kind(flags=cheapest(), plant=plant, root=root)
-    own = (first, Kind(flags="", threads=1, plant=plant, root=root))
-    return (*own, *(Kind(python=each, plant=plant, root=root) for each in python))
+    own = (Kind(flags=cheapest(), plant=plant), Kind(flags="", threads=1, plant=plant))
+    return (*own, *(Kind(python=each, plant=plant) for each in python))
 
 
 class Worker:
@@ -163,7 +157,7 @@ class Worker:
         options += ["--plant", str(kind.plant.absolute())] if kind.plant else []
         return subprocess.Popen(  # noqa: S603  # It runs a module of this package.
             [kind.python, "-m", "conformance.hunt.worker", *options],
-            cwd=kind.root,
+            cwd=ROOT,
             env=kind.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -191,7 +185,7 @@ class Crew:
         self._count = threading.Lock()
         self._workers = [Worker(kind) for kind in kinds]
         # Plain JAX, in processes that never import this project. They start when they are needed.
-        plain = [dataclasses.replace(each, plain=True, plant=None, root=ROOT) for each in kinds]
+        plain = [dataclasses.replace(each, plain=True, plant=None) for each in kinds]
         self._plain = [Worker(each) for each in plain]
 
     def __enter__(self) -> Self:

@@ -60,9 +60,7 @@ def text(finding: Finding, kinds: tuple[Kind, ...]) -> str:
     program, setting, kind = finding.program, finding.setting, kinds[finding.setting.worker]
     environment = ""
     if kind.python != kinds[0].python:
-        environment += "\nOTHER_PYTHON names an interpreter with another release of JAX."
-    if kind.root != ROOT:
-        environment += "\nPYTHONPATH names a copy of samebits with the mutant."
+        environment = "\nOTHER_PYTHON names an interpreter with another release of JAX."
     functions = [source.whole(program, setting, exempt=finding.mark == "sums")]
     if finding.kind == "bits":
         functions += ["", source.function(program, base_of(setting, program), "second")]

@@ -23,7 +23,6 @@ from conformance.hunt.crew import ROOT, Crew, Kind, Worker, default_kinds
 from conformance.hunt.settings import BASE, Setting
 from conformance.tests.hunt.examples import chain, drawn
 
-MUTANT = "portable-sorts-not-stable"
 #: A product has other bits in a process of one thread, which the second worker is.
 _PLANT = """
 import dataclasses, os
@@ -42,7 +41,6 @@ RULES["mul"] = dataclasses.replace(RULES["mul"], compute=multiply)
     [
         (["--minutes", "0"], "--minutes 0.0: it is a number above 0"),
         (["--plant", "/nowhere/x.py"], "--plant /nowhere/x.py: there is no such file"),
-        (["--mutant", "nonsense"], "--mutant nonsense: no file"),
         (["--only", "nonsense"], "--only nonsense: no token contains it"),
     ],
 )
@@ -126,17 +124,6 @@ def test_a_worker_that_crashes_or_hangs_is_replaced():
 def test_only_jaxlib_0_10_has_the_option_about_emitters(monkeypatch, release, has):
     monkeypatch.setattr("importlib.metadata.version", {"jaxlib": release}.__getitem__)
     assert ("emitters" in crew.cheapest()) is has
-
-
-def test_workers_import_a_copy_with_the_mutant_and_the_checkout_stays():
-    mutant = pytest.importorskip("conformance.lab.mutants.mutant")
-    with command_of_hunt.mutated_copy(MUTANT) as root:
-        (fault,) = [each for each in mutant.read() if each.name == MUTANT]
-        names = (fault.file, "conformance/hunt/worker.py")
-        same = [(root / name).read_text() == (ROOT / name).read_text() for name in names]
-        assert same == [False, True]
-        assert Kind(root=root).environment()["PYTHONPATH"].startswith(str(root))
-    assert not root.exists()
 
 
 def test_reports_of_hunts_add_up(tmp_path):

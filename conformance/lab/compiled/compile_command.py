@@ -130,8 +130,8 @@ def _tasks(targets: Iterable[str], words: Sequence[str]) -> Iterator[Task]:
     }
     ops = [op for op in sorted(counts, key=lambda op: -counts[op]) if counts[op]]
     elementary = [program_calls.ELEMENTARY] if selected(programs.elementary()) else []
-    known = {program_calls.name_of(name): gpus for name, gpus in programs.ON_GPUS.items()}
-    for name in [*selected(programs.ON_GPUS), *elementary, *ops]:
+    known = {program_calls.name_of(name): gpus for name, gpus in programs.BUDGETS.items()}
+    for name in [*selected(programs.BUDGETS), *elementary, *ops]:
         yield from (Task(name, x) for x in targets if x in known.get(name, TARGETS))
 
 
@@ -163,7 +163,7 @@ def run_task(task: Task, words: Sequence[str]) -> list[CheckedCall]:
     try:
         if task.op == program_calls.ELEMENTARY:
             return program_calls.check_elementary(task.target, words)
-        for name in programs.ON_GPUS:
+        for name in programs.BUDGETS:
             if task.op == program_calls.name_of(name):
                 return [program_calls.check_program(name, task.target)]
         return check_op(task.op, task.target, words)

@@ -5,7 +5,7 @@ nothing, call no library, and have no product of float64 where the GPU has anoth
 (``spec/engines.toml``). A call of an op under ``run_to_run`` may not race. ``budgets.toml`` has the
 most launches and bytes of each program (``launches``)::
 
-    [transformer]
+    [portable.transformer]
     h200 = { launches = 340, bytes = 5_500_000 }
 
 A call that has a kernel is compiled a third time without kernels, as where JAX lacks Pallas' Triton
@@ -18,9 +18,7 @@ import contextlib
 import functools
 import re
 import time
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -42,7 +40,6 @@ from spec.engines import DEFAULT, engine_of
 #: Approximations of every kind, and sums and products that the assembler may contract, since they
 #: do not state a rounding.
 _INEXACT = re.compile(r"(?<![\w.%])(\w+\.approx[\w.]*|(?:add|sub|mul|mad)\.f(?:32|64))\s")
-_BUDGETS = "budgets.toml"
 #: The op of the records about elementary functions.
 ELEMENTARY = "impl._exact.elementary"
 
@@ -135,17 +132,8 @@ def faults_of(code: MachineCode, target: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-@functools.cache
-def budgets() -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-    """Returns the budgets by program and GPU."""
-    path = files("conformance.lab.compiled") / _BUDGETS
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
 def _over_budget(name: str, target: str, cost: Cost) -> Iterator[str]:
-    budget = budgets().get(name, {}).get(target)
-    if budget is None:
-        yield f"it has no budget in {_BUDGETS}: {cost}"
-    elif cost.launches > budget["launches"] or cost.moved > budget["bytes"]:
+    budget = programs.BUDGETS[name][target]
+    if cost.launches > budget["launches"] or cost.moved > budget["bytes"]:
         most = Cost(budget["launches"], budget["bytes"])
-        yield f"{cost}, and its budget in {_BUDGETS} is {most}"
+        yield f"{cost}, and its budget in {programs.FILE} is {most}"

@@ -16,7 +16,6 @@ from conformance.lab.compiled import (
     programs,
 )
 from conformance.lab.compiled.compiler import MachineCode
-from conformance.lab.compiled.launches import Cost
 from conformance.lab.readers import stablehlo
 from impl._kernels import pallas
 from spec import gpus
@@ -67,9 +66,10 @@ def test_gpus_with_little_float64_have_whole_programs_alone():
 
 
 def test_each_program_has_a_budget_for_each_gpu():
-    budgets = program_calls.budgets()
-    assert {name: tuple(each) for name, each in budgets.items()} == programs.ON_GPUS
-    assert {*programs.CALLS, *programs.STEPS} < set(budgets)
+    on_gpus = {name: tuple(budgets) for name, budgets in programs.BUDGETS.items()}
+    of_one = ("conv_net", *programs.CALLS)
+    right = dict.fromkeys(programs.PROGRAMS, PROGRAM_TARGETS)
+    assert on_gpus == right | dict.fromkeys(of_one, PROGRAM_TARGETS[:1])
 
 
 @pytest.fixture
@@ -89,19 +89,17 @@ def compiled(monkeypatch):
     ],
 )
 def test_a_program_above_its_budget_has_a_fault(monkeypatch, compiled, budget, fault):
-    monkeypatch.setattr(program_calls, "budgets", lambda: {"sum": {"h200": budget}})
+    monkeypatch.setattr(programs, "BUDGETS", {"sum": {"h200": budget}})
     compiled += [code("add.rn.f32", hlo=HLO), code(hlo=HLO)]
     call = program_calls.check_program("sum", "h200")
     assert [each.startswith(str(fault)) for each in call.faults] == [True] * (fault is not None)
     assert call.detail == "1 launches, 32 bytes; with the mode off 1 launches, 32 bytes"
 
 
-def test_a_program_without_a_budget_and_a_blind_check_are_faults(monkeypatch, compiled):
-    monkeypatch.setattr(program_calls, "budgets", dict)
+def test_a_blind_check_is_a_fault(compiled):
     compiled += [code("add.rn.f32", hlo=HLO)] * 2
-    blind, missing = program_calls.check_program("recurrent", "h200").faults
+    (blind,) = program_calls.check_program("recurrent", "h200").faults
     assert blind.startswith("the check finds no fault in the code with the mode off")
-    assert missing == f"it has no budget in budgets.toml: {Cost(1, 32)}"
 
 
 def test_a_program_that_does_not_compile_is_a_fault(compiled):

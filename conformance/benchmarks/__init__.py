@@ -12,11 +12,12 @@ from typing import Any
 
 #: The module of each family.
 FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys(("convs", "losses", "recurrent", "spatial"), "nn"),
+    **dict.fromkeys(("convs", "scans", "selection", "spatial"), "calls"),
     **dict.fromkeys(("elementary", "exact_products", "exact_sums"), "exact"),
     **dict.fromkeys(("libraries", "portable"), "whole"),
     "overheads": "overheads",
-    **dict.fromkeys(("scans", "scatter", "selection", "sparse"), "ops"),
+    **dict.fromkeys(("losses", "recurrent"), "nn"),
+    **dict.fromkeys(("scatter", "sparse"), "ops"),
 }
 
 

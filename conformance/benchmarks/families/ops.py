@@ -1,13 +1,4 @@
-"""Scatters, scans, selection and sparse products, against plain JAX and PyTorch.
-
-Each family yields cases, with a description by column and with sides. Two of them, without
-PyTorch::
-
-    scatters   {"destinations": "100,000", "contributions": "1,000,000", "width": "1",
-                "indices": "uniform"}   sides "plain `.at[].add`", "mode off" and "ordered"
-    scans      {"op": "cumsum", "rows": "4,096",
-                "length": "4,096"}      sides "plain JAX" and "ordered"
-"""
+"""Scatters and sparse products, against plain JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCOO, bcoo_dot_general
@@ -31,13 +21,11 @@ from conformance.benchmarks.engine import (
     compared,
     compiled,
 )
+from conformance.benchmarks.families.calls import CURVE
 from conformance.benchmarks.torch_peer import Side
 
 #: The functions of either library.
 _LIBRARIES = (impl, lambda torch: torch)
-#: The sizes of a curve.
-CURVE = tuple(10**digits for digits in range(3, 9))
-
 #: The destinations, the contributions, and the width of each contribution.
 SCATTERS = (
     (100_000, 1_000_000, 1),
@@ -118,93 +106,6 @@ def _index_add(library: Any, x: Any, index: Any, source: Any) -> Any:
     return library.index_add(x, 0, index, source)
 
 
-#: The number and the length of the rows, for each scan.
-SCANS: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
-    {
-        "cumsum": ((1, 10_000_000), (4096, 4096)),
-        "cumprod": ((4096, 4096),),
-        "logcumsumexp": ((4096, 4096),),
-        "cummax": ((4096, 4096),),
-    }
-)
-#: The functions of plain JAX. Its cumulative maximum gives no indices.
-_PLAIN_SCANS: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
-    {
-        "cumsum": lambda x: jnp.cumsum(x, 1),
-        "cumprod": lambda x: jnp.cumprod(x, 1),
-        "logcumsumexp": lambda x: jax.lax.cumlogsumexp(x, axis=1),
-        "cummax": lambda x: jax.lax.cummax(x, axis=1),
-    }
-)
-
-
-def scans(setting: Setting) -> Iterator[Case]:
-    """Yields every scan, and a curve of cumsum over the length of a row."""
-    for name, sizes in SCANS.items():
-        for shape in setting.some(sizes[::-1]):
-            yield from _scan(setting, name, shape)
-    for length in setting.some(CURVE, 3):
-        # Argument and result are as large.
-        if setting.fits(8 * length):
-            yield from _scan(setting, "cumsum", (1, length), n=length)
-
-
-def _scan(
-    setting: Setting, name: str, shape: tuple[int, int], n: int | None = None
-) -> Iterator[Case]:
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    if name == "cumprod":  # In range: some machines are slow with subnormal numbers.
-        x = np.exp(x / 100)
-    return compared(
-        setting,
-        {"op": name, "rows": f"{shape[0]:,}", "length": f"{shape[1]:,}"},
-        lambda library, x: getattr(library, name)(x, 1),
-        (x,),
-        libraries=_LIBRARIES,
-        plain=("plain JAX", _PLAIN_SCANS[name]),
-        n=n,
-    )
-
-
-#: The rows from which is selected, and the elements of each.
-SELECTED = ((4096, 4096), (1296, 1296), (1, 10_000_000), (100_000, 64))
-#: A call of either library, and the same in plain JAX.
-SELECTIONS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[jax.Array], Any]]] = (
-    MappingProxyType(
-        {
-            "kthvalue": (
-                lambda library, x: library.kthvalue(x, x.shape[-1] // 4, -1),
-                lambda x: jnp.sort(x)[:, x.shape[-1] // 4 - 1],
-            ),
-            "median": (lambda library, x: library.median(x, -1), lambda x: jnp.median(x, -1)),
-            "topk(16)": (lambda library, x: library.topk(x, 16), lambda x: jax.lax.top_k(x, 16)),
-            "sort": (lambda library, x: library.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
-        }
-    )
-)
-
-
-def selections(setting: Setting) -> Iterator[Case]:
-    """Yields every op, and a curve of kthvalue over the length of a row."""
-    for rows, length in setting.some(SELECTED):
-        for name in SELECTIONS:
-            yield from _selection(setting, name, (rows, length // 4 if setting.quick else length))
-    for length in setting.some(CURVE, 2):
-        # A sort has indices of 8 bytes on each side.
-        if setting.fits(32 * length):
-            yield from _selection(setting, "kthvalue", (1, length), n=length)
-
-
-def _selection(
-    setting: Setting, name: str, shape: tuple[int, int], n: int | None = None
-) -> Iterator[Case]:
-    op, plain = SELECTIONS[name]
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    about = {"op": name, "size": str(list(shape))}
-    base = ("plain jax.numpy", plain)
-    return compared(setting, about, op, (x,), libraries=_LIBRARIES, plain=base, n=n)
-
-
 #: The batch, the rows and columns of the sparse operand, the inverse of its density, and the
 #: columns of the dense operand.
 SPARSE = ((8, 4096, 4096, 1000, 64),)
@@ -260,16 +161,6 @@ FAMILIES = {
         "ordered",
         scatters,
         ("The sizes from 1,000 to 100,000,000 contributions have a tenth as many destinations.",),
-    ),
-    "scans": Benchmark(
-        "Scans along rows, float32",
-        "plain JAX",
-        "ordered",
-        scans,
-        ("`cummax` computes indices by a second scan. Plain JAX has none.",),
-    ),
-    "selection": Benchmark(
-        "Selection along the last dimension, float32", "plain jax.numpy", "ordered", selections
     ),
     "sparse": Benchmark(
         "bmm with a sparse left operand, float32", "plain BCOO @ dense", "ordered", sparse

@@ -10,7 +10,7 @@ import pytest
 from conformance import __main__ as command
 from conformance.benchmarks import bench_command
 from conformance.benchmarks.engine import Benchmark, Case
-from conformance.benchmarks.families import exact, ops, whole
+from conformance.benchmarks.families import calls, exact, whole
 from conformance.benchmarks.measurements import Report
 
 pytestmark = pytest.mark.once
@@ -30,7 +30,7 @@ def two_families(monkeypatch):
     works = family(lambda _: [Case({"case": "one"}, {"ours": lambda: None})])
     monkeypatch.setattr(bench_command, "torch_peer", contextlib.nullcontext)
     monkeypatch.setitem(exact.FAMILIES, "elementary", works)
-    monkeypatch.setitem(ops.FAMILIES, "scans", family(fail))
+    monkeypatch.setitem(calls.FAMILIES, "scans", family(fail))
 
 
 def bench(*families, options=()):
@@ -57,7 +57,7 @@ def test_a_family_whose_library_is_absent_is_no_failure(capsys, monkeypatch):
     def need_flax(_):
         raise ModuleNotFoundError("No module named 'flax'", name="flax")
 
-    monkeypatch.setitem(ops.FAMILIES, "scans", family(need_flax))
+    monkeypatch.setitem(calls.FAMILIES, "scans", family(need_flax))
     assert bench("scans") == 0
     assert "scans: not measured: it needs flax" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ import impl
 from conformance import programs
 from conformance.benchmarks import FAMILIES, bench_command, eager_calls, engine, measurements
 from conformance.benchmarks.engine import Program, Setting
-from conformance.benchmarks.families import exact, nn, ops, overheads, whole
+from conformance.benchmarks.families import calls, exact, nn, ops, overheads, whole
 from conformance.benchmarks.measurements import Report
 from conformance.benchmarks.torch_peer import DETERMINISTIC, torch_peer
 
@@ -32,17 +32,31 @@ ENVIRONMENT = {
 }
 
 
+#: The calls of each family that are tried, and their size.
+CALLS = (
+    ("convs", "1x3x8x8 2x3x7x7", "first"),
+    ("spatial", "1x2x8x8 1x8x8x2:uniform", "grid_sample"),
+    ("scans", "3x50", "cumsum", "cummax"),
+    ("selection", "3x40", *calls.TABLE["selection"]),
+)
+
+
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
     monkeypatch.setattr(engine, "LEAST_ROUNDS", 1)
     monkeypatch.setattr(engine, "MOST_ROUNDS", 1)
     sizes = {
+        calls: {
+            "CURVE": (100,),
+            "TABLE": {
+                family: {name: {**calls.TABLE[family][name], "sizes": [size]} for name in names}
+                for family, size, *names in CALLS
+            },
+        },
         ops: {
             "CURVE": (100,),
             "SCATTERS": ((20, 3000, 1), (5, 300, 2)),
             "SKEWED": ((20, 30, 1),),
-            "SCANS": {"cumsum": ((1, 3000),), "cummax": ((3, 50),)},
-            "SELECTED": ((3, 40),),
             "SPARSE": ((2, 8, 6, 4, 3),),
         },
         exact: {
@@ -55,9 +69,6 @@ def small_sizes(monkeypatch):
             "BINADES": {"24 binades": 12},
         },
         nn: {
-            "CONVS": {"tiny": nn.Conv(1, 2, 8, 3, 3, 2, 1)},
-            "IMAGES": {"tiny": (1, 2, 8, 8)},
-            "SPATIAL": {name: nn.SPATIAL[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")},
             "LOSSES": {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)},
             "LABELS": 2,
             "GATES": {"lstm": 4},
@@ -91,14 +102,14 @@ CASES = {
     "overheads": (3, "getitem | call | JAX"),
     "portable": (2, "step | 1 | compile"),
     "elementary": (2, "div | 100"),
-    "scans": (3, "cumsum | 1 | 100"),
+    "scans": (3, "cumsum | [1, 100]"),
     "scatter": (7, "10 | 100 | 1 | uniform"),
     "exact_sums": (2, "sum [40, 3] over [0]"),
     "selection": (5, "kthvalue | [1, 100]"),
     "sparse": (2, "[2, 8, 6], 1 in 4, by [2, 6, 3] | backward"),
-    "spatial": (4, "grid_sample | tiny, [1, 2, 8, 8] | backward"),
+    "spatial": (2, "grid_sample | [1, 2, 8, 8], [1, 8, 8, 2] | backward"),
     "exact_products": (2, "[1, 4, 4, 2], 3 x 3 | 24 binades"),
-    "convs": (2, "tiny | [1, 2, 8, 8], [3, 2, 3, 3], stride 2 | backward"),
+    "convs": (2, "conv2d | first | [1, 3, 8, 8], [2, 3, 7, 7] | backward"),
 }
 
 

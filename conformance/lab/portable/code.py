@@ -132,6 +132,8 @@ class _Reader:
                     yield _line(op, "a call of a library")
             elif name in _EXTREMES and floats and _bits(floats[0]) < 64 and _chooses_zeros(op):
                 yield _line(op, "a zero may have either sign")
+            elif name == "reduce" and floats and "compare" in _combines(op):
+                yield _line(op, "it may choose any of several NaN")
             elif name in _FOLDS and floats and _combines(op) & {"add", "multiply"}:
                 yield from self._of_fold(op, floats)
             elif name in _PRODUCTS and floats:

@@ -98,12 +98,17 @@ def plain_convert(x, *, new_dtype, **_):
     return lax.convert_element_type(x, new_dtype)
 
 
+def plain_index(x, *, axes, index_dtype, **_):
+    return lax.argmax(x, axes[0], index_dtype)
+
+
 BROKEN = {
     "sqrt": (narrowed_root, jnp.sqrt, (X,), "sqrt"),
     "convert_element_type": (plain_convert, lambda x: x.astype("bfloat16") + 1, (X,), "convert"),
     "reduce_sum": (lambda x, *, axes, **_: lax.reduce_sum(x, axes), jnp.sum, (X,), "reduce"),
     "dot_general": (plain_product, jnp.dot, (X, X.T), "dot_general"),
     "exp": (lambda x, **_: lax.exp(x), jnp.exp, (X,), "exponential"),
+    "argmax": (plain_index, jnp.argmax, (X,), "reduce"),
     "max": (lambda a, b, **_: lax.max(a, b), lax.max, (X, X), "maximum"),
     "mul": (lambda a, b, **_: lax.mul(a, b), lax.mul, (X, X), "multiply"),
     "div": (lambda a, b, **_: lax.div(a, b), lax.div, (X, X), "divide"),

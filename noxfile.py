@@ -464,7 +464,7 @@ def releases(session: nox.Session) -> None:
     install(session, "test")
     other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")
     chosen = session.posargs or ["--python", str(other)]
-    session.run("python", "-m", "conformance.lab.releases", *chosen, env={"XLA_FLAGS": _LEAST})
+    session.run("python", "-m", "conformance.hunt.releases", *chosen, env={"XLA_FLAGS": _LEAST})
 
 
 @nox.session(python=OLDEST, default=False)

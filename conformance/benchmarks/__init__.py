@@ -16,8 +16,7 @@ FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("elementary", "exact_products", "exact_sums"), "exact"),
     **dict.fromkeys(("libraries", "portable"), "whole"),
     "overheads": "overheads",
-    **dict.fromkeys(("losses", "recurrent"), "nn"),
-    **dict.fromkeys(("scatter", "sparse"), "ops"),
+    **dict.fromkeys(("losses", "recurrent", "scatter", "sparse"), "ops"),
 }
 
 

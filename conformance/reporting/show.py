@@ -60,7 +60,7 @@ def differences(options: argparse.Namespace) -> int:
 
 def rewrite(options: argparse.Namespace) -> int:
     """Brings a file of expectations up to date with a report."""
-    from conformance.reporting import expectation_update  # noqa: PLC0415  # it needs packaging
+    from conformance.reporting import expectations  # noqa: PLC0415  # it needs packaging
 
-    print(expectation_update.rewrite(options.rewrite, options.report))
+    print(expectations.rewrite(options.rewrite, options.report))
     return 0

@@ -11,7 +11,7 @@ import impl
 from conformance import programs
 from conformance.benchmarks import FAMILIES, bench_command, eager_calls, engine, measurements
 from conformance.benchmarks.engine import Program, Setting
-from conformance.benchmarks.families import calls, exact, nn, ops, overheads, whole
+from conformance.benchmarks.families import calls, exact, ops, overheads, whole
 from conformance.benchmarks.measurements import Report
 from conformance.benchmarks.torch_peer import DETERMINISTIC, torch_peer
 
@@ -58,6 +58,10 @@ def small_sizes(monkeypatch):
             "SCATTERS": ((20, 3000, 1), (5, 300, 2)),
             "SKEWED": ((20, 30, 1),),
             "SPARSE": ((2, 8, 6, 4, 3),),
+            "LOSSES": {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)},
+            "LABELS": 2,
+            "GATES": {"lstm": 4},
+            "NETS": {"tiny": ops.Net(2, 1, 2, 3, 1, bidirectional=True)},
         },
         exact: {
             "LENGTHS": (100,),
@@ -67,12 +71,6 @@ def small_sizes(monkeypatch):
             "SQUARES": (8,),
             "IMAGES": ((1, 4, 4, 2),),
             "BINADES": {"24 binades": 12},
-        },
-        nn: {
-            "LOSSES": {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)},
-            "LABELS": 2,
-            "GATES": {"lstm": 4},
-            "NETS": {"tiny": nn.Net(2, 1, 2, 3, 1, bidirectional=True)},
         },
         whole: {"TRAINED": {"step": _a_step}, "NAMES": ("equinox_mnist",)},
         overheads: {"IMPORTS": {}},

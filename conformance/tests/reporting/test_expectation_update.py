@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from conformance import __main__ as command
-from conformance.reporting import expectation_update, expectations, report
+from conformance.reporting import expectations, report
 from conformance.reporting.expectations import Expectation
 from conformance.suite import test_rows
 from conformance.suite.cells import cells
@@ -36,7 +36,7 @@ def rewritten(tmp_path):
         path, made = tmp_path / "expect.toml", tmp_path / "report.json"
         expectations.write(path, entries)
         report.write(made, {"torch": "2.13.0+cpu", "device": "cpu"}, records)
-        sentence = expectation_update.rewrite(path, made)
+        sentence = expectations.rewrite(path, made)
         return sentence, tomllib.loads(path.read_text()).get("expect", [])
 
     return run
@@ -92,7 +92,7 @@ def test_rewriting_leaves_what_the_report_cannot_speak_of(rewritten):
 def test_names_of_tests_are_those_of_the_suite():
     some = cells()[0]
     made = report.from_property({**some.about, "check": "warn only"}, "passed", 0.0)
-    assert expectation_update.test(made) == f"test_warn_only[{some}]"
+    assert expectations.test(made) == f"test_warn_only[{some}]"
     for check in ("off", "bits", "no_race", "raise", "warn_only", "unlisted", "fill"):
         assert hasattr(test_rows, f"test_{check}")
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from conformance.hunt import releases
 from conformance.hunt.crew import Kind, Worker
-from conformance.lab import releases
 from spec import releases_of_jax
 
 CAUCHY = ("jax.scipy.stats.cauchy",)

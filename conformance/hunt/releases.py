@@ -5,7 +5,7 @@ which has another release of JAX. Programs whose equations differ are run, on or
 and on borders. ``spec/releases_of_jax.toml`` keeps the differences, which the audit and the site
 read:
 
-    python -m conformance.lab.releases --python OTHER/bin/python
+    python -m conformance.hunt.releases --python OTHER/bin/python
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def bits(worker: Worker, name: str) -> list[object] | None:
     """
     results: list[object] = []
     for kind in ("ordinary", "borders"):
-        source = "from conformance.lab import releases\n"
+        source = "from conformance.hunt import releases\n"
         source += f"first = lambda: releases.runnable({name!r}, {kind!r})"
         request = {"source": source, "asks": ["digests"], "mode": "portable", "wide": False}
         answer = worker.ask(request, PATIENCE)
@@ -221,7 +221,7 @@ def compared(python: str) -> str:
 
 
 def _traces_of(python: str) -> dict[str, Any]:
-    command = [python, "-m", "conformance.lab.releases", "traces"]
+    command = [python, "-m", "conformance.hunt.releases", "traces"]
     traced: dict[str, Any] = json.loads(subprocess.check_output(command))  # noqa: S603  # The caller names it.
     return traced
 

@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 import pytest
 
 import spec
+from conformance.cases.table import module_of
 from conformance.pytest_plugin import options
 from conformance.reporting import sources
 from conformance.suite.cells import Cell
@@ -72,7 +73,7 @@ def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[st
         yield f"says:  {row.statement}"
         yield again
         yield from sources.to_edit(row, row.op, namespace)
-        yield f"       {sources.module('promises', row.op)}, if it is tried wrongly"
+        yield f"       {subject.keep.__module__}, if it is tried wrongly"
         return
     calls = [subject] if isinstance(subject, Cell) else subject
     cell = calls[0]
@@ -81,7 +82,7 @@ def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[st
         yield f"calls: {', '.join(dict.fromkeys(call.sample.name for call in calls))}"
     yield again
     yield from sources.to_edit(cell.row, cell.op, namespace)
-    yield f"       {sources.module('cases', cell.op)}, if the sample is wrong"
+    yield f"       {module_of(cell.op)}, if the sample is wrong"
 
 
 def _about(cell: Cell) -> Iterator[str]:

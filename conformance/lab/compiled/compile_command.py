@@ -9,8 +9,8 @@ several profiles have is printed once, with the command that compiles it again::
     ...
     FAILED R0001-index_add-complete for h200, and under 1 more profiles: it races: ...
     again: python -m conformance compile --target h200 -k R0001-index_add-complete
-    edit:  impl/ops/_scatters.py:21, if the implementation is wrong
-           spec/rows/index_add.toml:2, if the row is wrong
+    edit:  index_add in impl.ops._scatters, if the implementation is wrong
+           spec/rows/index_add.toml, if a row is wrong
 
 The numbers are made up. The exit status is 0 without failures, 1 with one, and 2 where
 nothing can be compiled.

@@ -1,54 +1,27 @@
-"""The files and lines of ops, rows, samples and promises."""
+"""The modules of ops, and the files of rows."""
 
 import functools
 import types
-from pathlib import Path
-
-import pytest
 
 import impl
 import spec
 from conformance.reporting import sources
 
-ROOT = Path(spec.__file__).parents[1]
 
-
-def line_of(text):
-    """Returns the file that a line of text names, and its line of that number."""
-    path, _, number = text.removeprefix("edit:").strip().partition(",")[0].partition(":")
-    return path, (ROOT / path).read_text().splitlines()[int(number or 1) - 1]
-
-
-@pytest.mark.parametrize(
-    ("package", "op", "file"),
-    [
-        ("cases", "nn.functional.max_pool2d", "conformance/cases/max_pools.py"),
-        ("cases", "argsort", "conformance/cases/selections.py"),
-        ("promises", "Generator", "conformance/promises/random.py"),
-        ("cases", "Generator", "conformance/cases"),
-    ],
-)
-def test_samples_and_promises_are_in_the_file_of_the_family(package, op, file):
-    assert sources.module(package, op) == file
-
-
-def test_an_op_without_source_is_named():
-    row, namespace = spec.load().row("R0001"), types.SimpleNamespace(index_add=print)
-    lines = list(sources.to_edit(row, "index_add", namespace))
-    assert lines[0] == "edit:  the implementation of index_add, if the implementation is wrong"
-
-
-def test_a_wrapped_function_is_found_and_a_path_elsewhere_is_whole(tmp_path):
+def test_a_wrapped_function_has_its_module_and_a_row_its_file():
     @functools.wraps(impl.index_add)
     def wrapped(*args, **options):
         return impl.index_add(*args, **options)
 
-    (first, *_) = sources.to_edit(None, "index_add", types.SimpleNamespace(index_add=wrapped))
-    assert line_of(first) == ("impl/ops/_scatters.py", "@eager.compiled")
-    assert sources._shown(tmp_path / "a.py") == str(tmp_path / "a.py")
+    namespace = types.SimpleNamespace(index_add=wrapped)
+    assert list(sources.to_edit(spec.load().row("R0001"), "index_add", namespace)) == [
+        "edit:  index_add in impl.ops._scatters, if the implementation is wrong",
+        "       spec/rows/index_add.toml, if a row is wrong",
+    ]
 
 
-def test_a_path_outside_a_checkout_is_whole(monkeypatch, tmp_path):
-    monkeypatch.setattr(sources, "_ROOT", tmp_path)
-    (first, *_) = sources.to_edit(None, "index_add", impl)
-    assert first.startswith(f"edit:  {ROOT}/impl/ops/_scatters.py:")
+def test_an_op_that_is_absent_and_a_row_that_is_missing_are_named():
+    assert list(sources.to_edit(None, "index_add", types.SimpleNamespace())) == [
+        "edit:  index_add in the namespace, if the implementation is wrong",
+        "       spec/rows/index_add.toml, if a row is missing",
+    ]

@@ -18,8 +18,8 @@ def test_a_failure_names_the_command_and_the_files():
     assert lines[0] == "R0001-index_add-complete for h200, and under 1 more profiles: it races"
     again = "python -m conformance compile --target h200 -k R0001-index_add-complete"
     assert lines[1] == f"again: {again}"
-    assert lines[2].startswith("edit:  impl/ops/_scatters.py:")
-    assert lines[3].startswith("       spec/rows/index_add.toml:")
+    assert lines[2].startswith("edit:  index_add in impl.ops._scatters")
+    assert lines[3].startswith("       spec/rows/index_add.toml")
 
 
 def test_bad_options_are_refused(tmp_path, capsys):

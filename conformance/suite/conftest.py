@@ -49,12 +49,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ``profiles="one"`` takes each call under one profile alone, and ``alike`` takes the first of the
     cells with the same key.
     """
-    if "calls" in metafunc.fixturenames:
-        _generate_calls(metafunc)
-    if "under_profiles" in metafunc.fixturenames:
-        _generate_profiles(metafunc)
-    if "portable_cell" in metafunc.fixturenames:
-        _generate_portable(metafunc)
+    groups = {"calls": _calls, "under_profiles": _under_profiles, "portable_cell": _portable}
+    for name in groups.keys() & set(metafunc.fixturenames):
+        parameters = []
+        for id, own in groups[name](metafunc.config):
+            value = own[0] if name == "portable_cell" else own
+            parameters.append(pytest.param(value, id=id, marks=_one_worker(own[0])))
+        metafunc.parametrize(name, parameters)
     if "cell" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("about")
@@ -87,50 +88,33 @@ def _one_worker(cell: Cell) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}")
 
 
-def _generate_calls(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``calls`` the calls of each row without a guarantee with the mode off."""
-    calls_by_row: dict[str, dict[Any, Cell]] = {}
-    for cell in _cells_of_run(metafunc.config):
+def _calls(config: pytest.Config) -> Iterator[tuple[str, list[Cell]]]:
+    """Yields the calls of each row that guarantees nothing with the mode off."""
+    by_row: dict[str, dict[Hashable, Cell]] = {}
+    for cell in _cells_of_run(config):
         row = cell.row
-        if row is None or cell.device != "cuda" or cell.behaviour != "deterministic":
-            continue
-        if row.mode_off:
-            calls_by_row.setdefault(row.id, {}).setdefault(cell.call(), cell)
-    parameters = []
-    for row_id, by_call in calls_by_row.items():
-        calls = list(by_call.values())
-        first = calls[0]
-        parameters.append(
-            pytest.param(
-                calls, id=f"{row_id}-{first.op}-{first.direction}", marks=_one_worker(first)
-            )
-        )
-    metafunc.parametrize("calls", parameters)
+        if row and row.mode_off and cell.device == "cuda" and cell.behaviour == "deterministic":
+            by_row.setdefault(row.id, {}).setdefault(cell.call(), cell)
+    for id, by_call in by_row.items():
+        first, *_ = calls = list(by_call.values())
+        yield f"{id}-{first.op}-{first.direction}", calls
 
 
-def _generate_profiles(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``under_profiles`` each call for CUDA, under every profile of the run."""
+def _under_profiles(config: pytest.Config) -> Iterator[tuple[str, list[Cell]]]:
+    """Yields each call for CUDA, under every profile of the run."""
     by_call: dict[Hashable, list[Cell]] = {}
-    for cell in _cells_of_run(metafunc.config):
+    for cell in _cells_of_run(config):
         if cell.device == "cuda":
             by_call.setdefault(cell.call(), []).append(cell)
-    parameters = [
-        pytest.param(
-            cells,
-            id=f"{cells[0].op}-{cells[0].direction}-{cells[0].sample.name}",
-            marks=_one_worker(cells[0]),
-        )
-        for cells in by_call.values()
-    ]
-    metafunc.parametrize("under_profiles", parameters)
+    for own in by_call.values():
+        yield f"{own[0].op}-{own[0].direction}-{own[0].sample.name}", own
 
 
-def _generate_portable(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``portable_cell`` the calls that are exact under portable, here."""
-    devices = options.implementation(metafunc.config).devices()
-    chosen = portable_cells(_cells_of_run(metafunc.config), devices)
-    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in chosen]
-    metafunc.parametrize("portable_cell", parameters, ids=str)
+def _portable(config: pytest.Config) -> Iterator[tuple[str, list[Cell]]]:
+    """Yields the calls that are exact under portable, here, each alone."""
+    devices = options.implementation(config).devices()
+    for cell in portable_cells(_cells_of_run(config), devices):
+        yield str(cell), [cell]
 
 
 def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:

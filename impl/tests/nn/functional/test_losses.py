@@ -8,7 +8,7 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -76,11 +76,7 @@ BAD: list[Call] = [
     ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
     ((X, T), {"ignore_index": True}, TypeError, "'ignore_index' must be int, not bool"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "nll_loss"
-    calls = BAD
+TestBadArguments = bad_arguments(BAD, op="nll_loss")
 
 
 def test_targets_out_of_range_under_jit():
@@ -164,12 +160,7 @@ OWN: list[Call] = [
     ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
     ((X[0, 0], np.array(0)), ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
 ]
-
-
-class TestBadArgumentsOfCrossEntropy(BadArgumentsOfFunctional):
-    op = "cross_entropy"
-    calls = BAD_OF_CROSS_ENTROPY
-    unlike_torch = OWN
+TestBadArgumentsOfCrossEntropy = bad_arguments(BAD_OF_CROSS_ENTROPY, OWN, "cross_entropy")
 
 
 def test_targets_out_of_range_under_jit_of_cross_entropy():

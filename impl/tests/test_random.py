@@ -117,8 +117,7 @@ def test_a_generator_takes_only_integers(seed):
     assert generator.initial_seed() == 5
 
 
-def test_pytorch_has_the_same_rules():
-    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+def test_pytorch_has_the_same_rules(torch):
     assert torch.Generator().initial_seed() == DEFAULT_SEED
     for seed in SEEDS:
         expected = Generator(seed).initial_seed()

@@ -10,10 +10,10 @@ import spec
 from conformance.pytest_plugin import failures
 from conformance.suite.cells import cells
 from conformance.suite.promise import every_promise
+from conformance.tests.reporting._records import line_of
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(spec.__file__).parents[1]
 CELLS = {str(cell): cell for cell in cells()}
 FOLD = CELLS["R0001-index_add-forward-cuda-complete-floating"]
 
@@ -35,13 +35,6 @@ def explained(subject, config, test="test_bits"):
     return list(failures.explained(subject, f"test_rows.py::{test}[{subject}]", config))
 
 
-def source(line):
-    """Returns the file that a line of text names, and its line of that number."""
-    path, _, number = line.removeprefix("edit:").strip().partition(",")[0].partition(":")
-    lines = (ROOT / path).read_text().splitlines()
-    return path, lines[int(number or 1) - 1]
-
-
 def test_a_cell_states_its_row_its_command_and_the_three_files():
     lines = explained(FOLD, Config("xdist", device="cpu"))
     assert lines[0] == (
@@ -53,9 +46,9 @@ def test_a_cell_states_its_row_its_command_and_the_three_files():
         "again: python -m conformance run --device cpu --profile complete -n 0 "
         "'test_rows.py::test_bits[R0001-index_add-forward-cuda-complete-floating]'"
     )
-    assert source(lines[3]) == ("impl/ops/_scatters.py", "@eager.compiled")
-    assert source(lines[4]) == ("spec/rows/index_add.toml", 'id = "R0001"')
-    assert source(lines[5])[0] == "conformance/cases/writes.py"
+    assert line_of(lines[3]) == ("impl/ops/_scatters.py", "@eager.compiled")
+    assert line_of(lines[4]) == ("spec/rows/index_add.toml", 'id = "R0001"')
+    assert line_of(lines[5])[0] == "conformance/cases/writes.py"
     assert len(lines) == 6
 
 
@@ -66,9 +59,9 @@ def test_a_promise_says_what_its_row_says_and_where_it_is_tried():
     assert shlex.split(lines[2])[-1] == f"test_rows.py::test_promise[{promise}]"
     assert "--profile" not in lines[2]
     assert "-n" not in shlex.split(lines[2])  # what pytest does not know without xdist
-    assert source(lines[3])[1].startswith("def seed_everything(")
-    assert source(lines[4]) == ("spec/rows/random.toml", 'id = "R0213"')
-    assert source(lines[5])[0] == "conformance/promises/random.py"
+    assert line_of(lines[3])[1].startswith("def seed_everything(")
+    assert line_of(lines[4]) == ("spec/rows/random.toml", 'id = "R0213"')
+    assert line_of(lines[5])[0] == "conformance/promises/random.py"
 
 
 def test_several_calls_of_a_row_are_named():

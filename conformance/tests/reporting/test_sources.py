@@ -9,14 +9,7 @@ import pytest
 import impl
 import spec
 from conformance.reporting import sources
-
-ROOT = Path(spec.__file__).parents[1]
-
-
-def line_of(text):
-    """Returns the file that a line of text names, and its line of that number."""
-    path, _, number = text.removeprefix("edit:").strip().partition(",")[0].partition(":")
-    return path, (ROOT / path).read_text().splitlines()[int(number or 1) - 1]
+from conformance.tests.reporting._records import line_of
 
 
 @pytest.mark.parametrize(
@@ -51,4 +44,4 @@ def test_a_wrapped_function_is_found_and_a_path_elsewhere_is_whole(tmp_path):
 def test_a_path_outside_a_checkout_is_whole(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "_ROOT", tmp_path)
     (first, *_) = sources.to_edit(None, "index_add", impl)
-    assert first.startswith(f"edit:  {ROOT}/impl/ops/_scatters.py:")
+    assert first.startswith(f"edit:  {Path(spec.__file__).parents[1]}/impl/ops/_scatters.py:")

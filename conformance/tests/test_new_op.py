@@ -99,7 +99,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-#: A test of the decisions of the calls, which runs beside the unit test of the op.
+#: A test of the decisions of the calls, which runs with the unit test of the op.
 DECIDES = f"""
 import jax.numpy as jnp
 import impl

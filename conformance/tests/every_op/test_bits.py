@@ -1,4 +1,4 @@
-"""The bits of a call are the same eager, compiled and in ``shard_map``, and those of its oracle."""
+"""The bits of a call are the same eager, compiled and in ``shard_map``. Oracles state them."""
 
 import functools
 

@@ -175,9 +175,8 @@ STRICTER: list[Call] = [
     (HW, {"size": 3, "mode": "bilinear", "align_corners": 1}, TypeError, "'align_corners' must"),
     (HW, {"scale_factor": 2.0, "recompute_scale_factor": "a"}, TypeError, "must be bool, not str"),
 ]
-TestBadArguments = bad_arguments(
-    *([((x,), *rest) for x, *rest in calls] for calls in (BAD, STRICTER)), op="interpolate"
-)
+ALL, OWN = ([((x,), *rest) for x, *rest in calls] for calls in (BAD, STRICTER))
+TestBadArguments = bad_arguments(ALL, OWN, "interpolate")
 
 
 #: Length of the input, length of the result, the caller's factor or None.

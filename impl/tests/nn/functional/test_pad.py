@@ -141,6 +141,5 @@ UNCHECKED: list[Call] = [
     (L, ((-3, 3), "circular"), RuntimeError, "more than once: (-3, 3) of size 4"),
     (L, ((3, -2), "circular"), RuntimeError, "more than once: (3, -2) of size 4"),
 ]
-TestBadArguments = bad_arguments(
-    *([((x, *given), *rest) for x, given, *rest in calls] for calls in (BAD, UNCHECKED)), op="pad"
-)
+ALL, OWN = ([((x, *given), *rest) for x, given, *rest in calls] for calls in (BAD, UNCHECKED))
+TestBadArguments = bad_arguments(ALL, OWN, "pad")

@@ -294,12 +294,12 @@ _FURTHER: Mapping[str, Mapping[str, Any]] = {
 
 
 def _forms_of_net(op: str) -> Iterator[Form]:
-    """Yields a net of one layer with biases, and one with further features."""
+    """Yields a net with further features, and one of one layer with biases."""
     # The input, the state and a weight; the state of an lstm has two arrays.
     batch = (0, 1, 3) if op == "lstm" else (0, 1, 2)
     name = "" if op in ("gru", "lstm") else None
-    yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
     yield _form_of_net(op, **_FURTHER[op])
+    yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
 
 
 def _forms_of_attention() -> Iterator[Form]:

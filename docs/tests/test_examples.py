@@ -60,7 +60,7 @@ def test_two_processes_print_one_fingerprint() -> None:
 
 
 def run(code: str, *arguments: str | Path, devices: int) -> str:
-    """Runs code in the folder of the examples, in a process with some devices, and returns its output."""
+    """Runs code in the folder of the examples, on some devices, and returns its output."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     variables = {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
     return subprocess.run(

@@ -3,15 +3,12 @@
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import spec
+from impl.tests.support import processes
 
-REPOSITORY = Path(spec.__file__).parents[1]
 OP = "cumulative_trapezoid"
 #: The blanks of each file, and the text that fills each of them.
 FILLED = {
@@ -66,14 +63,7 @@ pytestmark = pytest.mark.once
 
 
 def run(checkout, *command):
-    process = subprocess.run(
-        [sys.executable, *command],
-        cwd=checkout,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=600,
-    )
+    process = processes.run(*command, folder=checkout)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
 
@@ -94,8 +84,8 @@ def checkout(tmp_path):
     """A copy of the checkout."""
     for package in ("spec", "impl", "conformance"):
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=ignored)
-    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+        shutil.copytree(processes.ROOT / package, tmp_path / package, ignore=ignored)
+    shutil.copy(processes.ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 

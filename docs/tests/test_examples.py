@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import impl
+from impl.tests.support import processes
 
 for module in ("optax", "sklearn"):
     pytest.importorskip(module, reason="the example needs it; `nox -s tests-3.11` has it")
@@ -61,16 +62,12 @@ def test_two_processes_print_one_fingerprint() -> None:
 
 def run(code: str, *arguments: str | Path, devices: int) -> str:
     """Runs code in the folder of the examples, on some devices, and returns its output."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    variables = {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env={**os.environ, **variables, "PYTHONPATH": str(EXAMPLE.parents[2])},
-        capture_output=True,
-        check=True,
-        cwd=EXAMPLE.parent,
-        text=True,
-    ).stdout
+    variables = {"PYTHONPATH": str(processes.ROOT)}
+    done = processes.run(
+        "-c", code, *arguments, folder=EXAMPLE.parent, devices=devices, **variables
+    )
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
 
 
 def loaded(path: Path) -> ModuleType:

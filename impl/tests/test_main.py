@@ -1,14 +1,12 @@
 """``python -m impl``: its arguments, the status of an audit, and a reader that closes the pipe."""
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from impl import __main__ as command
+from impl.tests.support import processes
 
 
 @pytest.mark.parametrize(("words", "message"), [([], "python -m impl"), (["heal"], "'heal'")])
@@ -125,14 +123,7 @@ def test_the_program_of_an_audit_is_a_file_and_a_name(program, wrong, capsys):
 
 
 def test_an_audit_in_a_process_of_its_own_prints_data(program):
-    done = subprocess.run(
-        [sys.executable, "-m", "impl", "audit", program("racing"), "--json"],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run("-m", "impl", "audit", program("racing"), "--json", JAX_PLATFORMS="cpu")
     assert done.returncode == 1, done.stderr
     (finding,) = json.loads(done.stdout)["findings"]
     assert finding["source"].endswith("train.py:9")

@@ -3,10 +3,7 @@
 Tests: impl._core.modules, impl._mode.switches, impl.backends.cudnn.
 """
 
-import os
 import re
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -16,6 +13,7 @@ import impl
 import spec
 from impl._mode import modes, switches
 from impl._mode.decide import decide
+from impl.tests.support import processes
 from impl.tests.support.refusals import function_of
 
 
@@ -372,13 +370,7 @@ def test_another_value_is_refused(name, monkeypatch):
 
 def test_the_import_reads_the_variables():
     program = "import impl, os; print(impl.get_deterministic_guarantee(), os.environ['XLA_FLAGS'])"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "XLA_FLAGS": "", "SAMEBITS_GUARANTEE": "portable"},
-        text=True,
-        timeout=120,
-    )
+    variables = {"XLA_FLAGS": "", "SAMEBITS_GUARANTEE": "portable"}
+    done = processes.run("-W", "error", "-c", program, **variables)
     with impl.deterministic():
         assert done.stdout.split() == ["portable", *impl.xla_flags().split()], done.stderr

@@ -3,9 +3,6 @@
 Tests: impl._core.ordered_primitives, impl.programs.
 """
 
-import os
-import subprocess
-import sys
 import warnings
 
 import jax
@@ -17,6 +14,7 @@ from jax import lax
 import impl
 from impl._run_to_run import rules
 from impl.tests.programs.texts import races, text
+from impl.tests.support import processes
 
 X = jnp.zeros(5)
 INDEX = jnp.array([1, 1, 3, 9])
@@ -76,19 +74,8 @@ with impl.deterministic():
 """
 
 
-def run(code, **environment):
-    """Runs a program in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-W", "always", "-c", code],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_with_the_mode_off_the_text_is_that_of_jax():
-    done = run(TEXTS)
+    done = processes.run("-c", TEXTS, JAX_PLATFORMS="cpu")
     assert done.returncode == 0, done.stderr
 
 
@@ -267,7 +254,8 @@ OTHER_RELEASE = "find = mlir._get_lowering_rules; mlir._get_lowering_rules = lam
     ("before", "variables"), [("", {"SAMEBITS_PROGRAMS": "0"}), (OTHER_RELEASE, {})]
 )
 def test_without_rules_everything_else_works(before, variables):
-    done = run(FRESH.format(before=before), **variables)
+    program = FRESH.format(before=before)
+    done = processes.run("-W", "always", "-c", program, JAX_PLATFORMS="cpu", **variables)
     assert done.returncode == 0, done.stderr
     assert ("JAX's own scatters can differ" in done.stderr) is (not variables)
 

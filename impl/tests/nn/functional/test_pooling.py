@@ -142,6 +142,24 @@ def test_the_facts_state_one_element_per_channel():
     assert not facts(F.adaptive_avg_pool1d, 10)
 
 
+def test_the_gradient_of_no_elements_is_zero():
+    @jax.jit
+    @jax.grad
+    def gradient(x):
+        key = jax.random.key(0)
+        results = (
+            F.adaptive_avg_pool2d(x, (0, 3)),
+            F.adaptive_max_pool2d(x, (3, 0)),
+            F.fractional_max_pool2d(x, 2, (3, 0), key=key),
+            F.interpolate(x, 0, mode="area"),
+            *(F.pad(x, (1, 1, -3, -3), mode) for mode in ("reflect", "replicate", "circular")),
+        )
+        return sum(result.sum() for result in results)
+
+    x = ones(2, 3, 6, 5)
+    assert_same_bits(gradient(x), np.zeros_like(x))
+
+
 def test_lp_pool2d_gives_the_gradient_to_the_first_of_equal_elements():
     x = np.array([[[-2, 2, 2], [2, -2, 2]]], np.float32)
     for power in (np.inf, -np.inf):

@@ -151,13 +151,16 @@ def _recurrent(name: str) -> Callable[..., Any]:
     ) -> Any:
         if lengths is None:
             return function(input, hx, params, *args)
-        packed = pack_padded_sequence(input, torch.tensor(lengths), enforce_sorted=False)
+        # A packed call has no `batch_first`, which is the last argument.
+        *others, first = args
+        packed = pack_padded_sequence(input, torch.tensor(lengths), first, enforce_sorted=False)
         states = hx if isinstance(hx, tuple) else (hx,)
         states = tuple(state.index_select(1, packed.sorted_indices) for state in states)
         hx = states if isinstance(hx, tuple) else states[0]
-        # A packed call has no `batch_first`, which is the last argument.
-        data, *rest = function(packed.data, packed.batch_sizes, hx, params, *args[:-1])
-        out, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(input))
+        data, *rest = function(packed.data, packed.batch_sizes, hx, params, *others)
+        out, _ = pad_packed_sequence(
+            packed._replace(data=data), first, total_length=input.shape[first]
+        )
         return out, *(state.index_select(1, packed.unsorted_indices) for state in rest)
 
     return call

@@ -185,6 +185,7 @@ def windows(dims: int, *, dilated: bool) -> Iterator[tuple[tuple[int, ...], tupl
             arguments = [kernel[0], stride[0], padding[0], *[dilation[0]] * dilated]
         shape = (2, 3, *SIZES[dims][number % 5 == 4])[number % 2 :]
         yield shape, (*arguments, number % 2 == 0)
+    yield (0, 3, *SIZES[dims][0]), (2, 2, 0, *[1] * dilated, False)
 
 
 def adaptive(
@@ -198,6 +199,8 @@ def adaptive(
             lengths[number % dims] = None
         size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
         yield form(array((2, 3, *sizes)[number % 2 :]), size, **options)
+    yield form(array((2, 3, *SIDES[dims])), 0, **options).having(torch_gradient=False)
+    yield form(array((0, 3, *SIDES[dims])), 2, **options)
 
 
 def pooled(dims: int, *arguments: Any, same_bits: bool = True) -> Form:

@@ -272,6 +272,8 @@ def _forms_of_embedding() -> Iterator[Form]:
             yield form(_INDEX[:6].reshape(shape), _WEIGHT, padding, *norm, scaled)
     yield form(np.array(3), _WEIGHT)
     yield form(_INDEX[:0].reshape(0, 2), _WEIGHT, 1, 1.0)
+    yield form(_INDEX[:0], _WEIGHT, 1, 1.0, 2.0, True)
+    yield form(_INDEX[:0], _WEIGHT[:0], 0)
     for dtype in (np.float16, bfloat16, np.int8):
         yield form(_INDEX, small((5, 2), dtype), 0)
     yield form(_ROWS, spread(4, 3)).named()
@@ -300,6 +302,12 @@ def _forms_of_bags() -> Iterator[Form]:
             include_last_offset=last,
             padding_idx=padding,
         )
+    for narrow in ("uint8", "int8", "int16", "bool"):
+        for dtypes in ((narrow, "int32"), ("int64", narrow)):
+            index, starts = (
+                np.array(x).astype(d) for x, d in zip(([1, 0, 1], [0, 1]), dtypes, strict=True)
+            )
+            yield form(index, _WEIGHT, starts, mode="sum")
     yield form(_ROWS, spread(4, 3), mode="mean").named()
     weights = spread(2, 5)
     yield form(_ROWS, spread(4, 3), mode="sum", per_sample_weights=weights).named("weighted")

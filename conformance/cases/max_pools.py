@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
 from conformance.cases._forms import COUNT, SIDES, adaptive, apart, normal, numbers, pooled, windows
@@ -316,6 +317,13 @@ def _forms_of_fractional(dims: int) -> Iterator[Form]:
         # A loop reads windows of this length.
         how = {"return_indices": True, "_random_samples": random}
         yield form(_with_ties((2, 3, 60, 4)), (50, 2), (9, 2), **how).having(traced=1)
+        for shape, how in (
+            ((2, 3, 5, 4), {"output_size": (3, 0)}),
+            ((2, 3, 5, 4), {"output_ratio": (0.1, 0.5)}),
+            ((0, 3, 5, 4), {"output_size": 2}),
+        ):
+            how |= {"return_indices": True, "_random_samples": random[: shape[0]]}
+            yield form(_with_ties(shape), 2, **how).having(traced=1)
         arrays = apart(2, 2, 4, 4), random[:, :2]
         yield Form(arrays, call=_pool_by_two).named(traced=1, batch=(0,))
 
@@ -350,6 +358,9 @@ def _forms_of_unpool(dims: int) -> Iterator[Form]:
         rows = [rng.permutation(math.prod(size))[:length] for _ in np.ndindex(channels)]
         unpool = form(normal(*shape), np.reshape(rows, shape).astype(np.int64), *arguments)
         yield unpool.named() if shape[2:] == SIDES[2] else unpool
+        # The first form stands for float64, and the last one for the op.
+        for dtype in (np.float16, bfloat16) if size == (7,) else ():
+            yield form(normal(2, 4).astype(dtype), np.array([[0, 3, 2, 7], [1, 5, 4, 3]]), 2)
 
 
 def _forms_of_adaptive(dims: int) -> Iterator[Form]:
@@ -360,6 +371,15 @@ def _forms_of_adaptive(dims: int) -> Iterator[Form]:
 def _forms_of_max_pool(dims: int) -> Iterator[Form]:
     for shape, rest in windows(dims, dilated=True):
         yield form(_with_ties(shape), *rest, return_indices=True)
+    columns = (40, 1), (3, 1), (20, 0), (2, 1), True
+    if dims == 2:
+        yield form(_with_ties((2, 3, 70, 1)), *columns, return_indices=True)
+    if dims == 1:
+        # Long windows have other algorithms than short ones.
+        x = _with_ties((2, 3, 70))
+        x[0, 0, 5:60], x[1, 1, 30:] = -np.inf, np.where(np.arange(40) % 3, -0.0, 0.0)
+        for long in ((17, 1, 8), (40, 3, 20, 2, True), (23, 23), (70,), (20, 60, 9, 3)):
+            yield form(x, *long, return_indices=True)
     yield pooled(dims, 2 + (dims < 3), 2, 1)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -237,18 +238,68 @@ def _gru() -> Iterator[Sample]:
     yield net.sample("both directions and lengths")
 
 
-def _forms_of_net(op: str, gates: int) -> Iterator[Form]:
-    """Yields a net of one layer with biases, and one of sequences of several lengths."""
-    hidden, features = 3, 2
-    rows = gates * hidden
-    x, h = normal(4, 3, features), normal(1, 3, hidden)
-    weights = [normal(rows, n) for n in (features, hidden)] + [normal(rows), normal(rows, seed=1)]
-    net = form(x, (h, h / 2) if op == "lstm" else h, weights, True, 1, 0.0, False, False, False)
+def _form_of_net(
+    op: str,
+    *,
+    layers: int = 1,
+    directions: int = 1,
+    size: int = 0,
+    biases: bool = True,
+    batch_first: bool = False,
+    lengths: Sequence[int] | None = None,
+) -> Form:
+    """Returns a net of 4 steps, 3 sequences, 2 features, and gates of 3 elements."""
+    steps, batch, features, hidden = 4, 3, 2, 3
+    rows = {"lstm": 4, "gru": 3}.get(op, 1) * hidden
+    weights: list[tuple[int, ...]] = []
+    for columns in (features, *[directions * (size or hidden)] * (layers - 1)):
+        own: list[tuple[int, ...]] = [
+            (rows, columns),
+            (rows, size or hidden),
+            *[(rows,)] * 2 * biases,
+        ]
+        weights += [*own, *[(size, hidden)] * (size > 0)] * directions
+    states = [normal(layers * directions, batch, n) for n in (size or hidden, hidden)]
+    # Elements after the end of a sequence are not read, and have no gradient.
+    x = normal(steps, batch, features)
+    for number, length in enumerate(lengths or ()):
+        x[length:, number] = np.nan
+    return form(
+        x.swapaxes(0, 1) if batch_first else x,
+        tuple(states) if op == "lstm" else states[0],
+        [normal(*each, seed=number) for number, each in enumerate(weights)],
+        biases,
+        layers,
+        0.0,
+        False,
+        directions == 2,
+        batch_first,
+        **({"lengths": list(lengths)} if lengths else {}),
+    )
+
+
+#: A net with further features for each op.
+_FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "gru": {"layers": 2, "directions": 2, "lengths": (1, 4, 2)},
+    "lstm": {
+        "layers": 2,
+        "directions": 2,
+        "size": 2,
+        "batch_first": True,
+        "lengths": (3, 1, 4),
+    },
+    "rnn_relu": {"directions": 2, "lengths": (2, 4, 1)},
+    "rnn_tanh": {"layers": 3, "biases": False, "batch_first": True},
+}
+
+
+def _forms_of_net(op: str) -> Iterator[Form]:
+    """Yields a net with further features, and one of one layer with biases."""
     # The input, the state and a weight; the state of an lstm has two arrays.
     batch = (0, 1, 3) if op == "lstm" else (0, 1, 2)
     name = "" if op in ("gru", "lstm") else None
-    yield net.having(name=name, same_bits=False, batch=batch)
-    yield net.having(options={"lengths": [4, 2, 3]})
+    yield _form_of_net(op, **_FURTHER[op])
+    yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
 
 
 def _forms_of_attention() -> Iterator[Form]:
@@ -274,10 +325,15 @@ def _forms_of_attention() -> Iterator[Form]:
 
 
 OPS = (
-    OpInfo("nn.gru", _gru, lambda: [*_forms_of_net("gru", 3)]),
-    OpInfo("nn.lstm", _lstm, lambda: [*_forms_of_net("lstm", 4)]),
-    OpInfo("nn.rnn_relu", _rnn_relu, lambda: _forms_of_net("rnn_relu", 1)),
-    OpInfo("nn.rnn_tanh", _rnn_tanh, lambda: _forms_of_net("rnn_tanh", 1)),
+    *(
+        OpInfo(f"nn.{name}", samples, functools.partial(_forms_of_net, name), wide=2)
+        for name, samples in (
+            ("gru", _gru),
+            ("lstm", _lstm),
+            ("rnn_relu", _rnn_relu),
+            ("rnn_tanh", _rnn_tanh),
+        )
+    ),
     OpInfo(
         "nn.functional.scaled_dot_product_attention",
         _attention_samples,

@@ -51,32 +51,24 @@ def _sums(
         **facts: The facts of the call besides its dtype and its number of dimensions.
     """
     matrices = _matrices(reads, x)
+    inverse = np.float32(1) if divisor is None else (1 / divisor).astype(np.float32)
+
+    def ordered(x: Array) -> Array:
+        total = _added(x.astype(np.float32), matrices, separable=separable, last_first=True)
+        return np.asarray((total * inverse).astype(x.dtype))
 
     def gradient(ct: Array, x: Array) -> Array:
-        out = ct.astype(np.float32)
-        if divisor is not None:
-            out = out * (1 / divisor).astype(np.float32)
-        if not separable:
-            weights = functools.reduce(np.kron, matrices).astype(np.float32)
-            rows = out.reshape(-1, len(weights))
-            out = oracles.nearest_product(rows, weights, np.float32).reshape(x.shape)
-        for axis, matrix in enumerate(matrices if separable else [], ct.ndim - len(matrices)):
-            along = np.moveaxis(out, axis, 0)
-            factors = matrix.astype(np.float32).reshape(*matrix.shape, *(1,) * (ct.ndim - 1))
-            # The products are rounded, and their sum is exact.
-            sums = [
-                oracles.nearest((along * factors[:, i])[matrix[:, i] != 0])
-                for i in range(matrix.shape[1])
-            ]
-            out = np.moveaxis(np.stack(sums), 0, axis)
-        return out.astype(x.dtype)
+        transposed = [matrix.T for matrix in matrices]
+        return _added(ct.astype(np.float32) * inverse, transposed, separable=separable).astype(
+            x.dtype
+        )
 
     return Sample(
         name=name,
         facts=facts,
         call=call,
         arrays=(x,),
-        expected=lambda x: _along_each(x, matrices) / (1 if divisor is None else divisor),
+        ordered=ordered,
         wrt=0,
         ordered_gradient=gradient,
     )
@@ -90,12 +82,23 @@ def _matrices(reads: list[Reads], x: Array) -> list[Array]:
     ]
 
 
-def _along_each(x: Array, matrices: list[Array]) -> Array:
-    """Applies a matrix to each of the last dimensions, in float64."""
-    out = np.asarray(x).astype(np.float64)
-    for axis, matrix in enumerate(matrices, x.ndim - len(matrices)):
-        out = np.moveaxis(np.tensordot(matrix, out, (1, axis)), 0, axis)
-    return out
+def _added(x: Array, matrices: list[Array], *, separable: bool, last_first: bool = False) -> Array:
+    """Returns exact sums of the rounded products by the weights along the last dimensions."""
+    if not separable:
+        weights = functools.reduce(np.kron, matrices).astype(np.float32)
+        rows = x.reshape(-1, weights.shape[1])
+        shape = (*x.shape[: -len(matrices)], *map(len, matrices))
+        return oracles.nearest_product(rows, weights.T, np.float32).reshape(shape)
+    by_axis = list(enumerate(matrices, x.ndim - len(matrices)))
+    for axis, matrix in reversed(by_axis) if last_first else by_axis:
+        along = np.moveaxis(x, axis, 0)
+        factors = matrix.astype(np.float32).reshape(*matrix.shape, *(1,) * (x.ndim - 1))
+        sums = [
+            oracles.nearest((along * of_result)[of_result.reshape(-1) != 0])
+            for of_result in factors
+        ]
+        x = np.moveaxis(np.stack(sums), 0, axis)
+    return x
 
 
 def _copies(indices: list[int]) -> Reads:
@@ -436,6 +439,13 @@ def _forms_of_lp_pool(dims: int) -> Iterator[Form]:
         strides = None if number % 4 == 0 else stride[0] if one else stride
         window = kernel[0] if one else kernel
         yield form(np.exp(normal(*shape)), power, window, strides, number % 3 > 0)
+    yield form(normal(0, 3, *SIZES[dims][0]), 2, 2)
+    # Windows of zeros, of numbers whose sum is 0, and of infinities and NaNs.
+    invalid = np.array([[1, INF, np.nan, np.nan]], np.float32)
+    signed = np.array([[0, 0, 1, 2], [0, 3, -1, -2], [-3, 3, -0.0, 0]], np.float32)
+    for power in (1, 1.5, 2, 2.0, 3, 4, 0.5, -1, -2, INF, -INF) if dims == 1 else ():
+        yield form(signed, power, 2)
+        yield form(invalid, power, 2).having(torch_gradient=False)
     yield pooled(dims, 2, 4 - dims, 3 - dims, same_bits=False)
 
 
@@ -458,6 +468,7 @@ _RESAMPLED: Sequence[tuple[str, tuple[int, ...], tuple[int, ...], Mapping[str, b
     ("area", (1, 3, 7), (9,), {}),
     ("area", (2, 3, 6, 5), (8, 9), {}),
     ("area", (2, 2, 3, 4, 2), (6, 4, 6), {}),
+    *((mode, (0, 2, 4, 5), (3, 3), {}) for mode in ("nearest", "bilinear", "area")),
 )
 
 
@@ -466,6 +477,7 @@ def _forms_of_interpolate() -> Iterator[Form]:
         yield form(normal(*shape), size, mode=mode, **options)
     yield form(spread(2, 3, 4, 5), (7, 3), mode="bicubic").named(same_bits=False)
     yield form(spread(2, 3, 7), 11).named("nearest", same_bits=False)
+    yield form(normal(1, 2, 4), 0, mode="area").having(torch_gradient=False)
 
 
 def _forms_of_pad() -> Iterator[Form]:
@@ -493,6 +505,10 @@ def _forms_of_pad() -> Iterator[Form]:
                 pads += pair if n + sum(pair) > 0 else (0, 1)
             yield form(normal(*(2, 3, *sizes)[number % 2 :]), pads, mode)
         yield form(normal(0, 2, *sizes), (1, 2) * dims, mode)
+        if dims == 1:
+            yield form(normal(2, 3, 4), (1, 1, -2, -1), mode).having(torch_gradient=False)
+    for shape, empty in (((0, 4), (1, 2)), ((2, 0, 4), (1, 2)), ((2, 3, 4), (-2, -2))):
+        yield form(normal(*shape), empty, "circular").having(torch_gradient=False)
     yield form(normal(3, 4) + 1j * normal(3, 4, seed=1), (2, 3), "reflect")
     yield form(spread(2, 3, 4, 5), (2, 3, 1, 3), mode="reflect").named()
 

@@ -1,13 +1,12 @@
 """The command line: options that are refused, and runs of a few rows."""
 
 import json
-import subprocess
-import sys
 
 import jax
 import pytest
 
 from conformance import __main__ as command
+from impl.tests.support import processes
 
 
 @pytest.mark.parametrize(
@@ -29,12 +28,7 @@ def test_a_problem_that_keeps_the_suite_from_running_is_named(arguments, message
 def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
     file = tmp_path / "report.json"
     arguments = ["run", "--profile", "torch-2.12", "--report", str(file), "-k", "R0024 and weights"]
-    done = subprocess.run(
-        [sys.executable, "-m", "conformance", *arguments, "-n0"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run("-m", "conformance", *arguments, "-n0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "slowest 10 durations" in done.stdout
     report = json.loads(file.read_text())

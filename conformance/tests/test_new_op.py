@@ -3,15 +3,12 @@
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import spec
+from impl.tests.support import processes
 
-REPOSITORY = Path(spec.__file__).parents[1]
 OP = "cumulative_trapezoid"
 #: The blanks of each file, and the text that fills each of them.
 FILLED = {
@@ -66,14 +63,7 @@ pytestmark = pytest.mark.once
 
 
 def run(checkout, *command):
-    process = subprocess.run(
-        [sys.executable, *command],
-        cwd=checkout,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=600,
-    )
+    process = processes.run(*command, folder=checkout)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
 
@@ -89,60 +79,49 @@ def fill_in(checkout):
         path.write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
+@pytest.fixture
+def checkout(tmp_path):
     """A copy of the checkout."""
-    folder = tmp_path_factory.mktemp("checkout")
     for package in ("spec", "impl", "conformance"):
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / package, folder / package, ignore=ignored)
-    shutil.copy(REPOSITORY / "pyproject.toml", folder)
-    return folder
+        shutil.copytree(processes.ROOT / package, tmp_path / package, ignore=ignored)
+    shutil.copy(processes.ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
 
 
-@pytest.fixture(scope="module")
-def commands(checkout):
-    """The commands that the steps name, after the skeleton was written and filled in."""
+#: A test of the decisions of the calls, which runs with the unit test of the op.
+DECIDES = f"""
+import jax.numpy as jnp
+import impl
+from impl._mode.decide import decide
+
+def test_the_row_decides_the_calls_of_the_op():
+    x = jnp.arange(12.0).reshape(3, 4)
+    with impl.deterministic(profile="complete"), impl.testing.questions() as asked:
+        assert impl.{OP}(x).shape == (3, 3)
+        (question,) = asked
+        decision = decide(question.op, question.direction, **question.facts)
+    for platform in ("cpu", "cuda", "rocm", "tpu"):
+        assert decision.on(platform).row == "ROW"
+"""
+
+
+def test_the_steps_make_an_op_whose_row_unit_test_and_suite_are_right(checkout):
     steps = run(checkout, "-m", "spec", "new", OP)
     fill_in(checkout)
-    return [shlex.split(command) for command in re.findall(r"Then run: python (.+)", steps)]
-
-
-def test_the_steps_name_a_command_for_each_part(commands):
+    commands = [shlex.split(command) for command in re.findall(r"Then run: python (.+)", steps)]
     version, check, unit_test, suite = commands
     assert version == ["-m", "spec", "version", "--write"]
     assert check == ["-m", "spec", "check"]
     assert unit_test == ["-m", "pytest", f"impl/tests/ops/test_{OP}.py"]
     assert suite[:3] == ["-m", "conformance", "run"]
-
-
-def test_the_rows_are_right(checkout, commands):
-    assert run(checkout, *commands[0]).startswith("Added: R")
-    assert run(checkout, *commands[1]) == f"{len(spec.load().rows) + 1} rows, no problem\n"
-
-
-def test_the_row_decides_the_calls_of_the_op(checkout, commands):
-    (row,) = [word for word in commands[3] if word.startswith("R")]
-    code = f"""
-import jax.numpy as jnp
-import impl
-from impl._mode.decide import decide
-x = jnp.arange(12.0).reshape(3, 4)
-with impl.deterministic(profile="complete"), impl.testing.questions() as asked:
-    assert impl.{OP}(x).shape == (3, 3)
-    (question,) = asked
-    decision = decide(question.op, question.direction, **question.facts)
-for platform in ("cpu", "cuda", "rocm", "tpu"):
-    print(decision.on(platform).row)
-"""
-    assert run(checkout, "-c", code).splitlines() == [row] * 4
-
-
-def test_the_unit_test_passes(checkout, commands):
-    assert "3 passed" in run(checkout, *commands[2], "-q", "-p", "no:cacheprovider")
-
-
-def test_the_suite_passes_on_the_row(checkout, commands):
-    out = run(checkout, *commands[3])
+    assert run(checkout, *version).startswith("Added: R")
+    assert run(checkout, *check) == f"{len(spec.load().rows) + 1} rows, no problem\n"
+    (row,) = [word for word in suite if word.startswith("R")]
+    decides = checkout / "impl/tests/ops/test_decides.py"
+    decides.write_text(DECIDES.replace("ROW", row), encoding="utf-8")
+    out = run(checkout, *unit_test, str(decides), "-q", "-p", "no:cacheprovider")
+    assert "4 passed" in out
+    out = run(checkout, *suite)
     assert re.search(r"\d+ passed", out)
     assert "failed" not in out

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import impl
+from impl.tests.support import processes
 
 for module in ("optax", "sklearn"):
     pytest.importorskip(module, reason="the example needs it; `nox -s tests-3.11` has it")
@@ -59,6 +60,16 @@ def test_two_processes_print_one_fingerprint() -> None:
     assert len(set(fingerprints)) == 1
 
 
+def run(code: str, *arguments: str | Path, devices: int) -> str:
+    """Runs code in the folder of the examples, on some devices, and returns its output."""
+    variables = {"PYTHONPATH": str(processes.ROOT)}
+    done = processes.run(
+        "-c", code, *arguments, folder=EXAMPLE.parent, devices=devices, **variables
+    )
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
 def loaded(path: Path) -> ModuleType:
     """Returns the module of an example."""
     module_spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -71,21 +82,12 @@ def loaded(path: Path) -> ModuleType:
 
 def test_a_policy_has_the_probabilities_of_its_sampler_and_one_digest() -> None:
     code = """
-import impl, jax
+import impl
 import one_policy as example
-jax.config.update("jax_num_cpu_devices", 4)
 with impl.deterministic(guarantee="portable"):
     print(*example.run(example.CUTS[1], 2, "float32"))
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(POLICY.parents[2])},
-        capture_output=True,
-        check=True,
-        cwd=POLICY.parent,
-        text=True,
-    )
-    digest, ratio, divergence = run.stdout.split()
+    digest, ratio, divergence = run(code, devices=4).split()
     assert float(ratio) == float(divergence) == 0
     assert digest.startswith(POLICY_DIGEST)
 
@@ -123,21 +125,7 @@ import portable as example
 example.WIDTH, example.HEADS, example.LAYERS, example.LENGTH = 8, 2, 1, 8
 print(example.train(8, 1, "portable"))
 """
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={
-            **os.environ,
-            "XLA_FLAGS": flags.strip(),
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": str(PORTABLE.parents[2]),
-        },
-        capture_output=True,
-        check=True,
-        cwd=PORTABLE.parent,
-        text=True,
-    )
-    assert run.stdout.startswith(DIGEST)
+    assert run(code, devices=8).startswith(DIGEST)
 
 
 def test_the_example_counts_the_results(
@@ -177,19 +165,8 @@ example.main([whole, "--steps", "4", "--devices", "1"])
 example.main([cut, "--steps", "2", "--devices", "1"])
 example.main([cut, "--steps", "4", "--devices", "2"])
 """
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     folders = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run(
-        [sys.executable, "-c", code, *folders],
-        env={
-            **os.environ,
-            "XLA_FLAGS": flags.strip(),
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": str(PORTABLE.parents[2]),
-        },
-        check=True,
-        cwd=PORTABLE.parent,
-    )
+    run(code, *folders, devices=2)
     compared = impl.digests.compare(*(folder / "log.jsonl" for folder in folders))
     assert compared.equal, compared.text()
     assert compared.steps == 4

@@ -2,29 +2,18 @@
 
 import io
 import re
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import impl
 from impl import _demo
-
-ROOT = Path(impl.__file__).parents[1]
+from impl.tests.support import processes
 
 
 @pytest.mark.once
 def test_the_command_succeeds_and_every_claim_of_every_section_holds():
-    done = subprocess.run(
-        [sys.executable, "-m", "impl", "demo"],
-        capture_output=True,
-        check=False,
-        cwd=ROOT,
-        text=True,
-        timeout=300,
-    )
+    done = processes.run("-m", "impl", "demo")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     _, *sections = re.split(r"\n(?=\d\. )", done.stdout)
@@ -92,7 +81,7 @@ def test_an_own_device_is_compared_with_the_cpu(monkeypatch):
 
 
 def test_the_example_of_the_readme_prints_the_output_that_the_readme_shows(capsys):
-    readme = ROOT / "README.md"
+    readme = processes.ROOT / "README.md"
     if not readme.exists():
         pytest.skip("only a checkout has a README")
     code, output = re.search(

@@ -6,13 +6,12 @@ Tests: impl, impl._kernels.pallas.
 import json
 import os
 import pkgutil
-import subprocess
-import sys
 
 import pytest
 
 import impl._kernels
 from impl._kernels import pallas
+from impl.tests.support import processes
 
 #: The modules that rules for a CPU read too.
 LAUNCHES = {"launch", "pallas", "triton"}
@@ -47,20 +46,11 @@ print(json.dumps([sorted(set(sys.modules) - before), loader.load.cache_info().cu
 """
 
 
-@pytest.fixture(scope="module")
-def loaded():
-    command = [sys.executable, "-c", PROGRAM]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
-
-
-@pytest.mark.parametrize("module", LATER)
-def test_import_leaves_out(module, loaded):
-    modules, _ = loaded
-    assert [name for name in modules if f"{name}.".startswith(f"{module}.")] == []
-
-
-def test_import_reads_no_rows(loaded):
-    _, specs = loaded
+def test_import_leaves_out_what_takes_long_and_reads_no_rows():
+    done = processes.run("-c", PROGRAM)
+    modules, specs = json.loads(done.stdout)
+    later = tuple(f"{module}." for module in LATER)
+    assert [name for name in modules if f"{name}.".startswith(later)] == []
     assert specs == 0
 
 
@@ -98,7 +88,5 @@ def test_a_kernel_makes_no_other_program_stale_on_a_machine_with_cuda(tmp_path):
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("def initialize(): pass", encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", CALLS]
-    done = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
+    done = processes.run("-c", CALLS, PYTHONPATH=path, JAX_PLATFORMS="cpu")
     assert done.stdout.strip() == "True 1", done.stderr

@@ -20,11 +20,6 @@ POINTS = {
 SCALES = (0.1, 0.5, 1 / 3, 7.7)
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="compares with PyTorch")
-
-
 def floats(dtype, scale, count=999):
     """Floats, many of which are halfway between two codes."""
     rng = np.random.default_rng((count, int(scale * 1000)))

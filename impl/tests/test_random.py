@@ -7,10 +7,8 @@ import copy
 import itertools
 import pickle
 import random
-import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,6 +19,7 @@ import pytest
 import impl
 from impl._threefry import threefry2x32
 from impl.random import DEFAULT_SEED, Generator
+from impl.tests.support import processes
 
 SEED = 0x0123_4567_89AB_CDEF
 #: The first three keys of Generator(SEED), as `threefry_by_numpy` computes them.
@@ -117,8 +116,7 @@ def test_a_generator_takes_only_integers(seed):
     assert generator.initial_seed() == 5
 
 
-def test_pytorch_has_the_same_rules():
-    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+def test_pytorch_has_the_same_rules(torch):
     assert torch.Generator().initial_seed() == DEFAULT_SEED
     for seed in SEEDS:
         expected = Generator(seed).initial_seed()
@@ -361,21 +359,9 @@ if not child:
 
 
 def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does():
-    process = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        capture_output=True,
-        check=True,
-        cwd=Path(impl.__file__).parents[1],
-        env={
-            "JAX_DEFAULT_PRNG_IMPL": "rbg",
-            "JAX_ENABLE_X64": "1",
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONHASHSEED": "7",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        },
-        text=True,
-        timeout=60,
-    )
+    settings = {"JAX_DEFAULT_PRNG_IMPL": "rbg", "JAX_ENABLE_X64": "1", "PYTHONHASHSEED": "7"}
+    process = processes.run("-c", CHILD, devices=2, **settings)
+    assert process.returncode == 0, process.stderr
     unseeded, key, *seeds = process.stdout.splitlines()
     assert key == f"{KEYS[0]} 2"
     assert [int(seed) for seed in seeds] == [(high << 32 | low) >> 1 for high, low in KEYS[1:]] * 2

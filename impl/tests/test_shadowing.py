@@ -1,15 +1,12 @@
 """A user's own file or folder that has the name of a package of this distribution."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-import impl
+from impl.tests.support import processes
+from impl.tests.support.processes import ROOT
 
-ROOT = Path(impl.__file__).parents[1]
 #: The paths of an editable installation. In a wheel, samebits is next to impl, without the folder
 #: impl/_alias.
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "impl" / "_alias")))
@@ -19,15 +16,7 @@ FOREIGN = "raise SystemExit('the module of the user ran')\n"
 
 def run(folder, *arguments):
     """Runs Python in ``folder``, with this distribution behind that folder on the path."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": PATHS},
-        text=True,
-        timeout=120,
-    )
+    return processes.run(*arguments, folder=folder, PYTHONPATH=PATHS)
 
 
 def written(folder, name, text=FOREIGN):

@@ -75,8 +75,7 @@ def test_every_part_is_restored_after_an_error(tmp_path):
     assert state() == before
 
 
-def test_the_state_of_pytorch_is_restored():
-    torch = pytest.importorskip("torch", reason="PyTorch has a state of its own")
+def test_the_state_of_pytorch_is_restored(torch):
     cudnn, deterministic = torch.backends.cudnn, torch.utils.deterministic
 
     def state():

@@ -4,7 +4,6 @@ Tests: impl._kernels.pallas.
 """
 
 import json
-import subprocess
 import sys
 import warnings
 
@@ -15,6 +14,7 @@ import pytest
 import impl
 from impl._kernels import pallas
 from impl.diagnosis import _program
+from impl.tests.support import processes
 from impl.tests.support.programs import scatters_floats
 
 BACKEND = "jax.experimental.pallas.triton"
@@ -68,10 +68,8 @@ print(json.dumps(["{KERNEL}" in text, impl.cumprod(x, 0)[-1].tolist()]))
 
 
 def test_a_process_without_the_backend_imports_and_lowers():
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, check=True, text=True
-    )
-    assert json.loads(done.stdout) == [False, [1.0, 1.0, 1.0]]
+    done = processes.run("-c", PROGRAM)
+    assert json.loads(done.stdout) == [False, [1.0, 1.0, 1.0]], done.stderr
 
 
 @pytest.mark.usefixtures("hidden")

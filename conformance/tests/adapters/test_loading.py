@@ -1,8 +1,6 @@
 """The adapter of a module is found without the libraries that it does not need."""
 
 import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import impl
 from conformance.adapters import jax, loading, samebits
 from conformance.adapters.base import Adapter, resolve
 from conformance.tests._small import Small
+from impl.tests.support import processes
 
 
 def test_a_module_without_an_adapter_is_a_namespace_of_jax_functions():
@@ -63,9 +62,7 @@ print(sorted(name for name in ("impl", "jax") if name in sys.modules))
 
 
 def test_another_implementation_is_tested_without_jax_and_without_impl():
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, check=False
-    )
+    done = processes.run("-c", CHILD)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "[]", done.stdout
 

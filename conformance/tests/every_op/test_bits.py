@@ -1,4 +1,4 @@
-"""The bits of a call are the same eager, compiled and in ``shard_map``."""
+"""The bits of a call are the same eager, compiled and in ``shard_map``. Oracles state them."""
 
 import functools
 
@@ -9,9 +9,32 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
+from conformance.cases.table import samples, table
 from conformance.lab.readers import hlo
 from conformance.tests.every_op.calls import parametrize_by_primitives
 from conformance.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
+from impl.tests.support.bits import assert_all_same_bits
+
+#: The samples of which an oracle states the bits, by op, each with a direction.
+STATED = {
+    op: [(each, way) for each in samples(op) for way in each.directions if each.oracle(way)]
+    for op in table()
+}
+
+
+@pytest.mark.parametrize("op", [op for op in STATED if STATED[op]])
+def test_under_portable_a_cpu_has_the_bits_of_the_oracle(op):
+    @jax.jit
+    def program(inputs):
+        calls = [sample.function(impl, direction) for sample, direction in STATED[op]]
+        return [call(*arrays) for call, arrays in zip(calls, inputs, strict=True)]
+
+    inputs = [sample.inputs(direction) for sample, direction in STATED[op]]
+    with impl.deterministic(profile="complete", guarantee="portable"):
+        results = program(inputs)
+    for (sample, direction), arrays, got in zip(STATED[op], inputs, results, strict=True):
+        want = sample.oracle(direction)(*arrays)
+        assert_all_same_bits(*map(jax.tree.leaves, (got, want)), f"{sample.name}, {direction}")
 
 
 @parametrize_by_primitives()

@@ -7,10 +7,7 @@ conformance.hunt.memory.
 import concurrent.futures
 import dataclasses
 import json
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +19,7 @@ from conformance.hunt.checks import Finding
 from conformance.hunt.crew import ROOT, Crew, Kind, Worker, default_kinds
 from conformance.hunt.settings import BASE, Setting
 from conformance.tests.hunt.examples import chain, drawn
+from impl.tests.support import processes
 
 #: A product has other bits in a process of one thread, which the second worker is.
 _PLANT = """
@@ -67,9 +65,7 @@ def test_a_file_shows_its_fault_until_it_is_mended(tmp_path):
     (plant := tmp_path / "plant.py").write_text(_PLANT)
     finding = Finding("bits", chain(), Setting(worker=1), "results 1 have other bits")
     (file := tmp_path / "bits.py").write_text(files.text(finding, default_kinds([], plant)))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(file)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = processes.run(file, PYTHONPATH=str(ROOT))
     assert done.returncode == 1, done.stderr
     assert done.stdout == "results 1 have other bits\n"
     mended = runpy.run_path(str(file))

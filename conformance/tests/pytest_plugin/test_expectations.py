@@ -1,12 +1,11 @@
 """A run of plain JAX, which has no mode: it fails, and expectations of it are strict."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from conformance.reporting import report
+from impl.tests.support import processes
 
 pytestmark = pytest.mark.once
 
@@ -51,12 +50,7 @@ def run_of_plain_jax(folder):
         " or means or exists and (gather or bincount)"
     )
     options = ["--expectations", str(file), "--report", str(made), "-k", words, "-n0", "-rA"]
-    done = subprocess.run(
-        [sys.executable, "-m", "conformance", "run", "--namespace", PLAIN, *options],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run("-m", "conformance", "run", "--namespace", PLAIN, *options)
     return done, report.read(made)
 
 

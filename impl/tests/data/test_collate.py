@@ -83,18 +83,11 @@ def assert_same(result, theirs, torch):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_collate_is_as_in_pytorch(name):
-    torch_data = pytest.importorskip("torch.utils.data", reason="compares with PyTorch")
-    torch = pytest.importorskip("torch")
-    assert_same(data.default_collate(CASES[name]), torch_data.default_collate(CASES[name]), torch)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_convert_is_as_in_pytorch(name):
-    torch_data = pytest.importorskip("torch.utils.data", reason="compares with PyTorch")
-    torch = pytest.importorskip("torch")
+def test_collate_and_convert_are_as_in_pytorch(name, torch):
+    theirs = torch.utils.data
+    assert_same(data.default_collate(CASES[name]), theirs.default_collate(CASES[name]), torch)
     for sample in CASES[name]:
-        assert_same(data.default_convert(sample), torch_data.default_convert(sample), torch)
+        assert_same(data.default_convert(sample), theirs.default_convert(sample), torch)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -105,11 +98,10 @@ def test_refused_samples(name):
     assert type(raised.value) is error
 
 
-def test_refused_as_in_pytorch():
-    torch_data = pytest.importorskip("torch.utils.data", reason="compares with PyTorch")
+def test_refused_as_in_pytorch(torch):
     for batch, error, _ in REFUSED.values():
         with pytest.raises(error):
-            torch_data.default_collate(batch)
+            torch.utils.data.default_collate(batch)
 
 
 def test_jax_arrays_become_numpy():

@@ -1,7 +1,7 @@
 """Loaders with worker processes: seeds, states, exceptions, and workers that fail or hang.
 
 The processes start from a server that has imported ``impl``, in 20 ms instead of 1.3 s.
-``test_programs.py`` tests workers that start by "spawn", as the workers of users do.
+``test_loader.py`` tests workers that start by "spawn", as the workers of users do.
 """
 
 import itertools
@@ -17,11 +17,9 @@ import pytest
 
 import impl
 from impl.tests.data import _data_sets
-from impl.tests.data._streams import streams
+from impl.tests.data._loaders import streams
 from impl.tests.support.programs import user_module
 from impl.utils import data
-
-pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 from impl.utils.data import _pool, _work
 
 RECIPE = """

@@ -9,8 +9,6 @@ from impl.tests.data._loaders import Squares, batches, shuffled
 from impl.utils import data
 from impl.utils.data._position import Position
 
-pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
-
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("done", [0, 1, 4, 10])

@@ -96,8 +96,8 @@ def test_batches(size, drop_last):
         (lambda library: library.BatchSampler([1], 1, 1), ValueError),
     ],
 )
-def test_refused_as_in_pytorch(make, error):
-    for library in (data, pytest.importorskip("torch.utils.data", reason="compares with PyTorch")):
+def test_refused_as_in_pytorch(make, error, torch):
+    for library in (data, torch.utils.data):
         with pytest.raises(error):
             make(library)
 
@@ -107,8 +107,8 @@ def test_a_generator_of_another_library_is_refused():
         data.RandomSampler([1], generator=np.random.default_rng())
 
 
-def test_the_words_for_numpy_are_those_of_pytorch():
-    theirs = pytest.importorskip("torch.utils.data._utils.worker", reason="compares with PyTorch")
+def test_the_words_for_numpy_are_those_of_pytorch(torch):
+    theirs = torch.utils.data._utils.worker
     for base_seed, worker_id in [(0, 0), (2**63 - 1, 3), (123456789012, 1)]:
         words = theirs._generate_state(base_seed, worker_id)
         assert _work.numpy_seed(base_seed, worker_id) == words

@@ -9,9 +9,6 @@ import pytest
 from impl.tests.data._loaders import shuffled
 from impl.utils import data
 
-pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
-
-
 DAMAGES = {
     "empty": (lambda content: content[:0], "is not a file that DataLoader.save wrote"),
     "foreign": (lambda content: b"PK\3\4" + content, "is not a file that DataLoader.save wrote"),

@@ -12,11 +12,9 @@ import threading
 import pytest
 
 from impl.tests.data import _data_sets
-from impl.tests.data._streams import streams
+from impl.tests.data._loaders import streams
 from impl.utils.data import _messages, _work, _worker  # They need cloudpickle.
 from impl.utils.data._messages import Channel, Message
-
-pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,7 @@
 """``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +11,7 @@ import pytest
 import impl
 from impl.digests import _digest
 from impl.digests._log import DIGITS, LogFile
+from impl.tests.support import processes
 
 
 def lines(path):
@@ -119,14 +116,8 @@ for on_host in (frozenset({"cpu"}), frozenset()):
     ("code", "steps"), [pytest.param(KILLED, [0, 1, 2], marks=pytest.mark.once), (ENDED, [0])]
 )
 def test_a_process_that_ends_without_a_close_leaves_its_lines(tmp_path, code, steps):
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "a.jsonl"],
-        check=False,
-        cwd=Path(impl.__file__).parents[1],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
-    )
-    assert done.returncode == (-signal.SIGKILL if code == KILLED else 0)
+    done = processes.run("-c", code, tmp_path / "a.jsonl", devices=8)
+    assert done.returncode == (-signal.SIGKILL if code == KILLED else 0), done.stderr
     log = LogFile(tmp_path / "a.jsonl")
     assert list(log.steps) == steps
     if code == ENDED:

@@ -4,8 +4,6 @@
 """
 
 import os
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 import impl
 from impl import _jax
 from impl._mode import compilation
+from impl.tests.support import processes
 
 LATE = """
 import jax, impl
@@ -36,9 +35,9 @@ def not_started(monkeypatch):
 
 
 def test_a_process_whose_backend_has_not_started_compiles_everything_with_the_flags():
-    command = [sys.executable, "-W", "error", "-c", LATE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2.0", "3", "True"]
+    done = processes.run("-W", "error", "-c", LATE)
+    assert done.stdout.split() == ["2.0", "3", "True"], done.stderr
+    assert done.returncode == 0
 
 
 @pytest.mark.usefixtures("not_started")

@@ -1,8 +1,9 @@
-"""rnn_tanh, rnn_relu, lstm and gru; ``test_recurrent_arguments`` has their bad arguments.
+"""rnn_tanh, rnn_relu, lstm and gru: results, dropout, and bad arguments.
 
-Tests: impl.nn._recurrent.
+Tests: impl.nn._recurrent, impl.nn._dropout.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -11,59 +12,84 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import THOROUGH
-from impl.tests.nn.support.recurrent_nets import Net, drawn_net
+from impl.nn import _dropout
+from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import equations, gpu_program
+from impl.tests.support.refusals import as_tensors, exception
 
 pytestmark = pytest.mark.usefixtures("complete")
 
-#: Each feature is in one of these nets.
-NETS = [
-    Net("rnn_tanh", layers=3, biases=False, batch_first=True),
-    Net("rnn_relu", bidirectional=True, lengths=(2, 4, 1)),
-    Net("lstm", size=2, layers=2, bidirectional=True, batch_first=True, lengths=(3, 1, 4)),
-    Net("gru", layers=2, bidirectional=True, lengths=(1, 4, 2)),
-]
-if THOROUGH:
-    NETS += [
-        drawn_net(np.random.default_rng((number, ord(op[-1]))), op)
-        for op in ("rnn_tanh", "rnn_relu", "lstm", "gru")
-        for number in range(75)
-    ]
+GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Net:
+    """The arguments of a net, and the shape of its input."""
+
+    op: str
+    steps: int = 4
+    batch: int = 3
+    features: int = 2
+    hidden: int = 3
+    size: int = 0  # The size of a projection; 0 for none.
+    layers: int = 1
+    bidirectional: bool = False
+    biases: bool = True
+    batch_first: bool = False
+    lengths: tuple[int, ...] | None = None
+
+    @property
+    def directions(self):
+        return 1 + self.bidirectional
+
+    @property
+    def states(self):
+        """The number of states."""
+        return 2 if self.op == "lstm" else 1
+
+    def shapes(self):
+        """Returns the shapes of the input, of the states, and of the weights."""
+        size, rows = self.size or self.hidden, GATES[self.op] * self.hidden
+        times = (self.batch, self.steps) if self.batch_first else (self.steps, self.batch)
+        cells = self.layers * self.directions
+        states = [(cells, self.batch, size), (cells, self.batch, self.hidden)]
+        weights = []
+        for layer in range(self.layers):
+            columns = self.directions * size if layer else self.features
+            of_direction = [(rows, columns), (rows, size)] + [(rows,)] * 2 * self.biases
+            of_direction += [(size, self.hidden)] * bool(self.size)
+            weights += of_direction * self.directions
+        return (*times, self.features), states[: self.states], weights
+
+    def arrays(self, seed=0, dtype=np.float32):
+        """Returns the input, the states and the weights, in one list."""
+        rng = np.random.default_rng(seed)
+        x, states, weights = self.shapes()
+        return [rng.normal(size=shape).astype(dtype) for shape in (x, *states, *weights)]
+
+    def call(self, *arrays, dropout=0.0, train=False, **keywords):
+        """Calls impl's op with the arrays of ``arrays``."""
+        x, states, weights = arrays[0], arrays[1 : 1 + self.states], arrays[1 + self.states :]
+        return getattr(impl.nn, self.op)(
+            x,
+            states if self.op == "lstm" else states[0],
+            weights,
+            self.biases,
+            self.layers,
+            dropout,
+            train,
+            self.bidirectional,
+            self.batch_first,
+            **{"lengths": self.lengths, **keywords},
+        )
+
+
 SMALL_LSTM = Net("lstm", layers=2, bidirectional=True, lengths=(4, 2, 3))
 
 
-@pytest.mark.parametrize("net", NETS, ids=lambda net: net.op)
-def test_values_and_gradients_are_as_in_pytorch(net):
-    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
-    arrays = net.arrays(dtype=np.float64)
-    if net.lengths is not None:
-        # Elements after the end of a sequence are not read, and have no gradient.
-        times = np.moveaxis(arrays[0], 1, 0) if net.batch_first else arrays[0]
-        for position, length in enumerate(net.lengths):
-            times[length:, position] = np.nan
-    tensors = [torch.tensor(array, requires_grad=True) for array in arrays]
-    want = net.in_torch(torch, *tensors)
-    cotangents = [np.random.default_rng(9).normal(size=tuple(array.shape)) for array in want]
-    want_gradients = torch.autograd.grad(want, tensors, [torch.tensor(ct) for ct in cotangents])
-
-    @jax.jit
-    def run(arrays, cotangents):
-        call = functools.partial(net.call, dropout=0.0, train=True)
-        out, pullback = jax.vjp(call, *arrays)
-        return *out, *pullback(tuple(cotangents))
-
-    with jax.enable_x64(True):
-        results = run(arrays, cotangents)
-    for got, wanted in zip(results, (*want, *want_gradients), strict=True):
-        assert got.dtype == np.float64
-        np.testing.assert_allclose(got, wanted.detach().numpy(), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-def test_lstm_takes_the_flat_weights_of_pytorchs_module():
-    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
+def test_lstm_takes_the_flat_weights_of_pytorchs_module(torch):
     module = torch.nn.LSTM(2, 3, 2, bidirectional=True, proj_size=2)
     net = Net("lstm", size=2, layers=2, bidirectional=True)
     x, h, c, *_ = net.arrays()
@@ -107,13 +133,14 @@ def test_gradients_of_narrow_weights_of_rnn_relu_are_added_in_float32():
     assert float(jax.jit(jax.grad(total))(zero)[0, 0]) == steps
 
 
-def test_gru_of_complex_numbers_is_as_in_pytorch():
-    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
+def test_gru_of_complex_numbers_is_as_in_pytorch(torch):
     net = Net("gru", steps=2)
-    real, imaginary = net.arrays(), net.arrays(1)
-    arrays = [a + 1j * b for a, b in zip(real, imaginary, strict=True)]
-    want = net.in_torch(torch, *map(torch.tensor, arrays))[0]
-    np.testing.assert_allclose(jax.jit(net.call)(*arrays)[0], want.numpy(), rtol=1e-4, atol=1e-5)
+    x, h, *weights = (a + 1j * b for a, b in zip(net.arrays(), net.arrays(1), strict=True))
+    flags = (True, 1, 0.0, False, False, False)
+    want, _ = torch.gru(*map(torch.tensor, (x, h)), [*map(torch.tensor, weights)], *flags)
+    np.testing.assert_allclose(
+        jax.jit(net.call)(x, h, *weights)[0], want.numpy(), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_vmap_of_lstm_over_lengths_that_are_unknown_under_jit():
@@ -247,3 +274,168 @@ def test_long_lengths_of_uint8():
     nonzero = np.asarray(out[..., 0] != 0)
     assert nonzero.sum(0).tolist() == [255, 1]
     assert nonzero[254, 0]
+
+
+@pytest.mark.parametrize("value", [0, 0.25, 1, np.float32(0.5)])
+def test_a_share_is_a_number_in_the_unit_interval(value):
+    assert _dropout.share_of("op", "p", value) == float(value)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_another_number_is_no_share(value):
+    with pytest.raises(RuntimeError, match=r"op\(\): dropout .* between 0 and 1, but got"):
+        _dropout.share_of("op", "p", value)
+
+
+@pytest.mark.parametrize("value", [True, None, "0.5"])
+def test_a_share_of_another_type(value):
+    with pytest.raises(TypeError, match=r"op\(\): argument 'p' must be float, not"):
+        _dropout.share_of("op", "p", value)
+
+
+def test_keys_of_dropout():
+    _dropout.check_key("op", "key", jax.random.key(0))
+    _dropout.check_key("op", "key", jax.random.PRNGKey(0))
+    for wrong in (0, np.zeros(2, np.float32)):
+        with pytest.raises(TypeError, match=r"op\(\): argument 'key' must be a JAX key"):
+            _dropout.check_key("op", "key", wrong)
+
+
+def test_dropout_scales_the_others():
+    x = jnp.ones(1000)
+    out = np.asarray(_dropout.dropped(x, jax.random.key(0), 0.5))
+    assert set(out.tolist()) == {0.0, 2.0}
+    assert not np.any(_dropout.dropped(x, jax.random.key(0), 1.0))
+
+
+GRU = Net("gru", steps=4, batch=3, features=2, hidden=3)
+LSTM = Net("lstm", steps=4, batch=3, features=2, hidden=3)
+X, H, *W = GRU.arrays()
+TWO = [*W, ones(9, 3), ones(9, 3), ones(9), ones(9)]
+L = LSTM.arrays()[3:]
+FLAGS = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": False}
+FLAGS |= {"bidirectional": False, "batch_first": False}
+
+#: op, input, hx and params, other arguments if any, exception, fragment of the message; it is
+#: None for a projection to ``hidden`` elements, which impl accepts and PyTorch does not.
+BAD = [
+    ("gru", ([1.0], H, W), TypeError, "argument 'input' must be a jax.Array"),
+    ("gru", (X, (H, H), W), TypeError, "argument 'hx' must be a jax.Array"),
+    ("gru", (X, H, {}), TypeError, "argument 'params' must be tuple of arrays, not dict"),
+    ("gru", (X, H, [1.0, *W[1:]]), TypeError, "argument 'params[0]' must be a jax.Array"),
+    ("gru", (X[0], H, W), IndexError, "[steps, batch, features], but got shape [3, 2]"),
+    ("gru", (X[None], H, W), RuntimeError, "but got shape [1, 4, 3, 2]"),
+    ("gru", (X[:0], H, W), RuntimeError, "Expected sequence length to be larger than 0"),
+    ("gru", (X > 0, H > 0, [w > 0 for w in W]), NotImplementedError, "not implemented for bool"),
+    (
+        "gru",
+        (X.astype(np.int32), H.astype(np.int32), [w.astype(np.int32) for w in W]),
+        RuntimeError,
+        "not implemented for int32",
+    ),
+    (
+        "rnn_relu",
+        (X + 0j, H + 0j, [w[:3] + 0j for w in W]),
+        RuntimeError,
+        "not implemented for complex64; it takes floats",
+    ),
+    ("gru", (X, H, W[:3]), RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)"),
+    ("gru", (X, H, [*W, W[0]]), RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0"),
+    ("gru", (X, H, []), RuntimeError, "incorrect number of RNN parameters: 0"),
+    ("gru", (X, H, W), {"has_biases": False}, RuntimeError, "without biases have 2: weight_ih_l0"),
+    ("gru", (X, H, W), {"num_layers": 2}, RuntimeError, "RNN parameters: 4; 2 layer(s)"),
+    ("lstm", (X, (H, H), L[:3]), RuntimeError, "have 4 or, with projections, 5: weight_ih_l0"),
+    ("gru", (X, H, W), {"num_layers": 0}, RuntimeError, "num_layers must be at least 1, but got 0"),
+    ("gru", (X, H, W), {"num_layers": 1.0}, TypeError, "'num_layers' must be int, not float"),
+    ("gru", (X, H, W), {"has_biases": 1}, TypeError, "'has_biases' must be bool, not int"),
+    ("gru", (X, H, W), {"train": 1}, TypeError, "'train' must be bool, not int"),
+    ("gru", (X, H, W), {"bidirectional": 0}, TypeError, "'bidirectional' must be bool, not int"),
+    ("gru", (X, H, W), {"batch_first": "yes"}, TypeError, "'batch_first' must be bool, not str"),
+    ("gru", (X, H, W), {"dropout": "a"}, TypeError, "'dropout' must be float, not str"),
+    (
+        "gru",
+        (X, ones(2, 3, 3), TWO),
+        {"num_layers": 2, "dropout": 1.5, "train": True},
+        RuntimeError,
+        "dropout probability has to be between 0 and 1, but got 1.5",
+    ),
+    (
+        "gru",
+        (X, ones(2, 3, 3), TWO),
+        {"num_layers": 2, "dropout": float("nan"), "train": True},
+        RuntimeError,
+        "but got nan",
+    ),
+    ("gru", (X, ones(2, 3, 3), W), RuntimeError, "Expected hx of shape [1, 3, 3]"),
+    ("gru", (X, H[0], W), RuntimeError, "but got [3, 3]"),
+    ("gru", (X, ones(1, 2, 3), W), RuntimeError, "a batch of 3, 2 features and 3 hidden"),
+    ("gru", (X, ones(1, 3, 4), W), RuntimeError, "but got [1, 3, 4]"),
+    ("gru", (X, H.astype(np.float64), W), RuntimeError, "input (float32) and hx (float64)"),
+    ("lstm", (X, H, L), TypeError, "argument 'hx' must be tuple of arrays"),
+    ("lstm", (X, (H,), L), RuntimeError, "expects two hidden states, (h_0, c_0), but got 1"),
+    ("lstm", (X, (H, H, H), L), RuntimeError, "but got 3"),
+    ("lstm", (X, (H, ones(1, 3, 4)), L), RuntimeError, "Expected hx[1] of shape [1, 3, 3]"),
+    ("lstm", (X, (ones(1, 3, 2), H), L), RuntimeError, "Expected hx[0] of shape [1, 3, 3]"),
+    ("lstm", (X, (H, H), [*L, ones(3, 3)]), RuntimeError, None),
+    (
+        "lstm",
+        (X, (ones(1, 3, 2), H), [L[0], ones(12, 2), *L[2:], ones(2, 4)]),
+        RuntimeError,
+        "Expected params[4] (weight_hr_l0) of shape [2, 3]",
+    ),
+    ("gru", (X, H, [ones(9, 3), *W[1:]]), RuntimeError, "params[0] (weight_ih_l0) of shape [9,"),
+    ("gru", (X, H, [ones(8, 2), *W[1:]]), RuntimeError, "but got [8, 2]"),
+    ("gru", (X, H, [W[0], ones(9, 2), *W[2:]]), RuntimeError, "(weight_hh_l0) of shape [9, 3]"),
+    ("gru", (X, H, [W[0], ones(8, 3), *W[2:]]), RuntimeError, "with 3 rows for each hidden"),
+    ("gru", (X, H, [*W[:2], ones(8), W[3]]), RuntimeError, "(bias_ih_l0) of shape [9]"),
+    (
+        "gru",
+        (X, H, [W[0], W[1].astype(np.float64), *W[2:]]),
+        RuntimeError,
+        "input (float32) and params[1] (weight_hh_l0) (float64) must have the same dtype",
+    ),
+]
+
+
+def test_bad_arguments_are_those_of_pytorch(torch):
+    for op, arrays, *options, error, fragment in BAD:
+        flags = {**FLAGS, **dict(*options)}
+        if fragment is not None:
+            with jax.enable_x64(True):
+                raised = exception(getattr(impl.nn, op), arrays, flags)
+            assert (type(raised), str(raised).startswith(f"{op}(): ")) == (error, True), fragment
+            assert fragment in str(raised)
+        tensors = (*as_tensors(torch, arrays), *as_tensors(torch, flags).values())
+        assert isinstance(exception(getattr(torch, op), tensors, {}), error), (op, fragment)
+
+
+#: Arguments that PyTorch's functions do not have or do not check: keywords, exception, fragment.
+OWN = [
+    ({"lengths": [4, 3]}, RuntimeError, "Expected lengths of shape [3], one for each sequence"),
+    (
+        {"lengths": [4, 0, 2]},
+        RuntimeError,
+        "at most the number of steps, 4, but got 0 at position 1",
+    ),
+    ({"lengths": jnp.array([4, 1, 5])}, RuntimeError, "but got 5 at position 2"),
+    ({"lengths": [4, 1.0, 2]}, TypeError, "argument 'lengths[1]' must be int, not float"),
+    ({"lengths": ones(3)}, RuntimeError, "lengths must be integers, but got float32"),
+    ({"lengths": 4}, TypeError, "argument 'lengths' must be a jax.Array or a NumPy array"),
+    ({"has_biases": W}, TypeError, "pass sequences that are packed padded, with 'lengths'"),
+    ({"dropout": -0.5}, RuntimeError, "between 0 and 1, but got -0.5"),
+    ({"key": 7}, TypeError, "argument 'key' must be a JAX key, such as jax.random.key(0), not int"),
+    ({"key": ones(2)}, TypeError, "argument 'key' must be a JAX key"),
+]
+
+
+def test_bad_arguments_that_pytorch_does_not_have():
+    for options, error, fragment in OWN:
+        raised = exception(impl.nn.gru, (X, H, W), {**FLAGS, **options})
+        assert (type(raised), str(raised).startswith("gru(): ")) == (error, True), fragment
+        assert fragment in str(raised)
+
+
+def test_dropout_of_gru_needs_a_key():
+    options = {**FLAGS, "num_layers": 2, "dropout": 0.5, "train": True}
+    with pytest.raises(TypeError, match=r"'key' is missing: with train=True, dropout=0.5 draws"):
+        impl.nn.gru(X, ones(2, 3, 3), TWO, **options)

@@ -38,7 +38,7 @@ def draw(rng, dtype="float32", name="scatter_add"):
     inserted = sorted(axis for axis in left if rng.random() < 0.5)
     windowed = [axis for axis in range(ndim) if axis not in inserted and axis not in batch]
     extents = [int(rng.integers(1, shape[axis] + 1)) for axis in windowed]
-    rest = [int(size) for size in rng.integers(1, 7, int(rng.integers(0, 3)))]
+    rest = [int(size) for size in rng.integers(0, 7, int(rng.integers(0, 3)))]
     # The axes of the batch stand anywhere among the axes of the indices.
     index_axes = [("batch", axis) for axis in batch] + [("rest", size) for size in rest]
     index_axes = [index_axes[k] for k in rng.permutation(len(index_axes))]

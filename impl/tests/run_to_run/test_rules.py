@@ -3,9 +3,6 @@
 Tests: impl._core.ordered_primitives, impl.programs.
 """
 
-import os
-import subprocess
-import sys
 import warnings
 
 import jax
@@ -17,6 +14,7 @@ from jax import lax
 import impl
 from impl._run_to_run import rules
 from impl.tests.programs.texts import races, text
+from impl.tests.support import processes
 
 X = jnp.zeros(5)
 INDEX = jnp.array([1, 1, 3, 9])
@@ -45,12 +43,10 @@ def everything(x):
     return jax.grad(pool)(y) + jax.grad(lambda x: x[INDEX].sum())(y)
 
 
-#: A program that prints the text of programs with every primitive that has a rule.
+#: Lowers programs with every primitive that has a rule before the import of impl, and after it.
 TEXTS = """
-import sys, jax, jax.numpy as jnp
+import jax, jax.numpy as jnp
 from jax import lax
-if sys.argv[1] == "rules":
-    import impl
 def windows(x):
     return lax.reduce_window(x, -jnp.inf, lax.max, (3, 1)[:x.ndim], (1, 1)[:x.ndim], "SAME")
 def program(x, i, u):
@@ -60,33 +56,27 @@ def backward(x, i, u):
     def loss(x):
         return jnp.prod(x[i]) + (windows(x) ** 2).sum() + (x.at[i].set(u) ** 2).sum()
     return jax.grad(loss)(x)
-for x in (jnp.zeros(5), jnp.zeros((2, 5))):
-    i, u = jnp.arange(4, dtype=jnp.int32) % x.shape[0], jnp.ones((4, *x.shape[1:]))
-    for function in (program, jax.vmap(program, (1, None, 1)), backward):
-        if function is program or x.ndim == 2:
-            for platform in ("cpu", "tpu", "rocm"):  # On CUDA, kernels replace loops.
-                lowered = jax.jit(function).trace(x, i, u).lower(lowering_platforms=(platform,))
-                print(lowered.as_text(debug_info=True))
+def texts():
+    jax.clear_caches()
+    for x in (jnp.zeros(5), jnp.zeros((2, 5))):
+        i, u = jnp.arange(4, dtype=jnp.int32) % x.shape[0], jnp.ones((4, *x.shape[1:]))
+        for function in (program, jax.vmap(program, (1, None, 1)), backward):
+            if function is program or x.ndim == 2:
+                for platform in ("cpu", "tpu", "rocm"):  # On CUDA, kernels replace loops.
+                    lowered = jax.jit(function).trace(x, i, u).lower(lowering_platforms=(platform,))
+                    yield lowered.as_text(debug_info=True)
+plain = [*texts()]
+import impl
+assert [*texts()] == plain
+assert "".join(plain).count('"stablehlo.scatter"') > 20 and "select_and_scatter" in "".join(plain)
+with impl.deterministic():
+    assert [*texts()] != plain
 """
 
 
-def run(code, *arguments, **environment):
-    """Runs a program in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-W", "always", "-c", code, *arguments],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_with_the_mode_off_the_text_is_that_of_jax():
-    with_rules, without = (run(TEXTS, side) for side in ("rules", "none"))
-    assert with_rules.returncode == without.returncode == 0, with_rules.stderr + without.stderr
-    assert with_rules.stdout == without.stdout
-    assert without.stdout.count('"stablehlo.scatter"') > 20
-    assert "select_and_scatter" in without.stdout
+    done = processes.run("-c", TEXTS, JAX_PLATFORMS="cpu")
+    assert done.returncode == 0, done.stderr
 
 
 def test_with_the_mode_on_the_text_is_another_where_scatters_race():
@@ -236,12 +226,12 @@ def test_the_rules_can_be_turned_off():
 
 
 FRESH = """
-import warnings, jax, jax.numpy as jnp
+import jax, jax.numpy as jnp
 from jax._src.interpreters import mlir
 {before}
 import impl
 from impl.tests.support.programs import scatters_floats
-assert impl.programs.are_enabled() is {enabled}
+assert not impl.programs.are_enabled()
 with impl.deterministic():
     text = impl.testing.lower(lambda x, i: x.at[i].add(1.), jnp.ones(3), jnp.arange(3)).as_text()
     try:
@@ -250,31 +240,24 @@ with impl.deterministic():
         assert "index_add has no deterministic implementation" in str(error)
     else:
         raise AssertionError("an op that races gave no alert")
-assert scatters_floats(text) is not {enabled}
+assert scatters_floats(text)
 try:
     impl.programs.enable()
 except RuntimeError as error:
     assert "SAMEBITS_PROGRAMS=0" in str(error)
 """
 
-OTHER_RELEASE = """
-find = mlir._get_lowering_rules
-mlir._get_lowering_rules = lambda *arguments: find(*arguments)
-"""
+OTHER_RELEASE = "find = mlir._get_lowering_rules; mlir._get_lowering_rules = lambda *a: find(*a)"
 
 
-@pytest.mark.parametrize("case", ["variable", "release"])
-def test_without_rules_everything_else_works(case):
-    before = (
-        ""
-        if case == "variable"
-        else "rules = mlir._get_lowering_rules; mlir._get_lowering_rules = lambda *a: rules(*a)"
-    )
-    code = FRESH.format(before=before, enabled=False)
-    environment = {"SAMEBITS_PROGRAMS": "0"} if case == "variable" else {}
-    done = run(code, **environment)
+@pytest.mark.parametrize(
+    ("before", "variables"), [("", {"SAMEBITS_PROGRAMS": "0"}), (OTHER_RELEASE, {})]
+)
+def test_without_rules_everything_else_works(before, variables):
+    program = FRESH.format(before=before)
+    done = processes.run("-W", "always", "-c", program, JAX_PLATFORMS="cpu", **variables)
     assert done.returncode == 0, done.stderr
-    assert ("JAX's own scatters can differ" in done.stderr) is (case == "release")
+    assert ("JAX's own scatters can differ" in done.stderr) is (not variables)
 
 
 def test_a_release_without_a_rule_is_told_loudly(monkeypatch):

@@ -101,7 +101,9 @@ class BadArguments(BadArgumentsUnlikeTorch):
             assert type(exception(function, *call)) is error, (op, fragment)
 
 
-class BadArgumentsOfFunctional(BadArguments):
-    """The tests of bad calls of ``nn.functional``."""
-
-    namespace = "nn.functional."
+def bad_arguments(
+    calls: Sequence[Call], unlike_torch: Sequence[Call] = (), op: str = "", **fields: Any
+) -> type[BadArguments]:
+    """Returns the tests of bad calls of ``nn.functional``; ``fields`` are further attributes."""
+    fields |= {"calls": calls, "unlike_torch": unlike_torch, "op": op}
+    return type("Tests", (BadArguments,), {"namespace": "nn.functional.", **fields})

@@ -13,7 +13,7 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -154,12 +154,7 @@ OWN: list[Call] = [
     ((X, FLAT - 2, IL, TL), IndexError, "Target -1 is out of bounds, at position [0]"),
     ((X, T.astype(np.float32), IL, TL), RuntimeError, "targets must be integral"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "ctc_loss"
-    calls = BAD
-    unlike_torch = OWN
+TestBadArguments = bad_arguments(BAD, OWN, "ctc_loss")
 
 
 def test_labels_and_lengths_out_of_range_under_jit():

@@ -3,7 +3,6 @@
 Tests: impl.nn.functional._sampling.
 """
 
-import itertools
 import warnings
 
 import jax
@@ -15,7 +14,7 @@ import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 F = impl.nn.functional
 NAN, INF = float("nan"), float("inf")
@@ -48,43 +47,8 @@ def in_one_program(calls):
     return run
 
 
-def assert_as_in_torch(torch, options, operands, results):
-    """Compares the result and both gradients of a call with PyTorch's."""
-    x, grid, cotangent = operands
-    tensors = [torch.tensor(array, requires_grad=True) for array in (x, grid)]
-    out = torch.nn.functional.grid_sample(*tensors, *options)
-    wanted = (out, *torch.autograd.grad(out, tensors, torch.tensor(cotangent)))
-    for got, want in zip(results, wanted, strict=True):
-        assert got.dtype == np.float32
-        np.testing.assert_allclose(
-            got, want.detach().numpy(), rtol=1e-4, atol=2e-4, err_msg=str(options)
-        )
-
-
-@pytest.mark.parametrize("align", [True, False])
-def test_samples_at_elements_and_at_edges_are_as_in_pytorch(align):
-    torch = pytest.importorskip("torch")
-    x = normal((1, 2, 4, 5))
-    # Elements and the midpoints between them, where the nearest element is the even one.
-    coordinates = [
-        np.arange(-3, 3 * n) / (n - 1) - 1 if align else np.arange(-3, 3 * n) / n - 1
-        for n in (5, 4)
-    ]
-    grid = np.stack(np.meshgrid(*coordinates), axis=-1)[None].astype(np.float32)
-    operands = (x, grid, normal((1, 2, *grid.shape[1:3]), 1))
-    calls = [(*names, align) for names in itertools.product(("bilinear", "nearest"), PADDINGS)]
-    all_results = in_one_program(calls)([operands] * len(calls))
-    for options, results in zip(calls, all_results, strict=True):
-        assert_as_in_torch(torch, options, operands, results)
-
-
-SIZES = {2: (3, 4), 3: (2, 3, 2)}
-
-
-def inputs(dims):
-    """Returns an input and a grid; no sample is equally near to two elements."""
-    x, grid = normal((2, 3, *SIZES[dims])), normal((2, *SIZES[dims][::-1], dims))
-    return x, grid * np.float32(0.7)
+#: An input and a grid; no sample is equally near to two elements.
+INPUTS = normal((2, 3, 3, 4)), normal((2, 4, 3, 2)) * np.float32(0.7)
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
@@ -133,27 +97,15 @@ def test_elements_outside_the_input_have_no_effect(name):
 
 
 def test_second_derivatives():
-    x, grid = inputs(2)
+    x, grid = INPUTS
     with jax.enable_x64(True):
         function = jax.jit(lambda x, grid: (F.grid_sample(x, grid) ** 2).sum())
         arrays = x.astype(float), grid.astype(float)
         check_grads(function, arrays, order=2, modes=["rev"], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("shape", "samples"), [((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))]
-)
-def test_empty_arrays(shape, samples):
-    x, grid = normal(shape), normal((shape[0], *samples, 2))
-    run = jax.jit(result_and_gradients("bilinear"))
-    out, of_x, of_grid = run(x, grid, normal((*shape[:2], *samples)))
-    assert out.shape == (*shape[:2], *samples)
-    assert_same_bits(of_x, np.zeros_like(x))
-    assert_same_bits(of_grid, np.zeros_like(grid))
-
-
 def test_defaults():
-    x, grid = inputs(2)
+    x, grid = INPUTS
     by_default, explicit = jax.jit(
         lambda x, grid: (F.grid_sample(x, grid), F.grid_sample(x, grid, "bilinear", "zeros", False))
     )(x, grid)
@@ -162,7 +114,7 @@ def test_defaults():
 
 @pytest.mark.parametrize("argnums", [(0,), (1,), (0, 1)], ids=["input", "grid", "both"])
 def test_a_gradient_by_either_argument_raises_or_warns_once(argnums):
-    x, grid = inputs(2)
+    x, grid = INPUTS
 
     def gradient(x, grid):
         return jax.grad(lambda *args: F.grid_sample(*args).sum(), argnums)(x, grid)
@@ -200,12 +152,7 @@ BAD: list[Call] = [
     ((X.astype(np.complex64), G), NotImplementedError, "complex64"),
     ((X.astype(np.float16), G), RuntimeError, "float32 and float16"),
 ]
-
-
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    namespace = "nn.functional."
-    op = "grid_sample"
-    unlike_torch = BAD
+TestBadArguments = bad_arguments((), BAD, "grid_sample")
 
 
 def test_the_default_of_align_corners_is_false():
@@ -241,9 +188,4 @@ BAD_OF_AFFINE_GRID: list[Call] = [
     ((T, (2, 1, 2, 2)), RuntimeError, "(2), but got 1"),
     ((T, (1, 1, 2, 2), 1), TypeError, "'align_corners' must be bool"),
 ]
-
-
-class TestBadArgumentsOfAffineGrid(BadArgumentsUnlikeTorch):
-    namespace = "nn.functional."
-    op = "affine_grid"
-    unlike_torch = BAD_OF_AFFINE_GRID
+TestBadArgumentsOfAffineGrid = bad_arguments((), BAD_OF_AFFINE_GRID, "affine_grid")

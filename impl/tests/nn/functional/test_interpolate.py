@@ -18,7 +18,7 @@ from impl.nn.functional._windows import WindowTable
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 F = impl.nn.functional
 interpolate = F.interpolate
@@ -61,33 +61,13 @@ def test_the_modes_nearest_copy_bits(mode):
 
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_uint8(mode, antialias):
+def test_uint8(mode, antialias, torch):
     x = np.random.default_rng(0).integers(0, 256, (2, 3, 9, 8)).astype(np.uint8)
     options = {"mode": mode, "size": (5, 13), "antialias": antialias}
     got = np.asarray(jax.jit(lambda x: interpolate(x, **options))(x))
     assert got.dtype == np.uint8
-    torch = pytest.importorskip("torch")
     want = torch.nn.functional.interpolate(torch.tensor(x), **options).numpy().astype(int)
     assert np.abs(got - want).max() <= 1  # Its weights have 16 bits.
-
-
-def test_empty_inputs_and_results():
-    calls = [("nearest", 3), ("bilinear", 3), ("area", 3), ("area", 0)]
-
-    @jax.jit
-    def run(x, other):
-        rows = []
-        for mode, size in calls:
-            out, pullback = jax.vjp(lambda x, m=mode, s=size: interpolate(x, s, mode=m), x)
-            rows.append((out, pullback(out)[0]))
-        return rows, jax.grad(lambda x: interpolate(x, 0, mode="area").sum())(other)
-
-    x = jnp.ones((0, 2, 4, 5))
-    results, gradient = run(x, jnp.ones((1, 2, 4)))
-    for (out, of_x), (_, size) in zip(results, calls, strict=True):
-        assert out.shape == (0, 2, size, size)
-        assert of_x.shape == x.shape
-    assert not np.any(gradient)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +175,8 @@ STRICTER: list[Call] = [
     (HW, {"size": 3, "mode": "bilinear", "align_corners": 1}, TypeError, "'align_corners' must"),
     (HW, {"scale_factor": 2.0, "recompute_scale_factor": "a"}, TypeError, "must be bool, not str"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "interpolate"
-    calls = tuple(((x,), *rest) for x, *rest in BAD)
-    unlike_torch = tuple(((x,), *rest) for x, *rest in STRICTER)
+ALL, OWN = ([((x,), *rest) for x, *rest in calls] for calls in (BAD, STRICTER))
+TestBadArguments = bad_arguments(ALL, OWN, "interpolate")
 
 
 #: Length of the input, length of the result, the caller's factor or None.
@@ -236,8 +212,7 @@ def tables_of(axis):
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64], ids=lambda p: p.__name__)
-def test_indices_and_weights_of_interpolate_are_those_of_pytorch(precision):
-    torch = pytest.importorskip("torch")
+def test_indices_and_weights_of_interpolate_are_those_of_pytorch(precision, torch):
     close = {"rtol": 0, "atol": 4e-6 if precision is np.float32 else 1e-13}
     dtype = torch.float32 if precision is np.float32 else torch.float64
     for (n, m, factor), aligned in itertools.product(AXES, (False, True)):

@@ -1,4 +1,4 @@
-"""pad: values that it converts, copies of bits, empty arrays, and bad arguments.
+"""pad: values that it converts, copies of bits, and bad arguments.
 
 Tests: impl.nn.functional._padding.
 """
@@ -11,7 +11,7 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import ones
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 pad = impl.nn.functional.pad
 pytestmark = pytest.mark.usefixtures("complete")
@@ -79,32 +79,6 @@ def test_bits_are_copied(mode):
         assert_same_bits(np.asarray(out).view(np.uint8), want)
 
 
-#: Mode, shape, widths, shape of the result; the input or the result is empty.
-EMPTY = [
-    ("reflect", (0, 2, 4), (1, 2), (0, 2, 7)),
-    ("replicate", (0, 2, 4), (1, 2), (0, 2, 7)),
-    ("circular", (0, 4), (1, 2), (0, 7)),
-    ("circular", (0, 2, 3, 4), (1, 2, 1, 2), (0, 2, 6, 7)),
-    ("circular", (2, 0, 4), (1, 2), (2, 0, 7)),
-    *((mode, (2, 3, 4), (1, 1, -2, -1), (2, 0, 6)) for mode in MODES),
-    ("circular", (2, 3, 4), (-2, -2), (2, 3, 0)),
-    ("circular", (2, 3, 0), (0, 0), (2, 3, 0)),
-]
-
-
-@pytest.mark.parametrize(("mode", "shape", "widths", "result"), EMPTY)
-def test_empty_inputs_and_results(mode, shape, widths, result):
-    @jax.jit
-    def run(x):
-        out, pullback = jax.vjp(lambda x: pad(x, widths, mode), x)
-        return out, pullback(out)[0]
-
-    out, gradient = run(jnp.ones(shape))
-    assert out.shape == result
-    assert gradient.shape == shape
-    assert not np.any(gradient)
-
-
 L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
 #: input, positional arguments, options, exception, fragment of the message
 BAD: list[Call] = [
@@ -167,9 +141,5 @@ UNCHECKED: list[Call] = [
     (L, ((-3, 3), "circular"), RuntimeError, "more than once: (-3, 3) of size 4"),
     (L, ((3, -2), "circular"), RuntimeError, "more than once: (3, -2) of size 4"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "pad"
-    calls = tuple(((x, *arguments), *rest) for x, arguments, *rest in BAD)
-    unlike_torch = tuple(((x, *arguments), *rest) for x, arguments, *rest in UNCHECKED)
+ALL, OWN = ([((x, *given), *rest) for x, given, *rest in calls] for calls in (BAD, UNCHECKED))
+TestBadArguments = bad_arguments(ALL, OWN, "pad")

@@ -13,7 +13,7 @@ import pytest
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.refusals import Call, bad_arguments
 
 attention = impl.nn.functional.scaled_dot_product_attention
 pytestmark = pytest.mark.usefixtures("complete")
@@ -111,12 +111,7 @@ OWN: list[Call] = [
     ((Q, K, V, None, 0.5), {"dropout_key": 1}, TypeError, "'dropout_key' must be a JAX key"),
     ((Q, K[:0], V[:0]), {"enable_gqa": True}, RuntimeError, "but got 0, 0 and 2"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "scaled_dot_product_attention"
-    calls = BAD
-    unlike_torch = OWN
+TestBadArguments = bad_arguments(BAD, OWN, "scaled_dot_product_attention")
 
 
 def test_arguments_have_pytorchs_order_and_defaults():

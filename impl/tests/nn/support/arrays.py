@@ -1,11 +1,6 @@
-"""Arrays that tests of impl.nn draw, and how many calls they try."""
-
-import os
+"""Arrays that tests of impl.nn draw."""
 
 import numpy as np
-
-#: Whether to try many calls.
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 def normal(shape, seed=0, dtype=np.float32):

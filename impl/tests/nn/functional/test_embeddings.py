@@ -1,9 +1,10 @@
-"""embedding_bag, and the arguments of lookups of rows.
+"""embedding, embedding_bag, and the arguments of lookups of rows.
 
 Tests: impl.nn.functional._embeddings.
 """
 
 import itertools
+import random
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +14,133 @@ import pytest
 import impl
 from impl.nn.functional import _embeddings
 from impl.tests.nn.support.arrays import normal
-from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
+from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import Call, bad_arguments
+from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+#: A table of 5 rows, and indices of its rows.
+WEIGHT = normal((5, 3))
+INDEX = np.random.default_rng(0).integers(0, 5, 10)
+#: Indices of rows, some of which are out of range.
+OUT_OF_RANGE = np.array([3, -1, 0, 5, 3, 12, -5, 2**31 - 1, -(2**31), 1], np.int32)
+IN_RANGE = (OUT_OF_RANGE >= 0) & (OUT_OF_RANGE < 5)
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, np.inf])
+def test_complex_rows(order):
+    w = (WEIGHT[:, :2] + 1j * WEIGHT[:, 1:]).astype(np.complex64)
+    cotangent = (WEIGHT[INDEX][:, :2] - 2j).astype(np.complex64)
+
+    @jax.jit
+    def run(w, cotangent):
+        out, pullback = jax.vjp(lambda w: F.embedding(INDEX, w, 1, 1.0, order), w)
+        return out, pullback(cotangent)[0]
+
+    out, gradient = run(w, cotangent)
+    norm = np.linalg.norm(w, order, 1)[:, None]
+    np.testing.assert_allclose(out, np.where(norm > 1, w / (norm + 1e-7), w)[INDEX], **CLOSE)
+    want = np.zeros_like(w)
+    np.add.at(want, INDEX, cotangent)
+    want[1] = 0
+    np.testing.assert_allclose(gradient, want, **CLOSE)
+
+
+def test_forward_derivatives_omit_padding_and_divide_as_gradients_do():
+    @jax.jit
+    def run(w, tangent):
+        return jax.jvp(lambda w: F.embedding(INDEX, w, 1, None, 2.0, True), (w,), (tangent,))[1]
+
+    count = np.bincount(INDEX, minlength=5)
+    tangent = run(WEIGHT, np.ones_like(WEIGHT))
+    np.testing.assert_allclose(tangent[:, 0], np.where(INDEX == 1, 0, 1 / count[INDEX]), rtol=1e-6)
+
+
+#: Many indices of few rows.
+LONG = np.random.default_rng(1).integers(0, 3, 2100)
+
+
+@pytest.mark.usefixtures("portable")
+def test_gradients_of_narrow_rows_are_divided_and_then_rounded():
+    @jax.jit
+    def run(w, cotangent):
+        return jax.vjp(lambda w: F.embedding(LONG, w, 1, None, 2.0, True), w)[1](cotangent)[0]
+
+    cotangent = spread(np.random.default_rng(0), (2100, 2), np.float16)
+    sums = oracles.source(np.zeros((3, 2), np.float32), LONG, cotangent.astype(np.float32))
+    want = (sums / np.bincount(LONG)[:, None].astype(np.float32)).astype(np.float16)
+    want[1] = 0
+    assert_same_bits(run(np.zeros((3, 2), np.float16), cotangent), want)
+
+
+@pytest.mark.usefixtures("path")
+def test_rows_out_of_range_are_nan_under_jit_and_have_no_gradient():
+    @jax.jit
+    def run(index, w, cotangent):
+        rows, pullback = jax.vjp(lambda w: F.embedding(index, w), w)
+        scaled = lambda w: F.embedding(index, w, -2, None, 2.0, True)  # noqa: E731
+        options = {"padding_idx": 2, "scale_grad_by_freq": True, "max_norm": 100.0}
+        gradients = pullback(cotangent)[0], jax.vjp(scaled, w)[1](cotangent)[0]
+        return rows, F.embedding(index, w, **options), *gradients
+
+    want = np.where(IN_RANGE[:, None], WEIGHT[np.where(IN_RANGE, OUT_OF_RANGE, 0)], np.nan)
+    rows, bounded, gradient, scaled = run(OUT_OF_RANGE, WEIGHT, np.ones((10, 3), np.float32))
+    np.testing.assert_array_equal(rows, want)
+    np.testing.assert_array_equal(bounded, want)
+    assert_same_bits(gradient[:, 0], np.array([1, 1, 0, 2, 0], np.float32))
+    assert_same_bits(scaled[:, 0], np.array([1, 1, 0, 0, 0], np.float32))
+
+
+def test_a_known_index_is_checked_under_jit():
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        jax.jit(lambda w: F.embedding(np.array([5]), w))(WEIGHT)
+
+
+def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
+    wide = np.array([2**32 + 1, 1])
+    with pytest.raises(IndexError, match="index 4294967297"):
+        F.embedding(wide, WEIGHT)
+    with pytest.raises(RuntimeError, match="index 4294967297"):
+        F.embedding_bag(wide[None], WEIGHT)
+    with jax.enable_x64(True):
+        got = jax.jit(F.embedding)(wide, WEIGHT)
+        assert np.isnan(np.asarray(got)[:, 0]).tolist() == [True, False]
+
+
+ONE, PAIR = np.array([0]), np.array([[0, 1]])
+SHORT = np.zeros(1, np.int16)
+REALS = np.zeros(1, np.float32)
+
+#: Positional arguments, options, exception, fragment of the message
+BAD: list[Call] = [
+    ((np.array([0, 5]), WEIGHT), IndexError, "index 5 is out of bounds for a weight"),
+    ((np.array([[0, -1]]), WEIGHT), IndexError, "position [0, 1] of argument 'input'"),
+    (([0], WEIGHT), TypeError, "'input' must be"),
+    ((ONE, [[0.0]]), TypeError, "'weight' must be"),
+    ((SHORT, WEIGHT), RuntimeError, "int32/int64 for input but got: int16"),
+    ((REALS, WEIGHT), RuntimeError, "for input but got: float32"),
+    ((ONE, WEIGHT[0]), RuntimeError, "must be 2-D, but got shape [3]"),
+    ((ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
+    ((ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
+    ((ONE, WEIGHT, 1.0), TypeError, "'padding_idx' must be int, not float"),
+    ((ONE, WEIGHT, True), TypeError, "'padding_idx' must be int, not bool"),
+    ((ONE, WEIGHT, None, "1"), TypeError, "'max_norm' must be Number, not str"),
+    ((ONE, WEIGHT, None, 1j), TypeError, "'max_norm' must be float, not complex"),
+    ((ONE, WEIGHT, None, 1.0, "2"), TypeError, "'norm_type' must be float, not str"),
+    ((ONE, WEIGHT, None, 1.0, None), TypeError, "'norm_type' must be float"),
+    ((ONE, WEIGHT.astype(int), None, 1.0), RuntimeError, "got int32"),
+    ((ONE, WEIGHT), {"scale_grad_by_freq": 1}, TypeError, "'scale_grad_by_freq' must be"),
+    ((ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
+]
+#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
+OWN: list[Call] = [((ONE, WEIGHT[:0]), IndexError, "none is allowed")]
+TestBadArguments = bad_arguments(BAD, OWN, "embedding")
+
+
 MODES = ("sum", "mean", "max")
 PAIRS = INDEX.reshape(5, 2)
 EMPTY = np.zeros(0, np.int64)
@@ -174,11 +294,6 @@ def test_unknown_offsets_give_the_bits_of_known_offsets():
     assert_same_bits(unknown, known)
 
 
-def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
-    with pytest.raises(RuntimeError, match="index 4294967297"):
-        F.embedding_bag(np.array([[2**32 + 1, 1]]), WEIGHT)
-
-
 #: The exceptions of impl. Another exception, or another beginning of the message, is a fault.
 REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
 
@@ -194,61 +309,46 @@ def gradient(index, weight, offsets, factors, options):
     return jax.eval_shape(jax.grad(loss, arguments, has_aux=True), weight, factors)
 
 
-@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("mode", MODES)
 def test_every_call_has_a_result_or_an_error_of_its_own(mode):
-    # Imported here, since the import takes a second.
-    from hypothesis import given, settings  # noqa: PLC0415
-    from hypothesis import strategies as st  # noqa: PLC0415
-
-    sizes = st.sampled_from([0, 1, 3])
-    numbers = st.sampled_from([0, 1, -1, 2.5, float("inf"), float("-inf"), float("nan")])
-
-    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
-    @given(data=st.data())
-    def check(data):
-        draw = data.draw
-        rows, width, n = draw(sizes), draw(sizes), draw(sizes)
-        bags = draw(st.none() | sizes)
+    draw = random.Random(mode)
+    for _ in range(25):
+        rows, width, n = (draw.choice([0, 1, 3]) for _ in range(3))
+        bags = draw.choice([None, 0, 1, 3])
         shape = (n,) if bags is None else (bags, n)
-        dtypes = st.sampled_from([np.int32, np.int64, np.uint8])
-        low, high = draw(st.sampled_from([(0, max(rows, 1)), (-2, rows + 2)]))
-        seed = draw(st.integers(0, 9))
-        index = np.random.default_rng(seed).integers(low, high, shape).astype(draw(dtypes))
-        starts = draw(st.lists(st.integers(0, n), max_size=3))
-        has_offsets = (bags is None) is not draw(st.sampled_from([False] * 9 + [True]))
-        offsets = np.array(sorted([0, *starts])[draw(st.integers(0, 1)) :], draw(dtypes))
-        factors = np.ones(shape, np.float32) if draw(st.booleans()) and mode == "sum" else None
+        index_dtype, offsets_dtype = (draw.choice([np.int32, np.int64, np.uint8]) for _ in range(2))
+        low, high = draw.choice([(0, max(rows, 1)), (-2, rows + 2)])
+        index = np.random.default_rng(draw.randrange(10)).integers(low, high, shape)
+        starts = [draw.randint(0, n) for _ in range(draw.randrange(4))]
+        has_offsets = (bags is None) is (draw.random() < 0.9)
+        offsets = np.array(sorted([0, *starts])[draw.randint(0, 1) :], offsets_dtype)
+        weighted, scaled, sparse, last, on = (draw.random() < 0.5 for _ in range(5))
+        numbers = [0, 1, -1, 2.5, float("inf"), float("-inf"), float("nan")]
         options = {
             "mode": mode,
-            "max_norm": draw(st.none() | numbers),
-            "norm_type": draw(numbers),
-            "scale_grad_by_freq": draw(st.booleans()) and mode != "max",
-            "sparse": draw(st.booleans()) and mode != "max",
-            "include_last_offset": draw(st.booleans()),
-            "padding_idx": draw(st.none() | st.integers(-rows - 1, rows)),
+            "max_norm": draw.choice([None, *numbers]),
+            "norm_type": draw.choice(numbers),
+            "scale_grad_by_freq": scaled and mode != "max",
+            "sparse": sparse and mode != "max",
+            "include_last_offset": last,
+            "padding_idx": draw.choice([None, *range(-rows - 1, rows + 1)]),
         }
         weight = np.ones((rows, width), np.float32)
-        with impl.deterministic(draw(st.booleans()), profile="complete"):
+        factors = np.ones(shape, np.float32) if weighted and mode == "sum" else None
+        arguments = index.astype(index_dtype), weight, offsets if has_offsets else None, factors
+        with impl.deterministic(on, profile="complete"):
             try:
-                gradients, out = gradient(
-                    index, weight, offsets if has_offsets else None, factors, options
-                )
+                gradients, out = gradient(*arguments, options)
             except REFUSALS as error:
                 assert str(error).startswith("embedding_bag(): ")  # noqa: PT017
-                return
-        count = len(offsets) - options["include_last_offset"] if bags is None else bags
+                continue
+        count = len(offsets) - last if bags is None else bags
         assert out.shape == (count, width)
         assert gradients[0].shape == weight.shape
 
-    check()
-
-
-ONE, PAIR = np.array([0]), np.array([[0, 1]])
-SHORT = np.zeros(1, np.int16)
-REALS = np.zeros(1, np.float32)
 
 #: Positional arguments, options, exception, fragment of the message
-BAD: list[Call] = [
+BAD_OF_BAGS: list[Call] = [
     ((np.array([0, 5]), WEIGHT, ONE), RuntimeError, "index 5 is out of bounds"),
     ((np.array([[-1]]), WEIGHT), RuntimeError, "5 rows, at position [0, 0]"),
     ((REALS, WEIGHT, ONE), RuntimeError, "for input but got: float32"),
@@ -298,7 +398,7 @@ BAD: list[Call] = [
     ((ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
 ]
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[Call] = [
+OWN_OF_BAGS: list[Call] = [
     ((ONE, WEIGHT, SHORT.view(np.uint16)), RuntimeError, "got: uint16"),
     ((ONE, WEIGHT, [0]), TypeError, "'offsets' must be"),
     (([0], WEIGHT, ONE), TypeError, "'input' must be"),
@@ -306,23 +406,7 @@ OWN: list[Call] = [
     ((INDEX, WEIGHT, np.array([0, -1])), RuntimeError, "must ascend"),
     ((PAIR, WEIGHT, None, 1.0, True), TypeError, "'norm_type' must be float"),
 ]
-
-
-class TestBadArguments(BadArgumentsOfFunctional):
-    op = "embedding_bag"
-    calls = BAD
-    unlike_torch = OWN
-
-
-def test_a_narrow_dtype_beside_a_wide_one_is_taken_as_in_pytorch(torch):
-    for narrow in ("uint8", "int8", "int16", "bool"):
-        for dtypes in ((narrow, "int32"), ("int64", narrow)):
-            index = np.array([1, 0, 1]).astype(dtypes[0])
-            offsets = np.array([0, 1]).astype(dtypes[1])
-            got = F.embedding_bag(index, WEIGHT, offsets, mode="sum")
-            tensors = map(torch.from_numpy, (index, WEIGHT, offsets))
-            want = torch.nn.functional.embedding_bag(*tensors, mode="sum")
-            np.testing.assert_allclose(got, want.numpy(), rtol=1e-6)
+TestBadArgumentsOfBags = bad_arguments(BAD_OF_BAGS, OWN_OF_BAGS, "embedding_bag")
 
 
 ROWS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)

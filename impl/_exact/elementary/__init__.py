@@ -17,7 +17,7 @@ functions inside ``arithmetic.wide()``.
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
 ``trigonometric`` and ``special_functions``, and for complex numbers in ``complex_numbers``.
-``_words`` has constants and polynomials, whose ``_coefficients`` a program writes.
+``_words`` has polynomials, whose coefficients a program writes (``coefficients.toml``).
 """
 
 from __future__ import annotations

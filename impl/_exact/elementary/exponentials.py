@@ -17,11 +17,11 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
     constant,
+    data,
     integer_in_last_bits,
     is_below,
     plus,

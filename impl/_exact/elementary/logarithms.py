@@ -16,12 +16,12 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import narrow, product, seal
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
     constant,
+    data,
     is_below,
     plus,
     polynomial,

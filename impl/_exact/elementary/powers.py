@@ -32,7 +32,6 @@ from impl._exact.arithmetic import (
     seal,
     widen,
 )
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._pairs import (
     Pair,
     fast_two_sum,
@@ -46,6 +45,7 @@ from impl._exact.elementary._pairs import (
 from impl._exact.elementary._words import (
     NARROW,
     constant,
+    data,
     has_sign,
     integer_in_last_bits,
     is_below,

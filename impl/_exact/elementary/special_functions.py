@@ -29,9 +29,9 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product, seal
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._words import (
     constant,
+    data,
     has_sign,
     is_below,
     plus,

@@ -22,9 +22,9 @@ from impl._exact import arithmetic
 from impl._exact.elementary import (
     DOUBLE,
     FUNCTIONS,
-    _coefficients,
     _exceptions,
     _pairs,
+    _words,
     exponentials,
     logarithms,
 )
@@ -99,7 +99,7 @@ def is_short(operand, maker):
     if eqn is None:
         return False
     if eqn.primitive.name == "broadcast_in_dim":
-        short = (1.0, _coefficients.LN2_HIGH, _coefficients.LN2_LOW)
+        short = (1.0, _words.data.LN2_HIGH, _words.data.LN2_LOW)
         significands = np.frexp(short)[0]
         return abs(np.frexp(float(eqn.invars[0].val))[0]) in significands
     if eqn.primitive.name == "bitcast_convert_type":

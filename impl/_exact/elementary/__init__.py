@@ -2,7 +2,7 @@
 
 A function reduces its argument to a short interval, evaluates a polynomial there by Estrin's
 scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
-(``_coefficients``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
+(``coefficients.toml``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
 2016), explains both.
 
 A function of one argument is computed in float64 and rounded once. ``nox -s exhaustive`` proves for

@@ -346,11 +346,7 @@ def source_slices(function: str, input: jax.Array, dim: int, count: int, source:
     Raises:
         RuntimeError: The shape or the dtype of ``source`` does not fit.
     """
-    if input.dtype != source.dtype:
-        raise RuntimeError(
-            f"{function}(): input ({input.dtype}) and source ({source.dtype}) must have the same "
-            "dtype; convert one of them"
-        )
+    same_dtype(function, input, source=source)
     rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
     if input.ndim != source.ndim or rest[0] != rest[1]:
         raise RuntimeError(

@@ -2,8 +2,8 @@
 
 A function reduces its argument to a short interval, evaluates a polynomial there by Estrin's
 scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
-(``coefficients.toml``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
-2016), explains both.
+(``coefficients.toml``); each module names its reductions. Muller, *Elementary Functions* (3rd
+edition, 2016), explains both.
 
 A function of one argument is computed in float64 and rounded once. ``nox -s exhaustive`` proves for
 every argument that the result is the exact value, rounded once. ``_exceptions`` has the few

@@ -57,7 +57,7 @@ from impl._exact.elementary._words import (
     wide_quotient,
     with_sign,
 )
-from impl._exact.elementary.logarithms import parts
+from impl._exact.elementary.exponentials import parts
 
 _Factor = TypeVar("_Factor")
 _Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]

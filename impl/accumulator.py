@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._exact.unrounded import states, terms
+from impl._exact.unrounded import states
 from impl._exact.unrounded.operations import DTYPES
 from impl._portable.carried_sums import functions, steps
 
@@ -164,7 +164,7 @@ class Accumulator:
 
     def _counted_again(self, again: Callable[[Accumulator], Accumulator]) -> list[jax.Array]:
         """Returns the words of the sums, whose terms are counted again, level by level."""
-        last = terms.MOST_LEVELS - 1
+        last = states.MOST_LEVELS - 1
         leaves, treedef = jax.tree.flatten(self._sums)
         pairs = [*zip(leaves, self._dtypes, strict=True)]
         shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], dtype) for leaf, dtype in pairs]

@@ -10,10 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: The lines from which on a reader needs an example.
 LONG = 200
-#: Modules that need no example, and why.
-EXEMPT = {
-    "impl/_exact/elementary/_coefficients.py": "it is a table that a command writes",
-}
 #: Files of which each function is an example, or a test.
 OTHERS = re.compile(r"/tests/|^conformance/cases/")
 #: An indented block, a table, or a doctest.
@@ -42,18 +38,10 @@ def examples(source: str) -> list[str]:
 
 @pytest.mark.parametrize("module", long_modules())
 def test_long_module_shows_an_example(module: str) -> None:
-    if module in EXEMPT:
-        pytest.skip(EXEMPT[module])
     assert examples((ROOT / module).read_text(encoding="utf-8")), (
         f"{module} has more than {LONG} lines: open it with an example of its input and output, "
         "as an indented block or a table, or give a public function `Examples:`"
     )
-
-
-@pytest.mark.parametrize("module", EXEMPT)
-def test_exempt_module_is_long_and_has_no_example(module: str) -> None:
-    assert module in long_modules()
-    assert not examples((ROOT / module).read_text(encoding="utf-8"))
 
 
 def test_an_indented_block_a_table_and_a_doctest_are_examples() -> None:

@@ -95,38 +95,42 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
     return tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
 
 
-def sizes(
-    function: str, given: Sequence[Any], by_name: Any = None, *, name: str = "size"
-) -> tuple[int, ...]:
+def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
+    """Returns ``value``, a tuple or a list of ints, as a tuple.
+
+    Raises:
+        TypeError: ``value`` is neither, or an element is not an int.
+    """
+    if not isinstance(value, tuple | list):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
+        )
+    return tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
+
+
+def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int, ...]:
     """Returns the sizes of a new array from the three forms that PyTorch accepts.
 
     Args:
         function: Name of the op.
         given: Positional arguments: the sizes, or one tuple or list of them.
-        by_name: The argument given by its name, a tuple or list; None if it was not given.
-        name: Name of the argument.
+        by_name: The argument ``size`` given by its name, a tuple or list; None if it was not given.
 
     Raises:
         TypeError: The sizes have none of these forms, or one is not an int.
         RuntimeError: A size is negative.
     """
     if bool(given) == (by_name is not None):
-        raise TypeError(
-            f"{function}() takes argument '{name}' once: as ints, or as a tuple of ints"
-        )
+        raise TypeError(f"{function}() takes argument 'size' once: as ints, or as a tuple of ints")
     value = by_name if by_name is not None else given[0] if len(given) == 1 else given
     if by_name is None and isinstance(value, numbers.Integral) and not isinstance(value, bool):
         value = given
-    if not isinstance(value, tuple | list):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
-        )
-    out = tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
+    out = tuple_of_ints(function, "size", value)
     for size in out:
         if size < 0:
             raise RuntimeError(
                 f"{function}(): Trying to create an array with negative dimension {size} in "
-                f"argument '{name}': {list(out)}"
+                f"argument 'size': {list(out)}"
             )
     return out
 
@@ -346,11 +350,7 @@ def source_slices(function: str, input: jax.Array, dim: int, count: int, source:
     Raises:
         RuntimeError: The shape or the dtype of ``source`` does not fit.
     """
-    if input.dtype != source.dtype:
-        raise RuntimeError(
-            f"{function}(): input ({input.dtype}) and source ({source.dtype}) must have the same "
-            "dtype; convert one of them"
-        )
+    same_dtype(function, input, source=source)
     rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
     if input.ndim != source.ndim or rest[0] != rest[1]:
         raise RuntimeError(

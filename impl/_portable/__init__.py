@@ -8,9 +8,9 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
     def step(a, b):
         return jnp.sum(a * b)
 
-1. JAX traces the program to a jaxpr. ``pins`` acts already in this step: releases of JAX write some
-   derivatives with different equations, and under the guarantee all of them write the same. They
-   also add the parts of a derivative in different orders, and ``parts`` makes one sum of them. ::
+1. JAX traces the program to a jaxpr. ``derivatives`` acts already in this step: releases of JAX
+   write some derivatives with different equations, and under the guarantee all of them write the
+   same. They also add the parts of a derivative in different orders; here these are one sum. ::
 
     { lambda ; a:f32[8] b:f32[8]. let
         c:f32[8] = mul a b

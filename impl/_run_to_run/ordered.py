@@ -44,7 +44,8 @@ from impl._core.partitioning import LEFT_TO_XLA, Axes
 from impl._core.shard_axes import vary_like
 from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
 from impl._jax import Primitive
-from impl._kernels.launch import ADD, MUL, Launch, Reduction
+from impl._kernels.launch import ADD, MUL, Launch, Reduction, scheduled
+from impl._mode.emulation import Seed
 
 #: The number of bits of the widest integer that holds a key together with its position.
 _WORD = 32
@@ -469,3 +470,54 @@ def _is_smaller(part: tuple[slice, ...], operand: jax.Array) -> bool:
 
 def _product(shape: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(shape[axis] for axis in axes)
+
+
+def permuted(
+    primitive: Primitive, seed: int | Seed, *operands: jax.Array, **params: Any
+) -> jax.Array:
+    """Computes an equation with its updates in the order that a seed picks.
+
+    Args:
+        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        *operands: The operands of the equation.
+        **params: The parameters of the equation.
+    """
+    if "dimension_numbers" not in params:
+        taps = int(np.prod(params["window_dimensions"]))
+        order = scheduled(seed, taps, salt=0)
+        return select_and_scatter_add(*operands, **params, order=order)
+    operand, indices, updates = operands
+    indices, updates = _reordered(seed, indices, updates, params["dimension_numbers"])
+    # The order of sorted indices is no longer known.
+    params = {**params, "indices_are_sorted": False}
+    result: jax.Array = primitive.bind(operand, indices, updates, **params)
+    return result
+
+
+def under(
+    seed: int | Seed, function: Callable[..., jax.Array], numbers: Any, *operands: jax.Array
+) -> jax.Array:
+    """Computes a function of a scatter's operands with the updates in the order of a seed.
+
+    Args:
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        function: A function of the operands.
+        numbers: The dimension numbers of the scatter.
+        *operands: The operand, the indices and the updates.
+    """
+    operand, indices, updates = operands
+    return function(operand, *_reordered(seed, indices, updates, numbers))
+
+
+def _reordered(
+    seed: int | Seed, indices: jax.Array, updates: jax.Array, numbers: Any
+) -> tuple[jax.Array, jax.Array]:
+    of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
+    for axis in range(indices.ndim - 1):
+        if axis in numbers.scatter_indices_batching_dims:
+            continue
+        order = scheduled(seed, indices.shape[axis], salt=axis)
+        indices = jnp.take(indices, order, axis=axis, mode="clip")
+        updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
+    return indices, updates

@@ -42,7 +42,7 @@ from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
 from impl._reading.control_flow import HOLDERS
 from impl._reading.facts import facts_of
-from impl._run_to_run import ordered, schedule
+from impl._run_to_run import ordered
 
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
@@ -168,7 +168,7 @@ class _Path:
                 primitive, *operands, launch=self.launch, by_atomics=self.by_atomics, **params
             )
         if self.seed is not None:
-            return schedule.permuted(primitive, self.seed, *operands, **params)
+            return ordered.permuted(primitive, self.seed, *operands, **params)
         result: jax.Array = primitive.bind(*operands, **self.completed(params))
         return result
 

@@ -30,7 +30,7 @@ import numpy as np
 from jax import lax
 
 from impl import _jax
-from impl._exact.products import approximation
+from impl._exact.products import dot_general
 from impl._jax import jaxprs, lowering
 from impl._reading import control_flow
 from impl._soft_float64 import products
@@ -99,7 +99,7 @@ def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arrays: jax.Array) -> Any:
-        with approximation.replaced(products.approximate_by_words):
+        with dot_general.replaced(products.approximate_by_words):
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
         values = [_word(each) if each.dtype == _DOUBLE else each for each in arrays]
         results = evaluated(closed, values, _WORDS)
@@ -121,7 +121,7 @@ def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arrays: jax.Array) -> Any:
-        with approximation.replaced(products.approximate):
+        with dot_general.replaced(products.approximate):
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
         results = evaluated(closed, arrays, _PRODUCTS)
         return jax.tree.unflatten(jax.tree.structure(shapes), results)

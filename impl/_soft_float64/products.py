@@ -79,7 +79,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
-from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
+from impl._exact.products.dot_general import Approximation, Bits, DimensionNumbers
 from impl._soft_float64 import arithmetic, reductions, words
 from impl._soft_float64.words import full, left
 

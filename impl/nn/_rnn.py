@@ -227,7 +227,7 @@ def _run(
     facts = arguments.facts(x)
     decision, pullback = decide_both(f"nn.{name}", **facts)
     rules = Rules(advance, dropout, key)
-    layers = layers_of(net, weights)
+    layers = [*_layers(net, weights)]
     out, final_states = _recurrent.run(x, states, layers, lengths, rules)
     out = alert(alert_pullback(out, pullback), decision)
     final_states = tuple(alert_pullback(state, pullback) for state in final_states)
@@ -393,11 +393,7 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
     labels = [f"params[{i}] ({name})" for i, name in enumerate(net.names())]
     expected += zip(labels, weights, net.shapes(features, hidden, size), strict=True)
     for name, value, shape in expected:
-        if value.dtype != x.dtype:
-            raise RuntimeError(
-                f"{net.function}(): input ({x.dtype}) and {name} ({value.dtype}) must have the "
-                "same dtype; convert one of them"
-            )
+        arguments.same_dtype(net.function, x, **{name: value})
         if value.shape != shape:
             raise RuntimeError(
                 f"{net.function}(): Expected {name} of shape {list(shape)}, for {net.layers} "
@@ -406,16 +402,12 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
             )
 
 
-def layers_of(net: Net, weights: Sequence[jax.Array]) -> list[Layer]:
-    """Returns PyTorch's flat list of weights as layers.
+def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
+    """Yields PyTorch's flat list of weights as layers.
 
     Weights of h are converted to the accumulator's dtype here, so that their gradients are added
     over the steps in this dtype.
     """
-    return list(_layers(net, weights))
-
-
-def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
     wide, count = accumulator_of(weights[0]), net.weights_per_direction
     for start in range(0, len(weights), count * net.directions):
         of_directions = [weights[start + d * count :][:count] for d in range(net.directions)]

@@ -1,8 +1,8 @@
 """The public ops, a family in a file. Import an op from ``impl``, which names its file.
 
 - ``_scatters`` writes at indices; ``_reductions`` has products, means and extremes at indices.
-- ``_reads`` reads at indices along one dimension; ``_subscripts`` has expressions, which
-  ``_index_arrays`` combines to one index. ``_indexing`` has the reads and writes of these ops.
+- ``_reads`` reads at indices along one dimension; ``_subscripts`` has expressions. ``_indexing``
+  has the reads and writes of these ops, and combines arrays of indices to one index.
 - ``_running``: cumulative sums and their like. ``_selection``: sorts, medians and their like.
 - ``_products`` of dense and sparse matrices. ``_counting``: histograms.
 - ``_memory``: uninitialised arrays, and ``resize``.

@@ -171,11 +171,7 @@ def new_empty_strided(
 def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape of an array, after a check of its strides."""
     shape = arguments.sizes(function, (), size)
-    if not isinstance(stride, tuple | list):
-        raise TypeError(
-            f"{function}(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
-        )
-    steps = [arguments.integer(function, f"stride[{i}]", s) for i, s in enumerate(stride)]
+    steps = [*arguments.tuple_of_ints(function, "stride", stride)]
     if len(steps) != len(shape):
         raise RuntimeError(
             f"{function}(): dimensionality of sizes ({len(shape)}) must match dimensionality "
@@ -218,26 +214,21 @@ def empty_permuted(
     Source: ``torch.empty_permuted``. The spec's rows state what the mode does, and the guarantee.
     """
     shape = arguments.sizes("empty_permuted", (), size)
-    if not isinstance(physical_layout, tuple | list):
-        raise TypeError(
-            "empty_permuted(): argument 'physical_layout' must be tuple of ints, not "
-            f"{type(physical_layout).__name__}"
-        )
-    if len(physical_layout) != len(shape):
+    layout = arguments.tuple_of_ints("empty_permuted", "physical_layout", physical_layout)
+    if len(layout) != len(shape):
         raise RuntimeError(
             "empty_permuted(): Number of dimensions in size does not match the length of the "
             f"physical_layout; i.e. len(size) = {len(shape)} is not equal to "
-            f"len(physical_layout) = {len(physical_layout)}"
+            f"len(physical_layout) = {len(layout)}"
         )
-    for position, value in enumerate(physical_layout):
-        dim = arguments.integer("empty_permuted", f"physical_layout[{position}]", value)
+    for position, dim in enumerate(layout):
         if not 0 <= dim < len(shape):
             raise RuntimeError(
                 f"empty_permuted(): Dimension out of range (expected to be between 0 and "
                 f"{len(shape) - 1}, but got {dim} at index {position}); negative ones do not count "
                 "from the end here"
             )
-        if dim in physical_layout[:position]:
+        if dim in layout[:position]:
             raise RuntimeError(
                 f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
             )

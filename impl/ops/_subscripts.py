@@ -27,9 +27,8 @@ from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl.ops._index_arrays import AxisIndex, FlatIndex, flat_index
+from impl.ops._indexing import AxisIndex, FlatIndex, assign, flat_index, gather
 from impl.ops._indexing import accumulate as add
-from impl.ops._indexing import assign, gather
 from impl.quantized import QuantizedArray, to_be_written
 
 

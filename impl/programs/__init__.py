@@ -22,7 +22,7 @@ from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
 from impl._mode import modes
-from impl._portable import parts, pins
+from impl._portable import derivatives
 from impl._run_to_run import rules
 
 if TYPE_CHECKING:
@@ -114,5 +114,4 @@ if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     rules.register()
     if ordered_primitives.are_registered():
         modes.when_portable(_register_portable)
-        pins.register()
-        parts.register()
+        derivatives.register()

@@ -12,9 +12,9 @@ reduced (Payne and Hanek, 1983).
 
 For ``EXP`` the file has
 
-    #: (exp(x) - 1 - x) / x**2 for abs(x) <= log(2) / 2.
-    #: Degree 9, error 2**-55.8.
-    EXP = (0.5000000000000001, 0.16666666666666669, ...)
+    # (exp(x) - 1 - x) / x**2 for abs(x) <= log(2) / 2.
+    # Degree 9, error 2**-55.8.
+    EXP = [0.5000000000000001, 0.16666666666666669, ...]
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 import mpmath as mp
 
-_TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "_coefficients.py"
+_TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "coefficients.toml"
 _POINTS = 2000
 Function = Callable[[Any], Any]
 
@@ -135,44 +135,41 @@ def _constants() -> list[tuple[str, Any]]:
 
 
 def text() -> str:
-    """Returns the module of the data."""
+    """Returns the file of the data."""
     lines = [
-        '"""The coefficients of the elementary functions, lowest first.',
-        "",
-        "``python -m conformance.lab.elementary.coefficients`` wrote this file. The error of a",
-        "polynomial is the greatest relative error of the result that it causes.",
-        '"""',
-        "",
-        "from __future__ import annotations",
+        "# The coefficients of the elementary functions, lowest first.",
+        "#",
+        "# ``python -m conformance.lab.elementary.coefficients`` wrote this file. The error of a",
+        "# polynomial is the greatest relative error of the result that it causes.",
         "",
     ]
     for name, polynomial in polynomials().items():
         values = coefficients(polynomial)
         exponent = error(polynomial, values)
-        lines.append(f"#: {polynomial.meaning}.")
-        lines.append(f"#: Degree {polynomial.degree}, error 2**{exponent:.1f}.")
-        lines.append(f"{name} = (")
+        lines.append(f"# {polynomial.meaning}.")
+        lines.append(f"# Degree {polynomial.degree}, error 2**{exponent:.1f}.")
+        lines.append(f"{name} = [")
         lines += [f"    {value!r}," for value in values]
-        lines += [")", ""]
+        lines += ["]", ""]
     high, low = split(mp.log(2), 42, 2)
     lines += [
-        "#: log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
+        "# log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
         f"LN2_HIGH = {high!r}",
         f"LN2_LOW = {low!r}",
-        "#: The rest of log(2).",
+        "# The rest of log(2).",
         f"LN2_REST = {float(mp.log(2) - high - low)!r}",
-        "#: Constants as sums of two floats.",
-        *(f"{name} = ({', '.join(map(repr, parts(value)))})" for name, value in _constants()),
-        "#: The first bits of 2 / pi, in words of 32 bits.",
+        "# Constants as sums of two floats.",
+        *(f"{name} = [{', '.join(map(repr, parts(value)))}]" for name, value in _constants()),
+        "# The first bits of 2 / pi, in words of 32 bits.",
     ]
     digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))
     words = [(digits >> (32 * (8 - i))) & 0xFFFFFFFF for i in range(9)]
-    lines += ["TWO_OVER_PI = (", *(f"    0x{word:08X}," for word in words), ")", ""]
+    lines += ["TWO_OVER_PI = [", *(f"    0x{word:08X}," for word in words), "]", ""]
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Writes the module of the data."""
+    """Writes the file of the data."""
     with mp.workdps(90):
         _TARGET.write_text(text(), encoding="utf-8")
 

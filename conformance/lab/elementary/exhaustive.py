@@ -52,17 +52,12 @@ from conformance.lab.elementary import findings, reference
 from conformance.lab.elementary.findings import Outcome
 from conformance.reporting import report
 from impl._exact import arithmetic
-from impl._exact.elementary import FUNCTIONS, _words, exponentials, logarithms
+from impl._exact.elementary import FUNCTIONS, _words, exponentials
 
 #: The number of arguments that are computed at a time. They fit into the cache of a core.
 BLOCK = 1 << 16
-#: The functions whose products are not sealed, and the modules of their polynomials.
-UNSEALED = {
-    "exp": exponentials,
-    "log": logarithms,
-    "log1p": logarithms,
-    "logistic": exponentials,
-}
+#: The functions whose products are not sealed.
+UNSEALED = frozenset({"exp", "log", "log1p", "logistic"})
 #: The relative change of a polynomial that may change no result.
 _CHANGE = 2.0**-48
 _FLOAT32 = np.dtype(np.float32)
@@ -101,7 +96,7 @@ class Checker:
             return reference.compared(result, reference.correct(self.name, x), x)
         outcome = reference.judged(self.name, result, x)
         for program, factor in self._changed:
-            with _polynomials_times(UNSEALED[self.name], factor):
+            with _polynomials_times(factor):
                 differs = reference.bits(self._run(program, x)) != reference.bits(result)
             outcome.contracted += [float(v) for v in x[differs & ~np.isnan(result)]]
         if symmetry := reference.REFERENCES[self.name].symmetry:
@@ -120,14 +115,14 @@ def _program(name: str, **parameters: int) -> Any:
 
 
 @contextlib.contextmanager
-def _polynomials_times(module: Any, factor: float) -> Iterator[None]:
-    """A scope in which a module's polynomials are multiplied by a factor when it is traced."""
+def _polynomials_times(factor: float) -> Iterator[None]:
+    """A scope in which polynomials are multiplied by a factor when they are traced."""
 
     def changed(coefficients: Sequence[float], x: jax.Array, **options: Any) -> jax.Array:
         value = _words.polynomial(coefficients, x, **options)
         return _words.times(value, factor)
 
-    with mock.patch.object(module, "polynomial", changed):
+    with mock.patch.object(exponentials, "polynomial", changed):
         yield
 
 

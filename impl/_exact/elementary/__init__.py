@@ -2,8 +2,8 @@
 
 A function reduces its argument to a short interval, evaluates a polynomial there by Estrin's
 scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
-(``_coefficients``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
-2016), explains both.
+(``coefficients.toml``); each module names its reductions. Muller, *Elementary Functions* (3rd
+edition, 2016), explains both.
 
 A function of one argument is computed in float64 and rounded once. ``nox -s exhaustive`` proves for
 every argument that the result is the exact value, rounded once. ``_exceptions`` has the few
@@ -15,9 +15,10 @@ on it: in exp, log, log1p and logistic. Divisions and roots are divisions and ro
 Subnormal operands and results of float32 and bfloat16 count as zeros of their sign. Call the
 functions inside ``arithmetic.wide()``.
 
-The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
-``trigonometric`` and ``special_functions``, and for complex numbers in ``complex_numbers``.
-``_words`` has constants and polynomials, whose ``_coefficients`` a program writes.
+The functions are in ``exponentials``, which has logarithms too, ``powers``,
+``roots_and_quotients``, ``trigonometric`` and ``special_functions``, and for complex numbers in
+``complex_numbers``.
+``_words`` has polynomials, whose coefficients a program writes (``coefficients.toml``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from jax import lax
 
 from impl._exact.elementary import (
     exponentials,
-    logarithms,
     powers,
     roots_and_quotients,
     special_functions,
@@ -72,7 +72,7 @@ _ROUNDED: Mapping[str, Wide] = {
     "expm1": exponentials.wide_expm1,
     "lgamma": special_functions.wide_lgamma,
     # The exhaustive test proves that no result depends on seals of these products.
-    "log1p": functools.partial(logarithms.wide_log1p, product=lax.mul),
+    "log1p": functools.partial(exponentials.wide_log1p, product=lax.mul),
     "logistic": exponentials.wide_logistic,
     "sin": trigonometric.wide_sin,
     "sinh": exponentials.wide_sinh,
@@ -88,8 +88,8 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "div": roots_and_quotients.div,
         "exp": exponentials.exp,
         "integer_pow": powers.integer_pow,
-        "log": logarithms.log,
-        "log2": logarithms.log2,
+        "log": exponentials.log,
+        "log2": exponentials.log2,
         "pow": powers.pow,
         "rsqrt": roots_and_quotients.rsqrt,
         "sqrt": roots_and_quotients.sqrt,

@@ -31,8 +31,7 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import nearest_integer, product, seal, to_odd, two_sum
-from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._words import constant, plus, polynomial, times, wide_quotient
+from impl._exact.elementary._words import constant, data, plus, polynomial, times, wide_quotient
 
 #: A high part, and a low part of at most half a unit in the last place of the high one.
 Pair: TypeAlias = tuple[jax.Array, jax.Array]

@@ -8,7 +8,10 @@ of 24 bits (``roots_and_quotients``).
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +25,9 @@ from impl._exact.arithmetic import narrow, product, seal, widen
 _INTEGER_IN_LAST_BITS = 1.5 * 2.0**52
 #: The dtypes that every elementary function takes.
 NARROW = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(jnp.bfloat16))
+_FILE = Path(__file__).with_name("coefficients.toml")
+#: The coefficients of polynomials, the lowest first, and other constants, by their names.
+data = SimpleNamespace(**tomllib.loads(_FILE.read_text(encoding="utf-8")))
 #: A function from float64 to float64.
 Wide = Callable[..., jax.Array]
 

@@ -22,8 +22,7 @@ from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal, widen
 from impl._exact.elementary._words import constant
-from impl._exact.elementary.exponentials import wide_exp
-from impl._exact.elementary.logarithms import wide_log
+from impl._exact.elementary.exponentials import wide_exp, wide_log
 from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
 from impl._exact.products import dot_general as products

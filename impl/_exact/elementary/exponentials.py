@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, and the hyperbolic functions with their inverses.
+"""exp, exp2, expm1, log, log1p, log2, and the hyperbolic functions with their inverses.
 
 exp(x) is 2**n * exp(r) with x = n * log(2) + r, by the reduction of Cody and Waite (*Software
 Manual for the Elementary Functions*, 1980): log(2) is a sum of a high part, whose product with n is
@@ -6,22 +6,30 @@ exact, and a low part. exp(r) is 1 + r + r**2 * polynomial(r)::
 
     x = 10      n = 14, r = 10 - 14 * log(2) = 0.2959..., exp(10) = 2**14 * 1.3444... = 22026.46...
 
+log(x) is k * log(2) + log(m) with x = 2**k * m and m from sqrt(1/2) to sqrt(2). With f = m - 1,
+log(m) is f - f**2 / 2 + f**3 * polynomial(f)::
+
+    x = 10      k = 3, m = 1.25, f = 0.25, log(10) = 3 * log(2) + 0.22314... = 2.30258...
+
 The hyperbolic functions are formulas of e**x - 1 and log(1 + x), which lose no bits near 0: tanh(x)
 = t / (t + 2) for t = expm1(2 x), and asinh(x) = log1p(x + x**2 / (1 + sqrt(1 + x**2))).
 """
 
 from __future__ import annotations
 
+import math
+
 import jax
 import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
-from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
     constant,
+    data,
     integer_in_last_bits,
     is_below,
     plus,
@@ -31,7 +39,7 @@ from impl._exact.elementary._words import (
     wide_root,
     with_sign,
 )
-from impl._exact.elementary.logarithms import wide_log1p
+from impl._exact.elementary.roots_and_quotients import div
 
 _LOG2_E = 1.4426950408889634
 #: An argument above which exp is infinite in float32.
@@ -197,3 +205,95 @@ def wide_atanh(x: jax.Array) -> jax.Array:
     )
     result = lax.select(lax.gt(magnitude, constant(x, 1)), constant(x, np.nan), result)
     return with_sign(result, x)
+
+
+_TINY = 2.0**-126
+_TINY_DOUBLE = 2.0**-1022
+
+
+def log(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the natural logarithm of ``x``.
+
+    Sums of the float64 use products that are not sealed: the exhaustive test proves that no float32
+    depends on their contraction.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
+            in the last place.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    if x.dtype == np.float64:
+        return seal(_with_special_values(wide_log(x), x, _TINY_DOUBLE))
+    dtype = require(NARROW, x)
+    x = lax.convert_element_type(x, np.float32)
+    k, m = parts(x)
+    f = lax.convert_element_type(plus(m, -1.0), np.float64)
+    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
+    if dtype != np.float32:
+        return _with_special_values(narrow(y, dtype), x, _TINY)
+    y = mended("log", lax.convert_element_type(y, dtype), x)
+    return seal(_with_special_values(y, x, _TINY))
+
+
+def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
+    """Returns the results ``y`` of log, replaced where log is infinite or NaN."""
+    y = lax.select(is_below(x, np.inf), y, lax.convert_element_type(x, y.dtype))
+    is_zero = lax.gt(x, constant(x, -tiny))
+    otherwise = lax.select(is_zero, constant(y, -np.inf), constant(y, np.nan))
+    return lax.select(lax.ge(x, constant(x, tiny)), y, otherwise)
+
+
+def parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns k and m with x = 2**k * m and m from sqrt(1/2) to sqrt(2), for normal x."""
+    info = np.finfo(x.dtype)
+    word = np.dtype(f"int{info.bits}")
+    raw = lax.bitcast_convert_type(x, word)
+    low = int(np.sqrt(np.array(0.5, x.dtype)).view(word))
+    fraction = lax.full_like(raw, info.nmant)
+    k = lax.shift_right_arithmetic(lax.sub(raw, lax.full_like(raw, low)), fraction)
+    m = lax.bitcast_convert_type(lax.sub(raw, lax.shift_left(k, fraction)), x.dtype)
+    return k, m
+
+
+def _of_parts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Array:
+    """Returns log(2**k * (1 + f)) for f from sqrt(1/2) - 1 to sqrt(2) - 1."""
+    square = product(f, f)
+    y = lax.sub(f, lax.mul(square, constant(f, 0.5)))
+    more = product(product(square, f), polynomial(data.LOG, f, product=product))
+    # The products with k are exact.
+    more = lax.add(more, lax.mul(k, constant(k, data.LN2_LOW)))
+    return lax.add(lax.mul(k, constant(k, data.LN2_HIGH)), lax.add(y, more))
+
+
+def wide_log(x: jax.Array) -> jax.Array:
+    """Returns the logarithm of a positive, finite float64."""
+    k, m = parts(x)
+    return _of_parts(plus(m, -1.0), lax.convert_element_type(k, np.float64))
+
+
+def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
+    """Returns log(1 + x) of float64, with its special values, unless x is near -1."""
+    k, m = parts(plus(x, 1.0))
+    # For small x, 1 + x is rounded. Then k is 0, and f is x itself.
+    f = lax.select(lax.eq(k, lax.full_like(k, 0)), x, plus(m, -1.0))
+    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=product)
+    y = lax.select(is_below(x, np.inf), y, x)
+    y = lax.select(lax.eq(x, constant(x, -1)), constant(y, -np.inf), y)
+    y = lax.select(is_below(x, -1), constant(y, np.nan), y)
+    return lax.select(lax.eq(x, constant(x, 0)), x, y)
+
+
+def log2(x: jax.Array, **_: object) -> jax.Array:
+    """Returns log(x) / log(2), of which both are rounded to the dtype first.
+
+    ``jnp.log2`` consists of these operations before jax 0.12, so each jax gives the same bits.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16, or float64, with the error of ``log``.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return div(log(x), constant(x, math.log(2)))

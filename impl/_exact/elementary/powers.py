@@ -32,7 +32,6 @@ from impl._exact.arithmetic import (
     seal,
     widen,
 )
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._pairs import (
     Pair,
     fast_two_sum,
@@ -46,6 +45,7 @@ from impl._exact.elementary._pairs import (
 from impl._exact.elementary._words import (
     NARROW,
     constant,
+    data,
     has_sign,
     integer_in_last_bits,
     is_below,
@@ -57,7 +57,7 @@ from impl._exact.elementary._words import (
     wide_quotient,
     with_sign,
 )
-from impl._exact.elementary.logarithms import parts
+from impl._exact.elementary.exponentials import parts
 
 _Factor = TypeVar("_Factor")
 _Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]

@@ -29,9 +29,9 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product, seal
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._words import (
     constant,
+    data,
     has_sign,
     is_below,
     plus,
@@ -41,8 +41,7 @@ from impl._exact.elementary._words import (
     wide_root,
     with_sign,
 )
-from impl._exact.elementary.exponentials import wide_exp
-from impl._exact.elementary.logarithms import wide_log
+from impl._exact.elementary.exponentials import wide_exp, wide_log
 from impl._exact.elementary.trigonometric import small_cos, small_sin
 
 #: An argument above which erfc is below the least normal float32.

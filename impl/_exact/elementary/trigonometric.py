@@ -23,10 +23,10 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product
-from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._pairs import choose, pair, pair_atan, plus_pair, rounded_to_odd
 from impl._exact.elementary._words import (
     constant,
+    data,
     has_sign,
     is_below,
     plus,

@@ -3,7 +3,7 @@
 There are two ways, and neither shows in a result.
 
 *Parts*, for all sums of elements: float64 adds parts of the terms without error, in any order.
-``exact_sum`` has the technique and its proof, and ``frames`` more words for float64.
+``exact_sum`` has the technique and its proof, and more words for float64.
 
 *Approximation, interval, repair*, for products of matrices and convolutions. The technique is Ziv's
 rounding test (Ziv 1991, doi:10.1145/114697.116813), which correctly rounded elementary functions

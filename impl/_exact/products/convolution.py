@@ -43,7 +43,7 @@ from impl._exact import arithmetic
 from impl._exact.nearest import interval, last_bits, repair
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
-from impl._exact.products.approximation import Approximation, Bits
+from impl._exact.products.dot_general import Approximation, Bits
 from impl._native import products as native
 from impl._native.scope import or_native
 

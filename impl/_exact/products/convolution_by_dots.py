@@ -29,8 +29,8 @@ from jax import lax
 
 from impl._core.spread import spread_with_zeros
 from impl._exact import arithmetic
-from impl._exact.products import approximation
-from impl._exact.products.approximation import Approximation, Bits
+from impl._exact.products import dot_general
+from impl._exact.products.dot_general import Approximation, Bits
 
 #: The greatest number of products that are written one after another; more are a loop.
 _UNROLLED = 32
@@ -163,7 +163,7 @@ class _Call:
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
             numbers = (((2,), (2,)), ((0,), (0,)))
-            product = approximation.product(element, met, numbers, self.bits)
+            product = dot_general.product(element, met, numbers, self.bits)
             return product.each(lambda x: lax.transpose(x, (0, 2, 1, *range(3, x.ndim))))
 
         def add(one: Approximation, other: Approximation) -> Approximation:
@@ -225,13 +225,13 @@ class _Call:
             )
             contracted = tuple(range(3, kernel.ndim))
             by_parts = ((contracted, contracted), ((0, 2), (0, 2)))
-            found = approximation.product(kernel, images, by_parts, self.bits)
+            found = dot_general.product(kernel, images, by_parts, self.bits)
             # The seal keeps XLA from adding all parts in one product.
             found = found.each(lambda x: lax.reduce_sum(arithmetic.seal(x), (1,)), parts)
         else:
             contracted = tuple(range(2, kernel.ndim))
             numbers = ((contracted, contracted), ((0,), (0,)))
-            found = approximation.product(kernel, images, numbers, self.bits)
+            found = dot_general.product(kernel, images, numbers, self.bits)
         return found.each(lambda x: lax.transpose(x, (0, 2, 1)))
 
 

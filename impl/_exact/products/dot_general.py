@@ -7,9 +7,15 @@ and Stability of Numerical Algorithms*, 2002, section 4.2). In any order, K term
 additions at most, and long sums in two ``stages`` through fewer. By Cauchy and Schwarz the sum of
 magnitudes is at most norm(a) norm(b), which needs no second product.
 
-An engine may compute the product in another way, and adds what it left out to the bound
-(``approximation``). ``nearest.interval`` tests whether this bound decides the rounding. The
-elements in doubt, about one in a thousand, are added again exactly (``nearest.repair``)::
+``product`` is a library's product of float64. An engine may compute it in another way, with as few
+bits as the rounding asks for (``replaced``). The error is then at most ::
+
+    n u / (1 - n u) norm(a) norm(b) + excess
+
+for the number n of ``roundings`` of a term. The ``excess`` is what an engine knows itself, such as
+the size of what it left out. Where it is 0, an engine adds without error what float64 adds without
+error (``nearest.last_bits``). ``nearest.interval`` tests whether this bound decides the rounding.
+The elements in doubt, about one in a thousand, are added again exactly (``nearest.repair``)::
 
     operands        2**30 + 1, 1 and 2**-30, -1        terms 1 + 2**-30 and -1
     float64         2**-30, bound 2 * 2**-53 * norms   decided
@@ -19,9 +25,11 @@ elements in doubt, about one in a thousand, are added again exactly (``nearest.r
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -29,12 +37,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core import contexts
 from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, last_bits, repair
-from impl._exact.products import approximation
-from impl._exact.products.approximation import Approximation, Bits, DimensionNumbers
+from impl._jax.shardings import cut_as_the_operands
 from impl._native import products as native
 from impl._native.scope import or_native
 
@@ -121,13 +129,13 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout, bits: Bits)
     two = interval.Stages.of(sizes, layout.most_parts) if is_long else None
     more = layout.devices.number - 1
     if two is None:
-        found = approximation.product(left, right, layout.numbers, bits)
+        found = product(left, right, layout.numbers, bits)
         return found.each(layout.devices.sum, more)
     lhs_first, lhs_second = two.axes(lhs_sum)
     rhs_first, rhs_second = two.axes(rhs_sum)
     lhs_batch = [*lhs_second, *(two.after_split(d, lhs_sum) for d in lhs_batch)]
     rhs_batch = [*rhs_second, *(two.after_split(d, rhs_sum) for d in rhs_batch)]
-    found = approximation.product(
+    found = product(
         two.split(left, lhs_sum),
         two.split(right, rhs_sum),
         ((lhs_first, rhs_first), (lhs_batch, rhs_batch)),
@@ -144,7 +152,7 @@ def _approximate(left: jax.Array, right: jax.Array, layout: _Layout, bits: Bits)
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:
     """Returns a product with all bits of float64."""
-    return approximation.product(lhs, rhs, numbers, None).total
+    return product(lhs, rhs, numbers, None).total
 
 
 def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
@@ -356,3 +364,105 @@ def rows(
     order = sorted(summed)
     found = lax.transpose(found, (0, *(1 + order.index(d) for d in summed)))
     return lax.reshape(found, (index.shape[0], math.prod(found.shape[1:])))
+
+
+#: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
+DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["total", "excess"], meta_fields=["roundings"]
+)
+@dataclasses.dataclass(frozen=True)
+class Approximation:
+    """Sums of products, a tree of arrays.
+
+    Attributes:
+        total: The sums, float64.
+        excess: A bound of the error beyond the error of the roundings, float64; None for no such
+            error.
+        roundings: The greatest number of roundings that a term goes through, without those that the
+            excess has.
+    """
+
+    total: jax.Array
+    excess: jax.Array | None
+    roundings: Any
+
+    def each(self, function: Callable[[jax.Array], jax.Array], more: Any = 0) -> Approximation:
+        """Returns what a function makes of the sums, and of the bounds of their errors.
+
+        Args:
+            function: Moves or adds elements.
+            more: The number of its additions that a sum goes through.
+        """
+        changed: Approximation = jax.tree.map(function, self)
+        return dataclasses.replace(changed, roundings=self.roundings + more)
+
+    def error(self, of_chain: Callable[[Any], jax.Array]) -> jax.Array:
+        """Returns a bound of the error of each sum.
+
+        Args:
+            of_chain: Takes n u / (1 - n u); returns a bound of the error of the roundings.
+        """
+        if self.excess is None:
+            return of_chain(interval.of_chain(self.roundings))
+        if self.roundings == 0:
+            return self.excess
+        return lax.add(of_chain(interval.of_chain(self.roundings)), self.excess)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bits:
+    """The bits that a product asks for.
+
+    Attributes:
+        factors: The bits of the significand of each factor.
+        result: The bits of the significand that the result is rounded to.
+    """
+
+    factors: tuple[int, int]
+    result: int
+
+    @classmethod
+    def of(cls, lhs: Any, rhs: Any, result: Any) -> Bits:
+        """Returns the bits for the dtypes of the factors and of the result."""
+        return cls((_bits(lhs), _bits(rhs)), _bits(result))
+
+
+def _bits(dtype: Any) -> int:
+    """Returns the bits of the significand of a dtype of numbers, or of bool."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return int(jnp.finfo(dtype).nmant) + 1
+    return 1 if dtype == np.bool_ else 8 * int(jnp.dtype(dtype).itemsize)
+
+
+#: Takes both operands, the dimension numbers and the bits; returns the approximation.
+Product = Callable[[jax.Array, jax.Array, DimensionNumbers, Bits], Approximation]
+
+
+def replaced(by: Product) -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope in which a function computes the products that are traced."""
+    scope: contextlib.AbstractContextManager[Any] = contexts.replacement(by)
+    return scope
+
+
+def product(
+    lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits | None
+) -> Approximation:
+    """Returns an approximate product.
+
+    Args:
+        lhs: The left operand, float64.
+        rhs: The right operand, float64.
+        numbers: The dimension numbers.
+        bits: The bits that it asks for; None for all bits of float64, without an excess.
+    """
+    replacement: Product | None = contexts.replacement.value
+    if bits is not None and replacement is not None:
+        return replacement(lhs, rhs, numbers, bits).each(cut_as_the_operands)
+    total = lax.dot_general(lhs, rhs, numbers, lax.Precision.HIGHEST, np.dtype(np.float64))
+    roundings: Any = 1
+    for axis in numbers[0][0]:
+        roundings = roundings * lhs.shape[axis]
+    return Approximation(cut_as_the_operands(total), None, roundings)

@@ -12,8 +12,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.arithmetic import at_least_float32, is_long
-from impl._exact.elementary.exponentials import exp
-from impl._exact.elementary.logarithms import log
+from impl._exact.elementary.exponentials import exp, log
 from impl._exact.running.cumprod import Pair, axis_back, axis_first, doubled
 
 

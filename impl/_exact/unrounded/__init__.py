@@ -5,7 +5,7 @@ other, in the iterations of a loop or in several programs, an array of sums is k
 three words for each element.
 
 - ``operations`` says how a product, a sum or a scatter adds, and adds its terms to a state.
-- ``terms`` computes the state of the terms of one operation, by parts that float64 adds exactly.
-- ``states`` merges states, rounds them in the end, and says which elements are in doubt. These are
-  counted again.
+- ``states`` computes the state of the terms of one operation, by parts that float64 adds exactly,
+  merges states, rounds them in the end, and says which elements are in doubt. These are counted
+  again.
 """

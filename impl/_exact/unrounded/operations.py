@@ -22,7 +22,7 @@ from jax import lax
 from impl._core.devices import Devices
 from impl._exact import arithmetic
 from impl._exact.products import convolution_by_dots, dot_general
-from impl._exact.unrounded import states, terms
+from impl._exact.unrounded import states
 from impl._native import states as native
 from impl._native.scope import or_native
 
@@ -51,7 +51,7 @@ class Operation:
     @property
     def levels(self) -> int:
         """The number of levels of the terms."""
-        return terms.levels(self.how.count, self.factors)
+        return states.levels(self.how.count, self.factors)
 
 
 def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
@@ -136,7 +136,7 @@ def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
             _placed(of_right, places[1], shape, own),
         )
 
-    how = terms.Products(
+    how = states.Products(
         count,
         lambda x, y: dot_general.plain_product(x, y, numbers),
         tuple(left_axes),
@@ -196,14 +196,14 @@ def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: De
         return lax.mul(*(lax.broadcast_in_dim(value, shape, (axis,)) for value, axis in each))
 
     count = math.prod(right[d] for d in right_axes) * devices.number
-    how = terms.Products(count, multiply, left_axes, right_axes, outer, devices)
+    how = states.Products(count, multiply, left_axes, right_axes, outer, devices)
     return Operation(how, (0, 1), 2)
 
 
 def _sum(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     axes = tuple(params["axes"])
     count = math.prod(operands[0].shape[axis] for axis in axes) * devices.number
-    return Operation(terms.Elements(count, lambda x: lax.reduce_sum(x, axes), devices), (0,), 1)
+    return Operation(states.Elements(count, lambda x: lax.reduce_sum(x, axes), devices), (0,), 1)
 
 
 def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
@@ -215,7 +215,7 @@ def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
         return lax.scatter_add(operand, indices, updates, **options)
 
     count = (math.prod(indices.shape[:-1]) + 1) * devices.number
-    return Operation(terms.Elements(count, add, devices), (0, 2), 1)
+    return Operation(states.Elements(count, add, devices), (0, 2), 1)
 
 
 _OPERATIONS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Devices], Operation]] = {

@@ -20,8 +20,8 @@ need no more memory than the states. The technique is code motion out of a loop,
 accumulator of the second way is an unevaluated sum of floats (Dekker 1971, doi:10.1007/BF01397083;
 Shewchuk 1997, doi:10.1007/PL00009321).
 
-- ``scope`` follows how values vary along the iterations, by the rules of ``device_sums``.
-- ``plan`` finds the operations that add, behind linear operations.
+- ``plan`` finds the operations that add, behind linear operations. Its scopes follow how values
+  vary along the iterations, by the rules of ``device_sums``.
 - ``stacked`` chooses the operations whose factors a scan stacks, and computes them after it.
 - ``write`` lets the bodies around an operation return its state, or its factors, and writes the
   scan that carries states of sums (``impl._exact.unrounded``), with the primitive of ``steps``.

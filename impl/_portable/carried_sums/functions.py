@@ -25,8 +25,15 @@ from impl import _jax
 from impl._jax import ClosedJaxpr, jaxpr_as_fun
 from impl._mode import modes
 from impl._portable.carried_sums import plan, steps, write
-from impl._portable.carried_sums.plan import Linear, Node, NotJoined, Total
-from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
+from impl._portable.carried_sums.plan import (
+    Atom,
+    Linear,
+    Node,
+    NotJoined,
+    Scope,
+    Total,
+    flow_of_loops,
+)
 
 #: Operations that move elements, and may repeat them.
 _MOVES = frozenset(

@@ -35,8 +35,18 @@ from impl._jax import Primitive, jaxprs, lowering
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable.carried_sums import plan, stacked, steps, write
-from impl._portable.carried_sums.plan import Inner, Linear, Node, NoSum, NotJoined, Total, totals_of
-from impl._portable.carried_sums.scope import Atom, Scope, flow_of_loops
+from impl._portable.carried_sums.plan import (
+    Atom,
+    Inner,
+    Linear,
+    Node,
+    NoSum,
+    NotJoined,
+    Scope,
+    Total,
+    flow_of_loops,
+    totals_of,
+)
 from impl._portable.carried_sums.write import Factors
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._reading import control_flow

@@ -26,8 +26,7 @@ from jax import lax
 
 from impl import _jax
 from impl._jax import jaxprs
-from impl._portable.carried_sums.plan import Total
-from impl._portable.carried_sums.scope import Atom
+from impl._portable.carried_sums.plan import Atom, Total
 from impl._portable.carried_sums.write import Along, Factors
 from impl._portable.device_sums.draft import whole_p
 

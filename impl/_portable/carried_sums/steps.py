@@ -24,7 +24,7 @@ from jax.interpreters import batching, mlir, xla
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.unrounded import operations, states, terms
+from impl._exact.unrounded import operations, states
 from impl._jax import Primitive, lowering, shardings
 from impl._native import states as native
 from impl._soft_float64 import engines
@@ -309,6 +309,6 @@ batching.primitive_batchers[step_p] = _batch
 mlir.register_lowering(step_p, _lower)
 
 #: The level of a plain state, as an array.
-PLAIN = np.int32(terms.PLAIN)
+PLAIN = np.int32(states.PLAIN)
 #: The words of a dtype that are in doubt.
 IN_DOUBT = interval.IN_DOUBT

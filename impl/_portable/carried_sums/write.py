@@ -35,8 +35,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from impl import _jax
 from impl._jax import jaxprs
 from impl._portable.carried_sums import steps
-from impl._portable.carried_sums.plan import Inner, Linear, Node, Total
-from impl._portable.carried_sums.scope import Atom, NestStates, Output, Scope
+from impl._portable.carried_sums.plan import (
+    Atom,
+    Inner,
+    Linear,
+    NestStates,
+    Node,
+    Output,
+    Scope,
+    Total,
+)
 from impl._reading import control_flow
 from impl._reading.control_flow import Carry, Slice
 

@@ -24,7 +24,7 @@ from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, Rule, rule
 from impl._portable.rules.rounding import working
-from impl._run_to_run import schedule
+from impl._run_to_run import ordered
 
 
 def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) -> jax.Array:
@@ -99,7 +99,7 @@ def _scatter_add(
     if stand_in is not None and stand_in.seed:
         # The schedule permutes the updates, so sorted indices are no longer sorted.
         atomics = functools.partial(add, indices_are_sorted=False, target="device")
-        return schedule.under(stand_in.seed, atomics, dimension_numbers, *operands)
+        return ordered.under(stand_in.seed, atomics, dimension_numbers, *operands)
     target: scatter.Target = "device" if arithmetic.are_kept_on(platforms) else "cpu"
     return add(
         *operands,

@@ -54,7 +54,7 @@ loader = DataLoader(
 @pytest.fixture(scope="module", autouse=True)
 def _quick_start():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["impl.tests.data._data_sets", "impl.utils.data._worker"])
+    context.set_forkserver_preload(["impl.tests.data._data_sets", "impl.utils.data._pool"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_pool, "_CONTEXT", context)
         yield

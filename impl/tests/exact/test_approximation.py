@@ -1,6 +1,6 @@
 """Products whose approximation has few digits have the bits of the oracle.
 
-Tests: impl._exact.products.approximation.
+Tests: impl._exact.products.dot_general.
 """
 
 import functools
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from impl._exact import arithmetic
-from impl._exact.products import approximation, convolution, dot_general
-from impl._exact.products.approximation import Bits
+from impl._exact.products import convolution, dot_general
+from impl._exact.products.dot_general import Bits
 from impl._soft_float64 import interpreter, products
 from impl.tests.exact._products import MATRICES, expected_convolution, expected_dot, options, rough
 from impl.tests.support.bits import assert_same_bits
@@ -109,8 +109,8 @@ def test_a_product_without_a_rounding_has_all_bits_of_float64(rng):
     lhs, rhs = rng.standard_normal((2, 9, 9))
 
     def run(bits):
-        with jax.enable_x64(True), approximation.replaced(products.approximate):
-            return approximation.product(jnp.asarray(lhs), jnp.asarray(rhs), MATRICES, bits)
+        with jax.enable_x64(True), dot_general.replaced(products.approximate):
+            return dot_general.product(jnp.asarray(lhs), jnp.asarray(rhs), MATRICES, bits)
 
     whole = run(None)
     assert whole.excess is None

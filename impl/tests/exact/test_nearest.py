@@ -1,7 +1,7 @@
 """Sums that are rounded once: by parts, by a rounding test, in stages, and with repairs of doubts.
 
-Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.frames, impl._exact.nearest.interval,
-impl._exact.nearest.last_bits, impl._exact.nearest.repair.
+Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.interval, impl._exact.nearest.last_bits,
+impl._exact.nearest.repair.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Sums over axes, running sums and products, and sums of a few arrays, against the oracles.
 
 Tests: impl._exact.arithmetic, impl._exact.running.cumlogsumexp, impl._exact.running.cumprod,
-impl._exact.sums.terms, impl._exact.unrounded.terms.
+impl._exact.sums.terms, impl._exact.unrounded.states.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Scatters of any form, against the oracle in integers; and replicas of hot destinations.
 
-Tests: impl._exact.sums.replicas, impl._exact.sums.scatter.
+Tests: impl._exact.sums.scatter.
 """
 
 import functools
@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.sums import replicas, scatter
-from impl._exact.sums.replicas import Replicas
+from impl._exact.sums import scatter
+from impl._exact.sums.scatter import Replicas
 from impl._native import scope
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
@@ -27,9 +27,9 @@ SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 
 @pytest.fixture(autouse=True)
 def _few_replicas(monkeypatch):
-    monkeypatch.setattr(replicas, "_FEW", 10)
-    monkeypatch.setattr(replicas, "_SHARE", 1)
-    monkeypatch.setattr(replicas, "_SLOTS", 4)
+    monkeypatch.setattr(scatter, "_FEW", 10)
+    monkeypatch.setattr(scatter, "_SHARE", 1)
+    monkeypatch.setattr(scatter, "_SLOTS", 4)
 
 
 def all_places(operand, indices, updates, **options):
@@ -253,9 +253,9 @@ N, SIZE = 4000, 500
 
 @pytest.fixture
 def small_tables(monkeypatch):
-    monkeypatch.setattr(replicas, "_FEW", 100)
-    monkeypatch.setattr(replicas, "_SLOTS", 32)
-    monkeypatch.setattr(replicas, "_SHARE", 4)
+    monkeypatch.setattr(scatter, "_FEW", 100)
+    monkeypatch.setattr(scatter, "_SLOTS", 32)
+    monkeypatch.setattr(scatter, "_SHARE", 4)
 
 
 def keys_of(rng, kind, size):

@@ -1,6 +1,6 @@
 """States of sums hold the exact sum within their slack, and levels add up to all terms.
 
-Tests: impl._exact.unrounded.operations, impl._exact.unrounded.states, impl._exact.unrounded.terms.
+Tests: impl._exact.unrounded.operations, impl._exact.unrounded.states.
 """
 
 import functools
@@ -14,7 +14,7 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.unrounded import operations, states, terms
+from impl._exact.unrounded import operations, states
 from impl._native import scope
 from impl._portable.carried_sums import steps
 from impl.tests.exact._sums import assert_same, rough
@@ -60,7 +60,7 @@ def plain_program(engine, name, dtype):
     del engine  # JAX does not know of it, and it decides which operations are traced.
 
     def run(parts):
-        words = states.rounded(counted(name, np.int32(terms.PLAIN), parts), dtype)
+        words = states.rounded(counted(name, np.int32(states.PLAIN), parts), dtype)
         return states.values(words, dtype), interval.is_doubt(words).sum()
 
     return jax.jit(run)
@@ -194,7 +194,7 @@ def test_a_sum_of_zeros_is_positive():
 def test_the_slack_bounds_the_error(rng):
     # The bits of a long product are more than two words hold.
     a, b = rough(rng, (200, 4), spread=60), rough(rng, (200, 4), spread=60)
-    state = jax.jit(functools.partial(counted, "dot_general", np.int32(terms.PLAIN)))(pieces(a, b))
+    state = jax.jit(functools.partial(counted, "dot_general", np.int32(states.PLAIN)))(pieces(a, b))
     high, low, slack = (np.asarray(each) for each in states.unpacked(state))
     for i, j in np.ndindex(4, 4):
         pairs = zip(a[:, i], b[:, j], strict=True)

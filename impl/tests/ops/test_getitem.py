@@ -1,6 +1,6 @@
 """getitem: the meaning of expressions, bits of its gradient, and bad arguments.
 
-Tests: impl.ops._subscripts, impl.ops._index_arrays.
+Tests: impl.ops._subscripts, impl.ops._indexing.
 """
 
 import jax
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.ops import _index_arrays, _subscripts
+from impl.ops import _indexing, _subscripts
 from impl.tests.ops._bad_values import SCALAR, TALL, M, V, at, ones
 from impl.tests.ops._expressions import MASK, ONE, PARTS, A, B, C, as_torch, expressions, label
 from impl.tests.ops._indices import (
@@ -453,7 +453,7 @@ def test_errors(indices, error, message):
 
 def test_a_traced_index_out_of_range_points_past_the_end():
     def flat(i):
-        entries = [_index_arrays.AxisIndex(0, i), _index_arrays.AxisIndex(1, jnp.array([1]))]
-        return _index_arrays.flat_index("op", (2, 3), entries).flat
+        entries = [_indexing.AxisIndex(0, i), _indexing.AxisIndex(1, jnp.array([1]))]
+        return _indexing.flat_index("op", (2, 3), entries).flat
 
     assert jax.jit(flat)(np.array([0, -1, 5])).reshape(-1).tolist() == [1, 4, 6]

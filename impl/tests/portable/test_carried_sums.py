@@ -2,8 +2,7 @@
 
 Tests: impl._portable.carried_sums.lower, impl._portable.carried_sums.functions,
 impl._portable.carried_sums.write, impl._portable.carried_sums.plan,
-impl._portable.carried_sums.scope, impl._portable.carried_sums.stacked,
-impl._portable.carried_sums.steps.
+impl._portable.carried_sums.stacked, impl._portable.carried_sums.steps.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """The parts of a derivative are one exact sum, however the derivative is asked for.
 
-Tests: impl._jax.cotangents.
+Tests: impl._jax.cotangents, impl._portable.derivatives.
 """
 
 import functools
@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl._portable import parts
+from impl._portable import derivatives
 from impl.tests.exact._sums import DTYPES, assert_same
 from impl.tests.exact.test_reduction import exact, hard
 
@@ -187,4 +187,4 @@ def test_the_audit_knows_the_sum():
 
 def test_parts_of_several_types_are_refused():
     with pytest.raises(TypeError, match="pass two parts or more of one type"):
-        parts.add_parts_p.bind(jnp.ones(3), jnp.ones(3), jnp.ones(4))
+        derivatives.add_parts_p.bind(jnp.ones(3), jnp.ones(3), jnp.ones(4))

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._portable import pins
+from impl._portable import derivatives
 from impl.tests.portable import functions
 
 
@@ -27,7 +27,7 @@ def test_the_bits_of_functions_and_of_their_derivatives():
 
 def test_each_derivative_that_is_pinned_is_among_them():
     known = {name.rpartition(".")[2] for name in functions.FUNCTIONS}
-    assert {*pins.DERIVATIVES, *pins.RULES} <= known
+    assert {*derivatives.DERIVATIVES, *derivatives.RULES} <= known
 
 
 def test_a_polynomial_has_a_derivative_where_its_point_varies_over_devices():

@@ -1,6 +1,6 @@
 """The exact atomics of a portable program give the same bits in each of 21 orders of updates.
 
-Tests: impl._run_to_run.schedule.
+Tests: impl._run_to_run.ordered.
 """
 
 import functools

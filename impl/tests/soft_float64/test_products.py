@@ -1,6 +1,6 @@
 """Products of digits of int8 are within their bounds, with as many digits as a rounding asks for.
 
-Tests: impl._soft_float64.products, impl._exact.products.approximation.
+Tests: impl._soft_float64.products, impl._exact.products.dot_general.
 """
 
 import functools
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from impl._exact.nearest import interval
-from impl._exact.products.approximation import Bits
+from impl._exact.products.dot_general import Bits
 from impl._reading import control_flow
 from impl._soft_float64 import products
 from impl.tests.soft_float64.numbers import numbers, words

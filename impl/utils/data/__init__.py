@@ -9,7 +9,7 @@ A loader needs cloudpickle, which the extra ``samebits[data]`` installs::
 """
 
 # The modules: ``_loader`` is the loader, with ``_samplers`` and a ``_position``. ``_work`` goes to
-# the processes of a ``_pool``, as ``_messages``. A ``_worker`` makes batches by ``_collate``.
+# the processes of a ``_pool``, as ``_messages``; they make batches by ``_collate``.
 
 from impl.utils.data._collate import default_collate as default_collate
 from impl.utils.data._collate import default_convert as default_convert

@@ -4,6 +4,7 @@ Tests: impl._exact.linear_algebra.fourier, impl._exact.linear_algebra.decomposit
 impl._exact.linear_algebra.rotations.
 """
 
+import functools
 import itertools
 
 import jax
@@ -18,6 +19,9 @@ from impl.tests.support.bits import assert_same_bits
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("portable")
+
+#: XLA contracts a product and a sum from level 1 on.
+contracting = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 1})
 
 
 def complex_numbers(rng, *shape):
@@ -34,7 +38,7 @@ def transform_by_oracle(real, imaginary, *, inverse=False):
 def test_transforms_have_the_bits_of_the_oracle(rng, n):
     x, y = rng.normal(size=(2, 3, n))
 
-    @jax.jit
+    @contracting
     def transforms(x, y):
         x, y = x * 1.1, y * 1.1
         z = lax.complex(x, y)
@@ -126,7 +130,7 @@ def symmetric(rng, *shape):
 def test_eigenvalues_have_the_bits_of_the_oracle(rng, n):
     a = symmetric(rng, 2, n, n).astype(float)
     with jax.enable_x64(True):
-        vectors, values = jax.jit(lambda a: lax.linalg.eigh(a, symmetrize_input=False))(a)
+        vectors, values = contracting(lambda a: lax.linalg.eigh(a, symmetrize_input=False))(a)
     for one, result, value in zip(a, np.asarray(vectors), np.asarray(values), strict=True):
         diagonal, v = oracles.rotations(one, symmetric=True)
         order = np.argsort(np.diag(diagonal), kind="stable")
@@ -256,7 +260,7 @@ def test_triangles_have_the_bits_of_the_oracle(rng):
 def test_pivots_have_the_bits_of_the_oracle(rng, shape):
     a = rng.integers(-3, 4, (3, *shape)).astype(np.float32)
     a[0, :, 0] = 0
-    triangles, _, order = jax.jit(lax.linalg.lu)(a)
+    triangles, _, order = contracting(lax.linalg.lu)(a)
     for each, triangle, rows in zip(a, triangles, order, strict=True):
         expected, expected_order = oracle_of_lu(each)
         assert np.array_equal(triangle, expected)

@@ -63,7 +63,7 @@ def gradient(call: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-#: A name in the expressions of the file, as are those of this module.
+#: A name in the expressions of the file, as all names of this module are.
 F: Any = impl.nn.functional
 _TABLE = tomllib.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
 

@@ -1,11 +1,11 @@
-"""Files of expectations: the known faults of an implementation, each with its reason.
+"""Files of expectations: the known faults of an implementation, each with its reason::
 
-[[expect]]
-ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
-outcome = "fail"            # or "missing", for ops that do not exist; or "skip"
-when = { device = "cpu", torch = ">=2.12,<2.14" }
-reason = "Why."
-strict = true               # the default: a test that passes unexpectedly is an error
+    [[expect]]
+    ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
+    outcome = "fail"            # or "missing", for ops that do not exist; or "skip"
+    when = { device = "cpu", torch = ">=2.12,<2.14" }
+    reason = "Why."
+    strict = true               # the default: a test that passes unexpectedly is an error
 
 ``rewrite`` brings a file up to date with the failures in a report.
 """

@@ -103,16 +103,6 @@ def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
     return jax.lax.gather(values, index[..., None], numbers, sizes, mode="promise_in_bounds")
 
 
-def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns ``values[a, index[a]]`` of [outer, n, inner] for each ``a``.
-
-    Every index must be in [0, n).
-    """
-    if values.shape[0] == 1:
-        return rows_at(values, index[0])
-    return elements_at(values, index[:, :, None])
-
-
 def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
     """Returns ``values[a, index[a, i, b], b]`` of [outer, n, inner]; every index must be in [0, n).
 

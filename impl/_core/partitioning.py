@@ -73,8 +73,6 @@ class Axes:
 
 #: The number of bits of the narrowest float that an unsigned integer stands for.
 NARROWEST = 8
-#: No axis is free: every device computes everything.
-NONE_FREE = Axes("")
 #: XLA partitions the lowering. Its result must not depend on the order of sums.
 LEFT_TO_XLA = Axes(None)
 

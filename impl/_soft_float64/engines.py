@@ -121,16 +121,6 @@ class Lowered:
         return self._equations
 
 
-def formed(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of arrays in the form of the engine.
-
-    Args:
-        context: The context of the rule that lowers it.
-        function: Takes arrays.
-    """
-    return _formed(of(context), context, function)
-
-
 def _formed(engine: str, context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     if engine != _NATIVE:
         return _FORMS[engine](function)

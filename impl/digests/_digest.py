@@ -249,9 +249,9 @@ Words: TypeAlias = tuple[jax.Array, ...]
 
 #: The number of bits of a byte.
 BYTE = 8
-#: The number of words of a chunk, of a block of SHA-256 and of a digest.
-_CHUNK, _BLOCK, _DIGEST = 512, 16, 8
-_BLOCKS = _CHUNK // _BLOCK
+#: The number of words of a chunk, and of a block of SHA-256.
+_WORDS, _BLOCK = CHUNK // 4, 16
+_BLOCKS = _WORDS // _BLOCK
 #: The number of rounds in an iteration: 16 take twice as long to compile, 4 move the state twice as
 #: often.
 _UNROLLED = 8
@@ -283,7 +283,7 @@ def _fraction_of_root(number: int, degree: int) -> int:
 _ROUNDS = np.array([_fraction_of_root(prime, 3) for prime in _primes(64)], np.uint32)
 _START = np.array([_fraction_of_root(prime, 2) for prime in _primes(8)], np.uint32)
 #: The block after the last one of a chunk: one bit, zeros, and the number of the bits of a chunk.
-_END = np.array([1 << 31, *[0] * 14, _CHUNK * 32], np.uint32)
+_END = np.array([1 << 31, *[0] * 14, _WORDS * 32], np.uint32)
 
 
 def bits_of(dtype: Any) -> int:
@@ -343,8 +343,8 @@ def _chunks(value: jax.Array) -> jax.Array:
 
 
 def _cut(words: jax.Array) -> jax.Array:
-    count = max(1, math.ceil(len(words) / _CHUNK))
-    return jnp.pad(words, (0, count * _CHUNK - len(words))).reshape(count, _CHUNK)
+    count = max(1, math.ceil(len(words) / _WORDS))
+    return jnp.pad(words, (0, count * _WORDS - len(words))).reshape(count, _WORDS)
 
 
 def _hashed(leaves: Sequence[jax.Array]) -> Iterator[jax.Array]:

@@ -96,7 +96,7 @@ def test_names_of_axes():
         ("A", "B", None),
         ("A", "B", "C"),
     ]
-    assert partitioning.NONE_FREE.names(operands, []) == [(None,) * 3] * 2
+    assert partitioning.Axes("").names(operands, []) == [(None,) * 3] * 2
 
 
 def test_complex_elements_are_selected_by_their_bits():

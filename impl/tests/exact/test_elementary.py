@@ -250,6 +250,7 @@ def test_double():
         ordinary = x[:4]
         np.testing.assert_array_almost_equal_nulp(call("exp", ordinary), np.exp(ordinary), 2)
         np.testing.assert_array_almost_equal_nulp(call("log", x), np.log(x), 2)
+        np.testing.assert_array_almost_equal_nulp(call("log2", x), np.log2(x), 4)
     assert_same(call("exp", np.float64([710, -709, NAN])), np.float64([INF, 0, NAN]))
 
 

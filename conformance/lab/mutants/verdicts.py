@@ -83,8 +83,10 @@ def run_mutants(
 
 
 def _judge(mutant: Mutant, result: CommandResult) -> MutantResult:
-    if result.status is None:
-        return MutantResult(mutant, "killed", result.seconds, "it hangs")
+    if result.status is None or result.status < 0:
+        # XLA aborts where devices wait for one another.
+        detail = "it hangs" if result.status is None else "it ends by a signal"
+        return MutantResult(mutant, "killed", result.seconds, detail)
     if result.status == 0:
         return MutantResult(mutant, "survived", result.seconds, mutant.run)
     test = _failed_test(result.output)

@@ -58,6 +58,11 @@ def test_a_mutant_that_hangs_is_found(project, capsys, monkeypatch):
     assert "a-b: it hangs" in capsys.readouterr().out
 
 
+def test_a_mutant_that_ends_the_process_is_found(project, capsys):
+    assert project({**ENTRY, "replace": "__import__('os').abort()"}) == 0
+    assert "a-b: it ends by a signal" in capsys.readouterr().out
+
+
 def test_words_select_mutants_by_name():
     mutants = [mutant(name=name) for name in ("found", "not-found", "broken")]
     assert command.select(mutants, None) == mutants

@@ -1,4 +1,6 @@
-"""Files of expectations: the known faults of an implementation, each with its reason::
+"""Files of expectations: the known faults of an implementation, each with its reason.
+
+An entry of a file::
 
     [[expect]]
     ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]

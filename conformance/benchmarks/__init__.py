@@ -13,8 +13,8 @@ from typing import Any
 #: The module of each family.
 FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("convs", "scans", "selection", "spatial"), "calls"),
-    **dict.fromkeys(("elementary", "exact_products", "exact_sums"), "exact"),
-    **dict.fromkeys(("libraries", "portable"), "whole"),
+    **dict.fromkeys(("elementary", "exact_sums"), "calls"),
+    **dict.fromkeys(("exact_products", "libraries", "portable"), "whole"),
     "overheads": "overheads",
     **dict.fromkeys(("losses", "recurrent", "scatter", "sparse"), "ops"),
 }

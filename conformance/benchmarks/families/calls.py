@@ -1,4 +1,4 @@
-"""The calls of ``calls.toml``: convolutions, spatial ops, scans and selection.
+"""The calls of ``calls.toml``: convolutions, spatial ops, scans, selection, and ``portable``.
 
 Two cases, without PyTorch, of which the second one is a point of a curve::
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.engine import Benchmark, Case, Setting, compared
+from conformance.benchmarks.engine import (
+    MODE_OFF,
+    PORTABLE,
+    Benchmark,
+    Case,
+    Program,
+    Setting,
+    compared,
+    compiled,
+)
 
 #: The calls of each family.
 TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 #: The sizes of a curve.
 CURVE = tuple(10**digits for digits in range(3, 9))
-#: The kinds of numbers, drawn in a shape.
-_NUMBERS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
-    "": lambda rng, shape: rng.normal(size=shape),
-    "uniform": lambda rng, shape: rng.uniform(-1, 1, shape),
-    "near_one": lambda rng, shape: np.exp(rng.normal(size=shape) / 100),
-}
 
 
 def cases(family: str, base: str, setting: Setting) -> Iterator[Case]:
@@ -59,18 +62,17 @@ def _cases(
     size: str,
     n: int | None = None,
 ) -> Iterator[Case]:
-    rng, arrays = np.random.default_rng(0), []
-    for word in size.split():
-        shape, _, kind = word.partition(":")
-        numbers = _NUMBERS[kind](rng, tuple(map(int, shape.split("x"))))
-        arrays.append(numbers.astype(np.float32))
+    rng = np.random.default_rng(0)
+    arrays = [_numbers(rng, word) for word in size.split()]
     about = {"op": call["about"], "case": name} if "about" in call else {"op": name}
     about["size"] = ", ".join(str([*array.shape]) for array in arrays)
-    plain = _function(call["plain"]) if "plain" in call else None
+    op, plain = _function(call["op"]), _function(call["plain"]) if "plain" in call else None
+    if base == "plain":
+        return iter([Case(about, under_portable(functools.partial(op, impl), arrays))])
     return compared(
         setting,
         about,
-        _function(call["op"]),
+        op,
         arrays,
         libraries=(impl, lambda torch: torch),
         plain=None if base == "ordered" else (base, plain),
@@ -79,14 +81,36 @@ def _cases(
     )
 
 
+def under_portable(function: Callable[..., Any], arrays: Sequence[Any]) -> dict[str, Program]:
+    """Returns a function of arrays without the mode, and under the guarantee."""
+    values = tuple(map(jnp.asarray, arrays))
+    return {
+        "plain": compiled(function, values, MODE_OFF),
+        "portable": compiled(function, values, PORTABLE),
+    }
+
+
+def _numbers(rng: np.random.Generator, word: str) -> Any:
+    """Returns an array of normal numbers, or of those after a colon: ``8x8:-1..1``, ``8:100``."""
+    text, _, kind = word.partition(":")
+    shape = tuple(map(int, text.split("x")))
+    if kind.isdigit():
+        return rng.integers(0, int(kind), shape).astype(np.int32)
+    low, _, high = kind.partition("..")
+    drawn = rng.uniform(float(low), float(high), shape) if high else rng.normal(size=shape)
+    return drawn.astype(np.float32)
+
+
 def _function(expression: str) -> Callable[..., Any]:
     function: Callable[..., Any] = eval(expression, {"jax": jax, "jnp": jnp})  # noqa: S307  # a line of our own file
     return function
 
 
 def _benchmark(family: str, title: str, base: str, *remarks: str) -> Benchmark:
-    calls = functools.partial(cases, family, base)
-    return Benchmark(f"{title}, float32", base, "ordered", calls, remarks)
+    calls, ours = functools.partial(cases, family, base), "ordered"
+    if base == "plain":
+        ours = "portable"
+    return Benchmark(f"{title}, float32", base, ours, calls, remarks)
 
 
 FAMILIES = {
@@ -111,4 +135,6 @@ FAMILIES = {
         "`cummax` computes indices by a second scan. Plain JAX has none.",
     ),
     "selection": _benchmark("selection", "Selection along the last dimension", "plain JAX"),
+    "elementary": _benchmark("elementary", "Elementary functions", "plain"),
+    "exact_sums": _benchmark("exact_sums", "Exact scatters and sums", "plain"),
 }

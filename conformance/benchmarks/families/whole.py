@@ -1,4 +1,4 @@
-"""Training steps under each guarantee, and programs with libraries of JAX.
+"""Training steps under each guarantee, programs with libraries of JAX, and errors of products.
 
 A transformer of width 256 and a block of a ResNet run in plain JAX, under the guarantee
 ``run_to_run``, which is the mode's default, and under ``portable``, also with their batch over
@@ -35,7 +35,9 @@ from conformance.benchmarks.engine import (
     Setting,
     compiled,
 )
+from conformance.benchmarks.families.calls import under_portable
 from conformance.programs import Program, plain
+from impl._exact import arithmetic
 
 #: The most devices over which a batch is cut.
 DEVICES = 8
@@ -143,6 +145,55 @@ def _lowered(step: Callable[..., Any], args: tuple[Any, ...], scope: Scope) -> j
         return jax.jit(program).lower(*args)
 
 
+#: The sides of square matrices.
+SQUARES = (256, 512, 1024, 2048)
+#: The images, height, width and channels of a convolution by 3 x 3 kernels.
+IMAGES = ((8, 28, 28, 64),)
+#: The binades, up and down from 1, over which the elements of an operand lie.
+BINADES = {"Gaussian": 0, "24 binades": 12}
+
+
+def products(setting: Setting) -> Iterator[Case]:
+    """Yields square products and convolutions."""
+    convolution = functools.partial(
+        lax.conv_general_dilated,
+        window_strides=(1, 1),
+        padding="SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
+    for data, binades in BINADES.items():
+        for n in setting.some(SQUARES, 2):
+            about = {"product": f"[{n}, {n}] by [{n}, {n}]", "data": data}
+            yield _with_errors(about, lax.dot, _draw(((n, n), (n, n)), binades))
+        for image in IMAGES:
+            about = {"product": f"{list(image)}, 3 x 3", "data": data}
+            operands = _draw((image, (3, 3, image[-1], image[-1])), binades)
+            yield _with_errors(about, convolution, operands)
+
+
+def _with_errors(
+    about: Mapping[str, str], function: Callable[..., Any], operands: tuple[Any, ...]
+) -> Case:
+    sides = under_portable(function, operands)
+    with arithmetic.wide():
+        doubles = [jnp.asarray(operand, np.float64) for operand in operands]
+        right = np.asarray(function(*doubles))
+        scale = np.asarray(function(*(abs(operand) for operand in doubles))) * 2.0**-24
+    errors: dict[str, str] = {}
+    for name, program in sides.items():
+        error = np.abs(np.asarray(program(), np.float64) - right) / scale
+        errors[f"error, {name}"] = f"{np.median(error):.2g}, {error.max():.2g}"
+    return Case({**about, **errors}, sides)
+
+
+def _draw(shapes: tuple[tuple[int, ...], ...], binades: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return tuple(
+        np.float32(rng.standard_normal(shape) * 2.0 ** rng.integers(-binades, binades + 1, shape))
+        for shape in shapes
+    )
+
+
 FAMILIES = {
     "portable": Benchmark(
         "The guarantee portable, float32",
@@ -167,5 +218,12 @@ FAMILIES = {
             "On a CPU the steps of the three sides are one program: their ratios show the noise.",
             "Tracing and lowering takes longer than hundreds of steps, and is run less often.",
         ),
+    ),
+    "exact_products": Benchmark(
+        "Exact products, float32",
+        "plain",
+        "portable",
+        products,
+        ("Errors against float64: median and greatest, in 2^-24 of the product of magnitudes.",),
     ),
 }

@@ -10,7 +10,7 @@ import pytest
 from conformance import __main__ as command
 from conformance.benchmarks import bench_command
 from conformance.benchmarks.engine import Benchmark, Case
-from conformance.benchmarks.families import calls, exact, whole
+from conformance.benchmarks.families import calls, whole
 from conformance.benchmarks.measurements import Report
 
 pytestmark = pytest.mark.once
@@ -29,7 +29,7 @@ def two_families(monkeypatch):
 
     works = family(lambda _: [Case({"case": "one"}, {"ours": lambda: None})])
     monkeypatch.setattr(bench_command, "torch_peer", contextlib.nullcontext)
-    monkeypatch.setitem(exact.FAMILIES, "elementary", works)
+    monkeypatch.setitem(calls.FAMILIES, "elementary", works)
     monkeypatch.setitem(calls.FAMILIES, "scans", family(fail))
 
 

@@ -11,7 +11,7 @@ import impl
 from conformance import programs
 from conformance.benchmarks import FAMILIES, bench_command, eager_calls, engine, measurements
 from conformance.benchmarks.engine import Program, Setting
-from conformance.benchmarks.families import calls, exact, ops, overheads, whole
+from conformance.benchmarks.families import calls, ops, overheads, whole
 from conformance.benchmarks.measurements import Report
 from conformance.benchmarks.torch_peer import DETERMINISTIC, torch_peer
 
@@ -35,8 +35,10 @@ ENVIRONMENT = {
 #: The calls of each family that are tried, and their size.
 CALLS = (
     ("convs", "1x3x8x8 2x3x7x7", "first"),
-    ("spatial", "1x2x8x8 1x8x8x2:uniform", "grid_sample"),
+    ("spatial", "1x2x8x8 1x8x8x2:-1..1", "grid_sample"),
     ("scans", "3x50", "cumsum", "cummax"),
+    ("elementary", "100:1..2 100:1..2", "div"),
+    ("exact_sums", "5x2:0..0 300:5 300x2", "exact scatter"),
     ("selection", "3x40", *calls.TABLE["selection"]),
 )
 
@@ -63,16 +65,13 @@ def small_sizes(monkeypatch):
             "GATES": {"lstm": 4},
             "NETS": {"tiny": ops.Net(2, 1, 2, 3, 1, bidirectional=True)},
         },
-        exact: {
-            "LENGTHS": (100,),
-            "ELEMENTARY": {name: exact.ELEMENTARY[name] for name in ("exp", "div")},
-            "SCATTERS": ((5, 300, 2),),
-            "SUMS": (((40, 3), (0,)),),
+        whole: {
+            "TRAINED": {"step": _a_step},
+            "NAMES": ("equinox_mnist",),
             "SQUARES": (8,),
             "IMAGES": ((1, 4, 4, 2),),
             "BINADES": {"24 binades": 12},
         },
-        whole: {"TRAINED": {"step": _a_step}, "NAMES": ("equinox_mnist",)},
         overheads: {"IMPORTS": {}},
         eager_calls: {"calls": _two_calls},
         programs: {"build": lambda *_: (jnp.sum, (jnp.ones(3),))},
@@ -99,10 +98,10 @@ CASES = {
     "recurrent": (2, "lstm | tiny, of 3 | [2, 1, 2] | backward"),
     "overheads": (3, "getitem | call | JAX"),
     "portable": (2, "step | 1 | compile"),
-    "elementary": (2, "div | 100"),
+    "elementary": (1, "div | [100], [100]"),
     "scans": (3, "cumsum | [1, 100]"),
     "scatter": (7, "10 | 100 | 1 | uniform"),
-    "exact_sums": (2, "sum [40, 3] over [0]"),
+    "exact_sums": (1, "exact scatter | [5, 2], [300], [300, 2]"),
     "selection": (5, "kthvalue | [1, 100]"),
     "sparse": (2, "[2, 8, 6], 1 in 4, by [2, 6, 3] | backward"),
     "spatial": (2, "grid_sample | [1, 2, 8, 8], [1, 8, 8, 2] | backward"),

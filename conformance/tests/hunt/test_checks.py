@@ -174,6 +174,9 @@ def test_an_audit_is_compared_with_the_lowered_text():
     assert checks.of_audit(chain(), right) is None
     sums = ["stablehlo.reduce to tensor<f32>: sums are rounded in an order of the platform"]
     assert checks.of_audit(chain(), {**right, "varying": sums}).mark == "varying"
+    wide = dataclasses.replace(chain(), inputs=(Input.of(np.ones(4)),) * 3)
+    assert checks.of_audit(wide, {**right, "varying": sums}) is None
+    assert checks.of_audit(wide, {**right, "varying": ["tanh: of the platform"]}) is not None
     refusal = {"ok": False, "text": "1 varies"}
     assert checks.of_audit(chain(), {**right, "audit": refusal}).mark == "refused"
 

@@ -30,7 +30,7 @@ _NAMES = ("libsamebits_cpu.so", "libsamebits_cpu.dylib", "samebits_cpu.dll")
 CALLS = (
     *("samebits_product", "samebits_product_bounds", "samebits_product_digits"),
     *("samebits_reduce", "samebits_reduce_bounds", "samebits_reduce_digits"),
-    *("samebits_running", "samebits_window", "samebits_pool_gradient", "samebits_parts"),
+    *("samebits_running", "samebits_window", "samebits_pool", "samebits_pool_gradient"),
     *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits"),
     *("samebits_function", "samebits_decide", "samebits_positions", "samebits_finish"),
     *(
@@ -40,7 +40,7 @@ CALLS = (
         "samebits_product_state",
         "samebits_reduce_state",
     ),
-    "samebits_scatter_state",
+    *("samebits_scatter_state", "samebits_parts"),
 )
 
 

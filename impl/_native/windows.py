@@ -1,4 +1,4 @@
-"""Sums over windows, and the gradient of a max pool, as calls of the engine ``native``.
+"""Sums and extremes of windows, and the gradient of a max pool, as calls of the engine ``native``.
 
 The C++ takes seven numbers for each axis. An axis is *free* if each window is one element along it,
 and each element a window. Free neighbours are merged::
@@ -120,8 +120,15 @@ class _Windowed(Operation):
         return [axis for axis in merged if not axis.is_free or axis.size > 1]
 
 
+@dataclasses.dataclass(frozen=True)
 class Window(_Windowed):
-    """The sums of windows."""
+    """The sums of windows, or their extremes.
+
+    Attributes:
+        greatest: Whether to take the greatest elements, or the lowest ones; None for sums.
+    """
+
+    greatest: bool | None
 
     merges_windows = True
 
@@ -134,7 +141,10 @@ class Window(_Windowed):
         shape = self.outputs(x.shape)
         axes = self.axes(x.shape, shape) or [_Axis(1, 1, 1, 1, 0)]
         result = jax.ShapeDtypeStruct(shape, x.dtype)
-        return Call("samebits_window", result, {"axes": _numbers(axes)})
+        attributes: dict[str, Any] = {"axes": _numbers(axes)}
+        if self.greatest is None:
+            return Call("samebits_window", result, attributes)
+        return Call("samebits_pool", result, {**attributes, "greatest": self.greatest})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +171,7 @@ class PoolGradient(_Windowed):
         return Call("samebits_pool_gradient", result, attributes)
 
 
-def reduce_window_sum(
+def reduce_window(
     x: jax.Array,
     *,
     window_dimensions: Sequence[int],
@@ -169,19 +179,22 @@ def reduce_window_sum(
     padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
+    greatest: bool | None = None,
+    **_: Any,
 ) -> jax.Array | None:
-    """Returns the sum of each window, rounded once; None if there is no call.
+    """Returns the sum of each window, rounded once, or an extreme; None if there is no call.
 
     Args:
         x: Any shape.
         window_dimensions: The shape of a window.
         window_strides: The distance between windows.
-        padding: Zeros before and after each axis.
-        base_dilation: The distance of the elements of ``x``, between which are zeros.
+        padding: Elements before and after each axis, which no sum and no extreme counts.
+        base_dilation: The distance of the elements of ``x``, between which are others of this kind.
         window_dilation: The distance between the elements of a window.
+        greatest: Whether to take the greatest elements, or the lowest ones; None for sums.
 
     Returns:
-        A sum for each window, of the dtype of ``x``.
+        A sum or an extreme for each window, of the dtype of ``x``.
     """
     if not takes([x], x.dtype):
         return None
@@ -191,10 +204,12 @@ def reduce_window_sum(
         tuple((low, high) for low, high in padding),
         tuple(base_dilation),
         tuple(window_dilation),
+        greatest,
     )
     outputs = operation.outputs(x.shape)
     if 0 in (*outputs, *x.shape):
-        return lax.full(outputs, 0, x.dtype)
+        of_nothing = {None: 0, True: -np.inf, False: np.inf}
+        return lax.full(outputs, of_nothing[greatest], x.dtype)
     if len(operation.axes(x.shape, outputs)) > _MOST_AXES:
         return None
     return computed(operation, [x])

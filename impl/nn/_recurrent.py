@@ -8,8 +8,7 @@ sequence of 7 steps, a batch of 3, 4 features and 5 hidden elements, a layer com
     7 times in a loop       [2, 3, 5] x [2, 5, 20]          h times its weights, added to the gates
     output                  [7, 3, 2 * 5]                   the h of both directions
 
-The gradient keeps the products with h and computes the rest of a step again. The gradient of the
-weights of h is one product over all steps, not a sum in the loop.
+The gradient of the weights of h is one product over all steps, not a sum in the loop.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
 from impl._core.numerics import accumulator, convert, fence
@@ -35,8 +33,6 @@ State: TypeAlias = tuple[jax.Array, ...]
 #: A step of a cell. Its first argument is the part of the gates that the input decides, of shape
 #: [directions, batch, gates * hidden] in the accumulator's dtype. It returns the next state.
 Advance: TypeAlias = "Callable[[jax.Array, State, Repeated, Rules], State]"
-#: The name of the products that a gradient keeps. It computes the rest of a step again.
-_KEPT = "samebits_of_h"
 
 
 class Layer(NamedTuple):
@@ -100,9 +96,8 @@ class Rules:
         """Multiplies h by its weights; the result is in the accumulator's dtype."""
         if weights.turned is None:
             return self.product(h, weights.hidden)
-        out = _of_h(self, h, weights.hidden, weights.turned, weights.addend)
-        kept: jax.Array = checkpoint_name(out, _KEPT)
-        return kept
+        out: jax.Array = _of_h(self, h, weights.hidden, weights.turned, weights.addend)
+        return out
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
@@ -239,10 +234,6 @@ def _loop(
         out = after[0] if mask is None else jnp.where(mask[..., None], after[0], 0)
         return after, (out, state[0])
 
-    if weights.turned is not None:
-        # To compute a step again takes less time than to store all that its gradient reads.
-        kept = jax.checkpoint_policies.save_only_these_names(_KEPT)
-        step = jax.checkpoint(step, policy=kept, prevent_cse=False)
     final, (outputs, before) = jax.lax.scan(step, state, (gates, masks, weights.addend))
     return (final, outputs), before
 

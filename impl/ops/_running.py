@@ -13,6 +13,7 @@ For the logarithm, a factor is ``exp(y[i - 1] - y[i])``, and ``dx[i]`` has the w
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -20,12 +21,14 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import zero_from_primal
 
 from impl import _jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
+from impl._core.shard_axes import vary_like
 from impl._mode import modes
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
@@ -345,12 +348,38 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> tuple[jax.Arr
     facts = arguments.facts(input)
     decision = decide(function, **facts, reduce=f"a{function[3:]}")
     values = _widened(_lanes(alert(input, decision), dim))
-    fixed = lax.stop_gradient(values)
-    fixed = fixed.astype(jnp.int8) if fixed.dtype == jnp.bool_ else fixed
-    # The extreme is the last element so far that equals the extreme at its own index. -0 equals 0.
-    is_extreme = (fixed == scan(fixed, dim)) | (fixed != fixed)  # noqa: PLR0124  # a NaN
-    places = lax.broadcasted_iota(jnp.int32, values.shape, dim)
-    last = lax.cummax(where(is_extreme, places, 0), dim)
-    extremes = jnp.take_along_axis(values, last, dim, mode="promise_in_bounds")
+    extremes, last = _indexed(scan, values, dim)
     extremes = alert_pullback(convert(extremes, input.dtype), decide(function, "backward", **facts))
     return _like(extremes, input), _like(last.astype(jnp.result_type(int)), input)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2))
+def _indexed(scan: Scan, values: jax.Array, dim: int) -> Pair:
+    """Returns running extremes, each the element at an index, and the indices."""
+    numbers = values.astype(jnp.int8) if values.dtype == jnp.bool_ else values
+    # The extreme is the last element so far that equals the extreme at its own index. -0 equals 0.
+    is_extreme = (numbers == scan(numbers, dim)) | (numbers != numbers)  # noqa: PLR0124  # a NaN
+    places = lax.broadcasted_iota(jnp.int32, values.shape, dim)
+    last = lax.cummax(where(is_extreme, places, 0), dim)
+    return _elements(values, last, dim), last
+
+
+@_indexed.defjvp
+def _(scan: Scan, dim: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
+    # A scan of pairs runs in half the time of two scans on a CPU, and is compiled in five times the
+    # time: as long as JAX's own derivative of a running extreme.
+    is_extreme = lax.ge if scan is lax.cummax else lax.le
+
+    def later(a: Pair, b: Pair) -> Any:
+        is_taken = is_extreme(b[0], a[0]) | (b[0] != b[0])
+        return [where(is_taken, *each) for each in zip(b, a, strict=True)]
+
+    places = vary_like(lax.broadcasted_iota(jnp.int32, primals[0].shape, dim), primals[0])
+    # JAX adds zeros to the numbers of such a scan, and -0 becomes 0.
+    last = lax.associative_scan(later, (primals[0], places), axis=dim)[1]
+    extremes, tangent = (_elements(each, last, dim) for each in (*primals, *tangents))
+    return (extremes, last), (tangent, zero_from_primal(last))
+
+
+def _elements(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:
+    return jnp.take_along_axis(values, index, dim, mode="promise_in_bounds")

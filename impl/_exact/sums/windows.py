@@ -35,7 +35,7 @@ from impl._native.scope import or_native
 _UNROLLED_WITHOUT_FENCES = 32
 
 
-@or_native(native.reduce_window_sum)
+@or_native(native.reduce_window)
 def reduce_window_sum(
     x: jax.Array,
     *,

@@ -1,4 +1,4 @@
-// The calls of sums over windows, and of the gradient of a max pool or a min pool.
+// The calls of sums over windows, of max pools and min pools, and of their gradient.
 //
 // Windows are summed row by row along the innermost axis, tap by tap. So are elements, which take
 // the cotangents of the windows that chose them:
@@ -218,6 +218,72 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
   return ffi::Error::Success();
 }
 
+// The elements of windows [first, first + count) of an axis: window by window if these have more
+// taps than there are windows, or else tap by tap.
+std::vector<Progression> elements_of(const WindowAxis& axis, int64_t first, int64_t count) {
+  std::vector<Progression> parts;
+  if (axis.dilation > 1 || axis.window <= count) {
+    for (int64_t tap = 0; tap < axis.window; ++tap)
+      parts.push_back(axis.at(tap).outputs_in(first, first + count));
+    return parts;
+  }
+  for (int64_t output = 0; output < count; ++output) {
+    const int64_t start = (first + output) * axis.stride - axis.low;
+    const int64_t before = start < 0 ? parts_of(-start, axis.apart) : 0;
+    const int64_t taps = std::min(axis.window, parts_of(std::max<int64_t>(0, axis.size - start),
+                                                        axis.apart));
+    parts.push_back({output, 0, start + before * axis.apart, axis.apart, taps - before});
+  }
+  return parts;
+}
+
+// The greatest or the lowest elements of windows.
+ffi::Error pool(ffi::ThreadPool threads, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
+                ffi::Span<const int64_t> axes, bool greatest) {
+  const Format format = format_of(x);
+  if (format == kFormats || format_of(*result) != format ||
+      !Windows::has(axes.begin(), axes.size()))
+    return ffi::Error::InvalidArgument("samebits: no such pool is compiled");
+  Windows windows(axes.begin(), axes.size());
+  if (static_cast<int64_t>(x.element_count()) != windows.elements() ||
+      static_cast<int64_t>(result->element_count()) != windows.outputs())
+    return ffi::Error::InvalidArgument("samebits: the windows do not fit the arrays");
+  const int64_t spread = windows.without_short_axis();
+  const WindowAxis& inner = windows.inner();
+  const int64_t tiles = parts_of(inner.outputs, kTile);
+  const int64_t rows = windows.outputs() / inner.outputs * spread;
+  const double terms = static_cast<double>(rows * inner.outputs) *
+                       static_cast<double>(windows.taps());
+  const WindowKernels& kernels = window_kernels();
+  each_part(threads, threads_of(threads, terms < kFewestTerms), rows * tiles,
+            [&](int64_t begin, int64_t end) {
+    alignas(64) int32_t keys[kTile];
+    std::vector<Progression> parts;
+    int64_t planned = -1;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t row = task / tiles / spread, place = task / tiles % spread;
+      const int64_t first = task % tiles * kTile;
+      const int64_t count = std::min(kTile, inner.outputs - first);
+      if (first != planned) parts = elements_of(inner, first, count);
+      planned = first;
+      std::fill(keys, keys + count, least_key(format));
+      windows.each_row(row, [&](int64_t of_array, int64_t) {
+        for (const Progression& part : parts) {
+          const int64_t at = (of_array * inner.size + part.element) * spread + place;
+          if (part.count > 0)
+            kernels.raise[format](at_element(x.untyped_data(), format, at), part.count,
+                                  part.step * spread, part.apart, greatest, keys + part.output);
+        }
+      });
+      const int64_t to = (row * inner.outputs + first) * spread + place;
+      kernels.write_keys[format](keys, count, greatest, spread,
+                                 static_cast<char*>(result->untyped_data()) +
+                                     to * bytes_of(format));
+    }
+  });
+  return ffi::Error::Success();
+}
+
 // The gradient of a pool. Axis 0 is cut into parts, whose windows choose first.
 struct Pool {
   Windows windows;
@@ -355,6 +421,13 @@ SAMEBITS_CALL(samebits_window, samebits::window,
                   .Arg<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::AnyBuffer>()
                   .Attr<xla::ffi::Span<const int64_t>>("axes"));
+SAMEBITS_CALL(samebits_pool, samebits::pool,
+              xla::ffi::Ffi::Bind()
+                  .Ctx<xla::ffi::ThreadPool>()
+                  .Arg<xla::ffi::AnyBuffer>()
+                  .Ret<xla::ffi::AnyBuffer>()
+                  .Attr<xla::ffi::Span<const int64_t>>("axes")
+                  .Attr<bool>("greatest"));
 SAMEBITS_CALL(samebits_pool_gradient, samebits::pool_gradient,
               xla::ffi::Ffi::Bind()
                   .Ctx<xla::ffi::ThreadPool>()

@@ -160,6 +160,22 @@ using IsSure = bool (*)(const void* const* rows, int64_t number, int64_t count, 
 using AddTaps = void (*)(const void* const* taps, int64_t number, int64_t first, int64_t count,
                          int64_t step, bool is_sure, Tile* tile);
 
+// Keys are integers in the order of floats, where -0 is below 0 and a NaN is the greatest; for the
+// lowest elements, in the opposite order, but for NaNs. Returns the key of an infinity that no
+// element is below.
+inline int32_t least_key(Format format) {
+  return format == kFloat32 ? ~0x7f800000 : format == kBFloat16 ? ~0x7f80 : ~0x7c00;
+}
+
+// Raises the key of every apart-th window to those of `count` elements, which are `step` apart. If
+// `apart` is 0, all are of one window.
+using Raise = void (*)(const void* x, int64_t count, int64_t step, int64_t apart, bool greatest,
+                       int32_t* keys);
+
+// Writes the floats of keys to every spread-th place.
+using WriteKeys = void (*)(const int32_t* keys, int64_t count, bool greatest, int64_t spread,
+                           void* out);
+
 // The choices of a row of windows: the best element so far, and its tap; -1 for none.
 struct Choices {
   float best[kTile];
@@ -179,6 +195,8 @@ struct WindowKernels {
   IsSure is_sure[kFormats];
   AddTaps add_taps[kFormats];
   AddSpread add[kFormats];
+  Raise raise[kFormats];
+  WriteKeys write_keys[kFormats];
   Offer offer[kFormats];
   AddChosen add_chosen[kFormats];
 };

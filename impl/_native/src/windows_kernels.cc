@@ -7,6 +7,26 @@
 namespace samebits {
 namespace {
 
+// The bits of a format as signed integers: of all numbers but the sign, of infinity, and of the NaN
+// that results are, which XLA makes of a float32 with all bits.
+template <typename T>
+struct Keyed;
+template <>
+struct Keyed<float> {
+  using Word = int32_t;
+  static constexpr int32_t kMost = 0x7fffffff, kInfinity = 0x7f800000, kNan = kMost;
+};
+template <>
+struct Keyed<bfloat16> {
+  using Word = int16_t;
+  static constexpr int32_t kMost = 0x7fff, kInfinity = 0x7f80, kNan = 0x7fc0;
+};
+template <>
+struct Keyed<float16> {
+  using Word = int16_t;
+  static constexpr int32_t kMost = 0x7fff, kInfinity = 0x7c00, kNan = kMost;
+};
+
 SAMEBITS_INLINE void store_exact(const Exact<Doubles>& sum, int64_t at, Tile* tile) {
   store_as(sum.near, tile->near + at);
   store_as(sum.rest, tile->rest + at);
@@ -95,6 +115,54 @@ void add_taps(const void* const* taps, int64_t number, int64_t first, int64_t co
     for (int64_t tap = 0; tap < number; ++tap) add_one(widen(x[tap][i * step]), first + i, tile);
 }
 
+// Maps the bits of numbers to integers in their order; it is its own inverse.
+template <typename T>
+SAMEBITS_INLINE int32_t in_order(int32_t bits) {
+  return bits ^ ((bits >> 31) & Keyed<T>::kMost);
+}
+
+template <typename T>
+void raise(const void* elements, int64_t count, int64_t step, int64_t apart, bool greatest,
+           int32_t* keys) {
+  using Word = typename Keyed<T>::Word;
+  const Word* x = static_cast<const Word*>(elements);
+  auto all = [&](int64_t step, int64_t apart, bool greatest) __attribute__((always_inline)) {
+    auto key = [&](int64_t i) {
+      const int32_t bits = x[i * step];
+      const bool is_nan = (bits & Keyed<T>::kMost) > Keyed<T>::kInfinity;
+      const int32_t number = greatest ? in_order<T>(bits) : ~in_order<T>(bits);
+      return is_nan ? Keyed<T>::kNan : number;
+    };
+    if (apart == 0) {
+      int32_t most = *keys;
+      for (int64_t i = 0; i < count; ++i) most = std::max(most, key(i));
+      *keys = most;
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) keys[i * apart] = std::max(keys[i * apart], key(i));
+  };
+  auto with_steps = [&](bool greatest) {
+    if (apart == 0 && step == 1) return all(1, 0, greatest);
+    if (apart != 1 || step > 2) return all(step, apart, greatest);
+    if (step == 1) return all(1, 1, greatest);
+    all(2, 1, greatest);
+  };
+  if (greatest) return with_steps(true);
+  with_steps(false);
+}
+
+template <typename T>
+void write_keys(const int32_t* keys, int64_t count, bool greatest, int64_t spread, void* out) {
+  using Word = typename Keyed<T>::Word;
+  Word* result = static_cast<Word*>(out);
+  auto all = [&](int64_t spread) {
+    for (int64_t i = 0; i < count; ++i)
+      result[i * spread] = static_cast<Word>(in_order<T>(greatest ? keys[i] : ~keys[i]));
+  };
+  if (spread == 1) return all(1);
+  all(spread);
+}
+
 template <typename T>
 void offer(const void* elements, int64_t count, int64_t step, int64_t first, int64_t apart,
            int32_t tap, bool greatest, Choices* choices) {
@@ -146,6 +214,8 @@ SAMEBITS_TABLE(WindowKernels, window_kernels) = {
     {is_sure<float>, is_sure<bfloat16>, is_sure<float16>},
     {add_taps<float>, add_taps<bfloat16>, add_taps<float16>},
     {add<float>, add<bfloat16>, add<float16>},
+    {raise<float>, raise<bfloat16>, raise<float16>},
+    {write_keys<float>, write_keys<bfloat16>, write_keys<float16>},
     {offer<float>, offer<bfloat16>, offer<float16>},
     {add_chosen<float>, add_chosen<bfloat16>, add_chosen<float16>}};
 

@@ -21,6 +21,8 @@ from jax import lax
 from impl._core.float_order import in_order, ordered_bits
 from impl._core.spread import spread
 from impl._jax.releases import PADDINGS_ARE_MERGED
+from impl._native import windows
+from impl._native.scope import or_native
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
@@ -114,22 +116,22 @@ def _running_extreme(
     return _of_ordered_bits(function(ordered_bits(sign, wide), **params), wide, value)
 
 
+@or_native(windows.reduce_window)
 def _extreme_of_windows(
-    function: Compute,
-    sign: int,
     value: jax.Array,
     *,
+    greatest: bool,
     padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int],
     flushes: bool,
     **params: Any,
 ) -> jax.Array:
-    """Returns the greatest or lowest elements of windows: ``function`` is of two elements."""
+    """Returns the greatest or lowest elements of windows."""
+    function, sign = (lax.max, 1) if greatest else (lax.min, -1)
     (wide,) = working((value,), flushes=flushes)
     bits = ordered_bits(sign, wide)
     limits = jnp.iinfo(bits.dtype)
-    border = limits.min if sign > 0 else limits.max
-    least = bits.dtype.type(border)
+    least = bits.dtype.type(limits.min if greatest else limits.max)
     if any(step > 1 for step in base_dilation):
         bits = spread(bits, least, padding, base_dilation)
         padding = [(0, 0)] * bits.ndim
@@ -189,18 +191,13 @@ operation(
     functools.partial(_extreme, lax.reduce_min, -1),
     sharding=sharding_rules.reduce_extreme,
 )
-operation(
-    "reduce_window_max",
-    functools.partial(_extreme_of_windows, lax.max, 1),
-    keeps_whole=shared.windowed_axes,
-    merges_borders=PADDINGS_ARE_MERGED,
-)
-operation(
-    "reduce_window_min",
-    functools.partial(_extreme_of_windows, lax.min, -1),
-    keeps_whole=shared.windowed_axes,
-    merges_borders=PADDINGS_ARE_MERGED,
-)
+for _name, _greatest in (("reduce_window_max", True), ("reduce_window_min", False)):
+    operation(
+        _name,
+        functools.partial(_extreme_of_windows, greatest=_greatest),
+        keeps_whole=shared.windowed_axes,
+        merges_borders=PADDINGS_ARE_MERGED,
+    )
 operation("cummax", functools.partial(_running_extreme, lax.cummax, 1))
 operation("cummin", functools.partial(_running_extreme, lax.cummin, -1))
 operation(

@@ -22,6 +22,7 @@ WINDOWS = {
     "cropped": ((6, 9), (2, 3), (2, 2), ((-1, -2), (-3, -1)), (1, 1), (1, 1)),
     "long": ((1300,), (33,), (1,), ((16, 16),), (1,), (1,)),
     "long and apart": ((1300,), (5,), (2,), ((3, 0),), (3,), (2,)),
+    "few long windows": ((3, 70), (1, 60), (1, 3), (NONE, (4, 70)), (1, 1), (1, 1)),
     "fewer elements than a window": ((3, 4), (5, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
     "none": ((3, 4), (1, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)),
     "channels": ((2, 6, 6, 20), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE))
@@ -69,8 +70,8 @@ def options(case):
     return dict(zip(NAMES, case, strict=True))
 
 
-def assert_sums_of_windows(module, rng, names, dtype):
-    """Compares sums of windows by an engine's module with the oracle, all in one program."""
+def assert_sums_of_windows(sums, rng, names, dtype):
+    """Compares sums of windows by an engine's function with the oracle, all in one program."""
     arrays = {}
     for name in names:
         shape = WINDOWS[name][0]
@@ -84,9 +85,7 @@ def assert_sums_of_windows(module, rng, names, dtype):
     def case(name):
         return options(WINDOWS[name.rpartition(",")[0]][1:])
 
-    results = run(
-        lambda given: {n: module.reduce_window_sum(x, **case(n)) for n, x in given.items()}, arrays
-    )
+    results = run(lambda given: {n: sums(x, **case(n)) for n, x in given.items()}, arrays)
     for name, got in results.items():
         terms = terms_of(name.rpartition(",")[0], plain_sum(case(name)), arrays[name])
         assert_same(got, oracles.nearest(terms), name)
@@ -98,15 +97,15 @@ def plain_sum(case):
     return lambda x: lax.reduce_window(x, np.float32(0), lax.add, *given)
 
 
-def assert_windows_of_hard_terms(module, rng, dtype, count):
+def assert_windows_of_hard_terms(sums, rng, dtype, count):
     """Compares windows that hold the terms of one sum, or most terms of two neighbours."""
     x = hard_matrix(rng, max(count, 8), dtype)[:count].T.reshape(-1)
     case = ((count,), (3,), ((2, 5),), (1,), (1,))
-    got = run(lambda x: module.reduce_window_sum(x, **options(case)), x)
+    got = run(lambda x: sums(x, **options(case)), x)
     padded = np.concatenate([np.zeros(2, x.dtype), x, np.zeros(5, x.dtype)])
     starts = range(0, len(padded) - count + 1, 3)
     assert_same(got, oracles.nearest(np.stack([padded[i : i + count] for i in starts], 1)))
     columns = x.reshape(-1, count).T
     case = ((count, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
-    got = run(lambda x: module.reduce_window_sum(x, **options(case)), columns)
+    got = run(lambda x: sums(x, **options(case)), columns)
     assert_same(got[0], oracles.nearest(columns))

@@ -221,6 +221,10 @@ def pooled(x, y):
         (lambda x, y: jnp.cumsum(x * y, 1), "samebits_running"),
         (lambda x, y: jnp.cumsum(x * y, 0), "samebits_running"),
         (pooled, "samebits_"),
+        (
+            lambda x, y: lax.reduce_window(x * y, -np.inf, lax.max, (1, 3), (1, 2), "SAME"),
+            "samebits_pool",
+        ),
         (lambda x, y: lax.pow(jnp.abs(x), y), "samebits_function"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sums over windows and gradients of pools of the engine ``native``, against the oracle."""
+"""Sums and extremes of windows and gradients of pools of the engine ``native``."""
 
 import functools
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from impl import testing
 from impl._exact.sums import windows as other_engine
 from impl._native import library, windows
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
@@ -30,13 +31,13 @@ NARROW = [name for name in DTYPES if name != "float64"]
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
-    assert_sums_of_windows(windows, rng, WINDOWS, dtype)
+    assert_sums_of_windows(windows.reduce_window, rng, WINDOWS, dtype)
 
 
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("count", [4, 8, 40])
 def test_windows_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
-    assert_windows_of_hard_terms(windows, rng, dtype, count)
+    assert_windows_of_hard_terms(windows.reduce_window, rng, dtype, count)
 
 
 def test_windows_of_terms_of_all_exponents(rng):
@@ -45,7 +46,7 @@ def test_windows_of_terms_of_all_exponents(rng):
     x[1::2] = -x[::2]
     x[:4, 0] = 2.0**127, 2.0**-126, -(2.0**127), 2.0**-126
     case = ((4, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
-    got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)
+    got = run(lambda x: windows.reduce_window(x, **options(case)), x)
     assert_same(got, oracles.nearest(np.stack([x[i : i + 57] for i in range(4)])))
 
 
@@ -56,9 +57,37 @@ def test_large_windows_have_the_bits_of_the_other_engine(rng, dtype):
         ((1, 3, 3, 1), (1, 1, 2, 1), (NONE, (1, 1), (0, 1), NONE), (1,) * 4, (1,) * 4),
         ((1, 1, 3, 5), (1, 1, 2, 2), (NONE, NONE, (0, 1), (2, 1)), (1, 1, 1, 2), (1,) * 4),
     ):
-        got = run(lambda x: windows.reduce_window_sum(x, **options(case)), x)  # noqa: B023
+        got = run(lambda x: windows.reduce_window(x, **options(case)), x)  # noqa: B023
         want = run(lambda x: other_engine.reduce_window_sum(x, **options(case)), x)  # noqa: B023
         assert_same(got, want)
+
+
+#: NaN, infinities, ties, zeros of both signs and subnormal numbers.
+NUMBERS = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1, -1]
+
+
+@pytest.mark.usefixtures("portable")
+@pytest.mark.parametrize("dtype", NARROW)
+def test_extremes_of_windows_have_the_bits_of_the_other_engine(rng, dtype):
+    arrays = {name: rng.choice(NUMBERS, each[0]) for name, each in WINDOWS.items()}
+    arrays = {name: x.astype(DTYPES[dtype]) for name, x in arrays.items()}
+
+    def extremes(given):
+        return {
+            (name, function.__name__): lax.reduce_window(
+                x, np.array(start, x.dtype), function, *WINDOWS[name][1:]
+            )
+            for name, x in given.items()
+            for start, function in ((-np.inf, lax.max), (np.inf, lax.min))
+        }
+
+    native = jax.jit(extremes).lower(arrays)
+    assert "samebits_pool" in native.as_text()
+    got = native.compile()(arrays)
+    with testing.engine("float64"):
+        want = jax.jit(extremes)(arrays)
+    for name, expected in want.items():
+        assert np.asarray(got[name]).tobytes() == np.asarray(expected).tobytes(), name
 
 
 @pytest.mark.parametrize(
@@ -133,9 +162,8 @@ STRANGE = {
 
 def strange_pool(rng, name, dtype):
     """Returns a source, an image with NaN, infinities, subnormal numbers and ties, and a pool."""
-    values = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1]
     dims, strides, padding = STRANGE[name]
-    image = rng.choice(values, (20, 30)).astype(DTYPES[dtype])
+    image = rng.choice(NUMBERS, (20, 30)).astype(DTYPES[dtype])
     shape = [
         (size + sum(sides) - length) // step + 1
         for size, sides, length, step in zip(image.shape, padding, dims, strides, strict=True)
@@ -189,13 +217,13 @@ def test_what_the_engine_has_no_call_for():
     assert windows.select_and_scatter_add(x[:2], x, select_prim=lax.gt_p, **case) is None
     integers = x.astype(np.int32)
     assert windows.select_and_scatter_add(x[:2], integers, select_prim=lax.ge_p, **case) is None
-    assert windows.reduce_window_sum(integers, **case, **dilations) is None
+    assert windows.reduce_window(integers, **case, **dilations) is None
 
 
 def test_windows_of_nothing():
     case = options(((3, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1)))
-    got = run(lambda x: windows.reduce_window_sum(x, **case), np.zeros((2, 5), np.float32))
+    got = run(lambda x: windows.reduce_window(x, **case), np.zeros((2, 5), np.float32))
     assert got.shape == (0, 5)
     case["padding"] = ((0, 2), NONE)
-    got = run(lambda x: windows.reduce_window_sum(x, **case), np.zeros((2, 0), np.float32))
+    got = run(lambda x: windows.reduce_window(x, **case), np.zeros((2, 0), np.float32))
     assert got.shape == (2, 0)

@@ -236,3 +236,11 @@ def test_cummax_and_cummin_in_shard_map(rng):
         check_vma=True,
     )
     assert_all_same_bits(jax.jit(mapped)(x), jax.jit(run)(x))
+
+
+@pytest.mark.parametrize("op", EXTREMES)
+def test_derivatives_leave_the_signs_of_zeros(op):
+    x = jnp.array([-0.0, 0.0, -0.0, 0.0, -0.0])
+    values, tangents = jax.jvp(lambda x: getattr(impl, op)(x, 0).values, (x,), (jnp.arange(5.0),))
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(x))
+    np.testing.assert_array_equal(tangents, np.arange(5))

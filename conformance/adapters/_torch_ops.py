@@ -51,10 +51,12 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         | _memory(into)
         | {
             "bincount": _bincount,
+            "cumprod": _converting(torch.cumprod, into),
+            "cumsum": _converting(torch.cumsum, into),
             "getitem": lambda x, indices: x[_index(indices)],
             "index_put": _index_put,
             "put": lambda x, index, source, accumulate=False: x.clone().put_(
-                index.long(), source, accumulate
+                _as_int64(index), source, accumulate
             ),
             "quantize_per_tensor": lambda *args: Quantized(torch.quantize_per_tensor(*args)),
             "resize": _resize,
@@ -80,8 +82,17 @@ def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[
 
 
 def _as_int64(tensor: Any) -> Any:
-    """Returns an index tensor as int64. A tensor of another dtype is not an index and stays."""
-    return tensor.long() if tensor.dtype == torch.int32 else tensor
+    """Returns an index of int32 as int64. Other arguments stay, which PyTorch may refuse."""
+    return tensor.long() if getattr(tensor, "dtype", None) == torch.int32 else tensor
+
+
+def _converting(function: Callable[..., Any], into: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a running sum or product that takes a dtype of NumPy."""
+
+    def call(*args: Any, dtype: Any = None) -> Any:
+        return function(*args, dtype=None if dtype is None else into(np.zeros((), dtype)).dtype)
+
+    return call
 
 
 def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:

@@ -23,15 +23,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def torch():
-    """The adapter of PyTorch, whose namespace has PyTorch's functions by the names of rows."""
-    pytest.importorskip("torch", reason="compares with PyTorch")
-    from conformance.adapters.torch import IMPLEMENTATION  # noqa: PLC0415  # it imports PyTorch
-
-    return IMPLEMENTATION
-
-
 @pytest.mark.parametrize("op", OPS)
 def test_pytorch(torch, op):
     assert_like_torch(torch, op, calls(op))

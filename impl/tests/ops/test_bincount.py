@@ -1,15 +1,14 @@
-"""bincount: values, dtypes, lengths, bits, and bad arguments."""
+"""bincount: values, dtypes, lengths, bits, and numbers out of range."""
 
 import jax
 import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import COMPLEX, POINT, SQUARE, V, at, ones
+from impl.tests.ops._indices import at
 from impl.tests.ops._scatters import IN_RANGE, INDEX, SIZE, contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
@@ -53,33 +52,6 @@ def test_bits():
     assert_same_bits(results["sums"], want)
     # 0 + -0 is 0: a compiler that knows the initial 0 must not leave the sum at -0.
     assert_same_bits(results["zeros"], np.zeros(3, np.float32))
-
-
-# Bad arguments, and numbers that are out of range.
-
-CALLS: list[Call] = [
-    ("bincount", (at(-1, 2),), RuntimeError, "got -1 at position 0"),
-    ("bincount", (V,), NotImplementedError, "float32"),
-    ("bincount", (np.zeros(2, bool),), NotImplementedError, "bool"),
-    ("bincount", (SQUARE,), RuntimeError, "got shape [1, 1]"),
-    ("bincount", (POINT,), RuntimeError, "got shape []"),
-    ("bincount", ([1],), TypeError, "'input' must be"),
-    ("bincount", (at(1),), {"minlength": -1}, RuntimeError, "minlength should be >= 0"),
-    ("bincount", (at(1),), {"minlength": 1.5}, TypeError, "'minlength' must be int, not float"),
-    ("bincount", (at(1, 2), ones(3)), RuntimeError, "shapes [3] and [2]"),
-    ("bincount", (at(1), [1.0]), TypeError, "'weights' must be"),
-]
-UNLIKE_TORCH: list[Call] = [
-    # PyTorch converts with a warning.
-    ("bincount", (at(1, 2), COMPLEX), TypeError, "'weights' must be real, not complex64"),
-    ("bincount", (at(1),), {"length": 1.5}, TypeError, "'length' must be int"),
-    ("bincount", (at(1),), {"length": 1, "minlength": 2}, RuntimeError, "not be below minlength"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-    unlike_torch = UNLIKE_TORCH
 
 
 def test_under_jit_the_length_is_needed():

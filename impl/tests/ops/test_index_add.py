@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import FLOATS, ONE, SHORT, SQUARE, M, V, at, ones
 from impl.tests.ops._scatters import SIZES, contributions
 from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.numbers import small, spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
@@ -177,36 +175,3 @@ def test_one_program_serves_for_every_seed():
     # A number has the same meaning in both forms, and 0 keeps the order of the program ids.
     assert read(0) == outcome(impl.testing.emulate("cuda")) == outcome(impl.testing.schedule(0))
     assert read(3) == outcome(impl.testing.schedule(3)) != read(0)
-
-
-CALLS: list[Call] = [
-    ("index_add", (V, 1, ONE, ones(1)), IndexError, "range of [-1, 0], but got 1"),
-    ("index_add", (V, -2, ONE, ones(1)), IndexError, "but got -2"),
-    ("index_add", (V, 0.0, ONE, ones(1)), TypeError, "'dim' must be int, not float"),
-    ("index_add", (V, True, ONE, ones(1)), TypeError, "'dim' must be int, not bool"),
-    ("index_add", ([0.0], 0, ONE, ones(1)), TypeError, "'input' must be"),
-    ("index_add", (V, 0, [0], ones(1)), TypeError, "'index' must be"),
-    ("index_add", (V, 0, ONE, [1.0]), TypeError, "'source' must be"),
-    ("index_add", (V, 0, SHORT, ones(1)), RuntimeError, "int32/int64 for index but got: int16"),
-    ("index_add", (V, 0, FLOATS, ones(1)), RuntimeError, "for index but got: float32"),
-    ("index_add", (V, 0, SQUARE, ones(1)), IndexError, "to be a vector, but got dim: 2"),
-    ("index_add", (M, 0, at(0, 3), ones(2, 2)), RuntimeError, "3 is out of bounds"),
-    ("index_add", (M, 0, at(-1), ones(1, 2)), RuntimeError, "-1 is out of bounds"),
-    ("index_add", (M, 1, at(2), ones(3, 1)), RuntimeError, "dimension 1 with size 2"),
-    ("index_add", (V, 0, ONE, ones(1, dtype=np.float16)), RuntimeError, "float32) and source"),
-    ("index_add", (M, 0, ONE, ones(1, 3)), RuntimeError, "source.shape = [1, 3]"),
-    ("index_add", (M, 0, ONE, ones(1)), RuntimeError, "source.shape = [1]"),
-    ("index_add", (M, 0, at(0, 1), ones(1, 2)), RuntimeError, "Number of indices (2)"),
-    ("index_add", (V, 0, ONE, ones(1)), {"alpha": "2"}, TypeError, "'alpha' must be Number"),
-    ("index_add", (V, 0, ONE, ones(1)), {"alpha": 2j}, RuntimeError, "alpha"),
-]
-UNLIKE_TORCH: list[Call] = [
-    # An IndexError in PyTorch, which has a RuntimeError for arrays of more dimensions.
-    ("index_add", (V, 0, at(0, 3), ones(2)), RuntimeError, "3 is out of bounds"),
-    ("index_add", (V, 0, ONE, ones(1)), {"unique_indices": 1}, TypeError, "unique_indices"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-    unlike_torch = UNLIKE_TORCH

@@ -7,10 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.sparse import BCOO
 
 import impl
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 pytestmark = pytest.mark.usefixtures("complete")
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
@@ -55,44 +53,3 @@ def test_the_rows_of_cublas_go_by_the_environment(op, left, right, setting, rais
                 impl.testing.lower(product, a, b)
         else:
             impl.testing.lower(product, a, b)
-
-
-# Bad arguments.
-
-M, V, B = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((2, 2, 3), np.float32)
-BOOL_ROW = np.ones((2, 3, 1), bool)
-ZEROS = np.zeros((1, 2), np.int32)
-DENSE_DIMENSION = BCOO((jnp.asarray(M[:1]), jnp.asarray(ZEROS[:, :1])), shape=(2, 3))
-SPARSE = BCOO((jnp.asarray(V[:1]), jnp.asarray(ZEROS)), shape=(3, 2))
-UNLIKE_TORCH: list[Call] = [
-    ("mm", ([1.0], M), TypeError, "argument 'input' must be a jax.Array"),
-    ("mm", (M, [1.0]), TypeError, "argument 'mat2' must be a jax.Array"),
-    ("mm", (V, M), RuntimeError, "input must be a matrix, but got shape [3]; impl.mv mult"),
-    ("mm", (M, M[None]), RuntimeError, "mat2 must be a matrix, but got shape [1, 2, 3]; impl."),
-    ("mm", (M[None, None], M), RuntimeError, "impl.bmm multiplies batches of matrices, once"),
-    ("mm", (M, V), RuntimeError, "mat2 must be a matrix, but got shape [3]"),
-    ("mm", (M, M), RuntimeError, "cannot be multiplied (2x3 and 2x3)"),
-    ("mm", (M, M.T.astype(int)), RuntimeError, "the same dtype, but got: float32 != int"),
-    ("mm", (M > 0, M.T > 0), NotImplementedError, "not implemented for bool"),
-    ("mm", (DENSE_DIMENSION, M.T), RuntimeError, "must have 0 dense dims, but has 1"),
-    ("mm", (M, SPARSE), TypeError, "argument 'mat2' must be"),
-    ("mv", ([1.0], V), TypeError, "argument 'input' must be"),
-    ("mv", (M, 1.0), TypeError, "argument 'vec' must be"),
-    ("mv", (V, V), RuntimeError, "but got shapes [3] and [3]"),
-    ("mv", (M, M), RuntimeError, "but got shapes [2, 3] and [2, 3]"),
-    ("mv", (M, V[:2]), RuntimeError, "size mismatch, got input (2x3), vec (2)"),
-    ("mv", (M, V.astype(np.float16)), RuntimeError, "float32 != float16"),
-    ("mv", (M > 0, V > 0), NotImplementedError, "not implemented for bool"),
-    ("bmm", (None, B), TypeError, "argument 'input' must be"),
-    ("bmm", (B, None), TypeError, "argument 'mat2' must be"),
-    ("bmm", (M, B), RuntimeError, "input must have three dimensions, but got shape [2, 3]"),
-    ("bmm", (B, M), RuntimeError, "mat2 must have three dimensions, but got shape [2, 3]"),
-    ("bmm", (B, B), RuntimeError, "of mat2 to be: [2, 3] but got: [2, 2]"),
-    ("bmm", (B, B[:1]), RuntimeError, "of mat2 to be: [2, 3] but got: [1, 2]"),
-    ("bmm", (B, np.ones((2, 3, 1), np.complex64)), RuntimeError, "float32 != complex64"),
-    ("bmm", (B > 0, BOOL_ROW), NotImplementedError, "not implemented for bool"),
-]
-
-
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    unlike_torch = UNLIKE_TORCH

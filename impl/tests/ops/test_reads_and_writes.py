@@ -11,19 +11,20 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import COLUMN, ONE, POINT, SCALAR, SHORT, SQUARE, M, V, at, ones
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
     SIZE,
     WIDE,
     WRAPPED,
+    V,
     assert_reads_out_of_range_are_filled,
+    at,
+    ones,
 )
 from impl.tests.ops._scatters import contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
@@ -155,73 +156,9 @@ def test_bits_of_the_gradient():
     assert_same_bits(pullback(x.T, weight.T), want.T)
 
 
-# Bad arguments, and indices that are out of range.
-
-CALLS: list[Call] = [
-    ("gather", (V, 2, ONE), IndexError, "but got 2"),
-    ("gather", (V, None, ONE), TypeError, "'dim' must be int, not NoneType"),
-    ("gather", ([1.0], 0, ONE), TypeError, "'input' must be"),
-    ("gather", (V, 0, SHORT), RuntimeError, "for index but got: int16"),
-    ("gather", (M, 0, ONE), RuntimeError, "as many dimensions"),
-    ("gather", (M, 0, POINT), RuntimeError, "as many dimensions"),
-    ("gather", (M, 1, POINT), RuntimeError, "as many dimensions"),
-    ("gather", (SCALAR, 0, SQUARE), RuntimeError, "as many dimensions"),
-    ("gather", (M, 0, np.zeros((1, 3), int)), RuntimeError, "index [1, 3] to be no larger"),
-    ("gather", (V, 0, at(0, 3)), RuntimeError, "index 3 is out of bounds"),
-    ("gather", (V, 0, at(-1)), RuntimeError, "position [0]"),
-    ("gather", (V[:0], 0, ONE), RuntimeError, "none is allowed"),
-    ("index_select", (V, 1, ONE), IndexError, "but got 1"),
-    ("index_select", (V, 1.0, ONE), TypeError, "'dim' must be int"),
-    ("index_select", (V, 0, [0]), TypeError, "'index' must be"),
-    ("index_select", (V, 0, SHORT), RuntimeError, "for index but got: int16"),
-    ("index_select", (V, 0, SQUARE), IndexError, "to be a vector"),
-    ("index_select", (V, 0, at(0, 3)), IndexError, "index 3 is out of bounds"),
-    ("index_select", (V, 0, at(-1)), IndexError, "index -1 is out of bounds"),
-    ("index_select", (SCALAR, 0, at(0, 0)), RuntimeError, "only 1 value, got 2"),
-    ("index_select", (SCALAR, 0, at(1)), IndexError, "out of bounds"),
-    ("take", (V, at(3)), IndexError, "index 3 is out of bounds for an input of 3 elements"),
-    ("take", (V, at(0, -4)), IndexError, "at position [1]"),
-    ("take", (V[:0], at(0)), IndexError, "none is allowed"),
-    ("take", (V, at(0.0)), RuntimeError, "for index but got: float64"),
-    ("take", (V, at(True)), RuntimeError, "for index but got: bool"),
-    ("take", (V, [0]), TypeError, "'index' must be"),
-    ("take", ([0.0], at(0)), TypeError, "'input' must be"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-
-
 def test_a_known_index_is_checked_under_jit_too():
     with pytest.raises(RuntimeError, match="index 3 is out of bounds"):
         jax.jit(lambda x: impl.gather(x, 0, at(3)))(V)
-
-
-# Bad arguments, and indices that are out of range.
-
-
-CALLS_OF_TAKE_ALONG_DIM: list[Call] = [
-    ("take_along_dim", (M, COLUMN, 2), IndexError, "but got 2"),
-    ("take_along_dim", (M, COLUMN, 1.0), TypeError, "'dim' must be int, not float"),
-    ("take_along_dim", (SCALAR, POINT, 0), IndexError, "Dimension specified as 0"),
-    ("take_along_dim", (M, at(0), 0), RuntimeError, "same number of dimensions, but got 2"),
-    ("take_along_dim", (M, COLUMN[:2], 1), RuntimeError, "(2) at non-singleton dimension 0"),
-    ("take_along_dim", (V, at(3)), RuntimeError, "index 3 is out of bounds for an input of 3"),
-    ("take_along_dim", (V, at(-1)), RuntimeError, "allowed are 0 to 2"),
-    ("take_along_dim", (V, at(0.0)), RuntimeError, "int32/int64 for indices but got: float64"),
-    ("take_along_dim", (V, [0]), TypeError, "'indices' must be"),
-]
-UNLIKE_TORCH: list[Call] = [
-    # On a CPU, PyTorch takes these indices modulo the size.
-    ("take_along_dim", (M, COLUMN + 2, 1), RuntimeError, "index 2 is out of bounds"),
-    ("take_along_dim", (M, COLUMN - 3, 1), RuntimeError, "allowed are -2 to 1"),
-]
-
-
-class TestBadArgumentsOfTakeAlongDim(BadArguments):
-    calls = CALLS_OF_TAKE_ALONG_DIM
-    unlike_torch = UNLIKE_TORCH
 
 
 @pytest.mark.usefixtures("path")
@@ -252,28 +189,6 @@ def test_facts():
     ((question),) = asked
     facts = {"unique_indices": True, "accumulate": False}
     assert {name: question.facts[name] for name in facts} == facts
-
-
-CALLS_OF_PUT: list[Call] = [
-    ("put", (V, at(3), ones(1)), IndexError, "for an input of 3 elements"),
-    ("put", (V, at(-4), ones(1)), IndexError, "allowed are -3 to 2"),
-    ("put", (V[:0], at(0), ones(1)), IndexError, "none is allowed"),
-    ("put", (V, at(0, 1), ones(1)), IndexError, "got 1 and 2"),
-    ("put", (V, at(0), ones(1, dtype=np.int32)), RuntimeError, "and source (int32)"),
-    ("put", (V, at(0.0), ones(1)), RuntimeError, "but got: float64"),
-    ("put", (V, at(0), 1.0), TypeError, "'source' must be"),
-    ("put", (V, at(0), ones(1), None), TypeError, "'accumulate' must be bool"),
-]
-UNLIKE_TORCH_OF_PUT: list[Call] = [
-    ("put", (V, at(0), ones(1)), {"unique_indices": None}, TypeError, "unique_indices")
-]
-TORCH_FUNCTIONS = {"put": lambda x, *arguments: x.put(*arguments)}
-
-
-class TestBadArgumentsOfPut(BadArguments):
-    calls = CALLS_OF_PUT
-    unlike_torch = UNLIKE_TORCH_OF_PUT
-    torch_functions = TORCH_FUNCTIONS
 
 
 @pytest.mark.usefixtures("path")

@@ -1,4 +1,4 @@
-"""resize: values, bits, derivatives, and bad arguments."""
+"""resize: values, bits and derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,6 @@ import pytest
 
 import impl
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -56,17 +55,3 @@ def test_transformations():
     longer, tangent = jax.jvp(lambda x: impl.resize(x, 8), (x,), (x,))
     np.testing.assert_array_equal(tangent, [*range(6), 0, 0])
     assert np.isnan(longer[6:]).all()
-
-
-X = np.zeros((2, 3), np.float32)
-UNLIKE_TORCH: list[Call] = [
-    ("resize", (X,), TypeError, "takes argument 'size' once"),
-    ("resize", (X, -1), RuntimeError, "negative dimension -1"),
-    ("resize", (X, "a"), TypeError, "argument 'size' must be tuple of ints, not str"),
-    ("resize", ([1], 2), TypeError, "argument 'input' must be a jax.Array"),
-    ("resize", (X, 2), {"memory_format": "channels_last"}, TypeError, "'memory_format'"),
-]
-
-
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    unlike_torch = UNLIKE_TORCH

@@ -1,4 +1,4 @@
-"""empty and its relatives, and the memory of resize: shapes, dtypes, values, bad arguments.
+"""empty and its relatives, and the memory of resize: shapes, dtypes, values.
 
 Tests: impl.ops._memory, impl.utils.deterministic.
 """
@@ -12,7 +12,6 @@ import pytest
 import impl
 from impl._mode import modes
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -138,68 +137,3 @@ def test_sizes_are_given_as_in_torch():
     assert impl.empty_permuted([2, 3, 5], [0, 2, 1]).shape == (2, 3, 5)
     assert impl.empty_strided((), ()).shape == impl.empty_permuted((), ()).shape == ()
     assert impl.empty(2, device=None, pin_memory=False, requires_grad=False).shape == (2,)
-
-
-X = np.zeros((2, 3), np.float32)
-NOT_A_DTYPE = "'dtype' must be a dtype of numbers or bool"
-#: PyTorch takes some of these calls, and has other overloads.
-UNLIKE_TORCH: list[Call] = [
-    ("empty", (), TypeError, "takes argument 'size' once"),
-    ("empty", (2,), {"size": (2,)}, TypeError, "takes argument 'size' once"),
-    ("empty", (2.5,), TypeError, "argument 'size' must be tuple of ints, not float"),
-    ("empty", (True,), TypeError, "argument 'size' must be tuple of ints, not bool"),
-    ("empty", ("a",), TypeError, "argument 'size' must be tuple of ints, not str"),
-    ("empty", (None,), TypeError, "argument 'size' must be tuple of ints, not NoneType"),
-    ("empty", ((2,), (3,)), TypeError, "argument 'size[0]' must be int, not tuple"),
-    ("empty", (2, 3.0), TypeError, "argument 'size[1]' must be int, not float"),
-    ("empty", (-1,), RuntimeError, "negative dimension -1 in argument 'size': [-1]"),
-    ("empty", ((2, -3),), RuntimeError, "negative dimension -3 in argument 'size': [2, -3]"),
-    ("empty", (2,), {"dtype": "text"}, TypeError, NOT_A_DTYPE),
-    ("empty", (2,), {"dtype": object}, TypeError, NOT_A_DTYPE),
-    ("empty", (2,), {"dtype": "M8[s]"}, TypeError, NOT_A_DTYPE),
-    (
-        "empty",
-        (2,),
-        {"device": "cuda"},
-        TypeError,
-        "'device' must be None or False, got 'cuda': place the array with jax.device_put",
-    ),
-    (
-        "empty",
-        (2,),
-        {"requires_grad": True},
-        TypeError,
-        "'requires_grad' must be None or False, got True: what to differentiate by is an",
-    ),
-    ("empty", (2,), {"colour": 1}, TypeError, "unexpected keyword argument 'colour'"),
-    ("empty_like", (2,), TypeError, "argument 'input' must be a jax.Array"),
-    ("empty_like", (X,), {"memory_format": "channels_last"}, TypeError, "'memory_format'"),
-    ("new_empty", (X,), TypeError, "takes argument 'size' once"),
-    ("new_empty", (X, -1), RuntimeError, "negative dimension -1"),
-    ("empty_strided", (2, 3), TypeError, "argument 'size' must be tuple of ints, not int"),
-    ("empty_strided", ((2,), 3), TypeError, "argument 'stride' must be tuple of ints, not int"),
-    ("empty_strided", ((2,), (1.0,)), TypeError, "argument 'stride[0]' must be int"),
-    (
-        "empty_strided",
-        ((2, 3), (1,)),
-        RuntimeError,
-        "sizes (2) must match dimensionality of strides (1)",
-    ),
-    ("empty_strided", ((2, 3), (-1, 2)), RuntimeError, "'stride' must not be negative"),
-    ("empty_strided", ((2, -3), (1, 1)), RuntimeError, "negative dimension -3"),
-    ("new_empty_strided", (X, (2,), 3), TypeError, "argument 'stride' must be tuple of ints"),
-    ("empty_permuted", ((2, 3), 0), TypeError, "'physical_layout' must be tuple of ints"),
-    ("empty_permuted", ((2, 3), (0,)), RuntimeError, "len(size) = 2 is not equal to"),
-    (
-        "empty_permuted",
-        ((2, 3), (0, 0)),
-        RuntimeError,
-        "Duplicate dim not allowed, got 0 again at index 1",
-    ),
-    ("empty_permuted", ((2, 3), (0, 2)), RuntimeError, "between 0 and 1, but got 2 at index 1"),
-    ("empty_permuted", ((2, 3), (0, -1)), RuntimeError, "but got -1 at index 1"),
-]
-
-
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    unlike_torch = UNLIKE_TORCH

@@ -188,6 +188,7 @@ def _maker_info(
         functools.partial(makers, call, shape, kinds=kinds),
         lambda: [fresh],
         lambda: unlike_torch([*errors(*leading), *_errors_of_keywords(*small.arguments)]),
+        lambda jax, *_: jax.numpy.empty((2, 3)),
     )
 
 
@@ -243,5 +244,6 @@ OPS = (
             form(THREE, 2, 8).named("longer", torch=False, smooth=False),
         ],
         lambda: unlike_torch([*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)]),
+        lambda jax, x: jax.numpy.resize(x, (2, 3)),
     ),
 )

@@ -308,6 +308,7 @@ OPS = (
             _sparse_form("bmm", (2,), (2,)),
         ],
         lambda: unlike_torch(_errors_of_bmm()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "mm",
@@ -318,6 +319,7 @@ OPS = (
             _sparse_form("mm", (), (2,)),
         ],
         lambda: unlike_torch(_errors_of_mm()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "mv",
@@ -328,11 +330,13 @@ OPS = (
             _sparse_form("mv", (), ()).having(name=None),
         ],
         lambda: unlike_torch(_errors_of_mv()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "sparse.mm",
         functools.partial(_sparse_samples, "sparse.mm", (), (5,)),
         lambda: [_sparse_form("sparse.mm", (), (2,)).having(name=None)],
         lambda: unlike_torch(_errors_of_sparse_mm()),
+        lambda _, data, at, dense: sparse(None, "coo", (data, at), (4, 5)) @ dense,
     ),
 )

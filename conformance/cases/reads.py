@@ -298,6 +298,7 @@ OPS = (
             form(THREE, 0, COLUMNS).named(),
         ],
         _errors_of_gather,
+        lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
     ),
     OpInfo(
         "getitem",
@@ -309,6 +310,7 @@ OPS = (
             form(THREE, (INDEX[:3, None], INDEX[:3])),
         ],
         _errors_of_getitem,
+        lambda _, x, i: x[i],
     ),
     OpInfo(
         "index_select",
@@ -320,12 +322,14 @@ OPS = (
             form(THREE, 0, INDEX).named(),
         ],
         _errors_of_index_select,
+        lambda jax, x, i: jax.numpy.take(x, i, axis=0),
     ),
     OpInfo(
         "repeat_interleave",
         _repeat_interleave,
         _forms_of_repeat_interleave,
         _errors_of_repeat_interleave,
+        lambda jax, x, r: jax.numpy.repeat(x, r, axis=0, total_repeat_length=6),
     ),
     OpInfo(
         "take",
@@ -341,6 +345,13 @@ OPS = (
             form(THREE, 3 * WRAPPED).named(),
         ],
         _errors_of_take,
+        lambda jax, x, i: jax.numpy.take(x, i),
     ),
-    OpInfo("take_along_dim", _take_along_dim, _forms_of_take_along_dim, _errors_of_take_along_dim),
+    OpInfo(
+        "take_along_dim",
+        _take_along_dim,
+        _forms_of_take_along_dim,
+        _errors_of_take_along_dim,
+        lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
+    ),
 )

@@ -225,12 +225,14 @@ OPS = (
         functools.partial(_extremes, "cummax", np.maximum),
         lambda: _forms([np.float16, *INTEGERS, bool], TWENTY_APART),
         _errors_of_extremes,
+        lambda jax, x: jax.lax.cummax(x, axis=0),
     ),
     OpInfo(
         "cummin",
         functools.partial(_extremes, "cummin", np.minimum),
         lambda: _forms([bfloat16, *INTEGERS, bool], TWENTY_APART),
         _errors_of_extremes,
+        lambda jax, x: jax.lax.cummin(x, axis=0),
     ),
     OpInfo(
         "cumprod",
@@ -240,12 +242,14 @@ OPS = (
             *_converted(),
         ],
         _errors_of_sums,
+        lambda jax, x: jax.numpy.cumprod(x, axis=0),
     ),
     OpInfo(
         "cumsum",
         _cumsum,
         lambda: [*_forms(EVERY_DTYPE, TWENTY), *_converted()],
         _errors_of_sums,
+        lambda jax, x: jax.numpy.cumsum(x, axis=0),
     ),
     # XLA's exponentials differ by a unit in the last place between programs.
     OpInfo(
@@ -253,5 +257,6 @@ OPS = (
         _logcumsumexp,
         lambda: [*_forms(FLOATS, TWENTY_FACTORS, same_bits=False), _at_the_ends()],
         _errors_of_logarithms,
+        lambda jax, x: jax.lax.cumlogsumexp(x, axis=0),
     ),
 )

@@ -345,6 +345,7 @@ OPS = (
             *reductions(INDEX, [("prod", True), ("mean", False), ("amax", False), ("amin", True)]),
         ],
         _errors_of_index_reduce,
+        lambda _, x, i, s: x.at[i].multiply(s),
     ),
     OpInfo(
         "scatter",
@@ -363,6 +364,7 @@ OPS = (
             ),
         ],
         _errors_of_scatter,
+        lambda jax, *arrays: jax.numpy.put_along_axis(*arrays, axis=0, inplace=False),
     ),
     OpInfo(
         "scatter_add",
@@ -373,6 +375,7 @@ OPS = (
             form(THREE, 1, COLUMNS.T, spread(3, 20)).named(),
         ],
         _errors_of_scatter_add,
+        lambda jax, x, i, s: x.at[jax.numpy.arange(3)[:, None], i].add(s),
     ),
     OpInfo(
         "scatter_reduce",
@@ -384,5 +387,6 @@ OPS = (
             *reductions(COLUMNS, [("prod", False), ("mean", True), ("amin", False)]),
         ],
         _errors_of_scatter_reduce,
+        lambda jax, x, i, s: x.at[i, jax.numpy.arange(3)].multiply(s),
     ),
 )

@@ -317,18 +317,21 @@ OPS = (
         _argsort,
         lambda: without_gradient([*_forms(keepdim=False, stable=True), _along(stable=True)]),
         _errors_of_sort,
+        lambda jax, x: jax.numpy.argsort(x, axis=0),
     ),
     OpInfo(
         "kthvalue",
         _kthvalue,
         lambda: [*_forms(2, numbers=False), *_values("kthvalue", 2), _along(9)],
         _errors_of_kthvalue,
+        lambda jax, x: jax.lax.top_k(x.T, 9),
     ),
     OpInfo(
         "median",
         functools.partial(_medians, "median", _rank),
         functools.partial(_forms_of_medians, "median"),
         _errors_of_medians,
+        lambda jax, x: jax.numpy.median(x),
     ),
     OpInfo(
         "mode",
@@ -336,12 +339,14 @@ OPS = (
         # PyTorch sorts NaNs in no order.
         lambda: [*_forms(), *_values("mode", nans=False, dtypes=[bool]), _along()],
         _errors_of_mode,
+        lambda jax, x: jax.scipy.stats.mode(x, axis=0),
     ),
     OpInfo(
         "nanmedian",
         functools.partial(_medians, "nanmedian", _rank_of_numbers),
         functools.partial(_forms_of_medians, "nanmedian"),
         _errors_of_medians,
+        lambda jax, x: jax.numpy.nanmedian(x),
     ),
     OpInfo(
         "sort",
@@ -354,6 +359,7 @@ OPS = (
             _along(stable=True),
         ],
         _errors_of_sort,
+        lambda jax, x: (jax.numpy.sort(x, axis=0), jax.numpy.argsort(x, axis=0)),
     ),
     OpInfo(
         "topk",
@@ -366,5 +372,6 @@ OPS = (
             _along(4),
         ],
         _errors_of_topk,
+        lambda jax, x: jax.lax.top_k(x.T, 4),
     ),
 )

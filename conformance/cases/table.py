@@ -224,6 +224,8 @@ class OpInfo:
         forms: Yields smaller calls, by which unit tests cover its shapes, dtypes and options.
         errors: Yields the calls that it refuses. Errors that follow from its signature, such as an
             argument of another type, need no entry.
+        plain: The same call as the first form with a name in plain JAX, or the nearest:
+            ``plain(jax, *arrays)``. None where JAX has no such function.
         wide: The number of forms that are tried in float64 too, from the first one on. Forms with
             arrays of int32 are tried in int64.
         tolerance: A factor of the allowed differences from PyTorch.
@@ -233,6 +235,7 @@ class OpInfo:
     samples: Callable[[], Iterable[Sample]]
     forms: Callable[[], Iterable[Form]]
     errors: Callable[[], Iterable[ErrorInput]] = tuple
+    plain: Call | None = None
     wide: int = 1
     tolerance: float = 1.0
 

@@ -43,8 +43,10 @@ from conformance.cases._forms import (
     V,
     at,
     by_slices,
+    drawn,
     normal,
     ones,
+    small,
     spread,
     unlike_torch,
     without_gradient,
@@ -100,6 +102,31 @@ def _index_copy() -> Iterator[Sample]:
         oracles.last_write,
         facts=UNIQUE,
     )
+
+
+def _index_fill() -> Iterator[Sample]:
+    """Yields rows filled along the first dimension for each dtype, and columns along the last."""
+    for name, dtype in DTYPES.items():
+        yield Sample(
+            name=name,
+            call=lambda ns, x, i: ns.index_fill(x, 0, i, 7),
+            arrays=(values((3 * FEW, 3), dtype), indices((FEW,), 3 * FEW) - FEW),
+            ordered=lambda x, i: _filled(x, i, 7),
+        )
+    yield Sample(
+        name="last_dim",
+        call=lambda ns, x, i: ns.index_fill(x, -1, i, float(np.float32(0.99))),
+        arrays=(values((3, 3 * FEW), np.float32), indices((FEW,), 3 * FEW)),
+        ordered=lambda x, i: _filled(x.T, i, np.float32(0.99)).T,
+        wrt=0,
+        ordered_gradient=lambda ct, x, i: _filled(ct.T, i, 0).T,
+    )
+
+
+def _filled(x: Array, i: Array, value: Any) -> Array:
+    out = x.copy()
+    out[i] = value
+    return out
 
 
 def _adding(dtypes: Any = DTYPES) -> Iterator[tuple[str, Any, bool, Write]]:
@@ -198,6 +225,23 @@ def _errors_of_index_copy() -> Iterator[ErrorInput]:
     yield refused(IndexError, "dimensionality must match", M, 0, ONE, ones(1))
     yield refused(RuntimeError, "same slice shapes", M, 0, ONE, SCALAR)
     yield refused(RuntimeError, "source.shape = [1, 1]", M, 1, ONE, ones(1, 1))
+
+
+def _errors_of_index_fill() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 3 is out of bounds", V, 0, at(0, 3), 1)
+    yield refused(IndexError, "index -4 is out of bounds", V, 0, at(-4), 1)
+    yield refused(TypeError, "'value' must be Number", V, 0, ONE, "1")
+    yield refused(RuntimeError, "cannot be converted to float32", V, 0, ONE, 2j)
+    yield refused(RuntimeError, "without overflow, got 1e+39", V, 0, ONE, 1e39)
+    yield from unlike_torch(
+        [
+            # PyTorch has a RuntimeError for these.
+            refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
+            refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
+            # An error about memory.
+            refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
+        ]
+    )
 
 
 def _errors_of_index_put() -> Iterator[ErrorInput]:
@@ -359,7 +403,13 @@ def _errors_of_histc() -> Iterator[ErrorInput]:
 
 
 OPS = (
-    OpInfo("bincount", _bincount, _forms_of_bincount, _errors_of_bincount),
+    OpInfo(
+        "bincount",
+        _bincount,
+        _forms_of_bincount,
+        _errors_of_bincount,
+        lambda jax, x, weights: jax.numpy.bincount(x, weights, length=3),
+    ),
     OpInfo(
         "histc",
         _histc,
@@ -371,6 +421,7 @@ OPS = (
             form(TWENTY, 5).named(smooth=False, torch_gradient=False),
         ],
         _errors_of_histc,
+        lambda jax, x: jax.numpy.histogram(x, 5),
     ),
     OpInfo(
         "index_add",
@@ -380,6 +431,7 @@ OPS = (
             form(THREE, 1, INDEX, spread(3, 20), alpha=0.5).named(),
         ],
         _errors_of_index_add,
+        lambda _, x, i, s: x.at[:, i].add(s * 0.5),
     ),
     OpInfo(
         "index_copy",
@@ -388,7 +440,35 @@ OPS = (
             [*by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()]
         ),
         _errors_of_index_copy,
+        lambda _, x, i, s: x.at[i].set(s),
     ),
-    OpInfo("index_put", _index_put, _forms_of_index_put, _errors_of_index_put),
-    OpInfo("put", _put, _forms_of_put, _errors_of_put),
+    OpInfo(
+        "index_fill",
+        _index_fill,
+        lambda: [
+            *(form(x, dim, index, 7) for x, dim, index, _, _ in drawn()),
+            *(form(small((3, 2), dtype), 0, at(-1, 0, -1), 1) for dtype in EVERY_DTYPE),
+            *(form(normal(3, 2), 1, index, np.float32(2)) for index in (NO_INDEX, POINT)),
+            form(small((3, 2), np.int32), 0, at(1), 2.5),
+            form(THREE, 1, INDEX, np.float32(0.5)),
+            # PyTorch has no gradient for a negative index.
+            form(THREE, 1, WRAPPED, np.float32(0.5)).named(torch_gradient=False),
+        ],
+        _errors_of_index_fill,
+        lambda _, x, i, value: x.at[:, i].set(value),
+    ),
+    OpInfo(
+        "index_put",
+        _index_put,
+        _forms_of_index_put,
+        _errors_of_index_put,
+        lambda _, x, i, s: x.at[i].set(s),
+    ),
+    OpInfo(
+        "put",
+        _put,
+        _forms_of_put,
+        _errors_of_put,
+        lambda jax, x, i, s: jax.numpy.put(x, i, s, inplace=False),
+    ),
 )

@@ -3,8 +3,9 @@
 import inspect
 
 import spec
+from conformance.cases._calls import calls
 from conformance.cases.table import table
-from conformance.tests.every_op.calls import calls, named_calls, primitives_of
+from conformance.tests.every_op.calls import named_calls, primitives_of
 from impl.tests.support.public_ops import public_ops
 
 

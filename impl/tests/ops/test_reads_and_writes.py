@@ -200,6 +200,7 @@ def test_writes_out_of_range_are_dropped():
         {
             "add": (lambda x, i, s: impl.put(x, i, s, True), x, INDEX, source),
             "write": (impl.put, x, INDEX, np.full_like(source, 7)),
+            "fill": (lambda x, i: impl.index_fill(x, 0, i, 7), x, INDEX),
             "no elements": (impl.put, V[:0], at(0, -1), ones(2)),
         }
     )
@@ -209,6 +210,7 @@ def test_writes_out_of_range_are_dropped():
     want = x.copy()
     want[WRAPPED[IN_RANGE]] = 7
     assert_same_bits(results["write"], want)
+    assert_same_bits(results["fill"], want)
     assert results["no elements"].shape == (0,)
 
 

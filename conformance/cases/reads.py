@@ -304,6 +304,9 @@ OPS = (
         "getitem",
         _getitem,
         lambda: [
+            *(form(np.float32(3), expression) for expression in ((), ..., None, True, False)),
+            *(form(normal(0, 3), i) for i in (NO_INDEX, (slice(None), at(0, 1)), slice(1, 5))),
+            form(normal(2, 2, 2, 2, 2), (..., at(0, 1), at(1, 0))),
             form(THREE, WRAPPED).named(),
             form(spread(3, 2, 3), (WRAPPED, slice(None), WRAPPED[::-1])).named("two-arrays"),
             form(THREE, (slice(None), np.array(-2))).named("int"),

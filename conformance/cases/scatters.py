@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from conformance.cases._data import (
     DTYPES,
@@ -32,6 +33,7 @@ from conformance.cases._forms import (
     COMPLEX,
     EVERY_DTYPE,
     INDEX,
+    INF,
     INTEGERS,
     NAN,
     ONE,
@@ -273,6 +275,21 @@ def _tied(index: Array, cases: Sequence[Mapping[str, Any]]) -> Iterator[Form]:
         yield form(x if options["include_self"] else x + 0.5, 0, index, source, **options)
 
 
+#: Numbers to write, and the dtype that holds them.
+_NUMBERS: Sequence[tuple[Any, Any]] = (
+    (2.5, np.float32),
+    (2, np.float16),
+    (2.5, bfloat16),
+    (-2.5, np.int32),
+    (True, np.int8),
+    (-1, np.uint8),
+    (0.5, bool),
+    (INF, np.float16),
+    (1 + 2j, np.complex64),
+    (2**40, np.float32),
+)
+
+
 def _errors_of_index_reduce() -> Iterator[ErrorInput]:
     one, words = ones(1), "'prod', 'mean', 'amax', 'amin', but"
     yield refused(RuntimeError, words, V, 0, ONE, one, "sum")
@@ -357,6 +374,16 @@ OPS = (
                     *from_longer({}),
                     form(THREE, 0, COLUMNS, TWENTY).named(),
                 ]
+            ),
+            *(
+                form(np.array([1, 0, 1], dtype), 0, at(2, 1, 2), number).having(
+                    torch_gradient=False
+                )
+                for number, dtype in _NUMBERS
+            ),
+            *(
+                form(np.array([1, 0, 1], np.int32), 0, at(2, 1, 2), -2.5, reduce=reduce)
+                for reduce in ("add", "multiply")
             ),
             # PyTorch differentiates its `scatter_reduce` alone.
             form(THREE_FACTORS, 0, COLUMNS, TWENTY_FACTORS, reduce="multiply").named(

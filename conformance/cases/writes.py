@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -280,7 +280,16 @@ def _errors_of_put() -> Iterator[ErrorInput]:
     yield refused(IndexError, "got 1 and 2", V, at(0, 1), ones(1))
 
 
+def _by_dtypes(indices: Callable[[Array], Any]) -> Iterator[Form]:
+    """Yields writes to a vector, and sums of two elements, for each dtype."""
+    for dtype in EVERY_DTYPE:
+        x, two = small((6,), dtype), small((2,), dtype, 1)
+        yield form(x, indices(at(2, -1)), two)
+        yield form(x, indices(at(5, -1)), two, accumulate=True)
+
+
 def _forms_of_index_put() -> Iterator[Form]:
+    yield from _by_dtypes(lambda index: (index,))
     yield form(THREE, (WRAPPED,), TWENTY).named(torch_gradient=False)
     yield form(THREE, (None, WRAPPED), spread(3, 20), accumulate=True).named("add")
     # The gradient by a number is a sum of XLA's, which may contract a product of the program.
@@ -292,6 +301,7 @@ def _forms_of_put() -> Iterator[Form]:
     for accumulate, shape, index in itertools.product((False, True), [(2, 3), (), (5,)], indices):
         source = normal(index.size).reshape(index.shape)
         yield form(normal(*shape), index, source, accumulate).having(torch_gradient=False)
+    yield from _by_dtypes(lambda index: index)
     yield form(THREE, 3 * WRAPPED, TWENTY[:, 0]).named(torch_gradient=False)
     yield form(THREE, 3 * WRAPPED, TWENTY[:, 0], accumulate=True).named("add")
 

@@ -19,6 +19,7 @@ from conformance.cases._forms import unlike_torch
 from conformance.cases.table import refused, table
 from conformance.tests.every_op.calls import first_calls
 from impl.tests.support.public_ops import public_ops
+from impl.tests.support.refusals import exception
 
 #: By the type of an argument, values of other types.
 _SIZES = (1.5, "a")
@@ -65,15 +66,6 @@ def arguments_of(call):
     return parameters, bound
 
 
-def raised_by(function, arguments, options):
-    """Returns the exception that a call raises, or None."""
-    try:
-        function(*arguments, **options)
-    except Exception as raised:  # noqa: BLE001 - the caller compares the type
-        return raised
-    return None
-
-
 def name_of(op):
     """Returns the name by which an op calls itself in a message."""
     return op.removeprefix("nn.").removeprefix("functional.")
@@ -88,7 +80,7 @@ def test_an_argument_of_another_type_is_refused_by_name(call):
         for value in WRONG.get(parameter.annotation, ()):
             for mode in (False, True):
                 with impl.deterministic(mode, profile="complete"):
-                    raised = raised_by(public_ops()[call.op], *bound(**{name: value}))
+                    raised = exception(public_ops()[call.op], *bound(**{name: value}))
                 label = f"{name}={value!r} gives {raised!r}"
                 assert type(raised) is TypeError, label
                 assert str(raised).startswith(f"{name_of(call.op)}(): argument '{name}"), label
@@ -131,7 +123,7 @@ def test_bad_arguments(call):
     for bad, each in errors_of(call):
         for mode in (False, True):
             with impl.deterministic(mode, profile="complete"):
-                raised = raised_by(bad.run, (impl, *bad.arrays), {})
+                raised = exception(bad.run, (impl, *bad.arrays), {})
             if type(raised) is not each.error or not (
                 str(raised).startswith(name_of(call.op)) and each.words in str(raised)
             ):
@@ -144,5 +136,5 @@ def test_pytorch_raises_the_same(torch, call):
     for bad, each in errors_of(call):
         if bad.torch:
             tensors = [torch.into(array) for array in bad.arrays]
-            raised = raised_by(bad.run, (torch.namespace, *tensors), {})
+            raised = exception(bad.run, (torch.namespace, *tensors), {})
             assert type(raised) is each.error, (each.error, each.words, raised)

@@ -111,27 +111,6 @@ def test_expressions_as_numpy_does_not_read_them():
 
 
 @complete
-def test_other_shapes():
-    number, empty = np.float32(3), np.zeros((0, 3), np.float32)
-    five = np.arange(32.0, dtype=np.float32).reshape(2, 2, 2, 2, 2)
-    cases = [
-        (number, (), number),
-        (number, ..., number),
-        *((number, expression, np.array([3], np.float32)) for expression in (None, True, np.True_)),
-        (number, np.False_, np.zeros(0, np.float32)),
-        (empty, NO_INDEX, empty),
-        (empty, (slice(None), A), empty[:, :2]),
-        (empty, slice(1, 5), empty),
-        (five, (..., A, A[::-1]), five[..., A, A[::-1]]),
-    ]
-    results = jax.jit(lambda xs: [impl.getitem(x, c[1]) for x, c in zip(xs, cases, strict=True)])(
-        [x for x, _, _ in cases]
-    )
-    for (_, expression, want), got in zip(cases, results, strict=True):
-        assert_same_bits(got, want, label(expression))
-
-
-@complete
 def test_torch_reads_expressions_alike(torch):
     tensor, valid, wrong = torch.from_numpy(X), {}, 0
     for expression in expressions(PARTS, 50, seed=0):

@@ -14,6 +14,7 @@ import impl
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
+    NO_INDEX,
     SIZE,
     WIDE,
     WRAPPED,
@@ -22,7 +23,6 @@ from impl.tests.ops._indices import (
     at,
     ones,
 )
-from impl.tests.ops._scatters import contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
 from spec import oracles
@@ -105,33 +105,6 @@ def test_more_elements_than_an_index_counts(call):
 
 
 @complete
-@pytest.mark.parametrize("op", WRITES)
-def test_dtypes_of_writes(op):
-    calls, wanted = {}, {}
-    for dtype in [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]:
-        x, two, name = (np.arange(6) % 4).astype(dtype), np.ones(2, dtype), np.dtype(dtype).name
-        calls[f"{name}, write"] = lambda x: WRITES[op](x, at(2, -1), x[:2]), x
-        wanted[f"{name}, write"] = x[[0, 1, 0, 3, 4, 1]]
-        calls[f"{name}, add"] = lambda x, s: WRITES[op](x, at(5, -1), s, True), x, two
-        wanted[f"{name}, add"] = x.copy()
-        wanted[f"{name}, add"][5] += two[0] + two[1]
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
-@complete
-def test_the_gradient_of_a_write_is_that_of_the_one_that_stays():
-    index, weight = np.array([1, 2, -2, 1]), np.array([10.0, 20.0, 30.0], np.float32)
-
-    def loss(write, x, s):
-        return (write(x, index, s) * weight).sum()
-
-    for write in WRITES.values():
-        gradients = jax.grad(functools.partial(loss, write), (0, 1))(V, ones(4))
-        assert [gradient.tolist() for gradient in gradients] == [[10, 0, 0], [0, 30, 0, 20]]
-
-
-@complete
 def test_integers_are_differentiated_through():
     index = np.array([[2, 2, 2], [0, 1, 0], [2, 0, 2], [1, 1, 1], [2, 2, 0]])
 
@@ -145,15 +118,6 @@ def test_integers_are_differentiated_through():
     for row in index:
         want[row, [0, 1, 2]] += 5
     assert_same_bits(gradient, want)
-
-
-@pytest.mark.usefixtures("portable")
-def test_bits_of_the_gradient():
-    initial, index, weight = contributions(3, 1030, 2, np.float16)
-    x, weight = initial[:, :1], weight[:, :1]
-    pullback = jax.jit(lambda x, w: jax.vjp(lambda x: impl.gather(x, 1, index[None]), x)[1](w)[0])
-    want = oracles.source(np.zeros_like(x), index, weight)
-    assert_same_bits(pullback(x.T, weight.T), want.T)
 
 
 def test_a_known_index_is_checked_under_jit_too():
@@ -249,3 +213,62 @@ def test_gradients_of_reads_are_exact_under_portable(dtype):
     want = np.array(list(sums))
     for name, got in results.items():
         assert_same_bits(got, want, name)
+
+
+# repeat_interleave.
+
+
+@complete
+def test_positions_of_repetitions():
+    repeats = np.array([1, 0, 2], np.int32)
+    assert impl.repeat_interleave(repeats).tolist() == [0, 2, 2]
+    assert impl.repeat_interleave(repeats, output_size=3).dtype == np.int32
+    assert impl.repeat_interleave(NO_INDEX).shape == (0,)
+    # Too short, and too long: past the last position.
+    for size, want in [(2, [0, 2]), (5, [0, 2, 2, 3, 3])]:
+        got = jax.jit(lambda r, size=size: impl.repeat_interleave(r, output_size=size))(repeats)
+        assert got.tolist() == want
+
+
+def test_repetitions_of_float64():
+    x, repeats = np.random.default_rng(0).standard_normal((3, 2)), np.array([7, 0, 7])
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x, r: impl.repeat_interleave(x, r, 0, output_size=14))(x, repeats)
+        assert_same_bits(got, np.repeat(x, repeats, 0))
+        assert impl.repeat_interleave(repeats).dtype == np.int64
+
+
+def test_known_numbers_are_checked_under_jit_too():
+    with pytest.raises(RuntimeError, match="sum of repeats"):
+        jax.jit(lambda x: impl.repeat_interleave(x, 2, output_size=5))(V)
+
+
+def test_under_jit_the_size_is_needed():
+    with pytest.raises(TypeError, match="pass output_size="):
+        jax.jit(impl.repeat_interleave)(V, at(1, 2, 1))
+
+
+@complete
+def test_repetitions_beyond_the_sum_read_the_fill_value():
+    repeats, x = np.array([1, 0, 2]), np.array([1, 2, 3], np.float32)
+
+    @jax.jit
+    def calls(x, r):
+        repeat = lambda x, r, n: impl.repeat_interleave(x, r, output_size=n)  # noqa: E731
+        longer = jax.grad(lambda x: jnp.nansum(repeat(x, r, 5)))(x)
+        # A negative number counts as none.
+        negative = repeat(x, r - np.array([0, 4, 0]), 3)
+        return repeat(x, r, 2), repeat(x, r, 5), longer, negative
+
+    short, long, gradient, negative = calls(x, repeats)
+    assert short.tolist() == [1, 3]
+    np.testing.assert_array_equal(long, [1, 3, 3, np.nan, np.nan])
+    assert gradient.tolist() == [1, 0, 2]
+    assert negative.tolist() == [1, 3, 3]
+
+
+def test_unknown_repeats_may_add_up_to_more_than_an_int32_holds():
+    x, repeats = np.arange(40_000, dtype=np.int32), np.full(40_000, 120_000, np.int32)
+    repeats[0] = 2
+    repeat = jax.jit(functools.partial(impl.repeat_interleave, output_size=120_000))
+    assert_same_bits(repeat(x, repeats), np.repeat(x[:2], [2, 119_998]))

@@ -1,12 +1,9 @@
 """cumsum, cumprod, logcumsumexp, cummax and cummin."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
@@ -144,23 +141,3 @@ def test_gradients_of_cumprod_with_zeros_are_finite_and_right():
     assert first.tolist() == [1, 2 * (2 + 3 * 3), 0, 0, 0]
     assert second[1, 3] == second[3, 1] == 2 * 3 * 5
     assert np.count_nonzero(second) == 2
-
-
-def test_cummax_and_cummin_in_shard_map(rng):
-    x = rng.permutation(2 * 2500).reshape(2, 2500).astype(np.float32)
-
-    def run(x):
-        results = []
-        for op in (impl.cummax, impl.cummin):
-            values, pullback, indices = jax.vjp(functools.partial(op, dim=1), x, has_aux=True)
-            results += [values, indices, *pullback(values)]
-        return results
-
-    mapped = jax.shard_map(
-        run,
-        mesh=Mesh(np.array(jax.devices()[:1]), ("d",)),
-        in_specs=PartitionSpec("d"),
-        out_specs=PartitionSpec("d"),
-        check_vma=True,
-    )
-    assert_all_same_bits(jax.jit(mapped)(x), jax.jit(run)(x))

@@ -4,7 +4,6 @@ Tests: impl.ops._scatters.
 """
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -30,45 +29,6 @@ REDUCTIONS = [
     for reduce in ("sum", "prod", "mean", "amax", "amin")
     for include_self in (True, False)
 ]
-
-
-#: A number, the dtype of the input, and the element that is written.
-NUMBERS = [
-    (2.5, np.float32, 2.5),
-    (2, np.float16, 2),
-    (np.float32(2.5), np.float32, 2.5),
-    (2.5, jnp.bfloat16, 2.5),
-    (-2.5, np.int32, -2),
-    (True, np.int8, 1),
-    (-1, np.uint8, 255),
-    (0.5, bool, True),
-    (math.inf, np.float16, math.inf),
-    (1 + 2j, np.complex64, 1 + 2j),
-    (2**40, np.float32, 2.0**40),
-    (2j, bool, True),
-]
-
-
-@complete
-def test_a_number_as_src():
-    index = np.array([2, 1, 2])
-
-    def forms(value, dtype, want):
-        input = jnp.array([1, 0, 1], dtype)
-        return [
-            impl.scatter(input, 0, index, value),
-            impl.scatter(input, 0, index, value=value),
-            impl.scatter(input, 0, index, value=np.asarray(want, dtype)),
-        ]
-
-    results = jax.jit(lambda: [forms(*number) for number in NUMBERS])()
-    for (value, dtype, want), written in zip(NUMBERS, results, strict=True):
-        for got in written:
-            assert got.dtype == dtype
-            assert got.tolist() == [1, want, want], value
-    ints = np.array([1, 0, 1], np.int32)
-    assert impl.scatter(ints, 0, index, -2.5, reduce="add").tolist() == [1, -2, -3]
-    assert impl.scatter(ints, 0, index, value=-2.5, reduce="multiply").tolist() == [1, 0, 4]
 
 
 @complete
@@ -185,8 +145,13 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
 
     @jax.jit
     def gradients(x, s):
-        writes = (impl.scatter, impl.index_copy)
-        pulls = [jax.vjp(lambda x, s, w=w: w(x, 0, index, s), x, s)[1] for w in writes]
+        writes = (
+            lambda x, s: impl.scatter(x, 0, index, s),
+            lambda x, s: impl.index_copy(x, 0, index, s),
+            lambda x, s: impl.put(x, index, s),
+            lambda x, s: impl.index_put(x, (index,), s),
+        )
+        pulls = [jax.vjp(write, x, s)[1] for write in writes]
         return [pull(jnp.asarray(weight)) for pull in pulls]
 
     for of_input, of_source in gradients(np.ones(4, np.float32), np.ones(5, np.float32)):

@@ -1,6 +1,6 @@
-"""empty and its relatives, and the memory of resize: shapes, dtypes, values.
+"""empty and its relatives, and resize: shapes, dtypes, values.
 
-Tests: impl.ops._memory, impl.utils.deterministic.
+Tests: impl.utils.deterministic.
 """
 
 import jax
@@ -129,6 +129,7 @@ def test_sizes_are_given_as_in_torch():
     x = jnp.arange(6)
     for shape in ((), (0,), (2,), (2, 0, 3)):
         assert impl.empty(shape).shape == impl.empty(size=shape).shape == shape
+        assert impl.resize(x, size=shape).shape == impl.resize(x, shape).shape == shape
         assert impl.empty(list(shape)).shape == impl.new_empty(x, shape).shape == shape
     assert impl.empty(2, np.int64(3)).shape == impl.new_empty(x, 2, 3).shape == (2, 3)
     assert impl.new_empty(x, 2).dtype == impl.empty_like(x).dtype == x.dtype
@@ -137,3 +138,45 @@ def test_sizes_are_given_as_in_torch():
     assert impl.empty_permuted([2, 3, 5], [0, 2, 1]).shape == (2, 3, 5)
     assert impl.empty_strided((), ()).shape == impl.empty_permuted((), ()).shape == ()
     assert impl.empty(2, device=None, pin_memory=False, requires_grad=False).shape == (2,)
+
+
+# resize.
+
+SHAPES = [
+    (old, new) for old in ((), (5,), (2, 3), (2, 0)) for new in ((), (0,), (4,), (3, 3), (1, 2, 2))
+]
+
+
+@complete
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "bool"])
+def test_resize_as_pytorch_does(deterministic_torch, dtype):
+    rng = np.random.default_rng(0)
+    arrays = [np.asarray(rng.normal(size=old)).astype(dtype) for old, _ in SHAPES]
+    results = jax.jit(
+        lambda arrays: [impl.resize(x, new) for x, (_, new) in zip(arrays, SHAPES, strict=True)]
+    )(arrays)
+    for x, (old, new), got in zip(arrays, SHAPES, results, strict=True):
+        want = deterministic_torch.from_numpy(x).clone().resize_(new).numpy()
+        np.testing.assert_array_equal(got, want, err_msg=f"{old} to {new}")
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_elements_stay_in_row_major_order():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)).T
+    want = np.concatenate([np.asarray(x).reshape(-1), [np.nan] * 6]).astype(np.float32)
+    longer, shorter = jax.jit(lambda x: (impl.resize(x, 3, 4), impl.resize(x, 2, 2)))(x)
+    assert_same_bits(longer, want.reshape(3, 4))
+    assert_same_bits(shorter, want[:4].reshape(2, 2))
+
+
+@complete
+def test_transformations_of_resize():
+    x = jnp.arange(6.0).reshape(2, 3)
+    rows = jax.vmap(lambda row: impl.resize(row, 5))(x)
+    np.testing.assert_array_equal(rows, np.pad(x, ((0, 0), (0, 2)), constant_values=np.nan))
+    gradient = jax.grad(lambda x: jnp.vdot(jnp.arange(1.0, 5.0), impl.resize(x, 8)[:4]))(x)
+    np.testing.assert_array_equal(gradient, [[1, 2, 3], [4, 0, 0]])
+    longer, tangent = jax.jvp(lambda x: impl.resize(x, 8), (x,), (x,))
+    np.testing.assert_array_equal(tangent, [*range(6), 0, 0])
+    assert np.isnan(longer[6:]).all()

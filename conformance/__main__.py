@@ -32,8 +32,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import benchmarks
-from conformance.adapters import smoke
+from conformance import benchmarks, smoke
 from conformance.adapters.base import Adapter
 from conformance.hunt import command as hunt
 from conformance.lab import compiled

@@ -45,7 +45,15 @@ from impl.ops._products import bmm, mm, mv
 from impl.ops._reads import gather, index_select, repeat_interleave, take, take_along_dim
 from impl.ops._reductions import index_reduce
 from impl.ops._running import cummax, cummin, cumprod, cumsum, logcumsumexp
-from impl.ops._scatters import index_add, index_copy, put, scatter, scatter_add, scatter_reduce
+from impl.ops._scatters import (
+    index_add,
+    index_copy,
+    index_fill,
+    put,
+    scatter,
+    scatter_add,
+    scatter_reduce,
+)
 from impl.ops._selection import argsort, kthvalue, median, mode, nanmedian, sort, topk
 from impl.ops._subscripts import getitem, index_put
 from impl.quantized import (
@@ -136,6 +144,7 @@ __all__ = [
     "histc",
     "index_add",
     "index_copy",
+    "index_fill",
     "index_put",
     "index_reduce",
     "index_select",

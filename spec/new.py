@@ -1,6 +1,6 @@
 """Writes the skeleton of a new op into a checkout: ``python -m spec new OP``.
 
-An op needs rows, a function, a unit test and samples, and lines in three files that exist already.
+An op needs rows, a function and an entry of the table, and lines in two files that exist already.
 The texts are in ``spec/templates/``; ``FILL IN`` marks each blank that a person has to fill. All
 texts are made before the first file is written, so that a refusal leaves the checkout as it was.
 ``python -m spec new foo --device cuda --order exact`` writes::
@@ -9,7 +9,6 @@ texts are made before the first file is written, so that a refusal leaves the ch
     spec/ids.toml                       + R0543 = "foo" and R0544 = "foo", the next free ids
     impl/ops/_foo.py                    a function to fill in
     impl/__init__.py                    + from impl.ops._foo import foo, and "foo" in __all__
-    impl/tests/ops/test_foo.py          a unit test to fill in
     conformance/cases/foo.py            an entry of the table of operations, to fill in
 
 and prints the steps that are left, each with the command that checks it.
@@ -43,20 +42,16 @@ class Namespace:
     Attributes:
         package: The package that has the modules of ops.
         exports: The package from whose ``__init__`` users import the op.
-        tests: The folder of its unit tests.
     """
 
     package: str
     exports: str
-    tests: str
 
 
 #: The namespaces that a skeleton can be written for, by the prefix of the op's name.
 NAMESPACES = {
-    "": Namespace("impl.ops", "impl", "impl/tests/ops"),
-    "nn.functional": Namespace(
-        "impl.nn.functional", "impl.nn.functional", "impl/tests/nn/functional"
-    ),
+    "": Namespace("impl.ops", "impl"),
+    "nn.functional": Namespace("impl.nn.functional", "impl.nn.functional"),
 }
 
 
@@ -119,11 +114,6 @@ class NewOp:
         return f"{self.namespace.package.replace('.', '/')}/_{self.name}.py"
 
     @property
-    def test(self) -> str:
-        """The path of the unit test."""
-        return f"{self.namespace.tests}/test_{self.name}.py"
-
-    @property
     def exports(self) -> str:
         """The path of the ``__init__`` that exports the op."""
         return f"{self.namespace.exports.replace('.', '/')}/__init__.py"
@@ -177,11 +167,10 @@ def skeleton(repository: Path, new: NewOp) -> Skeleton:
         "spec/ids.toml": ledger.text(table, dict.fromkeys(ids.values(), new.op)),
         new.module: _filled(f"{new.direction}/op.py.txt", names),
         new.exports: _with_export(repository / new.exports, new),
-        new.test: _filled("test.py.txt", names),
         new.cases: _filled(f"{new.direction}/cases.py.txt", names),
     }
-    paths = {"rows": new.rows, "module": new.module, "test": new.test, "cases": new.cases}
-    steps = {**paths, "ids": " or ".join(ids.values())}
+    paths = {"rows": new.rows, "module": new.module, "cases": new.cases}
+    steps = {**paths, "name": new.name, "ids": " or ".join(ids.values())}
     return Skeleton(texts, _filled("steps.txt", steps))
 
 
@@ -210,7 +199,7 @@ def _require_new(spec: Spec, repository: Path, new: NewOp) -> None:
         raise SpecError(
             f"the op {new.op!r} exists: its rows are {ids} in spec/rows/{rows[0].family}.toml"
         )
-    for name in (new.module, new.test, new.cases):
+    for name in (new.module, new.cases):
         if (repository / name).exists():
             raise SpecError(f"{name} exists; `new` writes only ops that have no file yet")
     if new.family is None and (repository / new.rows).exists():

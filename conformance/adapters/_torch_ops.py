@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # as everyone calls it
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-#: Functions that take indices of int64 alone: the positions of their index arguments.
-_LONG: Mapping[str, tuple[int, ...]] = {
-    "gather": (2,), "index_add": (2,), "index_copy": (2,), "index_reduce": (2,),
-    "index_select": (2,), "scatter": (2,), "scatter_add": (2,), "scatter_reduce": (2,),
-    "take": (1,), "take_along_dim": (1,),
-}  # fmt: skip
-_LONG_NN: Mapping[str, tuple[int, ...]] = {
-    "cross_entropy": (1,), "ctc_loss": (1,), "nll_loss": (1,),
-    "max_unpool1d": (1,), "max_unpool2d": (1,), "max_unpool3d": (1,),
-}  # fmt: skip
+import spec
+
+#: The names of arguments that are indices.
+_NAMES = ("index", "indices")
+#: Functions whose second argument, an index, is of int64 alone.
+_LONG_NN = ("cross_entropy", "ctc_loss", "nll_loss", *(f"max_unpool{dims}d" for dims in (1, 2, 3)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +36,9 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     Args:
         into: Makes a tensor of a NumPy array.
     """
-    ops = {name: _long(getattr(torch, name), positions) for name, positions in _LONG.items()}
-    nn = {name: _long(getattr(F, name), positions) for name, positions in _LONG_NN.items()}
+    names = {row.op for row in spec.load().rows}
+    ops = {name: _long(getattr(torch, name), at) for name in names if (at := _indices_of(name))}
+    nn = {name: _long(getattr(F, name), {1}) for name in _LONG_NN}
     nn |= {f"fractional_max_pool{dims}d": _fractional(dims) for dims in (2, 3)}
     nn |= {name: _copying(getattr(F, name)) for name in ("embedding", "embedding_bag")}
     ops |= {f"nn.functional.{name}": function for name, function in nn.items()}
@@ -51,11 +48,10 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         | _memory(into)
         | {
             "bincount": _bincount,
+            "cumprod": _converting(torch.cumprod, into),
+            "cumsum": _converting(torch.cumsum, into),
             "getitem": lambda x, indices: x[_index(indices)],
             "index_put": _index_put,
-            "put": lambda x, index, source, accumulate=False: x.clone().put_(
-                index.long(), source, accumulate
-            ),
             "quantize_per_tensor": lambda *args: Quantized(torch.quantize_per_tensor(*args)),
             "resize": _resize,
             "sort": lambda x, dim=-1, descending=False, stable=False: torch.sort(
@@ -69,7 +65,15 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     )
 
 
-def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:
+def _indices_of(op: str) -> set[int]:
+    """Returns the positions of the indices, which are of int64 alone, in a function of PyTorch."""
+    packet = getattr(torch.ops.aten, op, None) if hasattr(torch, op) else None
+    overloads = [getattr(packet, name) for name in packet.overloads()] if packet else []
+    arguments = [enumerate(overload._schema.arguments) for overload in overloads]  # noqa: SLF001  # no public one
+    return {at for each in arguments for at, argument in each if argument.name in _NAMES}
+
+
+def _long(function: Callable[..., Any], positions: set[int]) -> Callable[..., Any]:
     def call(*args: Any, **options: Any) -> Any:
         return function(
             *(_as_int64(arg) if index in positions else arg for index, arg in enumerate(args)),
@@ -80,8 +84,17 @@ def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[
 
 
 def _as_int64(tensor: Any) -> Any:
-    """Returns an index tensor as int64. A tensor of another dtype is not an index and stays."""
-    return tensor.long() if tensor.dtype == torch.int32 else tensor
+    """Returns an index of int32 as int64. Other arguments stay, which PyTorch may refuse."""
+    return tensor.long() if getattr(tensor, "dtype", None) == torch.int32 else tensor
+
+
+def _converting(function: Callable[..., Any], into: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a running sum or product that takes a dtype of NumPy."""
+
+    def call(*args: Any, dtype: Any = None) -> Any:
+        return function(*args, dtype=None if dtype is None else into(np.zeros((), dtype)).dtype)
+
+    return call
 
 
 def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:

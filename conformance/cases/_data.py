@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ml_dtypes import bfloat16
 
 import spec
+from conformance.cases.table import Call, Sample
 from spec import oracles
 
 Array = npt.NDArray[Any]
@@ -23,6 +24,8 @@ Reach: TypeAlias = Callable[..., Array]
 #: Combines a flat array, the positions of elements, and the values to add or write there.
 Write: TypeAlias = Callable[[Array, Array, Array], Array]
 
+#: A fact of calls that promise nothing about their indices.
+UNIQUE = {"unique_indices": False}
 #: A number of contributions that fills several blocks of a kernel, and many threads of a GPU.
 MANY = 2500
 #: A number of elements of a scan in rounds. XLA compiles each round, and is slow.
@@ -81,3 +84,51 @@ def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:
         value = np.asarray(result)[row]
         if not np.all(np.any(written == value, axis=0)):
             raise AssertionError(f"{value} at {row} is not one of the values written there")
+
+
+def writing(
+    name: str,
+    call: Call,
+    arrays: tuple[Array, ...],
+    reach: Reach,
+    write: Write = oracles.source,
+    **options: Any,
+) -> Sample:
+    """Returns a sample of a call that adds or writes a source to elements of its input.
+
+    The gradient by the source is the elements that a sum reaches. A write has no reference of this
+    gradient, which depends on the write that the op chose.
+
+    Args:
+        name: The name of the sample.
+        call: Calls the op.
+        arrays: The input, the indices and the source.
+        reach: Returns the elements of an array that the call reaches.
+        write: Combines the elements.
+        **options: Other fields of the sample.
+    """
+
+    def accept(result: Any, x: Array, *rest: Array) -> None:
+        *index, source = rest
+        flat = places(x.shape, index, reach)
+        one_of_the_writes(np.asarray(result).reshape(-1), x.reshape(-1), flat, source.reshape(-1))
+
+    fields: dict[str, Any] = {
+        "ordered": lambda x, *rest: written(x, rest[:-1], rest[-1], reach, write),
+        "ordered_gradient": lambda ct, x, *rest: reach(ct, *rest[:-1]),
+        "accept": accept if write is oracles.last_write else None,
+    }
+    return Sample(name=name, call=call, arrays=arrays, **{**fields, **options})
+
+
+def source_of(dtype: Any) -> int | None:
+    """Returns the position of the source of three arrays, if it has a gradient."""
+    return None if dtype is np.int32 else 2
+
+
+def rows(x: Array, i: Array) -> Array:
+    return np.asarray(x[i])
+
+
+def lanes_of(x: Array, i: Array) -> Array:
+    return np.take_along_axis(x, i, 0)

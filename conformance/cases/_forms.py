@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array
-from conformance.cases.table import Form, form
+from conformance.cases.table import ErrorInput, Form, form
 
-INF = float("inf")
+INF, NAN = float("inf"), float("nan")
 FLOATS = (np.float16, bfloat16, np.complex64)
 INTEGERS = (np.int8, np.uint8, np.int32)
 EVERY_DTYPE = (*FLOATS, *INTEGERS, bool)
@@ -25,6 +26,28 @@ SHAPES: Sequence[tuple[tuple[int, ...], int, int]] = (
     ((2, 1, 3, 2, 2), -3, 4),
 )
 NO_INDEX = np.zeros(0, np.int64)
+
+
+#: Arrays of calls that are refused: a vector, a matrix and a number.
+V, M, SCALAR = np.zeros(3, np.float32), np.zeros((3, 2), np.float32), np.array(5, np.float32)
+#: An index of one element, of no dimension, of two, and a column of indices.
+ONE, POINT, SQUARE, COLUMN = (np.zeros(shape, np.int64) for shape in (1, (), (1, 1), (3, 1)))
+COMPLEX, BOOLS = np.ones(2, np.complex64), np.ones(2, bool)
+
+
+def at(*values: Any) -> Array:
+    """Returns an index."""
+    return np.array(values)
+
+
+def ones(*shape: int, dtype: Any = np.float32) -> Array:
+    """Returns ones, of float32 if no other dtype is asked for."""
+    return np.ones(shape, dtype)
+
+
+def unlike_torch(errors: Iterable[ErrorInput]) -> Iterator[ErrorInput]:
+    """Yields calls that PyTorch takes, has not, or refuses by another exception."""
+    return (dataclasses.replace(each, form=each.form.having(torch=False)) for each in errors)
 
 
 def normal(*shape: int, seed: int = 0) -> Array:

@@ -188,11 +188,25 @@ def _forms(dims: int, *, transposed: bool) -> Iterator[Form]:
     yield tried.having(same_bits=False, name="" if dims == 2 else None)
 
 
+def _plain(jax: Any, x: Any, weight: Any, bias: Any, *, transposed: bool) -> Any:
+    """Computes a convolution of the same work in plain JAX."""
+    dims = x.ndim - 2
+    axes = "".join("DHW"[-dims:])
+    if not transposed:
+        out = jax.lax.conv_general_dilated(x, weight, (2,) * dims, [(1, 1)] * dims)
+    else:
+        layouts = (f"NC{axes}", f"IO{axes}", f"NC{axes}")
+        strides = (2,) * dims
+        out = jax.lax.conv_transpose(x, weight, strides, "VALID", dimension_numbers=layouts)
+    return out + bias.reshape(-1, *[1] * dims)
+
+
 OPS = tuple(
     OpInfo(
         f"nn.functional.{name}{dims}d",
         functools.partial(_samples, dims, transposed=transposed),
         functools.partial(_forms, dims, transposed=transposed),
+        plain=functools.partial(_plain, transposed=transposed),
         tolerance=3,
     )
     for name, transposed in (("conv", False), ("conv_transpose", True))

@@ -314,6 +314,16 @@ def _forms_of_bags() -> Iterator[Form]:
 
 
 OPS = (
-    OpInfo("nn.functional.embedding", _embedding, _forms_of_embedding),
-    OpInfo("nn.functional.embedding_bag", _embedding_bag, _forms_of_bags),
+    OpInfo(
+        "nn.functional.embedding",
+        _embedding,
+        _forms_of_embedding,
+        plain=lambda jax, i, weight: jax.numpy.take(weight, i, axis=0),
+    ),
+    OpInfo(
+        "nn.functional.embedding_bag",
+        _embedding_bag,
+        _forms_of_bags,
+        plain=lambda jax, i, weight: jax.numpy.take(weight, i, axis=0).mean(1),
+    ),
 )

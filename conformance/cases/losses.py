@@ -212,6 +212,10 @@ def _forms_of_ctc_loss() -> Iterator[Form]:
     )
 
 
+def _plain_loss(jax: Any, x: Any, target: Any) -> Any:
+    return -jax.numpy.take_along_axis(x, target[:, None], axis=1).mean()
+
+
 OPS = (
     OpInfo(
         "nn.functional.cross_entropy",
@@ -226,6 +230,7 @@ OPS = (
             ),
             form(spread(8, 5) / 8, _LABELS, label_smoothing=0.1).named(same_bits=False),
         ],
+        plain=lambda jax, x, target: _plain_loss(jax, jax.nn.log_softmax(x, axis=1), target),
         wide=9,
     ),
     OpInfo("nn.functional.ctc_loss", _ctc_loss, _forms_of_ctc_loss, wide=4, tolerance=3),
@@ -236,6 +241,7 @@ OPS = (
             *_forms_of_losses(by_classes_alone=True),
             form(spread(8, 5), _LABELS).named(same_bits=False),
         ],
+        plain=_plain_loss,
         wide=9,
     ),
 )

@@ -383,11 +383,18 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
     yield pooled(dims, 2 + (dims < 3), 2, 1)
 
 
+def _plain_pool(jax: Any, x: Any) -> Any:
+    """Takes the maxima of windows of two elements in each dimension, in plain JAX."""
+    window = (1, 1, *(2,) * (x.ndim - 2))
+    return jax.lax.reduce_window(x, -jax.numpy.inf, jax.lax.max, window, window, "VALID")
+
+
 OPS = tuple(
     OpInfo(
         f"nn.functional.{name}{dims}d",
         functools.partial(samples, dims),
         functools.partial(forms, dims),
+        plain=_plain_pool if name == "max_pool" else None,
     )
     for name, samples, forms, least in (
         ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, 1),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from conformance.cases._data import Array, values
-from conformance.cases._forms import THREE
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import THREE, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 
 #: For each kind of number, a dtype and the value that fills fresh memory.
 KNOWN: dict[str, tuple[Any, Any]] = {
@@ -121,16 +121,75 @@ def _grown(name: str, kind: str, array: Array, *, fill: bool) -> Sample:
     )
 
 
+# PyTorch takes some of these calls, and has other overloads.
+
+
+def _errors_of_sizes(*arguments: Any) -> Iterator[ErrorInput]:
+    """Yields calls of sizes, which come after the arguments as they are or as a tuple."""
+    must_be = "argument 'size' must be tuple of ints"
+    yield refused(TypeError, "takes argument 'size' once", *arguments)
+    yield refused(TypeError, "takes argument 'size' once", *arguments, 2, size=(2,))
+    yield refused(TypeError, f"{must_be}, not float", *arguments, 2.5)
+    yield refused(TypeError, f"{must_be}, not bool", *arguments, True)
+    yield refused(TypeError, f"{must_be}, not str", *arguments, "a")
+    yield refused(TypeError, f"{must_be}, not NoneType", *arguments, None)
+    yield refused(TypeError, "argument 'size[0]' must be int, not tuple", *arguments, (2,), (3,))
+    yield refused(TypeError, "argument 'size[1]' must be int, not float", *arguments, 2, 3.0)
+    negative = "negative dimension -1 in argument 'size': [-1]"
+    yield refused(RuntimeError, negative, *arguments, -1)
+    negative = "negative dimension -3 in argument 'size': [2, -3]"
+    yield refused(RuntimeError, negative, *arguments, (2, -3))
+
+
+def _errors_of_keywords(*arguments: Any) -> Iterator[ErrorInput]:
+    on_device = "'device' must be None or False, got 'cuda': place the array with jax.device_put"
+    yield refused(TypeError, on_device, *arguments, device="cuda")
+    gradient = "'requires_grad' must be None or False, got True: what to differentiate by is an"
+    yield refused(TypeError, gradient, *arguments, requires_grad=True)
+    for dtype in (object, "M8[s]"):
+        yield refused(TypeError, "'dtype' must be a dtype of numbers", *arguments, dtype=dtype)
+    yield refused(TypeError, "unexpected keyword argument 'colour'", *arguments, colour=1)
+
+
+def _errors_of_formats(*arguments: Any) -> Iterator[ErrorInput]:
+    yield refused(TypeError, "'memory_format'", *arguments, memory_format="channels_last")
+
+
+def _errors_of_strides(*arguments: Any) -> Iterator[ErrorInput]:
+    stride = "argument 'stride[0]' must be int"
+    yield refused(TypeError, stride, *arguments, (2,), (1.0,))
+    differing = "sizes (2) must match dimensionality of strides (1)"
+    yield refused(RuntimeError, differing, *arguments, (2, 3), (1,))
+    yield refused(RuntimeError, "'stride' must not be negative", *arguments, (2, 3), (-1, 2))
+    yield refused(RuntimeError, "negative dimension -3", *arguments, (2, -3), (1, 1))
+
+
+def _errors_of_layouts() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "len(size) = 2 is not equal to", (2, 3), (0,))
+    twice = "Duplicate dim not allowed, got 0 again at index 1"
+    yield refused(RuntimeError, twice, (2, 3), (0, 0))
+    yield refused(RuntimeError, "between 0 and 1, but got 2 at index 1", (2, 3), (0, 2))
+    yield refused(RuntimeError, "but got -1 at index 1", (2, 3), (0, -1))
+
+
 def _maker_info(
     op: str,
     call: Callable[[Any, Any], Any],
     small: Form,
+    errors: Callable[..., Iterable[ErrorInput]],
     shape: tuple[int, ...] = (3, 5),
     kinds: tuple[str, ...] = ("floating", "integer"),
 ) -> OpInfo:
     # PyTorch fills memory in its mode only.
     fresh = small.named(torch=False, smooth=False, uses_values=False)
-    return OpInfo(op, functools.partial(makers, call, shape, kinds=kinds), lambda: [fresh])
+    leading = tuple(each for each in small.arguments if isinstance(each, np.ndarray))
+    return OpInfo(
+        op,
+        functools.partial(makers, call, shape, kinds=kinds),
+        lambda: [fresh],
+        lambda: unlike_torch([*errors(*leading), *_errors_of_keywords(*small.arguments)]),
+        lambda jax, *_: jax.numpy.empty((2, 3)),
+    )
 
 
 OPS = (
@@ -138,16 +197,21 @@ OPS = (
         "empty",
         lambda ns, dtype: ns.empty(3, 5, dtype=dtype),
         form(2, 3),
+        _errors_of_sizes,
         kinds=tuple(KNOWN),
     ),
     _maker_info(
-        "empty_like", lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype)), form(THREE)
+        "empty_like",
+        lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype)),
+        form(THREE),
+        _errors_of_formats,
     ),
     # The second dimension from the end varies fastest in memory.
     _maker_info(
         "empty_permuted",
         lambda ns, dtype: ns.empty_permuted((2, 3, 5), (0, 2, 1), dtype=dtype),
         form((2, 3), (1, 0)),
+        _errors_of_layouts,
         (2, 3, 5),
     ),
     # Columns are contiguous.
@@ -155,17 +219,20 @@ OPS = (
         "empty_strided",
         lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype),
         form((2, 3), (1, 2)),
+        _errors_of_strides,
     ),
     # The dtype comes from an array of another shape.
     _maker_info(
         "new_empty",
         lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5)),
         form(THREE, 2, 3),
+        _errors_of_sizes,
     ),
     _maker_info(
         "new_empty_strided",
         lambda ns, dtype: ns.new_empty_strided(np.zeros((2,), dtype), (3, 5), (1, 3)),
         form(THREE, (2, 3), (1, 2)),
+        _errors_of_strides,
     ),
     OpInfo(
         "resize",
@@ -176,5 +243,7 @@ OPS = (
             # New elements are NaN, and PyTorch fills memory in its mode only.
             form(THREE, 2, 8).named("longer", torch=False, smooth=False),
         ],
+        lambda: unlike_torch([*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)]),
+        lambda jax, x: jax.numpy.resize(x, (2, 3)),
     ),
 )

@@ -338,6 +338,9 @@ OPS = (
         "nn.functional.scaled_dot_product_attention",
         _attention_samples,
         _forms_of_attention,
+        plain=lambda jax, query, key, value, mask: (
+            jax.nn.softmax(query @ key.swapaxes(1, 2) / 2 + mask) @ value
+        ),
         wide=6,
         tolerance=10,
     ),

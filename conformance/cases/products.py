@@ -13,8 +13,8 @@ from ml_dtypes import bfloat16
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
-from conformance.cases._forms import normal, small, spread
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import normal, small, spread, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
@@ -193,6 +193,111 @@ def _sparse_form(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> F
     ).named("sparse", same_bits=False)
 
 
+_M, _B = np.ones((2, 3), np.float32), np.ones((2, 2, 3), np.float32)
+_V, _D = np.ones(3, np.float32), np.ones((3, 4), np.float32)
+
+
+def _coo(positions: Any, *shape: int, dtype: Any = np.float32) -> tuple[Any, ...]:
+    """Returns the layout, the parts and the shape of a matrix with ones at some positions."""
+    at = np.array(positions, np.int32)
+    return "coo", (np.ones(at.shape[:-1], dtype), at), shape or (2, 3)
+
+
+def _csr(columns: Any, starts: Any) -> tuple[Any, ...]:
+    parts = (columns, starts)
+    return "csr", (np.ones(2, np.float32), *(np.array(part, np.int32) for part in parts)), (2, 3)
+
+
+_COO, _CSR = _coo([[0, 2], [1, 0]]), _csr([2, 0], [0, 1, 2])
+_MANY = _coo([[[0, 2]], [[1, 0]]], 2, 2, 3)
+#: Its elements are rows.
+_HYBRID = "coo", (_D[:1, :3], np.zeros((1, 1), np.int32)), (2, 3)
+
+
+def _sparse_error(
+    op: str, error: type[Exception], words: str, left: tuple[Any, ...], right: Any
+) -> ErrorInput:
+    """Returns a refused product of a sparse matrix."""
+    layout, parts, shape = left
+
+    def call(ns: Any, *parts: Any, right: Any) -> Any:
+        return resolve(ns, op)(sparse(ns, layout, parts, shape), right)
+
+    return ErrorInput(Form(parts, {"right": right}, call), error, words)
+
+
+def _errors_of_bmm() -> Iterator[ErrorInput]:
+    batch = "input must have three dimensions, but got shape [2, 3]"
+    yield refused(RuntimeError, batch, _M, _B)
+    words = "mat2 must have three dimensions, but got shape [2, 3]"
+    yield refused(RuntimeError, words, _B, _M)
+    yield refused(RuntimeError, "of mat2 to be: [2, 3] but got: [2, 2]", _B, _B)
+    yield refused(RuntimeError, "of mat2 to be: [2, 3] but got: [1, 2]", _B, _B[:1])
+    yield refused(RuntimeError, "float32 != complex64", _B, np.ones((2, 3, 1), np.complex64))
+    yield refused(NotImplementedError, "not implemented for bool", _B > 0, np.ones((2, 3, 1), bool))
+    yield _sparse_error("bmm", RuntimeError, batch, _COO, _D[None])
+    yield _sparse_error("bmm", RuntimeError, "of mat2 to be: [2, 3] but", _MANY, _D[None])
+    words = "index 5 is out of bounds for dimension 2 with size 3, at position [1, 0, 1]"
+    bad = _coo([[[0, 2]], [[1, 5]]], 2, 2, 3)
+    yield _sparse_error("bmm", RuntimeError, words, bad, np.ones((2, 3, 1), np.float32))
+
+
+def _errors_of_mm() -> Iterator[ErrorInput]:
+    words = "input must be a matrix, but got shape [3]; impl.mv mult"
+    yield refused(RuntimeError, words, _V, _M)
+    words = "mat2 must be a matrix, but got shape [1, 2, 3]; impl."
+    yield refused(RuntimeError, words, _M, _B[:1])
+    words = "impl.bmm multiplies batches of matrices, once"
+    yield refused(RuntimeError, words, _M[None, None], _M)
+    yield refused(RuntimeError, "mat2 must be a matrix, but got shape [3]", _M, _V)
+    yield refused(RuntimeError, "cannot be multiplied (2x3 and 2x3)", _M, _M)
+    words = "the same dtype, but got: float32 != int"
+    yield refused(RuntimeError, words, _M, _M.T.astype(int))
+    yield refused(NotImplementedError, "not implemented for bool", _M > 0, _M.T > 0)
+    yield _sparse_error("mm", RuntimeError, "must have 0 dense dims, but has 1", _HYBRID, _M.T)
+    yield _sparse_error("mm", RuntimeError, "shapes cannot be multiplied (2x3 and", _CSR, _D.T)
+    words = "at position [1, 1] of the indices of 'input'; allowed are 0 to 2, and 3 for"
+    yield _sparse_error("mm", RuntimeError, words, _coo([[0, 0], [1, -1]]), _D)
+    for columns, starts, words in (
+        ([-1, 0], [0, 1, 2], "-1 is out of bounds for dimension 1"),
+        ([0, 0], [1, 1, 2], "indptr of 'input' must start with 0"),
+        ([0, 0], [0, 2, 1], "never fall, and end with at most"),
+        ([0, 0], [0, 1, 3], "elements, 2, but got [0, 1, 3]"),
+    ):
+        yield _sparse_error("mm", RuntimeError, words, _csr(columns, starts), _D)
+
+
+def _errors_of_mv() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "but got shapes [3] and [3]", _V, _V)
+    yield refused(RuntimeError, "but got shapes [2, 3] and [2, 3]", _M, _M)
+    yield refused(RuntimeError, "size mismatch, got input (2x3), vec (2)", _M, _V[:2])
+    yield refused(RuntimeError, "float32 != float16", _M, _V.astype(np.float16))
+    yield refused(NotImplementedError, "not implemented for bool", _M > 0, _V > 0)
+    words = "input must have 0 dense dims, but has 1"
+    yield _sparse_error("mv", RuntimeError, words, _HYBRID, _D[:, 0])
+    yield _sparse_error("mv", RuntimeError, "got input (2x3), vec (2)", _CSR, _D[:2, 0])
+    bad = _csr([4, 0], [0, 1, 2])
+    yield _sparse_error("mv", RuntimeError, "index 4 is out of bounds for dim", bad, _D[:, 0])
+
+
+def _errors_of_sparse_mm() -> Iterator[ErrorInput]:
+    yield refused(TypeError, "'mat1' must be a jax.experimental.sparse.BCOO", _D.T, _D)
+    yield refused(TypeError, "or BCSR, not list; mm takes dense matrices", [1.0], _D)
+    bools = _coo([[0, 0]], dtype=bool)
+    for error, words, left, right in (
+        (RuntimeError, "mat2 must be a matrix, but got shape [4]", _COO, _D[0]),
+        (RuntimeError, "mat1 must be a matrix, but got shape [2, 2, 3]", _MANY, _D),
+        (RuntimeError, "mat1 and mat2 shapes cannot be multiplied (2x3", _COO, _D.T),
+        (RuntimeError, "expected mat1 and mat2 to have", _CSR, _D.astype(np.float16)),
+        (RuntimeError, "float32 != int", _COO, _D.astype(int)),
+        (NotImplementedError, "implemented for bool", bools, _D > 0),
+        (RuntimeError, "mat1 must have 0 dense dims, but has 1", _HYBRID, _D),
+        (RuntimeError, "3 is out of bounds for dimension 0", _coo([[3, 0]]), _D),
+    ):
+        yield _sparse_error("sparse.mm", error, words, left, right)
+
+
+# PyTorch's matrices of some of these layouts are of other types.
 OPS = (
     OpInfo(
         "bmm",
@@ -202,6 +307,8 @@ OPS = (
             form(spread(2, 3, 5), spread(2, 5, 2)).named(same_bits=False),
             _sparse_form("bmm", (2,), (2,)),
         ],
+        lambda: unlike_torch(_errors_of_bmm()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "mm",
@@ -211,6 +318,8 @@ OPS = (
             form(spread(3, 5), spread(5, 2)).named(same_bits=False),
             _sparse_form("mm", (), (2,)),
         ],
+        lambda: unlike_torch(_errors_of_mm()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "mv",
@@ -220,10 +329,14 @@ OPS = (
             form(spread(3, 5), spread(5)).named(same_bits=False),
             _sparse_form("mv", (), ()).having(name=None),
         ],
+        lambda: unlike_torch(_errors_of_mv()),
+        lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "sparse.mm",
         functools.partial(_sparse_samples, "sparse.mm", (), (5,)),
         lambda: [_sparse_form("sparse.mm", (), (2,)).having(name=None)],
+        lambda: unlike_torch(_errors_of_sparse_mm()),
+        lambda _, data, at, dense: sparse(None, "coo", (data, at), (4, 5)) @ dense,
     ),
 )

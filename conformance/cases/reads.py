@@ -9,18 +9,27 @@ import numpy as np
 
 from conformance.cases._data import DTYPES, FEW, MANY, Array, Reach, indices, values, written
 from conformance.cases._forms import (
+    COLUMN,
     COLUMNS,
     EVERY_DTYPE,
     INDEX,
     NO_INDEX,
+    ONE,
+    POINT,
+    SCALAR,
+    SQUARE,
     THREE,
     WRAPPED,
+    M,
+    V,
+    at,
     drawn,
     normal,
     small,
     spread,
+    unlike_torch,
 )
-from conformance.cases.table import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form, refused
 
 
 def _reading(
@@ -181,6 +190,103 @@ def _forms_of_repeat_interleave() -> Iterator[Form]:
     yield form(THREE, np.array([1, 0, 5]), 0, output_size=6).named()
 
 
+def _errors_of_gather() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "as many dimensions", M, 0, ONE)
+    yield refused(RuntimeError, "as many dimensions", M, 0, POINT)
+    yield refused(RuntimeError, "as many dimensions", M, 1, POINT)
+    yield refused(RuntimeError, "as many dimensions", SCALAR, 0, SQUARE)
+    yield refused(RuntimeError, "index [1, 3] to be no larger", M, 0, np.zeros((1, 3), int))
+    yield refused(RuntimeError, "index 3 is out of bounds", V, 0, at(0, 3))
+    yield refused(RuntimeError, "position [0]", V, 0, at(-1))
+    yield refused(RuntimeError, "none is allowed", V[:0], 0, ONE)
+
+
+def _errors_of_getitem() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 3 is out of bounds for dimension 0 with size 3", M, 3)
+    yield refused(IndexError, "index -4 is out of bounds", M, -4)
+    yield refused(IndexError, "for dimension 1 with size 2", M, (0, 2))
+    yield refused(IndexError, "at position [1] of argument 'indices'", M, at(0, 3))
+    yield refused(IndexError, "of argument 'indices[1]'; allowed are -2", M, (at(0), at(-3)))
+    yield refused(IndexError, "array of dimension 2 (got 3)", M, (0, 0, 0))
+    yield refused(IndexError, "(got 3)", M, (0, M > 0))
+    yield refused(IndexError, "array of dimension 0", SCALAR, slice(None))
+    yield refused(IndexError, "0", SCALAR, 0)
+    yield refused(IndexError, "of type float; allowed are ints", M, 1.0)
+    yield refused(IndexError, "of type set", M, {0})
+    yield refused(IndexError, "of float64; allowed are", M, at(1.0))
+    yield refused(IndexError, "float32", M, np.float32(1))
+    yield refused(IndexError, "int16", M, ONE.astype(np.int16))
+    yield refused(IndexError, "complex64", M, ONE.astype(np.complex64))
+    yield refused(IndexError, "with shapes [2], [3]", M, (at(0, 1), at(0, 1, 1)))
+    yield refused(IndexError, "mask [4] does not match", M, np.ones(4, bool))
+    yield refused(IndexError, "(got 3)", M, (slice(None), M > 0))
+    yield refused(IndexError, "none is allowed", M[:0], at(0))
+    yield refused(ValueError, "greater than zero", M, slice(None, None, -1))
+    yield refused(ValueError, "zero", M, slice(None, None, 0))
+    yield refused(TypeError, "slice(0.5, 1, None)", M, slice(0.5, 1))
+    yield refused(ValueError, "indices[0]", M, ([[0, 1], [1]], 0))
+    yield from unlike_torch(
+        [
+            # PyTorch takes numbers of a list for ints.
+            refused(IndexError, "float64", M, [0.5]),
+            refused(IndexError, "str", M, "a"),
+            # No element is read, so PyTorch does not check the index.
+            refused(IndexError, "dimension 1 with size 2", M[:0], (slice(None), at(2))),
+        ]
+    )
+
+
+def _errors_of_index_select() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "to be a vector", V, 0, SQUARE)
+    yield refused(IndexError, "index 3 is out of bounds", V, 0, at(0, 3))
+    yield refused(IndexError, "index -1 is out of bounds", V, 0, at(-1))
+    yield refused(RuntimeError, "only 1 value, got 2", SCALAR, 0, at(0, 0))
+    yield refused(IndexError, "out of bounds", SCALAR, 0, at(1))
+
+
+def _errors_of_take() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 3 is out of bounds for an input of 3 elements", V, at(3))
+    yield refused(IndexError, "at position [1]", V, at(0, -4))
+    yield refused(IndexError, "none is allowed", V[:0], at(0))
+    yield refused(RuntimeError, "for index but got: bool", V, at(True))
+
+
+def _errors_of_take_along_dim() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "Dimension specified as 0", SCALAR, POINT, 0)
+    yield refused(RuntimeError, "same number of dimensions, but got 2", M, at(0), 0)
+    yield refused(RuntimeError, "(2) at non-singleton dimension 0", M, COLUMN[:2], 1)
+    yield refused(RuntimeError, "index 3 is out of bounds for an input of 3", V, at(3))
+    yield refused(RuntimeError, "allowed are 0 to 2", V, at(-1))
+    yield refused(RuntimeError, "int32/int64 for indices but got: float64", V, at(0.0))
+    yield from unlike_torch(
+        [
+            # On a CPU, PyTorch takes these indices modulo the size.
+            refused(RuntimeError, "index 2 is out of bounds", M, COLUMN + 2, 1),
+            refused(RuntimeError, "allowed are -2 to 1", M, COLUMN - 3, 1),
+        ]
+    )
+
+
+def _errors_of_repeat_interleave() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "repeats must be non-negative, but got -1", V, -1)
+    yield refused(RuntimeError, "got -2 at position 1", V, at(1, -2, 1))
+    yield refused(RuntimeError, "shape [2] and 3 along dimension 0", V, at(1, 2))
+    yield refused(RuntimeError, "shape [1, 3]", V, at(1, 2, 0)[None])
+    yield refused(NotImplementedError, "float64", V, at(1.0))
+    yield refused(NotImplementedError, "bool", V, at(True))
+    yield refused(TypeError, "not float", V, 1.0)
+    yield refused(TypeError, "not bool", V, True)
+    yield refused(TypeError, "not list", V, [1, 2, 0])
+    yield refused(IndexError, "Dimension", SCALAR, 2, 0)
+    yield refused(RuntimeError, "sum of repeats, 6, but got 5", V, 2, output_size=5)
+    yield refused(RuntimeError, "but got 7", V, at(2), output_size=7)
+    yield refused(RuntimeError, "got -3", V, at(1, 2, 0), output_size=-3)
+    yield refused(NotImplementedError, "float32", V)
+    yield refused(RuntimeError, "got shape [1, 2]", at(1, 2)[None])
+    yield refused(RuntimeError, "-1 at position 1", at(1, -1))
+    yield refused(TypeError, "needs argument 'repeats'", at(1, 2), dim=0)
+
+
 OPS = (
     OpInfo(
         "gather",
@@ -191,16 +297,23 @@ OPS = (
             form(normal(3, 2), 0, np.zeros((0, 2), int)),
             form(THREE, 0, COLUMNS).named(),
         ],
+        _errors_of_gather,
+        lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
     ),
     OpInfo(
         "getitem",
         _getitem,
         lambda: [
+            *(form(np.float32(3), expression) for expression in ((), ..., None, True, False)),
+            *(form(normal(0, 3), i) for i in (NO_INDEX, (slice(None), at(0, 1)), slice(1, 5))),
+            form(normal(2, 2, 2, 2, 2), (..., at(0, 1), at(1, 0))),
             form(THREE, WRAPPED).named(),
             form(spread(3, 2, 3), (WRAPPED, slice(None), WRAPPED[::-1])).named("two-arrays"),
             form(THREE, (slice(None), np.array(-2))).named("int"),
             form(THREE, (INDEX[:3, None], INDEX[:3])),
         ],
+        _errors_of_getitem,
+        lambda _, x, i: x[i],
     ),
     OpInfo(
         "index_select",
@@ -211,8 +324,16 @@ OPS = (
             form(normal(3, 2), 0, NO_INDEX),
             form(THREE, 0, INDEX).named(),
         ],
+        _errors_of_index_select,
+        lambda jax, x, i: jax.numpy.take(x, i, axis=0),
     ),
-    OpInfo("repeat_interleave", _repeat_interleave, _forms_of_repeat_interleave),
+    OpInfo(
+        "repeat_interleave",
+        _repeat_interleave,
+        _forms_of_repeat_interleave,
+        _errors_of_repeat_interleave,
+        lambda jax, x, r: jax.numpy.repeat(x, r, axis=0, total_repeat_length=6),
+    ),
     OpInfo(
         "take",
         _take,
@@ -226,6 +347,14 @@ OPS = (
             form(normal(0, 3), NO_INDEX.reshape(2, 0)),
             form(THREE, 3 * WRAPPED).named(),
         ],
+        _errors_of_take,
+        lambda jax, x, i: jax.numpy.take(x, i),
     ),
-    OpInfo("take_along_dim", _take_along_dim, _forms_of_take_along_dim),
+    OpInfo(
+        "take_along_dim",
+        _take_along_dim,
+        _forms_of_take_along_dim,
+        _errors_of_take_along_dim,
+        lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
+    ),
 )

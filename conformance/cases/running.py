@@ -11,16 +11,21 @@ from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, MANY, SOME, Array, values, written
 from conformance.cases._forms import (
+    BOOLS,
+    COMPLEX,
     EVERY_DTYPE,
     FLOATS,
+    INF,
     INTEGERS,
+    NAN,
     TWENTY,
     TWENTY_APART,
     TWENTY_FACTORS,
+    V,
     near_one,
     small,
 )
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 
@@ -165,6 +170,11 @@ _SHAPES: Sequence[tuple[tuple[int, ...], int]] = (
 )
 
 
+def _errors_of_logarithms() -> Iterator[ErrorInput]:
+    yield refused(NotImplementedError, "int32", np.ones(2, np.int32), 0)
+    yield refused(NotImplementedError, "bool", BOOLS, 0)
+
+
 def _forms(
     dtypes: Sequence[Any], tried: Array, *, has_zeros: bool = False, same_bits: bool = True
 ) -> Iterator[Form]:
@@ -181,23 +191,64 @@ def _forms(
     yield form(tried, 0).named(same_bits=same_bits)
 
 
+def _converted() -> Iterator[Form]:
+    """Yields calls that convert the input to another dtype first."""
+    for dtype, numbers, to in (
+        (np.float32, [1.6, -2.5, 3.2], np.int32),
+        (np.int32, [3, 100, 5], np.int8),
+        (np.int32, [3, 100, 5], np.float32),
+        (np.float32, [0.1, 0.2, 3.0], np.float16),
+        (np.float32, [0.1, 0.2, 3.0], np.complex64),
+        (bool, [True, True, False], np.float32),
+    ):
+        yield form(np.array(numbers, dtype), 0, dtype=to).having(torch_gradient=False)
+
+
+def _at_the_ends() -> Form:
+    """Returns logarithms of sums of infinities, NaNs and numbers of many sizes."""
+    rows = [[INF, 1, 2], [-INF, -INF, 1], [INF, -INF, 0], [NAN, 1, 2], [1, NAN, INF], [-INF] * 3]
+    rows += [[88, 89, 90], [-200, -300, 5], [1, INF, -INF]]
+    return form(np.array(rows, np.float32), 1).having(torch_gradient=False)
+
+
 OPS = (
     OpInfo(
         "cummax",
         functools.partial(_extremes, "cummax", np.maximum),
         lambda: _forms([np.float16, *INTEGERS, bool], TWENTY_APART),
+        lambda: [refused(NotImplementedError, "complex64", COMPLEX, 0)],
+        lambda jax, x: jax.lax.cummax(x, axis=0),
     ),
     OpInfo(
         "cummin",
         functools.partial(_extremes, "cummin", np.minimum),
         lambda: _forms([bfloat16, *INTEGERS, bool], TWENTY_APART),
+        lambda: [refused(NotImplementedError, "complex64", COMPLEX, 0)],
+        lambda jax, x: jax.lax.cummin(x, axis=0),
     ),
     OpInfo(
         "cumprod",
         _cumprod,
-        lambda: _forms(EVERY_DTYPE, TWENTY_FACTORS, has_zeros=True, same_bits=False),
+        lambda: [
+            *_forms(EVERY_DTYPE, TWENTY_FACTORS, has_zeros=True, same_bits=False),
+            *_converted(),
+        ],
+        lambda: [refused(NotImplementedError, "bool", V, 0, dtype=bool)],
+        lambda jax, x: jax.numpy.cumprod(x, axis=0),
     ),
-    OpInfo("cumsum", _cumsum, lambda: _forms(EVERY_DTYPE, TWENTY)),
+    OpInfo(
+        "cumsum",
+        _cumsum,
+        lambda: [*_forms(EVERY_DTYPE, TWENTY), *_converted()],
+        lambda: [refused(NotImplementedError, "bool", V, 0, dtype=bool)],
+        lambda jax, x: jax.numpy.cumsum(x, axis=0),
+    ),
     # XLA's exponentials differ by a unit in the last place between programs.
-    OpInfo("logcumsumexp", _logcumsumexp, lambda: _forms(FLOATS, TWENTY_FACTORS, same_bits=False)),
+    OpInfo(
+        "logcumsumexp",
+        _logcumsumexp,
+        lambda: [*_forms(FLOATS, TWENTY_FACTORS, same_bits=False), _at_the_ends()],
+        _errors_of_logarithms,
+        lambda jax, x: jax.lax.cumlogsumexp(x, axis=0),
+    ),
 )

@@ -12,8 +12,18 @@ from ml_dtypes import bfloat16
 
 import spec
 from conformance.cases._data import DTYPES, MANY, Array, values
-from conformance.cases._forms import TWENTY_APART, normal, without_gradient
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import (
+    BOOLS,
+    COMPLEX,
+    INF,
+    NAN,
+    SCALAR,
+    TWENTY_APART,
+    V,
+    normal,
+    without_gradient,
+)
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: Maps an array of float64 to the indices of the selected elements along the first axis.
@@ -227,15 +237,78 @@ def _forms(
     yield form(normal(0, 3), *arguments, dim=1, **keywords)
 
 
+def _few(dtype: Any, *, nans: bool = True) -> Array:
+    """Returns few different numbers; among floats zeros of both signs, infinities and NaNs."""
+    rng = np.random.default_rng(0)
+    x: Array = rng.integers(0, 4, (9, 6))
+    if np.dtype(dtype).kind in "ub":
+        return x.astype(dtype)
+    x = np.where(x == 3, INF, x) * rng.choice([1, -1], x.shape)
+    return np.where((rng.random(x.shape) < 0.1) & nans, NAN, x).astype(dtype)
+
+
+def _values(
+    op: str, *arguments: Any, dtypes: Sequence[Any] = (), nans: bool = True, **keywords: Any
+) -> Iterator[Form]:
+    """Yields the values of selections from few different numbers, of which any index is right."""
+
+    def call(ns: Any, x: Any) -> Any:
+        return getattr(ns, op)(x, *arguments, dim=0, **keywords)[0]
+
+    for dtype in (np.float32, bfloat16, np.uint8, *dtypes):
+        yield Form((_few(dtype, nans=nans),), call=call, torch_gradient=False)
+
+
 def _along(*arguments: Any, **keywords: Any) -> Form:
     return form(TWENTY_APART, *arguments, dim=0, **keywords).named()
 
 
-def _forms_of_medians() -> Iterator[Form]:
-    yield from _forms()
+def _forms_of_medians(op: str) -> Iterator[Form]:
+    yield from (*_forms(), *_values(op))
+    yield from (form(_few(dtype)).having(torch_gradient=False) for dtype in (np.float32, np.uint8))
     yield from (form(_differing(3, 4)), form(normal(0, 3)), form(_differing(7).astype(np.int32)))
     yield form(TWENTY_APART).named()
     yield form(TWENTY_APART, 0).named("dim")
+
+
+_WIDE = np.zeros((2, 0, 3), np.float32)
+
+
+def _errors_of_kthvalue() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "got 0, allowed are 1 to 3", V, 0)
+    yield refused(RuntimeError, "got 4, allowed are 1 to 3", V, 4)
+    yield refused(NotImplementedError, "bool", BOOLS, 1)
+    yield refused(NotImplementedError, "complex64", COMPLEX, 1)
+    yield refused(IndexError, "dim 0 to have non-zero size", V[:0], 1)
+    yield refused(IndexError, "dim 1 to have non-zero size", _WIDE, 1, 1)
+
+
+def _errors_of_mode() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "dim 0 to have non-zero size", V[:0], 0)
+    yield refused(IndexError, "dim 1 to have non-zero size", _WIDE, 1)
+    yield refused(NotImplementedError, "complex64; it takes", COMPLEX, 0)
+
+
+def _errors_of_medians() -> Iterator[ErrorInput]:
+    yield from _errors_of_mode()
+    yield refused(TypeError, "'dim' must be given", V, keepdim=True)
+    yield refused(NotImplementedError, "bool; it takes integers and floats", BOOLS)
+    yield refused(NotImplementedError, "bool", BOOLS, 0)
+    yield refused(NotImplementedError, "complex64", COMPLEX)
+
+
+def _errors_of_sort() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "but got 1", SCALAR, 1)
+    yield refused(RuntimeError, "complex64; it takes bools, integers and floats", COMPLEX)
+
+
+def _errors_of_topk() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "for dimension 0: got 4, allowed are 0 to 3", V, 4)
+    yield refused(RuntimeError, "got -1, allowed are 0 to 3", V, -1)
+    yield refused(RuntimeError, "got 2, allowed are 0 to 1", SCALAR, 2)
+    yield refused(RuntimeError, "for dimension 1: got 1, allowed are 0 to 0", _WIDE, 1, 1)
+    yield refused(RuntimeError, "bool; it takes integers and floats", BOOLS, 1)
+    yield refused(RuntimeError, "complex64", COMPLEX, 1)
 
 
 OPS = (
@@ -243,12 +316,37 @@ OPS = (
         "argsort",
         _argsort,
         lambda: without_gradient([*_forms(keepdim=False, stable=True), _along(stable=True)]),
+        _errors_of_sort,
+        lambda jax, x: jax.numpy.argsort(x, axis=0),
     ),
-    OpInfo("kthvalue", _kthvalue, lambda: [*_forms(2, numbers=False), _along(9)]),
-    OpInfo("median", functools.partial(_medians, "median", _rank), _forms_of_medians),
-    OpInfo("mode", _mode, lambda: [*_forms(), _along()]),
     OpInfo(
-        "nanmedian", functools.partial(_medians, "nanmedian", _rank_of_numbers), _forms_of_medians
+        "kthvalue",
+        _kthvalue,
+        lambda: [*_forms(2, numbers=False), *_values("kthvalue", 2), _along(9)],
+        _errors_of_kthvalue,
+        lambda jax, x: jax.lax.top_k(x.T, 9),
+    ),
+    OpInfo(
+        "median",
+        functools.partial(_medians, "median", _rank),
+        functools.partial(_forms_of_medians, "median"),
+        _errors_of_medians,
+        lambda jax, x: jax.numpy.median(x),
+    ),
+    OpInfo(
+        "mode",
+        _mode,
+        # PyTorch sorts NaNs in no order.
+        lambda: [*_forms(), *_values("mode", nans=False, dtypes=[bool]), _along()],
+        _errors_of_mode,
+        lambda jax, x: jax.scipy.stats.mode(x, axis=0),
+    ),
+    OpInfo(
+        "nanmedian",
+        functools.partial(_medians, "nanmedian", _rank_of_numbers),
+        functools.partial(_forms_of_medians, "nanmedian"),
+        _errors_of_medians,
+        lambda jax, x: jax.numpy.nanmedian(x),
     ),
     OpInfo(
         "sort",
@@ -256,8 +354,12 @@ OPS = (
         lambda: [
             *_forms(keepdim=False, stable=True),
             *_forms(keepdim=False, stable=True, descending=True),
+            *_values("sort", stable=True, dtypes=[bool]),
+            *_values("sort", stable=True, descending=True, dtypes=[bool]),
             _along(stable=True),
         ],
+        _errors_of_sort,
+        lambda jax, x: (jax.numpy.sort(x, axis=0), jax.numpy.argsort(x, axis=0)),
     ),
     OpInfo(
         "topk",
@@ -265,7 +367,11 @@ OPS = (
         lambda: [
             *_forms(2, numbers=False, keepdim=False),
             *_forms(2, numbers=False, keepdim=False, largest=False, sorted=False),
+            *_values("topk", 2),
+            *_values("topk", 2, largest=False, sorted=False),
             _along(4),
         ],
+        _errors_of_topk,
+        lambda jax, x: jax.lax.top_k(x.T, 4),
     ),
 )

@@ -195,6 +195,26 @@ def form(*arguments: Any, **options: Any) -> Form:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class ErrorInput:
+    """A call that an op refuses; PyTorch's OpInfo has the same name for it.
+
+    Attributes:
+        form: The call. Its attribute ``torch`` is whether PyTorch raises the same exception.
+        error: The type of the exception.
+        words: A part of the message: the argument, its value, or the values that it may have.
+    """
+
+    form: Form
+    error: type[Exception]
+    words: str
+
+
+def refused(error: type[Exception], words: str, *arguments: Any, **options: Any) -> ErrorInput:
+    """Returns a call that an op refuses as PyTorch does."""
+    return ErrorInput(form(*arguments, **options), error, words)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class OpInfo:
     """The entry of an op in the table: the facts that its tests read.
 
@@ -202,6 +222,10 @@ class OpInfo:
         op: Dotted name.
         samples: Yields the calls by which the suite tests the rows of the op.
         forms: Yields smaller calls, by which unit tests cover its shapes, dtypes and options.
+        errors: Yields the calls that it refuses. Errors that follow from its signature, such as an
+            argument of another type, need no entry.
+        plain: The same call as the first form with a name in plain JAX, or the nearest:
+            ``plain(jax, *arrays)``. None where JAX has no such function.
         wide: The number of forms that are tried in float64 too, from the first one on. Forms with
             arrays of int32 are tried in int64.
         tolerance: A factor of the allowed differences from PyTorch.
@@ -210,6 +234,8 @@ class OpInfo:
     op: str
     samples: Callable[[], Iterable[Sample]]
     forms: Callable[[], Iterable[Form]]
+    errors: Callable[[], Iterable[ErrorInput]] = tuple
+    plain: Call | None = None
     wide: int = 1
     tolerance: float = 1.0
 

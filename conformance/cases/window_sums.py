@@ -518,14 +518,33 @@ def _forms_of_adaptive(dims: int) -> Iterator[Form]:
     yield pooled(dims, (3, 2, 2)[:dims], same_bits=False)
 
 
+def _plain_pool(jax: Any, x: Any) -> Any:
+    """Adds windows of two elements in each dimension, in plain JAX."""
+    window = (1, 1, *(2,) * (x.ndim - 2))
+    return jax.lax.reduce_window(x, 0.0, jax.lax.add, window, window, "VALID") / math.prod(window)
+
+
 OPS = (
-    OpInfo("nn.functional.interpolate", _interpolate, _forms_of_interpolate, wide=len(_RESAMPLED)),
-    OpInfo("nn.functional.pad", _pad, _forms_of_pad, wide=12),
+    OpInfo(
+        "nn.functional.interpolate",
+        _interpolate,
+        _forms_of_interpolate,
+        wide=len(_RESAMPLED),
+        plain=lambda jax, x: jax.image.resize(x, (2, 3, 7, 3), "bicubic"),
+    ),
+    OpInfo(
+        "nn.functional.pad",
+        _pad,
+        _forms_of_pad,
+        wide=12,
+        plain=lambda jax, x: jax.numpy.pad(x, [(0, 0), (0, 0), (1, 3), (2, 3)], mode="reflect"),
+    ),
     *(
         OpInfo(
             f"nn.functional.{name}{dims}d",
             functools.partial(samples, dims),
             functools.partial(forms, dims),
+            plain=_plain_pool if name == "avg_pool" else None,
             tolerance=10 if name == "lp_pool" else 1,
         )
         for name, samples, forms, most in (

@@ -1,11 +1,10 @@
-"""Samples of ops that add or write to elements: index_add, scatter, put and others."""
+"""Samples of ops that add or write to elements by an index, or count them: index_add and others."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,104 +13,50 @@ from conformance.cases._data import (
     DTYPES,
     FEW,
     MANY,
+    UNIQUE,
     Array,
-    Reach,
     Write,
     indices,
-    one_of_the_writes,
-    places,
     rounded_once,
+    rows,
+    source_of,
     values,
-    written,
+    writing,
 )
 from conformance.cases._forms import (
+    BOOLS,
     COLUMNS,
+    COMPLEX,
     EVERY_DTYPE,
     INDEX,
-    INTEGERS,
+    INF,
+    NAN,
     NO_INDEX,
+    ONE,
+    POINT,
+    SCALAR,
+    SQUARE,
     THREE,
-    THREE_FACTORS,
     TWENTY,
-    TWENTY_FACTORS,
     WRAPPED,
-    by_elements,
+    M,
+    V,
+    at,
     by_slices,
-    from_longer,
+    drawn,
     normal,
-    reductions,
+    ones,
+    small,
     spread,
+    unlike_torch,
     without_gradient,
 )
-from conformance.cases.table import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
-
-_NUMBER = np.float32(0.99)
-_UNIQUE = {"unique_indices": False}
-
-
-def _writing(
-    name: str,
-    call: Call,
-    arrays: tuple[Array, ...],
-    reach: Reach,
-    write: Write = oracles.source,
-    **options: Any,
-) -> Sample:
-    """Returns a sample of a call that adds or writes a source to elements of its input.
-
-    The gradient by the source is the elements that a sum reaches. A write has no reference of this
-    gradient, which depends on the write that the op chose.
-
-    Args:
-        name: The name of the sample.
-        call: Calls the op.
-        arrays: The input, the indices and the source.
-        reach: Returns the elements of an array that the call reaches.
-        write: Combines the elements.
-        **options: Other fields of the sample.
-    """
-
-    def accept(result: Any, x: Array, *rest: Array) -> None:
-        *index, source = rest
-        flat = places(x.shape, index, reach)
-        one_of_the_writes(np.asarray(result).reshape(-1), x.reshape(-1), flat, source.reshape(-1))
-
-    fields: dict[str, Any] = {
-        "ordered": lambda x, *rest: written(x, rest[:-1], rest[-1], reach, write),
-        "ordered_gradient": lambda ct, x, *rest: reach(ct, *rest[:-1]),
-        "accept": accept if write is oracles.last_write else None,
-    }
-    return Sample(name=name, call=call, arrays=arrays, **{**fields, **options})
-
-
-def _source(dtype: Any) -> int | None:
-    """Returns the position of the source of three arrays, if it has a gradient."""
-    return None if dtype is np.int32 else 2
-
-
-def _rows(x: Array, i: Array) -> Array:
-    return np.asarray(x[i])
-
-
-def _lanes(x: Array, i: Array) -> Array:
-    return np.take_along_axis(x, i, 0)
-
-
-def _elements(x: Array, i: Array) -> Array:
-    return np.asarray(x.reshape(-1)[i])
 
 
 def _row_arrays(dtype: Any) -> tuple[Array, Array, Array]:
     return values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)
-
-
-def _lane_arrays(dtype: Any, lanes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    return (
-        values((FEW, *lanes), dtype),
-        indices((MANY, *lanes)),
-        values((MANY, *lanes), dtype, 1),
-    )
 
 
 def _columns() -> tuple[Array, Array, Array]:
@@ -125,38 +70,63 @@ def _index_add() -> Iterator[Sample]:
         return ns.index_add(x, 0, i, s)
 
     for name, dtype in DTYPES.items():
-        yield _writing(name, call, _row_arrays(dtype), _rows, facts=_UNIQUE, wrt=_source(dtype))
+        yield writing(name, call, _row_arrays(dtype), rows, facts=UNIQUE, wrt=source_of(dtype))
     numbers = values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)
-    yield _writing("one_column", call, numbers, _rows, facts=_UNIQUE)
-    yield _writing(
+    yield writing("one_column", call, numbers, rows, facts=UNIQUE)
+    yield writing(
         "last_dim",
         lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
         _columns(),
         lambda x, i: x[:, i],
         lambda x, i, s: oracles.source(x, i, 2 * s),
-        facts=_UNIQUE,
+        facts=UNIQUE,
     )
 
 
 def _index_copy() -> Iterator[Sample]:
     """Yields rows written along the first dimension for each dtype, and along the last one."""
     for name, dtype in DTYPES.items():
-        yield _writing(
+        yield writing(
             name,
             lambda ns, x, i, s: ns.index_copy(x, 0, i, s),
             _row_arrays(dtype),
-            _rows,
+            rows,
             oracles.last_write,
-            facts=_UNIQUE,
+            facts=UNIQUE,
         )
-    yield _writing(
+    yield writing(
         "last_dim",
         lambda ns, x, i, s: ns.index_copy(x, -1, i, s),
         _columns(),
         lambda x, i: x[:, i],
         oracles.last_write,
-        facts=_UNIQUE,
+        facts=UNIQUE,
     )
+
+
+def _index_fill() -> Iterator[Sample]:
+    """Yields rows filled along the first dimension for each dtype, and columns along the last."""
+    for name, dtype in DTYPES.items():
+        yield Sample(
+            name=name,
+            call=lambda ns, x, i: ns.index_fill(x, 0, i, 7),
+            arrays=(values((3 * FEW, 3), dtype), indices((FEW,), 3 * FEW) - FEW),
+            ordered=lambda x, i: _filled(x, i, 7),
+        )
+    yield Sample(
+        name="last_dim",
+        call=lambda ns, x, i: ns.index_fill(x, -1, i, float(np.float32(0.99))),
+        arrays=(values((3, 3 * FEW), np.float32), indices((FEW,), 3 * FEW)),
+        ordered=lambda x, i: _filled(x.T, i, np.float32(0.99)).T,
+        wrt=0,
+        ordered_gradient=lambda ct, x, i: _filled(ct.T, i, 0).T,
+    )
+
+
+def _filled(x: Array, i: Array, value: Any) -> Array:
+    out = x.copy()
+    out[i] = value
+    return out
 
 
 def _adding(dtypes: Any = DTYPES) -> Iterator[tuple[str, Any, bool, Write]]:
@@ -169,18 +139,18 @@ def _adding(dtypes: Any = DTYPES) -> Iterator[tuple[str, Any, bool, Write]]:
 def _index_put() -> Iterator[Sample]:
     """Yields rows written and added; two index arrays around a slice; and a quantized array."""
     for name, dtype, adds, write in _adding():
-        yield _writing(
+        yield writing(
             name,
             lambda ns, x, i, v, adds=adds: ns.index_put(x, (i,), v, adds),
             _row_arrays(dtype),
-            _rows,
+            rows,
             write,
             facts={"accumulate": adds},
-            wrt=_source(dtype) if adds else None,
+            wrt=source_of(dtype) if adds else None,
             choices=rounded_once(name, "forward"),
         )
     for name, _, adds, write in _adding({"two_arrays": np.float32}):
-        yield _writing(
+        yield writing(
             name if adds else "two_arrays",
             lambda ns, x, i, j, v, adds=adds: ns.index_put(x, (i, None, j), v, adds),
             (
@@ -194,11 +164,11 @@ def _index_put() -> Iterator[Sample]:
             facts={"accumulate": adds},
         )
     codes = values((MANY + FEW, 3), np.int32).astype(np.float32)
-    sample = _writing(
+    sample = writing(
         "quantized",
         _put_quantized,
         (codes[:FEW], indices((MANY,)), codes[FEW:]),
-        _rows,
+        rows,
         oracles.last_write,
         facts={"dtype": "integer", "accumulate": False},
     )
@@ -215,7 +185,7 @@ def _put_quantized(ns: Any, x: Any, i: Any, v: Any) -> Any:
 def _put() -> Iterator[Sample]:
     """Yields elements of two dimensions, added for each dtype and written for floats."""
     for name, dtype, adds, write in _adding():
-        yield _writing(
+        yield writing(
             name,
             lambda ns, x, i, s, adds=adds: ns.put(x, i, s, adds),
             (
@@ -226,200 +196,114 @@ def _put() -> Iterator[Sample]:
             # The source has another shape than the index.
             lambda x, i: x.reshape(-1)[i].reshape(MANY, 2),
             write,
-            facts={"accumulate": adds, **_UNIQUE},
-            wrt=_source(dtype) if adds else None,
+            facts={"accumulate": adds, **UNIQUE},
+            wrt=source_of(dtype) if adds else None,
             choices=rounded_once(name, "forward"),
         )
 
 
-def _scatter() -> Iterator[Sample]:
-    """Yields writes, sums and products, of an array and of a number."""
-    for name, lanes in (("floating", (3,)), ("narrow", ()), ("integer", ())):
-        yield _writing(
-            f"write_{name}",
-            lambda ns, x, i, s: ns.scatter(x, 0, i, s),
-            _lane_arrays(DTYPES[name], lanes),
-            _lanes,
-            oracles.last_write,
-            facts={"src_is_array": True, "reduce": "none", **_UNIQUE},
-        )
-    numbers = values((FEW,), np.float32), indices((MANY,))
-    yield Sample(
-        name="write_number",
-        facts={"src_is_array": False, "reduce": "none", **_UNIQUE},
-        call=lambda ns, x, i: ns.scatter(x, 0, i, float(_NUMBER)),
-        arrays=numbers,
-        expected=lambda x, i: np.where(np.isin(np.arange(FEW), i), _NUMBER, x),
-    )
-    for reduce, combine in (("add", np.add), ("multiply", np.multiply)):
-        for name, lanes in (("floating", (3,)), ("narrow", ())):
-            x, i, s = _lane_arrays(DTYPES[name], lanes)
-            if reduce == "multiply":
-                s = (1 + s.astype(np.float32) / 16).astype(s.dtype)  # Their product stays in range.
-            yield _writing(
-                f"{reduce}_{name}",
-                lambda ns, x, i, s, reduce=reduce: ns.scatter(x, 0, i, s, reduce=reduce),
-                (x, i, s),
-                _lanes,
-                functools.partial(oracles.source, combine=combine),
-                facts={"src_is_array": True, "reduce": reduce, **_UNIQUE},
-                wrt=2 if reduce == "add" else None,
-            )
-        yield Sample(
-            name=f"{reduce}_number",
-            facts={"src_is_array": False, "reduce": reduce, **_UNIQUE},
-            call=lambda ns, x, i, how=reduce: ns.scatter(x, 0, i, value=float(_NUMBER), reduce=how),
-            arrays=numbers,
-            ordered=lambda x, i, combine=combine: oracles.source(
-                x, i, np.full(i.shape, _NUMBER), combine
-            ),
-        )
+def _errors_of_index_add() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, ones(1))
+    yield refused(RuntimeError, "3 is out of bounds", M, 0, at(0, 3), ones(2, 2))
+    yield refused(RuntimeError, "-1 is out of bounds", M, 0, at(-1), ones(1, 2))
+    yield refused(RuntimeError, "dimension 1 with size 2", M, 1, at(2), ones(3, 1))
+    yield refused(RuntimeError, "source.shape = [1, 3]", M, 0, ONE, ones(1, 3))
+    yield refused(RuntimeError, "source.shape = [1]", M, 0, ONE, ones(1))
+    yield refused(RuntimeError, "Number of indices (2)", M, 0, at(0, 1), ones(1, 2))
+    yield refused(TypeError, "'alpha' must be Number", V, 0, ONE, ones(1), alpha="2")
+    yield refused(RuntimeError, "alpha", V, 0, ONE, ones(1), alpha=2j)
+    # An IndexError in PyTorch, which has a RuntimeError for arrays of more dimensions.
+    yield from unlike_torch([refused(RuntimeError, "3 is out of bounds", V, 0, at(0, 3), ones(2))])
 
 
-def _scatter_add() -> Iterator[Sample]:
-    """Yields one and two dimensions for each dtype, a number, and an index of a corner."""
+def _errors_of_index_copy() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 3 is out of bounds", V, 0, at(0, 3), ones(2))
+    yield refused(IndexError, "index -1 is out of bounds", M, 0, at(-1), ones(1, 2))
+    yield refused(IndexError, "to be a vector", V, 0, SQUARE, ones(1))
+    yield refused(IndexError, "Number of indices (2)", V, 0, at(0, 1), ones(1))
+    yield refused(IndexError, "one element (got 2)", V, 0, at(0, 1), SCALAR)
+    yield refused(IndexError, "dimensionality must match", M, 0, ONE, ones(1))
+    yield refused(RuntimeError, "same slice shapes", M, 0, ONE, SCALAR)
+    yield refused(RuntimeError, "source.shape = [1, 1]", M, 1, ONE, ones(1, 1))
 
-    def call(ns: Any, x: Any, i: Any, s: Any) -> Any:
-        return ns.scatter_add(x, 0, i, s)
 
-    for name, dtype in DTYPES.items():
-        for lanes in ((), (3,)):
-            yield _writing(
-                f"{name}_{len(lanes) + 1}d",
-                call,
-                _lane_arrays(dtype, lanes),
-                _lanes,
-                facts=_UNIQUE,
-                wrt=_source(dtype),
-            )
-    number = np.ones((), np.float32), np.zeros((), np.int32), np.ones((), np.float32)
-    yield _writing("number", call, number, lambda x, i: x, facts=_UNIQUE)
-    corner = values((3, FEW), np.float32), indices((2, MANY)), values((2, MANY + 1), np.float32)
-    yield Sample(
-        name="corner",
-        facts=_UNIQUE,
-        call=lambda ns, x, i, s: ns.scatter_add(x, 1, i, s),
-        arrays=corner,
-        ordered=lambda x, i, s: written(x, [i], s[:, :-1], _in_corner),
+def _errors_of_index_fill() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 3 is out of bounds", V, 0, at(0, 3), 1)
+    yield refused(IndexError, "index -4 is out of bounds", V, 0, at(-4), 1)
+    yield refused(TypeError, "'value' must be Number", V, 0, ONE, "1")
+    yield refused(RuntimeError, "cannot be converted to float32", V, 0, ONE, 2j)
+    yield refused(RuntimeError, "without overflow, got 1e+39", V, 0, ONE, 1e39)
+    yield from unlike_torch(
+        [
+            # PyTorch has a RuntimeError for these.
+            refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
+            refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
+            # An error about memory.
+            refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
+        ]
     )
 
 
-def _in_corner(x: Array, i: Array) -> Array:
-    return np.take_along_axis(x[: len(i)], i, 1)
+def _errors_of_index_put() -> Iterator[ErrorInput]:
+    one = ones(1)
+    yield refused(TypeError, "must be tuple of arrays, not ndarray", V, at(0), one)
+    yield refused(TypeError, "'indices[0]'", V, (0,), one)
+    yield refused(TypeError, "not list", V, ([0],), one)
+    yield refused(TypeError, "not slice", V, (slice(1),), one)
+    yield refused(RuntimeError, "at least one array", V, (), one)
+    yield refused(IndexError, "dimension 1 (got 2)", V, (at(0), at(0)), one)
+    yield refused(RuntimeError, "values of shape [3] cannot", V, (at(0, 1),), ones(3))
+    yield refused(RuntimeError, "to the indexed shape [2]", V, (at(0, 1),), ones(1, 2))
+    yield refused(RuntimeError, "to the indexed shape [2]", M, (POINT,), ones(1, 2))
+    yield refused(RuntimeError, "to the indexed shape [3]", V, (V > -1,), ones(2))
+    yield refused(IndexError, "index 3 is out of bounds", V, (at(3),), one)
+    yield refused(IndexError, "position [1]", V, (at(0, -4),), ones(2), accumulate=True)
+    yield refused(IndexError, "of int16", V, (ONE.astype(np.int16),), one)
+    yield refused(IndexError, "of float64", V, (at(0.0),), one)
+    yield refused(IndexError, "mask [4]", V, (ones(4, dtype=bool),), one)
+    yield refused(IndexError, "shapes [2], [3]", M, (at(0, 1), at(0, 1, 1)), one)
+    yield refused(IndexError, "size 0", V[:0], (at(0),), one)
+    yield refused(IndexError, "dimension 0", SCALAR, (POINT,), one)
+    yield from unlike_torch(
+        [
+            refused(RuntimeError, "at least one array", V, (None,), one),
+            # PyTorch fills the whole array, and raises an error for more than one value.
+            refused(RuntimeError, "without dimensions", V, (np.array(True),), one),
+        ]
+    )
 
 
-@dataclasses.dataclass(frozen=True)
-class Reduction:
-    """A reduction of ``s`` into the elements of ``x`` that ``i`` names.
-
-    Attributes:
-        reduce: The argument of PyTorch.
-        number: A key of ``DTYPES``.
-        include_self: The argument of PyTorch.
-    """
-
-    reduce: str
-    number: str = "floating"
-    include_self: bool = True
-
-    def __call__(self, x: Array, i: Array, s: Array) -> Array:
-        """Returns the result in order. bfloat16 is added in float32 and rounded once."""
-        dtype, touched = x.dtype, np.isin(np.arange(len(x)), i)
-        wide = np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
-        least, most = -np.inf, np.inf
-        if dtype.kind == "i":
-            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-        combine, identity = {
-            "sum": (np.add, -0.0),
-            "mean": (np.add, -0.0),
-            "prod": (np.multiply, 1),
-            "amax": (np.maximum, least),
-            "amin": (np.minimum, most),
-        }[self.reduce]
-        total = x.astype(wide)
-        if not self.include_self:
-            total = np.where(touched, np.asarray(identity).astype(wide), total)
-        if combine in (np.add, np.multiply):
-            total = oracles.source(total, i, s.astype(wide), combine)
-        else:
-            combine.at(total, i, s.astype(wide))
-        if self.reduce == "mean":
-            divide = np.floor_divide if dtype.kind == "i" else np.divide
-            total = divide(total, self.divisor(x, i).astype(wide))
-        return np.where(touched, total.astype(dtype), x)
-
-    def divisor(self, x: Array, i: Array) -> Array:
-        """Returns the divisor of a mean for each destination."""
-        return np.maximum(np.bincount(i, minlength=len(x)) + self.include_self, 1)
-
-    def sample(self, op: str, lanes: tuple[int, ...], reach: Reach) -> Sample:
-        """Returns a sample, with a source whose products stay in range.
-
-        Args:
-            op: The name of the op.
-            lanes: The lengths of the dimensions after the first one.
-            reach: Returns the elements of an array that the call reaches.
-        """
-        shapes, dtype = [(FEW, *lanes), (MANY, *lanes)], DTYPES[self.number]
-        x, s = (values(shape, dtype, seed) for seed, shape in enumerate(shapes))
-        if self.reduce == "prod":
-            x, s = (
-                (1 + values(shape, np.float32, seed) / 16).astype(dtype)
-                for seed, shape in enumerate(shapes)
-            )
-        options = {"reduce": self.reduce, "include_self": self.include_self}
-        i = indices((MANY,) if reach is _rows else (MANY, *lanes))
-
-        def gradient(ct: Array, x: Array, i: Array, _: Array) -> Array:
-            if self.reduce == "mean":
-                divisor = self.divisor(x.reshape(-1), places(x.shape, [i], reach))
-                ct = ct / divisor.reshape(x.shape)
-            return reach(ct.astype(np.float64), i)
-
-        # The gradients of other reductions compute the op itself, whose bits depend on the mode.
-        linear = self.reduce in ("sum", "mean") and self.number != "integer"
-        return _writing(
-            f"{self.reduce}_{self.number}" + ("" if self.include_self else "_without_self"),
-            lambda ns, x, i, s: getattr(ns, op)(x, 0, i, s, **options),
-            (x, i, s),
-            reach,
-            self,
-            facts={"reduce": self.reduce, **_UNIQUE},
-            wrt=2 if linear else None,
-            ordered_gradient=None,
-            expected_gradient=gradient,
-            choices=rounded_once(self.number, "forward") if reach is _rows else {},
-        )
+def _errors_of_put() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "for an input of 3 elements", V, at(3), ones(1))
+    yield refused(IndexError, "allowed are -3 to 2", V, at(-4), ones(1))
+    yield refused(IndexError, "none is allowed", V[:0], at(0), ones(1))
+    yield refused(IndexError, "got 1 and 2", V, at(0, 1), ones(1))
 
 
-def _index_reduce() -> Iterator[Sample]:
-    """Yields each reduction of rows, with and without the initial value."""
-    for reduction in (
-        Reduction("mean"),
-        Reduction("mean", "narrow", include_self=False),
-        Reduction("mean", "integer", include_self=False),
-        Reduction("prod", include_self=False),
-        Reduction("prod", "narrow"),
-        Reduction("amax"),
-        Reduction("amin", include_self=False),
-    ):
-        yield reduction.sample("index_reduce", (3,), _rows)
+def _by_dtypes(indices: Callable[[Array], Any]) -> Iterator[Form]:
+    """Yields writes to a vector, and sums of two elements, for each dtype."""
+    for dtype in EVERY_DTYPE:
+        x, two = small((6,), dtype), small((2,), dtype, 1)
+        yield form(x, indices(at(2, -1)), two)
+        yield form(x, indices(at(5, -1)), two, accumulate=True)
 
 
-def _scatter_reduce() -> Iterator[Sample]:
-    """Yields each reduction, with and without the initial value, in one and two dimensions."""
-    for reduction, lanes in (
-        (Reduction("sum"), (3,)),
-        (Reduction("sum", "narrow", include_self=False), ()),
-        (Reduction("mean", include_self=False), (3,)),
-        (Reduction("mean", "narrow"), ()),
-        (Reduction("mean", "integer"), ()),
-        (Reduction("prod"), (3,)),
-        (Reduction("prod", "narrow", include_self=False), ()),
-        (Reduction("amax", include_self=False), (3,)),
-        (Reduction("amin", "integer"), ()),
-    ):
-        yield reduction.sample("scatter_reduce", lanes, _lanes)
+def _forms_of_index_put() -> Iterator[Form]:
+    yield from _by_dtypes(lambda index: (index,))
+    yield form(THREE, (WRAPPED,), TWENTY).named(torch_gradient=False)
+    yield form(THREE, (None, WRAPPED), spread(3, 20), accumulate=True).named("add")
+    # The gradient by a number is a sum of XLA's, which may contract a product of the program.
+    yield form(THREE, (COLUMNS[:3] > 0,), spread()).named("masked", same_bits=False)
+
+
+def _forms_of_put() -> Iterator[Form]:
+    indices = (np.array(0), NO_INDEX, np.array([[0, -1], [-1, 0]]))
+    for accumulate, shape, index in itertools.product((False, True), [(2, 3), (), (5,)], indices):
+        source = normal(index.size).reshape(index.shape)
+        yield form(normal(*shape), index, source, accumulate).having(torch_gradient=False)
+    yield from _by_dtypes(lambda index: index)
+    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0]).named(torch_gradient=False)
+    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0], accumulate=True).named("add")
 
 
 def _bincount() -> Iterator[Sample]:
@@ -481,13 +365,6 @@ def _counts(x: Array, low: float, high: float) -> Array:
     return oracles.source(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))
 
 
-_REDUCTIONS = [
-    {"reduce": reduce, "include_self": include_self}
-    for reduce in ("mean", "prod", "amax", "amin", "sum")
-    for include_self in (True, False)
-]
-
-
 def _forms_of_bincount() -> Iterator[Form]:
     numbers = np.array([3, 1, 3, 0])
     for dtype in (np.int64, np.uint8, np.int16):
@@ -500,24 +377,49 @@ def _forms_of_bincount() -> Iterator[Form]:
     yield form(INDEX, TWENTY[:, 0], length=3).named(torch_gradient=False)
 
 
-def _forms_of_index_put() -> Iterator[Form]:
-    yield form(THREE, (WRAPPED,), TWENTY).named(torch_gradient=False)
-    yield form(THREE, (None, WRAPPED), spread(3, 20), accumulate=True).named("add")
-    # The gradient by a number is a sum of XLA's, which may contract a product of the program.
-    yield form(THREE, (COLUMNS[:3] > 0,), spread()).named("masked", same_bits=False)
+def _errors_of_bincount() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "got -1 at position 0", at(-1, 2))
+    yield refused(NotImplementedError, "float32", V)
+    yield refused(NotImplementedError, "bool", BOOLS)
+    yield refused(RuntimeError, "got shape [1, 1]", SQUARE)
+    yield refused(RuntimeError, "got shape []", POINT)
+    yield refused(RuntimeError, "minlength should be >= 0", at(1), minlength=-1)
+    yield refused(RuntimeError, "shapes [3] and [2]", at(1, 2), ones(3))
+    yield from unlike_torch(
+        [
+            # PyTorch converts with a warning.
+            refused(TypeError, "'weights' must be real, not complex64", at(1, 2), COMPLEX),
+            refused(RuntimeError, "not be below minlength", at(1), length=1, minlength=2),
+        ]
+    )
 
 
-def _forms_of_put() -> Iterator[Form]:
-    indices = (np.array(0), NO_INDEX, np.array([[0, -1], [-1, 0]]))
-    for accumulate, shape, index in itertools.product((False, True), [(2, 3), (), (5,)], indices):
-        source = normal(index.size).reshape(index.shape)
-        yield form(normal(*shape), index, source, accumulate).having(torch_gradient=False)
-    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0]).named(torch_gradient=False)
-    yield form(THREE, 3 * WRAPPED, TWENTY[:, 0], accumulate=True).named("add")
+def _errors_of_histc() -> Iterator[ErrorInput]:
+    one = ones(1)
+    yield refused(RuntimeError, "bins must be > 0, but got 0", one, 0)
+    yield refused(RuntimeError, "max must be larger than min", one, 4, 2, 1)
+    yield refused(RuntimeError, "range of [0.0, inf] is not finite", one, 4, 0, INF)
+    yield refused(RuntimeError, "is not finite", one, 4, NAN, 1)
+    yield refused(
+        RuntimeError, "range of [nan, nan] is not finite", np.array([NAN, 1], np.float32), 4
+    )
+    yield refused(
+        RuntimeError, "range of [1.0, inf] is not finite", np.array([INF, 1], np.float32), 4
+    )
+    yield refused(TypeError, "'min' must be Number, not str", one, 4, "0", 1)
+    yield refused(RuntimeError, "'min' cannot be converted to float32", one, 4, 1j, 1)
+    yield refused(NotImplementedError, "bool in argument 'input'", BOOLS, 4)
+    yield refused(NotImplementedError, "complex64", COMPLEX, 4, 0, 1)
 
 
 OPS = (
-    OpInfo("bincount", _bincount, _forms_of_bincount),
+    OpInfo(
+        "bincount",
+        _bincount,
+        _forms_of_bincount,
+        _errors_of_bincount,
+        lambda jax, x, weights: jax.numpy.bincount(x, weights, length=3),
+    ),
     OpInfo(
         "histc",
         _histc,
@@ -528,6 +430,8 @@ OPS = (
             ),
             form(TWENTY, 5).named(smooth=False, torch_gradient=False),
         ],
+        _errors_of_histc,
+        lambda jax, x: jax.numpy.histogram(x, 5),
     ),
     OpInfo(
         "index_add",
@@ -536,6 +440,8 @@ OPS = (
             *by_slices({}, {"alpha": 2}, dtypes=EVERY_DTYPE),
             form(THREE, 1, INDEX, spread(3, 20), alpha=0.5).named(),
         ],
+        _errors_of_index_add,
+        lambda _, x, i, s: x.at[:, i].add(s * 0.5),
     ),
     OpInfo(
         "index_copy",
@@ -543,50 +449,36 @@ OPS = (
         lambda: without_gradient(
             [*by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()]
         ),
-    ),
-    OpInfo("index_put", _index_put, _forms_of_index_put),
-    OpInfo(
-        "index_reduce",
-        _index_reduce,
-        lambda: [
-            *by_slices(*_REDUCTIONS[:8], dtypes=[np.float16, *INTEGERS]),
-            *reductions(INDEX, [("prod", True), ("mean", False), ("amax", False), ("amin", True)]),
-        ],
-    ),
-    OpInfo("put", _put, _forms_of_put),
-    OpInfo(
-        "scatter",
-        _scatter,
-        lambda: [
-            *without_gradient(
-                [
-                    *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
-                    *from_longer({}),
-                    form(THREE, 0, COLUMNS, TWENTY).named(),
-                ]
-            ),
-            # PyTorch differentiates its `scatter_reduce` alone.
-            form(THREE_FACTORS, 0, COLUMNS, TWENTY_FACTORS, reduce="multiply").named(
-                "multiply", torch_gradient=False
-            ),
-        ],
+        _errors_of_index_copy,
+        lambda _, x, i, s: x.at[i].set(s),
     ),
     OpInfo(
-        "scatter_add",
-        _scatter_add,
+        "index_fill",
+        _index_fill,
         lambda: [
-            *by_elements({}, dtypes=EVERY_DTYPE),
-            *from_longer({}),
-            form(THREE, 1, COLUMNS.T, spread(3, 20)).named(),
+            *(form(x, dim, index, 7) for x, dim, index, _, _ in drawn()),
+            *(form(small((3, 2), dtype), 0, at(-1, 0, -1), 1) for dtype in EVERY_DTYPE),
+            *(form(normal(3, 2), 1, index, np.float32(2)) for index in (NO_INDEX, POINT)),
+            form(small((3, 2), np.int32), 0, at(1), 2.5),
+            form(THREE, 1, INDEX, np.float32(0.5)),
+            # PyTorch has no gradient for a negative index.
+            form(THREE, 1, WRAPPED, np.float32(0.5)).named(torch_gradient=False),
         ],
+        _errors_of_index_fill,
+        lambda _, x, i, value: x.at[:, i].set(value),
     ),
     OpInfo(
-        "scatter_reduce",
-        _scatter_reduce,
-        lambda: [
-            *by_elements(*_REDUCTIONS, dtypes=[np.float16, *INTEGERS]),
-            *from_longer(*_REDUCTIONS[:3]),
-            *reductions(COLUMNS, [("prod", False), ("mean", True), ("amin", False)]),
-        ],
+        "index_put",
+        _index_put,
+        _forms_of_index_put,
+        _errors_of_index_put,
+        lambda _, x, i, s: x.at[i].set(s),
+    ),
+    OpInfo(
+        "put",
+        _put,
+        _forms_of_put,
+        _errors_of_put,
+        lambda jax, x, i, s: jax.numpy.put(x, i, s, inplace=False),
     ),
 )

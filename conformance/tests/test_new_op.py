@@ -23,13 +23,17 @@ FILLED = {
         "    # FILL IN: state each fact that a row asks for.\n": "",
         "    values = alert(input, decision)\n": "    values = alert(y, decision)\n",
         "    # FILL IN: compose primitives of JAX.\n": """\
-    last = values.shape[dim]
-    left = jax.lax.slice_in_dim(values, 0, last - 1, axis=dim)
-    right = jax.lax.slice_in_dim(values, 1, last, axis=dim)
+    wide, last = seal(convert(values, accumulator(values.dtype))), values.shape[dim]
+    left = jax.lax.slice_in_dim(wide, 0, last - 1, axis=dim)
+    right = jax.lax.slice_in_dim(wide, 1, last, axis=dim)
 """,
         'raise NotImplementedError(f"{_NAME}(): FILL IN, for an input of shape {values.shape}")': (
-            "return jax.lax.cumsum((left + right) * 0.5, dim)"
+            "return convert(jax.lax.cumsum(product(left + right, 0.5), dim), values.dtype)"
         ),
+        "import Array\n": """\
+import Array
+from impl._core.numerics import accumulator, convert, product, seal
+""",
         "(input: Array)": "(y: Array, *, dim: int = -1)",
         "        input: Any shape of floats.\n": """\
         y: Any shape of floats.
@@ -41,17 +45,11 @@ y = arguments.array(_NAME, "y", y)
 """,
         "arguments.facts(input)": "arguments.facts(y)",
     },
-    f"impl/tests/ops/test_{OP}.py": {
-        'raise NotImplementedError("FILL IN: the result by NumPy")': (
-            "return np.cumsum((x[:, 1:] + x[:, :-1]) / 2, axis=1)"
-        ),
-        "argument 'input'": "argument 'y'",
-    },
     f"conformance/cases/{OP}.py": {
         "    # FILL IN: a row with a condition needs samples that meet it, and one that does not."
         "\n": "",
-        "    # FILL IN: forms of other shapes, dtypes and options. The tests of all ops transform "
-        "those with\n    # a name.\n": "",
+        "    # FILL IN: forms of other shapes, dtypes and options, and calls that the op refuses. "
+        "The tests\n    # of all ops transform forms with a name.\n": "",
         'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
@@ -89,7 +87,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-#: A test of the decisions of the calls, which runs with the unit test of the op.
+#: A test of the decisions of the calls, which runs with the tests of all ops.
 DECIDES = f"""
 import jax.numpy as jnp
 import impl
@@ -106,22 +104,23 @@ def test_the_row_decides_the_calls_of_the_op():
 """
 
 
-def test_the_steps_make_an_op_whose_row_unit_test_and_suite_are_right(checkout):
+def test_the_steps_make_an_op_whose_row_tests_and_suite_are_right(checkout):
     steps = run(checkout, "-m", "spec", "new", OP)
     fill_in(checkout)
     commands = [shlex.split(command) for command in re.findall(r"Then run: python (.+)", steps)]
-    version, check, unit_test, suite = commands
+    version, check, every_op, suite = commands
     assert version == ["-m", "spec", "version", "--write"]
     assert check == ["-m", "spec", "check"]
-    assert unit_test == ["-m", "pytest", f"impl/tests/ops/test_{OP}.py"]
+    assert every_op == ["-m", "pytest", "conformance/tests/every_op", "-k", OP]
     assert suite[:3] == ["-m", "conformance", "run"]
     assert run(checkout, *version).startswith("Added: R")
     assert run(checkout, *check) == f"{len(spec.load().rows) + 1} rows, no problem\n"
     (row,) = [word for word in suite if word.startswith("R")]
-    decides = checkout / "impl/tests/ops/test_decides.py"
+    decides = checkout / f"impl/tests/ops/test_{OP}.py"
     decides.write_text(DECIDES.replace("ROW", row), encoding="utf-8")
-    out = run(checkout, *unit_test, str(decides), "-q", "-p", "no:cacheprovider")
-    assert "4 passed" in out
+    out = run(checkout, *every_op, str(decides), "-q", "-p", "no:cacheprovider")
+    assert re.search(r"\d+ passed", out)
+    assert "failed" not in out
     out = run(checkout, *suite)
     assert re.search(r"\d+ passed", out)
     assert "failed" not in out

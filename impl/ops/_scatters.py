@@ -1,9 +1,9 @@
 """The ops that write to an array at indices along one dimension, or add to it.
 
-These are ``index_add``, ``index_copy``, ``put``, ``scatter``, ``scatter_add``, ``scatter_reduce``.
-The index of the last three has as many dimensions as the input. It may be shorter than the input in
-every dimension but ``dim``. Only this corner of the input can change, so the primitives get the
-corner alone::
+These are ``index_add``, ``index_copy``, ``index_fill``, ``put``, ``scatter``, ``scatter_add`` and
+``scatter_reduce``. The index of the last three has as many dimensions as the input. It may be
+shorter than the input in every dimension but ``dim``. Only this corner of the input can change, so
+the primitives get the corner alone::
 
     input [4, 6], dim 0, index [7, 2]       scatters into input[:, :2]
 """
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
-from impl._core.numerics import accumulator, convert, product
+from impl._core.numerics import accumulator, convert, product, seal
 from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
@@ -167,6 +167,43 @@ def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> 
             f"index_copy(): Number of indices ({count}) should be equal to source.shape[dim] "
             f"({source.shape[dim]})"
         )
+
+
+@eager.compiled
+def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
+    """Writes a number to slices of ``input`` along one dimension.
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [-size, size). Negative indices count from
+            the end. Under ``jit`` an index that is out of range writes nothing.
+        value: A number or a 0-d array, which the dtype of ``input`` can hold.
+
+    Returns:
+        An array of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
+        RuntimeError: ``index`` is of another dtype, or the dtype of ``input`` cannot hold
+            ``value``.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_fill``. The spec's rows state what the mode does, and the guarantee.
+    """
+    input = arguments.array("index_fill", "input", input)
+    dim = arguments.dimension(dim, input.ndim, "index_fill")
+    size = input.shape[dim] if input.ndim else 1
+    flat = arguments.index_vector("index_fill", index)
+    arguments.index_range("index_fill", index, size, dim, IndexError, wrap=True)
+    number = arguments.number_as("index_fill", "value", value, input.dtype)
+    decision = decide("index_fill", **arguments.facts(input))
+    out = _filled(
+        three_axes(alert(input, decision), dim),
+        wrapped(flat, size)[None, :, None],
+        jnp.broadcast_to(number, (1, 1, 1)),
+    )
+    return out.reshape(input.shape)
 
 
 @eager.compiled
@@ -316,10 +353,15 @@ def scatter(
 
 
 def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-    """Writes one number, the same in all updates, wherever an index occurs."""
-    zeros = jnp.zeros(operand.shape, jnp.int32)
-    counts = _indexing.accumulate(zeros, indices, jnp.ones(updates.shape, jnp.int32))
-    return jnp.where(counts > 0, updates[:1, :1, :1], operand)
+    """Writes one number, the same in all updates, wherever an index occurs.
+
+    The indices may have one row and one lane for all rows and lanes of the operand.
+    """
+    zeros = jnp.zeros((indices.shape[0], operand.shape[1], indices.shape[2]), jnp.int32)
+    counts = _indexing.accumulate(zeros, indices, jnp.ones(indices.shape, jnp.int32))
+    # The gradient of the number is a sum, which must not contract a product of the program.
+    number = seal(jnp.broadcast_to(updates[:1, :1, :1], operand.shape))
+    return jnp.where(counts > 0, number, operand)
 
 
 @eager.compiled

@@ -3,7 +3,8 @@
 The test of ``impl/_core/axes.py`` is ``impl/tests/core/test_axes.py``: ``test_`` and the name of
 the module, in the folder of its room. A test file of other modules names them in the last
 paragraph of its docstring:
-``Tests: impl._exact.sums.scatter, impl._exact.sums.scatter.``
+``Tests: impl._exact.sums.scatter, impl._exact.sums.scatter.`` The tests of all ops,
+``conformance/tests/every_op/``, try a module that defines a public op.
 """
 
 import ast
@@ -12,6 +13,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+from impl.tests.support.public_ops import public_ops
 
 IMPL = Path(__file__).parents[1]
 TESTS = sorted(IMPL.glob("tests/**/test_*.py"))
@@ -57,6 +60,7 @@ def of_name(module: str) -> list[Path]:
 
 def test_each_module_has_a_test_file() -> None:
     names = {module for test in TESTS for module in named(test)}
+    names |= {function.__module__ for function in public_ops().values()}
     assert [module for module in modules() if module not in names and not of_name(module)] == []
 
 

@@ -37,7 +37,7 @@ def checkout(root):
         "pyproject.toml": "",
         "impl/__init__.py": INIT,
         "impl/nn/functional/__init__.py": "from impl.nn.functional._beta import beta as beta\n",
-        "impl/tests/ops/test_tested.py": "",
+        "conformance/cases/tabled.py": "",
     }
     for name, text in files.items():
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
@@ -101,19 +101,15 @@ def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize(
-    ("op", "module", "test"),
+    ("op", "module"),
     [
-        ("gamma", "impl/ops/_gamma.py", "impl/tests/ops/test_gamma.py"),
-        (
-            "nn.functional.gamma",
-            "impl/nn/functional/_gamma.py",
-            "impl/tests/nn/functional/test_gamma.py",
-        ),
+        ("gamma", "impl/ops/_gamma.py"),
+        ("nn.functional.gamma", "impl/nn/functional/_gamma.py"),
     ],
 )
-def test_the_files_of_an_op_are_python_and_name_it(checkout, op, module, test, direction):
+def test_the_files_of_an_op_are_python_and_name_it(checkout, op, module, direction):
     new(checkout, op, direction=direction, torch="torch.Tensor.gamma_")
-    for file in (module, test, "conformance/cases/gamma.py"):
+    for file in (module, "conformance/cases/gamma.py"):
         text = (checkout / file).read_text(encoding="utf-8")
         compile(text, file, "exec")
         assert op in text
@@ -158,7 +154,7 @@ def test_an_op_may_join_a_family(checkout):
         ("Gamma", {}, "'Gamma' is not the name of a function"),
         ("lambda", {}, "'lambda' is not the name of a function"),
         ("jit", {}, "impl/__init__.py has the name 'jit' already"),
-        ("tested", {}, "impl/tests/ops/test_tested.py exists"),
+        ("tabled", {}, "conformance/cases/tabled.py exists"),
         ("random", {}, "random.toml has the rows of other ops; pass --family random"),
         ("gamma", {"device": "gpu"}, r"--device got 'gpu'; allowed are \['any', 'cpu', 'cuda'\]"),
         ("gamma", {"device": "mps"}, "--device got 'mps'"),
@@ -195,7 +191,7 @@ def test_the_command_writes_and_prints_the_steps(checkout, capsys):
     out = capsys.readouterr().out
     assert "wrote impl/ops/_gamma.py" in out
     steps = [line[:3] for line in out.splitlines() if line[:1].isdigit()]
-    assert steps == ["1. ", "2. ", "3. ", "4. ", "5. "]
+    assert steps == ["1. ", "2. ", "3. ", "4. "]
     assert f'-k "{ID} or {NEXT}"' in out
     assert main(command) == 1
     assert "the op 'gamma' exists" in capsys.readouterr().err

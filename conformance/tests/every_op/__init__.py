@@ -1,4 +1,4 @@
-"""Properties that hold for every public op, tested on the samples of ``samples_of_*.py``.
+"""Properties that hold for every public op, tested on the entries of ``conformance/cases``.
 
-The ops are found by introspection. A new op fails here until it has a sample.
+The ops are found by introspection. A new op fails here until it has an entry.
 """

@@ -1,102 +1,16 @@
-"""The forms of the table of operations as calls, and the calls that a test takes."""
+"""The calls of the table of operations that a test takes."""
 
 import functools
 import itertools
 import warnings
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import impl
-from conformance.adapters.base import resolve
+from conformance.cases._calls import calls, first_call
 from conformance.cases.table import table
 from impl.tests.support.programs import equations
-
-
-class Call:
-    """A form of an op as a function of its arrays. Other attributes are the form's."""
-
-    def __init__(self, op, form):
-        self.op = op
-        self.form = form
-        self._leaves, self._tree = jax.tree.flatten((form.arguments, form.options))
-        #: The positions of the arrays among the leaves of the arguments.
-        self._places = [i for i, leaf in enumerate(self._leaves) if _is_array(leaf)]
-
-    def __getattr__(self, name):
-        return getattr(self.form, name)
-
-    @property
-    def arrays(self):
-        """The arrays of the arguments, in their order."""
-        return [self._leaves[place] for place in self._places]
-
-    def with_arrays(self, arrays):
-        """Returns the positional arguments and the keywords, with other arrays."""
-        leaves = list(self._leaves)
-        for place, array in zip(self._places, arrays, strict=True):
-            leaves[place] = array
-        return jax.tree.unflatten(self._tree, leaves)
-
-    def run(self, namespace, *arrays):
-        """Calls the op of a namespace."""
-        arguments, options = self.with_arrays(arrays)
-        if self.form.call is not None:
-            return self.form.call(namespace, *arguments, **options)
-        return resolve(namespace, self.op)(*arguments, **options)
-
-    def given(self):
-        """Returns the positional arguments and the keywords that the op itself gets."""
-        recorded = []
-        self.run(_Recorder(recorded), *self.arrays)
-        return recorded[0]
-
-    def outputs(self, *arrays):
-        """Calls the op of impl and returns all arrays of the result."""
-        return jax.tree.leaves(self.run(impl, *arrays))
-
-    @property
-    def float_positions(self):
-        """The positions of the arrays of floats that a gradient is by."""
-        inexact = (i for i, a in enumerate(self.arrays) if jnp.issubdtype(a.dtype, jnp.inexact))
-        return list(inexact)[: self.form.traced]
-
-    @property
-    def floats(self):
-        """The arrays of floats that a gradient is by."""
-        return [self.arrays[position] for position in self.float_positions]
-
-    def with_floats(self, floats, arrays=None):
-        """Returns the arrays, or other ones, with other floats."""
-        replaced = dict(zip(self.float_positions, floats, strict=True))
-        arrays = self.arrays if arrays is None else arrays
-        return [replaced.get(i, array) for i, array in enumerate(arrays)]
-
-
-class _Recorder:
-    """A namespace of ops that records the arguments of a call instead of running the op."""
-
-    def __init__(self, recorded):
-        self._recorded = recorded
-
-    def __getattr__(self, name):
-        if name.startswith("sparse_"):
-            raise AttributeError(name)  # Its sparse arrays are JAX's.
-        if name in ("nn", "functional", "sparse"):
-            return self
-        return lambda *arguments, **options: self._recorded.append((arguments, options))
-
-
-def _is_array(value):
-    return isinstance(value, np.ndarray | np.generic)
-
-
-@functools.cache
-def calls(op):
-    """Returns the forms of an op as calls."""
-    return [Call(op, form) for form in table()[op].forms()]
 
 
 @functools.cache
@@ -115,11 +29,7 @@ def named_calls():
 
 def first_calls(condition=lambda _: True):
     """Returns arguments of ``parametrize``: one call of each op, named by the op."""
-    first = {
-        op: next((call for call in calls(op) if call.name is not None), calls(op)[-1])
-        for op in table()
-    }
-    chosen = {op: call for op, call in first.items() if condition(call)}
+    chosen = {op: call for op in table() if condition(call := first_call(op))}
     return {"argvalues": list(chosen.values()), "ids": list(chosen)}
 
 

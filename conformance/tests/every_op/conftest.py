@@ -25,3 +25,12 @@ def no_rank_promotion():
 def rng():
     """Returns a new generator of random numbers, the same in each test."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """The adapter of PyTorch, whose namespace has PyTorch's functions by the names of rows."""
+    pytest.importorskip("torch", reason="compares with PyTorch")
+    from conformance.adapters.torch import IMPLEMENTATION  # noqa: PLC0415  # it imports PyTorch
+
+    return IMPLEMENTATION

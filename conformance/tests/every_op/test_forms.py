@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import impl
+from conformance.cases._calls import Call, calls
 from conformance.cases.table import table
-from conformance.tests.every_op.calls import Call, calls
 
 #: The share of the greatest number by which a result of a dtype may differ from PyTorch's.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 4e-2, "float32": 1e-5, "complex64": 2e-5}
@@ -21,15 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning"),
     pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def torch():
-    """The adapter of PyTorch, whose namespace has PyTorch's functions by the names of rows."""
-    pytest.importorskip("torch", reason="compares with PyTorch")
-    from conformance.adapters.torch import IMPLEMENTATION  # noqa: PLC0415  # it imports PyTorch
-
-    return IMPLEMENTATION
 
 
 @pytest.mark.parametrize("op", OPS)

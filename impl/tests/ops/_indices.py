@@ -8,6 +8,7 @@ from impl.tests.support.bits import assert_same_bits
 #: An array to index, with every element different.
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 NO_INDEX = np.zeros(0, int)
+V, M = np.zeros(3, np.float32), np.zeros((3, 2), np.float32)
 
 #: A length, and indices of which those from -5 to 4 are in range.
 SIZE = 5
@@ -19,6 +20,14 @@ IN_RANGE = (INDEX >= -SIZE) & (INDEX < SIZE)
 WRAPPED = np.where(INDEX < 0, INDEX + SIZE, INDEX)
 #: Indices that int32 cannot hold, for an axis of length 3, and one that it can.
 WIDE = np.array([2**32 + 1, 1, -(2**32), -(2**32) - 1])
+
+
+def at(*values):
+    return np.array(values)
+
+
+def ones(*shape, dtype=np.float32):
+    return np.ones(shape, dtype)
 
 
 def assert_reads_out_of_range_are_filled(calls, in_range=IN_RANGE):

@@ -1,4 +1,4 @@
-"""index_put: the meaning of indices, bits, gradients, and bad arguments."""
+"""index_put: the meaning of indices, bits, gradients, and indices that are out of range."""
 
 import jax
 import jax.numpy as jnp
@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import POINT, SCALAR, TALL, M, V, at, ones
 from impl.tests.ops._expressions import MASK, ONE, A, B, C, as_torch, expressions, label
-from impl.tests.ops._indices import IN_RANGE, INDEX, NO_INDEX, SIZE, WRAPPED, X
+from impl.tests.ops._indices import IN_RANGE, INDEX, NO_INDEX, SIZE, WRAPPED, M, V, X, at, ones
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
 from impl.tests.support.references import written
-from impl.tests.support.refusals import BadArguments, Call
 
 complete = pytest.mark.usefixtures("complete")
 both_kinds = pytest.mark.parametrize("accumulate", [False, True], ids=["write", "add"])
@@ -131,42 +129,7 @@ def test_facts(call, facts):
     assert {name: asked[0].facts[name] for name in facts} == facts
 
 
-# Bad arguments, and indices that are out of range.
-
-CALLS: list[Call] = [
-    ("index_put", (V, at(0), ones(1)), TypeError, "must be tuple of arrays, not ndarray"),
-    ("index_put", (V, (0,), ones(1)), TypeError, "'indices[0]'"),
-    ("index_put", (V, ([0],), ones(1)), TypeError, "not list"),
-    ("index_put", (V, (slice(1),), ones(1)), TypeError, "not slice"),
-    ("index_put", (V, (), ones(1)), RuntimeError, "at least one array"),
-    ("index_put", (V, (at(0), at(0)), ones(1)), IndexError, "dimension 1 (got 2)"),
-    ("index_put", (V, (at(0),), 1.0), TypeError, "'values' must be"),
-    ("index_put", (V, (at(0),), ones(1, dtype=np.float16)), RuntimeError, "values (float16)"),
-    ("index_put", (V, (at(0, 1),), ones(3)), RuntimeError, "values of shape [3] cannot"),
-    ("index_put", (V, (at(0, 1),), ones(1, 2)), RuntimeError, "to the indexed shape [2]"),
-    ("index_put", (M, (POINT,), ones(1, 2)), RuntimeError, "to the indexed shape [2]"),
-    ("index_put", (V, (V > -1,), ones(2)), RuntimeError, "to the indexed shape [3]"),
-    ("index_put", (V, (at(3),), ones(1)), IndexError, "index 3 is out of bounds"),
-    ("index_put", (V, (at(0, -4),), ones(2)), {"accumulate": True}, IndexError, "position [1]"),
-    ("index_put", (V, (np.zeros(1, np.int16),), ones(1)), IndexError, "of int16"),
-    ("index_put", (V, (at(0.0),), ones(1)), IndexError, "of float64"),
-    ("index_put", (V, (TALL,), ones(1)), IndexError, "mask [4]"),
-    ("index_put", (M, (at(0, 1), at(0, 1, 1)), ones(1)), IndexError, "shapes [2], [3]"),
-    ("index_put", (V[:0], (at(0),), ones(1)), IndexError, "size 0"),
-    ("index_put", (SCALAR, (POINT,), ones(1)), IndexError, "dimension 0"),
-    ("index_put", (V, (at(0),), ones(1), 1), TypeError, "'accumulate' must be bool, not int"),
-]
-UNLIKE_TORCH: list[Call] = [
-    ("index_put", (V, (None,), ones(1)), RuntimeError, "at least one array"),
-    # PyTorch fills the whole array, and raises an error for more than one value.
-    ("index_put", (V, (np.array(True),), ones(1)), RuntimeError, "without dimensions"),
-    ("index_put", (V, (at(0),), ones(1)), {"unique_indices": 1}, TypeError, "unique_indices"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-    unlike_torch = UNLIKE_TORCH
+# Indices that are out of range.
 
 
 def test_a_shape_that_depends_on_values_is_refused_under_jit():
@@ -177,7 +140,7 @@ def test_a_shape_that_depends_on_values_is_refused_under_jit():
         with pytest.raises(TypeError, match=r"'indices\[0\]' is a mask .* not known under jit"):
             put(V, V > 0, values, accumulate)
     with pytest.raises(IndexError, match="mask"):
-        put(V, TALL, ones(1), False)
+        put(V, ones(4, dtype=bool), ones(1), False)
     with pytest.raises(RuntimeError, match="indexed shape"):
         put(V, V > 0, ones(1, 1), False)
 

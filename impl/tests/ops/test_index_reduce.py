@@ -12,22 +12,12 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, PAIR, M, S, V, at
+from impl.tests.ops._indices import at
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
-beta = pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
-
-REDUCTIONS = [
-    (reduce, include_self)
-    for reduce in ("sum", "prod", "mean", "amax", "amin")
-    for include_self in (True, False)
-]
-#: The forms of index_reduce.
-SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduce != "sum"]
 
 
 @complete
@@ -142,47 +132,7 @@ def test_extremes_of_zeros_are_ordered_by_sign():
 
 # Derivatives.
 
-ELEMENTS = np.array([[2, 0, 0], [0, 2, 0], [2, 2, 0], [1, 0, 0], [2, 2, 1]])
 ROWS = np.array([2, 0, 2, 1, 2])
-#: With ties, and with zeros among the factors.
-TIES = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0], [3, 3, 3]], np.float32)
-TIED_SOURCE = np.array([[1, 0, 0], [2, 0, 2], [1, 1, 2], [0, 2, 1], [0, 1, 0]], np.float32)
-WEIGHT = RNG.standard_normal((4, 3)).astype(np.float32)
-
-
-@complete
-@beta
-@pytest.mark.parametrize("op", ["scatter_reduce", "index_reduce"])
-def test_gradients_are_those_of_torch(torch, op):
-    index, reductions = {"scatter_reduce": (ELEMENTS, REDUCTIONS), "index_reduce": (ROWS, SLICES)}[
-        op
-    ]
-
-    def calls(space, i, x, half, s):
-        # PyTorch gives an element of the input a share if it equals the result by chance.
-        return [
-            getattr(space, op)(
-                x if include_self else half, 0, i, s, reduce, include_self=include_self
-            )
-            for reduce, include_self in reductions
-        ]
-
-    arrays = (TIES, TIES + 0.5, TIED_SOURCE)
-    jacobian = jax.jit(
-        jax.jacrev(
-            lambda *a: jnp.stack([(o * WEIGHT).sum() for o in calls(impl, index, *a)]), (0, 1, 2)
-        )
-    )(*arrays)
-    tensors = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
-    for position, out in enumerate(calls(torch, torch.from_numpy(index), *tensors)):
-        theirs = torch.autograd.grad(
-            (out * torch.from_numpy(WEIGHT)).sum(), tensors, allow_unused=True
-        )
-        for got, want in zip(jacobian, theirs, strict=True):
-            expected = np.zeros_like(got[position]) if want is None else want.numpy()
-            np.testing.assert_allclose(
-                got[position], expected, rtol=1e-5, err_msg=str(reductions[position])
-            )
 
 
 @complete
@@ -211,25 +161,3 @@ def test_integers_are_differentiated_through():
     gradient = jax.jit(jax.grad(function))(jnp.ones(6), jnp.arange(6))
     assert gradient.dtype == np.float32
     assert gradient[5] == 10
-
-
-I = ONE  # noqa: E741
-CALLS: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "sum"), RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
-    ("index_reduce", (V, 0, I, S, 1), TypeError, "'reduce' must be str"),
-    ("index_reduce", (V, 0, I, S, "mean"), {"include_self": None}, TypeError, "must be bool"),
-    ("index_reduce", (V, 0, at(3), S, "mean"), IndexError, "index 3 is out of bounds"),
-    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), IndexError, "index -1 is out of"),
-    ("index_reduce", (V, 0, I[None], S, "prod"), IndexError, "to be a vector, but got dim: 2"),
-    ("index_reduce", (V, 0, I, PAIR[0], "prod"), RuntimeError, "Number of indices (1)"),
-    ("index_reduce", (M, 0, I, S, "prod"), RuntimeError, "source.shape = [1]"),
-    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), RuntimeError, "the same dtype"),
-]
-UNLIKE_TORCH: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices")
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-    unlike_torch = UNLIKE_TORCH

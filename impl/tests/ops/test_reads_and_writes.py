@@ -11,19 +11,20 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import COLUMN, ONE, POINT, SCALAR, SHORT, SQUARE, M, V, at, ones
 from impl.tests.ops._indices import (
     IN_RANGE,
     INDEX,
+    NO_INDEX,
     SIZE,
     WIDE,
     WRAPPED,
+    V,
     assert_reads_out_of_range_are_filled,
+    at,
+    ones,
 )
-from impl.tests.ops._scatters import contributions
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
@@ -104,33 +105,6 @@ def test_more_elements_than_an_index_counts(call):
 
 
 @complete
-@pytest.mark.parametrize("op", WRITES)
-def test_dtypes_of_writes(op):
-    calls, wanted = {}, {}
-    for dtype in [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]:
-        x, two, name = (np.arange(6) % 4).astype(dtype), np.ones(2, dtype), np.dtype(dtype).name
-        calls[f"{name}, write"] = lambda x: WRITES[op](x, at(2, -1), x[:2]), x
-        wanted[f"{name}, write"] = x[[0, 1, 0, 3, 4, 1]]
-        calls[f"{name}, add"] = lambda x, s: WRITES[op](x, at(5, -1), s, True), x, two
-        wanted[f"{name}, add"] = x.copy()
-        wanted[f"{name}, add"][5] += two[0] + two[1]
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
-@complete
-def test_the_gradient_of_a_write_is_that_of_the_one_that_stays():
-    index, weight = np.array([1, 2, -2, 1]), np.array([10.0, 20.0, 30.0], np.float32)
-
-    def loss(write, x, s):
-        return (write(x, index, s) * weight).sum()
-
-    for write in WRITES.values():
-        gradients = jax.grad(functools.partial(loss, write), (0, 1))(V, ones(4))
-        assert [gradient.tolist() for gradient in gradients] == [[10, 0, 0], [0, 30, 0, 20]]
-
-
-@complete
 def test_integers_are_differentiated_through():
     index = np.array([[2, 2, 2], [0, 1, 0], [2, 0, 2], [1, 1, 1], [2, 2, 0]])
 
@@ -146,82 +120,9 @@ def test_integers_are_differentiated_through():
     assert_same_bits(gradient, want)
 
 
-@pytest.mark.usefixtures("portable")
-def test_bits_of_the_gradient():
-    initial, index, weight = contributions(3, 1030, 2, np.float16)
-    x, weight = initial[:, :1], weight[:, :1]
-    pullback = jax.jit(lambda x, w: jax.vjp(lambda x: impl.gather(x, 1, index[None]), x)[1](w)[0])
-    want = oracles.source(np.zeros_like(x), index, weight)
-    assert_same_bits(pullback(x.T, weight.T), want.T)
-
-
-# Bad arguments, and indices that are out of range.
-
-CALLS: list[Call] = [
-    ("gather", (V, 2, ONE), IndexError, "but got 2"),
-    ("gather", (V, None, ONE), TypeError, "'dim' must be int, not NoneType"),
-    ("gather", ([1.0], 0, ONE), TypeError, "'input' must be"),
-    ("gather", (V, 0, SHORT), RuntimeError, "for index but got: int16"),
-    ("gather", (M, 0, ONE), RuntimeError, "as many dimensions"),
-    ("gather", (M, 0, POINT), RuntimeError, "as many dimensions"),
-    ("gather", (M, 1, POINT), RuntimeError, "as many dimensions"),
-    ("gather", (SCALAR, 0, SQUARE), RuntimeError, "as many dimensions"),
-    ("gather", (M, 0, np.zeros((1, 3), int)), RuntimeError, "index [1, 3] to be no larger"),
-    ("gather", (V, 0, at(0, 3)), RuntimeError, "index 3 is out of bounds"),
-    ("gather", (V, 0, at(-1)), RuntimeError, "position [0]"),
-    ("gather", (V[:0], 0, ONE), RuntimeError, "none is allowed"),
-    ("index_select", (V, 1, ONE), IndexError, "but got 1"),
-    ("index_select", (V, 1.0, ONE), TypeError, "'dim' must be int"),
-    ("index_select", (V, 0, [0]), TypeError, "'index' must be"),
-    ("index_select", (V, 0, SHORT), RuntimeError, "for index but got: int16"),
-    ("index_select", (V, 0, SQUARE), IndexError, "to be a vector"),
-    ("index_select", (V, 0, at(0, 3)), IndexError, "index 3 is out of bounds"),
-    ("index_select", (V, 0, at(-1)), IndexError, "index -1 is out of bounds"),
-    ("index_select", (SCALAR, 0, at(0, 0)), RuntimeError, "only 1 value, got 2"),
-    ("index_select", (SCALAR, 0, at(1)), IndexError, "out of bounds"),
-    ("take", (V, at(3)), IndexError, "index 3 is out of bounds for an input of 3 elements"),
-    ("take", (V, at(0, -4)), IndexError, "at position [1]"),
-    ("take", (V[:0], at(0)), IndexError, "none is allowed"),
-    ("take", (V, at(0.0)), RuntimeError, "for index but got: float64"),
-    ("take", (V, at(True)), RuntimeError, "for index but got: bool"),
-    ("take", (V, [0]), TypeError, "'index' must be"),
-    ("take", ([0.0], at(0)), TypeError, "'input' must be"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-
-
 def test_a_known_index_is_checked_under_jit_too():
     with pytest.raises(RuntimeError, match="index 3 is out of bounds"):
         jax.jit(lambda x: impl.gather(x, 0, at(3)))(V)
-
-
-# Bad arguments, and indices that are out of range.
-
-
-CALLS_OF_TAKE_ALONG_DIM: list[Call] = [
-    ("take_along_dim", (M, COLUMN, 2), IndexError, "but got 2"),
-    ("take_along_dim", (M, COLUMN, 1.0), TypeError, "'dim' must be int, not float"),
-    ("take_along_dim", (SCALAR, POINT, 0), IndexError, "Dimension specified as 0"),
-    ("take_along_dim", (M, at(0), 0), RuntimeError, "same number of dimensions, but got 2"),
-    ("take_along_dim", (M, COLUMN[:2], 1), RuntimeError, "(2) at non-singleton dimension 0"),
-    ("take_along_dim", (V, at(3)), RuntimeError, "index 3 is out of bounds for an input of 3"),
-    ("take_along_dim", (V, at(-1)), RuntimeError, "allowed are 0 to 2"),
-    ("take_along_dim", (V, at(0.0)), RuntimeError, "int32/int64 for indices but got: float64"),
-    ("take_along_dim", (V, [0]), TypeError, "'indices' must be"),
-]
-UNLIKE_TORCH: list[Call] = [
-    # On a CPU, PyTorch takes these indices modulo the size.
-    ("take_along_dim", (M, COLUMN + 2, 1), RuntimeError, "index 2 is out of bounds"),
-    ("take_along_dim", (M, COLUMN - 3, 1), RuntimeError, "allowed are -2 to 1"),
-]
-
-
-class TestBadArgumentsOfTakeAlongDim(BadArguments):
-    calls = CALLS_OF_TAKE_ALONG_DIM
-    unlike_torch = UNLIKE_TORCH
 
 
 @pytest.mark.usefixtures("path")
@@ -254,28 +155,6 @@ def test_facts():
     assert {name: question.facts[name] for name in facts} == facts
 
 
-CALLS_OF_PUT: list[Call] = [
-    ("put", (V, at(3), ones(1)), IndexError, "for an input of 3 elements"),
-    ("put", (V, at(-4), ones(1)), IndexError, "allowed are -3 to 2"),
-    ("put", (V[:0], at(0), ones(1)), IndexError, "none is allowed"),
-    ("put", (V, at(0, 1), ones(1)), IndexError, "got 1 and 2"),
-    ("put", (V, at(0), ones(1, dtype=np.int32)), RuntimeError, "and source (int32)"),
-    ("put", (V, at(0.0), ones(1)), RuntimeError, "but got: float64"),
-    ("put", (V, at(0), 1.0), TypeError, "'source' must be"),
-    ("put", (V, at(0), ones(1), None), TypeError, "'accumulate' must be bool"),
-]
-UNLIKE_TORCH_OF_PUT: list[Call] = [
-    ("put", (V, at(0), ones(1)), {"unique_indices": None}, TypeError, "unique_indices")
-]
-TORCH_FUNCTIONS = {"put": lambda x, *arguments: x.put(*arguments)}
-
-
-class TestBadArgumentsOfPut(BadArguments):
-    calls = CALLS_OF_PUT
-    unlike_torch = UNLIKE_TORCH_OF_PUT
-    torch_functions = TORCH_FUNCTIONS
-
-
 @pytest.mark.usefixtures("path")
 def test_writes_out_of_range_are_dropped():
     source = np.arange(1, len(INDEX) + 1, dtype=np.float32)
@@ -285,6 +164,7 @@ def test_writes_out_of_range_are_dropped():
         {
             "add": (lambda x, i, s: impl.put(x, i, s, True), x, INDEX, source),
             "write": (impl.put, x, INDEX, np.full_like(source, 7)),
+            "fill": (lambda x, i: impl.index_fill(x, 0, i, 7), x, INDEX),
             "no elements": (impl.put, V[:0], at(0, -1), ones(2)),
         }
     )
@@ -294,6 +174,7 @@ def test_writes_out_of_range_are_dropped():
     want = x.copy()
     want[WRAPPED[IN_RANGE]] = 7
     assert_same_bits(results["write"], want)
+    assert_same_bits(results["fill"], want)
     assert results["no elements"].shape == (0,)
 
 
@@ -332,3 +213,62 @@ def test_gradients_of_reads_are_exact_under_portable(dtype):
     want = np.array(list(sums))
     for name, got in results.items():
         assert_same_bits(got, want, name)
+
+
+# repeat_interleave.
+
+
+@complete
+def test_positions_of_repetitions():
+    repeats = np.array([1, 0, 2], np.int32)
+    assert impl.repeat_interleave(repeats).tolist() == [0, 2, 2]
+    assert impl.repeat_interleave(repeats, output_size=3).dtype == np.int32
+    assert impl.repeat_interleave(NO_INDEX).shape == (0,)
+    # Too short, and too long: past the last position.
+    for size, want in [(2, [0, 2]), (5, [0, 2, 2, 3, 3])]:
+        got = jax.jit(lambda r, size=size: impl.repeat_interleave(r, output_size=size))(repeats)
+        assert got.tolist() == want
+
+
+def test_repetitions_of_float64():
+    x, repeats = np.random.default_rng(0).standard_normal((3, 2)), np.array([7, 0, 7])
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x, r: impl.repeat_interleave(x, r, 0, output_size=14))(x, repeats)
+        assert_same_bits(got, np.repeat(x, repeats, 0))
+        assert impl.repeat_interleave(repeats).dtype == np.int64
+
+
+def test_known_numbers_are_checked_under_jit_too():
+    with pytest.raises(RuntimeError, match="sum of repeats"):
+        jax.jit(lambda x: impl.repeat_interleave(x, 2, output_size=5))(V)
+
+
+def test_under_jit_the_size_is_needed():
+    with pytest.raises(TypeError, match="pass output_size="):
+        jax.jit(impl.repeat_interleave)(V, at(1, 2, 1))
+
+
+@complete
+def test_repetitions_beyond_the_sum_read_the_fill_value():
+    repeats, x = np.array([1, 0, 2]), np.array([1, 2, 3], np.float32)
+
+    @jax.jit
+    def calls(x, r):
+        repeat = lambda x, r, n: impl.repeat_interleave(x, r, output_size=n)  # noqa: E731
+        longer = jax.grad(lambda x: jnp.nansum(repeat(x, r, 5)))(x)
+        # A negative number counts as none.
+        negative = repeat(x, r - np.array([0, 4, 0]), 3)
+        return repeat(x, r, 2), repeat(x, r, 5), longer, negative
+
+    short, long, gradient, negative = calls(x, repeats)
+    assert short.tolist() == [1, 3]
+    np.testing.assert_array_equal(long, [1, 3, 3, np.nan, np.nan])
+    assert gradient.tolist() == [1, 0, 2]
+    assert negative.tolist() == [1, 3, 3]
+
+
+def test_unknown_repeats_may_add_up_to_more_than_an_int32_holds():
+    x, repeats = np.arange(40_000, dtype=np.int32), np.full(40_000, 120_000, np.int32)
+    repeats[0] = 2
+    repeat = jax.jit(functools.partial(impl.repeat_interleave, output_size=120_000))
+    assert_same_bits(repeat(x, repeats), np.repeat(x[:2], [2, 119_998]))

@@ -11,10 +11,8 @@ from ml_dtypes import bfloat16
 
 import impl
 from impl.testing import lower
-from impl.tests.ops._bad_values import BOOLS, COMPLEX, SCALAR, V, ones
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.programs import kernels, run_together
-from impl.tests.support.refusals import BadArguments, Call
 from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
@@ -162,106 +160,6 @@ def test_a_gradient_goes_to_the_element_that_was_picked(name):
     gradient, dot = derivatives(x, weight, APART)
     assert_same_bits(gradient, want)
     assert_same_bits(dot, np.take_along_axis(APART, rows, 0).reshape(values.shape))
-
-
-# PyTorch.
-
-
-def as_tensor(torch, x):
-    if x.dtype == bfloat16:
-        return torch.from_numpy(x.astype(np.float32)).bfloat16()
-    return torch.from_numpy(x)
-
-
-@complete
-@pytest.mark.parametrize("name", [*PICKS, "median of all", "nanmedian of all"])
-def test_torch_picks_the_same_values(torch, name):
-    op, _, of_all = name.partition(" ")
-    inputs = {}
-    for dtype in [np.float32, bfloat16, np.uint8, *([bool] if name in OF_BOOLS else [])]:
-        x = drawn((9, 6), dtype)
-        if np.isnan(x.astype(np.float32)).any():
-            x[:, 0] = np.arange(9)  # A column without NaN, for which mode has PyTorch's rule.
-        inputs[np.dtype(dtype).name] = x
-    function = getattr(impl, op) if of_all else pick(name, 0)
-    results = run_together({dtype: (function, x) for dtype, x in inputs.items()})
-    for dtype, got in results.items():
-        x = inputs[dtype]
-        if of_all:
-            theirs = getattr(torch, op)(as_tensor(torch, x))
-            np.testing.assert_array_equal(np.float64(got), float(theirs))
-            continue
-        theirs = PICKS[name][0](torch, as_tensor(torch, x), 0)
-        values, want = np.asarray(got[0]).astype(np.float64), theirs.values.double().numpy()
-        if name == "mode":  # PyTorch sorts NaNs in no order.
-            clean = ~np.isnan(x.astype(np.float64)).any(0)
-            values, want = values[clean], want[clean]
-        np.testing.assert_array_equal(values, want, err_msg=dtype)
-        if op.startswith("sort"):
-            np.testing.assert_array_equal(got[1], theirs.indices.numpy(), err_msg=dtype)
-
-
-# Bad arguments.
-
-WIDE = np.zeros((2, 0, 3), np.float32)
-#: Bad calls, without the name of the op: for the ops that reduce, and below for those that sort.
-REDUCED: list[Call] = [
-    ((V, 1), IndexError, "range of [-1, 0], but got 1"),
-    ((SCALAR, -2), IndexError, "but got -2"),
-    ((V, 0.0), TypeError, "'dim' must be int, not float"),
-    ((V, 0, 1), TypeError, "'keepdim' must be bool, not int"),
-    (([1.0],), TypeError, "'input' must be"),
-    ((V[:0], 0), IndexError, "dim 0 to have non-zero size"),
-    ((WIDE, 1), IndexError, "dim 1 to have non-zero size"),
-    ((COMPLEX, 0), NotImplementedError, "complex64; it takes"),
-]
-SORTED: list[Call] = [
-    ((V, 1), IndexError, "but got 1"),
-    ((SCALAR, 1), IndexError, "but got 1"),
-    ((V, 0.0), TypeError, "'dim' must be int, not float"),
-    ((V, 0, 1), TypeError, "'descending' must be bool, not int"),
-    ((V,), {"stable": 1}, TypeError, "'stable' must be bool, not int"),
-    (([1.0],), TypeError, "'input' must be"),
-    ((COMPLEX,), RuntimeError, "complex64; it takes bools, integers and floats"),
-]
-CALLS: list[Call] = [
-    ("kthvalue", (V, 0), RuntimeError, "got 0, allowed are 1 to 3"),
-    ("kthvalue", (V, 4), RuntimeError, "got 4, allowed are 1 to 3"),
-    ("kthvalue", (V, 1.0), TypeError, "'k' must be int, not float"),
-    ("kthvalue", (V, True), TypeError, "'k' must be int, not bool"),
-    ("kthvalue", (V, 1, 1), IndexError, "but got 1"),
-    ("kthvalue", ([1.0], 1), TypeError, "'input' must be"),
-    ("kthvalue", (ones(2, dtype=bool), 1), NotImplementedError, "bool"),
-    ("kthvalue", (COMPLEX, 1), NotImplementedError, "complex64"),
-    ("kthvalue", (V[:0], 1), IndexError, "dim 0 to have non-zero size"),
-    ("kthvalue", (np.zeros((2, 0, 3)), 1, 1), IndexError, "dim 1 to have non-zero size"),
-    ("kthvalue", (V, 1, 0, 1), TypeError, "'keepdim' must be bool, not int"),
-    *((op, *call) for op in ("median", "nanmedian", "mode") for call in REDUCED),
-    ("median", (V,), {"keepdim": True}, TypeError, "'dim' must be given"),
-    ("nanmedian", (V,), {"keepdim": True}, TypeError, "'dim' must be given"),
-    ("median", (BOOLS,), NotImplementedError, "bool; it takes integers and floats"),
-    ("median", (BOOLS, 0), NotImplementedError, "bool"),
-    ("nanmedian", (COMPLEX,), NotImplementedError, "complex64"),
-    ("mode", (V[:0],), IndexError, "dim 0 to have non-zero size"),
-    ("mode", (V, None), TypeError, "'dim' must be int, not NoneType"),
-    ("topk", (V, 4), RuntimeError, "for dimension 0: got 4, allowed are 0 to 3"),
-    ("topk", (V, -1), RuntimeError, "got -1, allowed are 0 to 3"),
-    ("topk", (SCALAR, 2), RuntimeError, "got 2, allowed are 0 to 1"),
-    ("topk", (WIDE, 1, 1), RuntimeError, "for dimension 1: got 1, allowed are 0 to 0"),
-    ("topk", (V, 1.0), TypeError, "'k' must be int, not float"),
-    ("topk", (V, True), TypeError, "'k' must be int, not bool"),
-    ("topk", (V, 1, 1), IndexError, "but got 1"),
-    ("topk", (V, 1, 0, 1), TypeError, "'largest' must be bool, not int"),
-    ("topk", (V, 1, 0, True, "a"), TypeError, "'sorted' must be bool, not str"),
-    ("topk", ([1.0], 1), TypeError, "'input' must be"),
-    ("topk", (BOOLS, 1), RuntimeError, "bool; it takes integers and floats"),
-    ("topk", (COMPLEX, 1), RuntimeError, "complex64"),
-    *((op, *call) for op in ("sort", "argsort") for call in SORTED),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
 
 
 def test_the_median_of_all_is_the_first_of_its_equals():

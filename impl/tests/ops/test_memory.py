@@ -1,6 +1,6 @@
-"""empty and its relatives, and the memory of resize: shapes, dtypes, values, bad arguments.
+"""empty and its relatives, and resize: shapes, dtypes, values.
 
-Tests: impl.ops._memory, impl.utils.deterministic.
+Tests: impl.utils.deterministic.
 """
 
 import jax
@@ -12,7 +12,6 @@ import pytest
 import impl
 from impl._mode import modes
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -130,6 +129,7 @@ def test_sizes_are_given_as_in_torch():
     x = jnp.arange(6)
     for shape in ((), (0,), (2,), (2, 0, 3)):
         assert impl.empty(shape).shape == impl.empty(size=shape).shape == shape
+        assert impl.resize(x, size=shape).shape == impl.resize(x, shape).shape == shape
         assert impl.empty(list(shape)).shape == impl.new_empty(x, shape).shape == shape
     assert impl.empty(2, np.int64(3)).shape == impl.new_empty(x, 2, 3).shape == (2, 3)
     assert impl.new_empty(x, 2).dtype == impl.empty_like(x).dtype == x.dtype
@@ -140,66 +140,43 @@ def test_sizes_are_given_as_in_torch():
     assert impl.empty(2, device=None, pin_memory=False, requires_grad=False).shape == (2,)
 
 
-X = np.zeros((2, 3), np.float32)
-NOT_A_DTYPE = "'dtype' must be a dtype of numbers or bool"
-#: PyTorch takes some of these calls, and has other overloads.
-UNLIKE_TORCH: list[Call] = [
-    ("empty", (), TypeError, "takes argument 'size' once"),
-    ("empty", (2,), {"size": (2,)}, TypeError, "takes argument 'size' once"),
-    ("empty", (2.5,), TypeError, "argument 'size' must be tuple of ints, not float"),
-    ("empty", (True,), TypeError, "argument 'size' must be tuple of ints, not bool"),
-    ("empty", ("a",), TypeError, "argument 'size' must be tuple of ints, not str"),
-    ("empty", (None,), TypeError, "argument 'size' must be tuple of ints, not NoneType"),
-    ("empty", ((2,), (3,)), TypeError, "argument 'size[0]' must be int, not tuple"),
-    ("empty", (2, 3.0), TypeError, "argument 'size[1]' must be int, not float"),
-    ("empty", (-1,), RuntimeError, "negative dimension -1 in argument 'size': [-1]"),
-    ("empty", ((2, -3),), RuntimeError, "negative dimension -3 in argument 'size': [2, -3]"),
-    ("empty", (2,), {"dtype": "text"}, TypeError, NOT_A_DTYPE),
-    ("empty", (2,), {"dtype": object}, TypeError, NOT_A_DTYPE),
-    ("empty", (2,), {"dtype": "M8[s]"}, TypeError, NOT_A_DTYPE),
-    (
-        "empty",
-        (2,),
-        {"device": "cuda"},
-        TypeError,
-        "'device' must be None or False, got 'cuda': place the array with jax.device_put",
-    ),
-    (
-        "empty",
-        (2,),
-        {"requires_grad": True},
-        TypeError,
-        "'requires_grad' must be None or False, got True: what to differentiate by is an",
-    ),
-    ("empty", (2,), {"colour": 1}, TypeError, "unexpected keyword argument 'colour'"),
-    ("empty_like", (2,), TypeError, "argument 'input' must be a jax.Array"),
-    ("empty_like", (X,), {"memory_format": "channels_last"}, TypeError, "'memory_format'"),
-    ("new_empty", (X,), TypeError, "takes argument 'size' once"),
-    ("new_empty", (X, -1), RuntimeError, "negative dimension -1"),
-    ("empty_strided", (2, 3), TypeError, "argument 'size' must be tuple of ints, not int"),
-    ("empty_strided", ((2,), 3), TypeError, "argument 'stride' must be tuple of ints, not int"),
-    ("empty_strided", ((2,), (1.0,)), TypeError, "argument 'stride[0]' must be int"),
-    (
-        "empty_strided",
-        ((2, 3), (1,)),
-        RuntimeError,
-        "sizes (2) must match dimensionality of strides (1)",
-    ),
-    ("empty_strided", ((2, 3), (-1, 2)), RuntimeError, "'stride' must not be negative"),
-    ("empty_strided", ((2, -3), (1, 1)), RuntimeError, "negative dimension -3"),
-    ("new_empty_strided", (X, (2,), 3), TypeError, "argument 'stride' must be tuple of ints"),
-    ("empty_permuted", ((2, 3), 0), TypeError, "'physical_layout' must be tuple of ints"),
-    ("empty_permuted", ((2, 3), (0,)), RuntimeError, "len(size) = 2 is not equal to"),
-    (
-        "empty_permuted",
-        ((2, 3), (0, 0)),
-        RuntimeError,
-        "Duplicate dim not allowed, got 0 again at index 1",
-    ),
-    ("empty_permuted", ((2, 3), (0, 2)), RuntimeError, "between 0 and 1, but got 2 at index 1"),
-    ("empty_permuted", ((2, 3), (0, -1)), RuntimeError, "but got -1 at index 1"),
+# resize.
+
+SHAPES = [
+    (old, new) for old in ((), (5,), (2, 3), (2, 0)) for new in ((), (0,), (4,), (3, 3), (1, 2, 2))
 ]
 
 
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    unlike_torch = UNLIKE_TORCH
+@complete
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "bool"])
+def test_resize_as_pytorch_does(deterministic_torch, dtype):
+    rng = np.random.default_rng(0)
+    arrays = [np.asarray(rng.normal(size=old)).astype(dtype) for old, _ in SHAPES]
+    results = jax.jit(
+        lambda arrays: [impl.resize(x, new) for x, (_, new) in zip(arrays, SHAPES, strict=True)]
+    )(arrays)
+    for x, (old, new), got in zip(arrays, SHAPES, results, strict=True):
+        want = deterministic_torch.from_numpy(x).clone().resize_(new).numpy()
+        np.testing.assert_array_equal(got, want, err_msg=f"{old} to {new}")
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_elements_stay_in_row_major_order():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)).T
+    want = np.concatenate([np.asarray(x).reshape(-1), [np.nan] * 6]).astype(np.float32)
+    longer, shorter = jax.jit(lambda x: (impl.resize(x, 3, 4), impl.resize(x, 2, 2)))(x)
+    assert_same_bits(longer, want.reshape(3, 4))
+    assert_same_bits(shorter, want[:4].reshape(2, 2))
+
+
+@complete
+def test_transformations_of_resize():
+    x = jnp.arange(6.0).reshape(2, 3)
+    rows = jax.vmap(lambda row: impl.resize(row, 5))(x)
+    np.testing.assert_array_equal(rows, np.pad(x, ((0, 0), (0, 2)), constant_values=np.nan))
+    gradient = jax.grad(lambda x: jnp.vdot(jnp.arange(1.0, 5.0), impl.resize(x, 8)[:4]))(x)
+    np.testing.assert_array_equal(gradient, [[1, 2, 3], [4, 0, 0]])
+    longer, tangent = jax.jvp(lambda x: impl.resize(x, 8), (x,), (x,))
+    np.testing.assert_array_equal(tangent, [*range(6), 0, 0])
+    assert np.isnan(longer[6:]).all()

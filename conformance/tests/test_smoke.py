@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conformance import __main__ as command
-from conformance.adapters import smoke
+from conformance import smoke
 from conformance.tests._small import Small, offered
 
 
@@ -73,7 +73,7 @@ def of_no_version(small):
         (of_one_dtype, "arrays: ValueError: array([[ 1.5e+00"),
         (without_signs, "arrays: "),
         (wrong, "value: AssertionError: "),
-        (without_ops, "value: ValueError: the namespace has none of cumsum, sort"),
+        (without_ops, "value: ValueError: the namespace has none of cumsum, index"),
         (on_no_device, "devices: ValueError: devices() gave ('npu',)"),
         (of_no_version, "versions: InvalidVersion: "),
     ],

@@ -1,4 +1,4 @@
-"""mm, mv, bmm and sparse.mm with sparse left operands, and their layouts.
+"""mm, mv, bmm and sparse.mm: sparse left operands and their layouts, and dense operands.
 
 Tests: impl.sparse.mm.
 """
@@ -17,7 +17,6 @@ from impl.ops import _products
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.numbers import whole
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 pytestmark = pytest.mark.usefixtures("complete")
 RNG = np.random.default_rng(0)
@@ -244,58 +243,6 @@ def csr(columns, starts, shape=(2, 3)):
 D = np.ones((3, 4), np.float32)
 
 
-COO = coo([[0, 2], [1, 0]])
-
-
-CSR = csr([2, 0], [0, 1, 2])
-
-
-HYBRID = BCOO((jnp.asarray(D[:1, :3]), jnp.asarray(np.zeros((1, 1), np.int32))), shape=(2, 3))
-MANY = coo([[[0, 2]], [[1, 0]]], (2, 2, 3))
-
-
-UNLIKE_TORCH: list[Call] = [
-    ("sparse.mm", (D.T, D), TypeError, "'mat1' must be a jax.experimental.sparse.BCOO"),
-    ("sparse.mm", ([1.0], D), TypeError, "or BCSR, not list; mm takes dense matrices"),
-    ("sparse.mm", (COO, [1.0]), TypeError, "argument 'mat2' must be a jax.Array"),
-    ("sparse.mm", (COO, COO), TypeError, "argument 'mat2' must be a jax.Array"),
-    ("sparse.mm", (COO, D[0]), RuntimeError, "mat2 must be a matrix, but got shape [4]"),
-    ("sparse.mm", (MANY, D), RuntimeError, "mat1 must be a matrix, but got shape [2, 2, 3]"),
-    ("sparse.mm", (COO, D.T), RuntimeError, "mat1 and mat2 shapes cannot be multiplied (2x3"),
-    ("sparse.mm", (CSR, D.astype(np.float16)), RuntimeError, "expected mat1 and mat2 to have"),
-    ("sparse.mm", (COO, D.astype(int)), RuntimeError, "float32 != int"),
-    ("sparse.mm", (coo([[0, 0]], dtype=bool), D > 0), NotImplementedError, "implemented for bool"),
-    ("sparse.mm", (HYBRID, D), RuntimeError, "mat1 must have 0 dense dims, but has 1"),
-    ("mv", (HYBRID, D[:, 0]), RuntimeError, "input must have 0 dense dims, but has 1"),
-    ("mv", (CSR, D[:2, 0]), RuntimeError, "size mismatch, got input (2x3), vec (2)"),
-    ("mm", (CSR, D.T), RuntimeError, "mat2 shapes cannot be multiplied (2x3 and 4x3)"),
-    ("bmm", (COO, D[None]), RuntimeError, "must have three dimensions, but got shape [2, 3]"),
-    ("bmm", (MANY, D[None]), RuntimeError, "of mat2 to be: [2, 3] but got: [1, 3]"),
-    (
-        "mm",
-        (coo([[0, 0], [1, -1]]), D),
-        RuntimeError,
-        "with size 3, at position [1, 1] of the indices of 'input'; allowed are 0 to 2, and 3 for",
-    ),
-    ("sparse.mm", (coo([[3, 0]]), D), RuntimeError, "3 is out of bounds for dimension 0"),
-    ("mv", (csr([4, 0], [0, 1, 2]), D[:, 0]), RuntimeError, "index 4 is out of bounds for dim"),
-    ("mm", (csr([-1, 0], [0, 1, 2]), D), RuntimeError, "-1 is out of bounds for dimension 1"),
-    ("mm", (csr([0, 0], [1, 1, 2]), D), RuntimeError, "indptr of 'input' must start with 0"),
-    ("mm", (csr([0, 0], [0, 2, 1]), D), RuntimeError, "never fall, and end with at most"),
-    ("mm", (csr([0, 0], [0, 1, 3]), D), RuntimeError, "elements, 2, but got [0, 1, 3]"),
-    (
-        "bmm",
-        (coo([[[0, 2]], [[1, 5]]], (2, 2, 3)), np.ones((2, 3, 1), np.float32)),
-        RuntimeError,
-        "index 5 is out of bounds for dimension 2 with size 3, at position [1, 0, 1]",
-    ),
-]
-
-
-class TestBadArguments(BadArgumentsUnlikeTorch):
-    unlike_torch = UNLIKE_TORCH
-
-
 @pytest.mark.usefixtures("lowering")
 def test_elements_out_of_range_are_dropped_under_jit():
     bad = {
@@ -330,3 +277,49 @@ def test_starts_out_of_range_under_jit_do_no_harm():
     out = jax.jit(impl.mm)(csr([0, 1], [-5, 1, 9]), D)
     assert out.shape == (2, 4)
     assert float(out.max()) <= 2
+
+
+# Dense operands.
+
+VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+def test_a_product_of_bfloat16_is_rounded_once():
+    # 256 plus one for each 32 terms, which a sum kept in bfloat16 would lose.
+    ones = np.ones((1, 1024), jnp.bfloat16)
+    terms = ones.T / np.asarray(32, jnp.bfloat16)
+    terms[0] = 256
+    assert impl.mm(ones, terms) == 288
+
+
+def test_precision_is_the_callers_and_else_full():
+    x = np.ones((2, 2), np.float32)
+    assert "HIGHEST" in str(jax.make_jaxpr(impl.mm)(x, x))
+    with jax.default_matmul_precision("tensorfloat32"):
+        assert "precision=(Precision.HIGH, Precision.HIGH)" in str(jax.make_jaxpr(impl.mm)(x, x))
+
+
+@pytest.mark.parametrize(
+    ("setting", "raises"), [(None, True), (":0:0", True), (":4096:8", False), (":16:8", False)]
+)
+@pytest.mark.parametrize(
+    ("op", "left", "right"),
+    [("mm", (3, 5), (5, 4)), ("mv", (3, 5), (5,)), ("bmm", (2, 3, 5), (2, 5, 4))],
+)
+def test_the_rows_of_cublas_go_by_the_environment(op, left, right, setting, raises, monkeypatch):
+    a, b = jnp.ones(left), jnp.ones(right)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if setting is not None:
+        monkeypatch.setenv(VARIABLE, setting)
+
+    # A new function for each test: a traced function is not traced again for another environment.
+    def product(a, b):
+        return getattr(impl, op)(a, b)
+
+    with impl.deterministic(profile="torch-1.10"):
+        impl.testing.lower(product, a, b, platform="cpu")
+        if raises:
+            with pytest.raises(RuntimeError, match=f"^{op} does not have"):
+                impl.testing.lower(product, a, b)
+        else:
+            impl.testing.lower(product, a, b)

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -18,6 +17,7 @@ from ml_dtypes import bfloat16
 import spec
 from conformance.adapters.base import Adapter, resolve
 from conformance.adapters.loading import load
+from conformance.cases.table import Sample, samples
 
 #: Arrays of every dtype that samples use.
 ARRAYS = (
@@ -28,14 +28,8 @@ ARRAYS = (
     np.array([True, False]),
     np.zeros((0, 3), np.float32),
 )
-#: For each op: a call with floats of shape [3], its value for [1, 2, 4], and its gradient for the
-#: cotangent [1, 10, 100, ...].
-CALLS: dict[str, tuple[Callable[[Any, Any], Any], list[float], list[float]]] = {
-    "cumsum": (lambda op, x: op(x, 0), [1, 3, 7], [111, 110, 100]),
-    "sort": (lambda op, x: op(x, 0, True)[0], [4, 2, 1], [100, 10, 1]),
-    "nn.functional.pad": (lambda op, x: op(x, (1, 0)), [0, 1, 2, 4], [10, 100, 1000]),
-    "repeat_interleave": (lambda op, x: op(x, 2), [1, 1, 2, 2, 4, 4], [11, 1100, 110000]),
-}
+#: Ops of which one is tried, by the first sample in the table that has a gradient.
+OPS = ("cumsum", "index_select", "nn.functional.pad", "repeat_interleave")
 _NO_OP = "no_op_has_this_name"
 
 
@@ -118,28 +112,19 @@ def _arrays(adapter: Adapter) -> None:
                 raise ValueError(f"{array!r} came back as {result!r}")
 
 
-def _known_call(adapter: Adapter) -> tuple[Any, list[float], list[float]]:
-    for op, (call, value, gradient) in CALLS.items():
-        function = resolve(adapter.namespace, op)
-        if function is not None:
-            return functools.partial(call, function), value, gradient
-    raise ValueError(f"the namespace has none of {', '.join(CALLS)}; the checks need one of them")
+def _known_sample(adapter: Adapter) -> Sample:
+    for op in OPS:
+        if resolve(adapter.namespace, op) is not None:
+            return next(sample for sample in samples(op) if sample.wrt is not None)
+    raise ValueError(f"the namespace has none of {', '.join(OPS)}; the checks need one of them")
 
 
-def _value(adapter: Adapter) -> None:
-    call, value, _ = _known_call(adapter)
+def _right(direction: spec.Direction, adapter: Adapter) -> None:
+    sample = _known_sample(adapter)
     with adapter.mode(False), adapter.running(adapter.devices()[0], "native"):
-        result = adapter.prepare(call, (np.array([1, 2, 4], np.float32),))()
-    np.testing.assert_allclose(result, value)
-
-
-def _gradient(adapter: Adapter) -> None:
-    call, value, gradient = _known_call(adapter)
-    x = np.array([1, 2, 4], np.float32)
-    cotangent = 10.0 ** np.arange(len(value), dtype=np.float32)
-    with adapter.mode(False), adapter.running(adapter.devices()[0], "native"):
-        result = adapter.prepare(adapter.gradient_function(call, 0), (cotangent, x))()
-    np.testing.assert_allclose(result, gradient)
+        inputs = sample.inputs(direction)
+        result = adapter.prepare(sample.function(adapter, direction), inputs)()
+    sample.judge(direction, result)
 
 
 def _missing(adapter: Adapter) -> None:
@@ -154,6 +139,6 @@ _PARTS: dict[str, Callable[[Adapter], None]] = {
     "mode": _mode,
     "missing op": _missing,
     "arrays": _arrays,
-    "value": _value,
-    "gradient": _gradient,
+    "value": functools.partial(_right, "forward"),
+    "gradient": functools.partial(_right, "backward"),
 }

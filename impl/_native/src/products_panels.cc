@@ -21,13 +21,14 @@ Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few
   const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
   const int64_t left = are_few ? kFewRows * kLong : std::max(16 * kRow, interleaved);
   const int64_t right = are_few ? 0 : stride_ * kPanel;
-  double* at = memory_.doubles(left + right + numbers + up(rows_ + 16, 16) + stride_ + 32);
+  const int64_t norms = stride_ + rows_ + 16;
+  double* at = memory_.doubles(up(left, 16) + 16 + up(right, 16) + numbers + norms);
   left_ = at;
   right_ = left_ + up(left, 16) + 16;
   numbers_ = right_ + up(right, 16);
   column_norms_ = numbers_ + numbers;
   row_norms_ = column_norms_ + stride_;
-  std::fill(column_norms_, column_norms_ + stride_ + rows_ + 16, 0.0);
+  std::fill(column_norms_, column_norms_ + norms, 0.0);
 
   const BatchPlace place = batch_place(product, range.batch);
   row_start_ = place.rows;

@@ -1,15 +1,14 @@
 """Operands of products, and the results that the oracles give for any dimension numbers."""
 
-import functools
 import itertools
 import math
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 
-from impl._exact import arithmetic
-from impl._exact.products import convolution, dot_general
+from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
 MATRICES = (((1,), (0,)), ((), ()))
@@ -39,25 +38,57 @@ def rough(rng, shape, dtype=np.float32, binades=24):
     return value.astype(dtype)
 
 
-@functools.cache
-def _jitted(function, **options):
-    """Returns a function under jit, which compiles operands of one shape once."""
-    return jax.jit(functools.partial(function, **options))
+def hard_factors(rng, result):
+    """Returns pairs of matrices of float32 whose products are hard to round, by name.
 
-
-def dot(lhs, rhs, numbers=MATRICES, **options):
-    """Returns a product, compiled."""
-    run = _jitted(dot_general.dot_general, dimension_numbers=numbers, **options)
-    with arithmetic.wide():
-        return np.asarray(run(lhs, rhs))
-
-
-def convolve(lhs, rhs, numbers, **options):
-    """Returns a convolution, compiled."""
-    numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
-    run = _jitted(convolution.conv_general_dilated, dimension_numbers=numbers, **options)
-    with arithmetic.wide():
-        return np.asarray(run(lhs, rhs))
+    Args:
+        rng: A generator of NumPy.
+        result: The dtype whose rounding they are about.
+    """
+    half = 2.0 ** -(ml_dtypes.finfo(result).nmant + 1)
+    a, b = rough(rng, (9, 40), binades=12), rough(rng, (40, 8), binades=12)
+    cancelling = np.concatenate([a, a], 1), np.concatenate([b, -b])
+    # Only one term remains, far below the last bits of all others.
+    rest = [x.copy() for x in cancelling]
+    rest[0][:, [39, -1]], rest[1][[39, -1]] = [2.0**-60, 0], [[1], [0]]
+    # A tie, or the least bit above or below one, which neither a digit nor a float64 has.
+    ties, signs = np.zeros((8, 40), np.float32), np.ones((40, 3), np.float32)
+    ties[:, 0] = [1, 1, 1, -1, -1, -1, 1, 1]
+    ties[:, 1] = np.array([half, half, half, -half, -half, -half, 3 * half, half])
+    ties[:, 2] = [0, 2.0**-60, -(2.0**-60), 0, 2.0**-60, -(2.0**-60), 0, 2.0**-126]
+    signs[:, 1], signs[:, 2] = 2.0**-20, rng.choice([-1, 1], 40)
+    # Two terms of each sum are not zero, and many sums lie halfway between two floats.
+    weights = 0.75 * np.eye(40, 33, dtype=np.float32) + 0.25 * np.eye(40, 33, 1, dtype=np.float32)
+    # The greatest element of each row has no part in any sum, and then a small one.
+    huge, without = rough(rng, (7, 30), binades=1), rough(rng, (30, 6), binades=1)
+    huge[:, 4] *= np.float32(2.0**70)
+    without[4] = 0
+    small = without.copy()
+    small[4, ::2] = 2.0**-100
+    # With all results, infinities of both signs and NaNs.
+    left, right = np.abs(rough(rng, (12, 20), binades=3)), np.abs(rough(rng, (20, 4), binades=3))
+    left[[0, 1, 1, 2, 3], [3, 4, 5, 6, 7]] = np.nan, np.inf, -np.inf, -np.inf, np.inf
+    right[[7, 6, 9], [1, 2, 3]] = 0, -1, np.inf
+    powers = np.float32([2.0**-149, 2.0**-126, 2.0**-125, 2.0**-63, 1, 2.0**64, 2.0**127])
+    powers = np.concatenate([powers, -powers, powers * np.float32(1.5), [0, -0.0]], dtype="f4")
+    powers = np.stack([powers, np.roll(powers, 1)], 1)
+    terms = hard_matrix(rng, 40)
+    scaled = 2.0 ** rng.integers(-4, 5, (40, 2)).astype(np.float32)
+    return {
+        "cancelling": cancelling,
+        "cancelling but for one term": tuple(rest),
+        "ties": (ties, signs),
+        "interpolation": (weights, rng.standard_normal((33, 36), np.float32)),
+        "next to a huge number": (huge, without),
+        "small next to a huge number": (huge, small),
+        "not finite": (left, right),
+        "least and greatest": (powers, powers.T.copy()),
+        "hard sums": (terms.T.copy(), np.concatenate([np.ones((40, 1), "f4"), scaled, terms], 1)),
+        **{
+            f"{binades} binades": (rough(rng, (9, 70), binades=binades), rough(rng, (70, 11)))
+            for binades in (0, 6, 24, 60)
+        },
+    }
 
 
 def options(window, groups=(1, 1)):
@@ -97,7 +128,7 @@ def expected_convolution(lhs, rhs, numbers, dtype, window, groups=(1, 1)):
         count // batches, max(groups), channels // features, -1
     )
     kernel = kernel.reshape(max(groups), outputs // max(groups), kernel.shape[1], -1)
-    reads = [_reads(*each) for each in zip(sizes, taps, *window, strict=True)]
+    reads = [positions_of_taps(*each) for each in zip(sizes, taps, *window, strict=True)]
     results = [len(read) for read in reads]
     table = np.zeros((math.prod(results), math.prod(taps)), int)
     for r, at in enumerate(itertools.product(*map(range, results))):
@@ -109,7 +140,7 @@ def expected_convolution(lhs, rhs, numbers, dtype, window, groups=(1, 1)):
     return out.transpose(np.argsort(numbers.out_spec))
 
 
-def _reads(size, taps, stride, padding, lhs_dilation, rhs_dilation):
+def positions_of_taps(size, taps, stride, padding, lhs_dilation, rhs_dilation):
     """Returns, for each result along a dimension, the position that each tap reads, or -1."""
     dilated = (size - 1) * lhs_dilation + 1
     span = dilated + sum(padding) - (taps - 1) * rhs_dilation

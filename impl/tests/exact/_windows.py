@@ -1,12 +1,15 @@
 """Windows of sums and of pools, and what the oracle computes of them."""
 
-import jax
+import collections
+
 import numpy as np
 from jax import lax
 
+from impl.tests.exact._products import positions_of_taps
 from impl.tests.exact._sums import assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix
 from spec import oracles
+from spec.oracles.nearest import flushed
 
 NAMES = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
 NONE = (0, 0)
@@ -50,20 +53,44 @@ POOLS = {
 }
 
 
-#: The positions of the terms of a linear function's elements, and which of them are terms, by name.
-TERMS: dict[object, tuple[np.ndarray, np.ndarray]] = {}
+def terms_of(x, case):
+    """Returns the terms of each window along a new first axis, filled up with zeros."""
+    terms = x[None]
+    for axis, each in enumerate(zip(x.shape, *case, strict=True), 1):
+        table = positions_of_taps(*each)
+        table = np.array(table, int).reshape(len(table), each[1])
+        shape = (*table.shape, *[1] * (x.ndim - axis))
+        parts = np.take(terms, table, axis)
+        parts = np.where(table.reshape(shape) >= 0, parts, np.zeros((), x.dtype))
+        parts = np.moveaxis(parts, axis + 1, 0)
+        terms = parts.reshape(parts.shape[0] * parts.shape[1], *parts.shape[2:])
+    return terms
 
 
-def terms_of(name, function, x):
-    """Returns the terms of a linear function whose factors are 0 and 1, and zeros."""
-    if name not in TERMS:
-        units = np.eye(x.size, dtype=np.float32).reshape(-1, *x.shape)
-        hits = np.asarray(jax.jit(jax.vmap(function))(units)) != 0
-        # A zero is among the terms of each element.
-        first = np.argsort(~hits, axis=0, kind="stable")[: hits.sum(0).max(initial=0) + 1]
-        TERMS[name] = first, np.take_along_axis(hits, first, 0)
-    first, are_terms = TERMS[name]
-    return np.where(are_terms, x.reshape(-1)[first], np.zeros((), x.dtype))
+def gradient_of_pool(source, image, select, dims, strides, padding):
+    """Returns the gradient of a pool, window by window, by the oracle.
+
+    A window has the first of its elements, and takes the next one if ``select`` does not hold.
+    """
+    compare = {lax.ge_p: np.greater_equal, lax.le_p: np.less_equal}[select]
+    values, terms = flushed(image), collections.defaultdict(list)
+    for window in np.ndindex(source.shape):
+        corner = [
+            i * step - low for i, step, (low, _) in zip(window, strides, padding, strict=True)
+        ]
+        chosen = None
+        for tap in np.ndindex(dims):
+            at = tuple(start + offset for start, offset in zip(corner, tap, strict=True))
+            if not all(0 <= i < size for i, size in zip(at, image.shape, strict=True)):
+                continue
+            if chosen is None or not compare(values[chosen], values[at]):
+                chosen = at
+        if chosen is not None:
+            terms[chosen].append(source[window])
+    filled = np.zeros((max(map(len, terms.values()), default=1), *image.shape), source.dtype)
+    for at, each in terms.items():
+        filled[(slice(len(each)), *at)] = each
+    return oracles.nearest(filled)
 
 
 def options(case):
@@ -87,14 +114,8 @@ def assert_sums_of_windows(sums, rng, names, dtype):
 
     results = run(lambda given: {n: sums(x, **case(n)) for n, x in given.items()}, arrays)
     for name, got in results.items():
-        terms = terms_of(name.rpartition(",")[0], plain_sum(case(name)), arrays[name])
+        terms = terms_of(arrays[name], WINDOWS[name.rpartition(",")[0]][1:])
         assert_same(got, oracles.nearest(terms), name)
-
-
-def plain_sum(case):
-    """Returns the sum of windows that XLA computes."""
-    given = tuple(case.values())
-    return lambda x: lax.reduce_window(x, np.float32(0), lax.add, *given)
 
 
 def assert_windows_of_hard_terms(sums, rng, dtype, count):

@@ -1,4 +1,4 @@
-"""Sums and products on 1, 2, 4 and 8 devices; ``impl/tests/portable/test_ops`` runs it."""
+"""Sums and products on 1, 2, 4 and 8 devices; ``impl/tests/portable/test_engines`` runs it."""
 
 import functools
 import re
@@ -21,10 +21,20 @@ from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+CUT = P("d")
 
 
 def mesh_of(count):
     return Mesh(np.array(jax.devices()[:count]), ("d",))
+
+
+def over(count, function, *arrays, out, specs=CUT, check=True):
+    """Returns the results of a ``shard_map`` of a function over some devices."""
+    mapped = jax.shard_map(
+        function, mesh=mesh_of(count), in_specs=specs, out_specs=out, check_vma=check
+    )
+    with arithmetic.wide():
+        return jax.tree.map(np.asarray, jax.jit(mapped)(*arrays))
 
 
 @functools.cache
@@ -100,15 +110,7 @@ def named(x):
 @pytest.mark.parametrize(("count", "check"), [(1, True), (2, False), (8, True)])
 def test_sums_over_named_axes(count, check):
     x, _, _ = inputs()
-    with arithmetic.wide():
-        over = jax.shard_map(
-            named,
-            mesh=mesh_of(count),
-            in_specs=P("d"),
-            out_specs=(P(), P("d"), P()),
-            check_vma=check,
-        )
-        whole, parts, total = jax.jit(over)(x)
+    whole, parts, total = over(count, named, x, out=(P(), P("d"), P()), check=check)
     assert_same(whole, oracles.nearest(x))
     want = oracles.nearest(x.reshape(count, -1, 8)[:, :8])
     assert_same(total, want)
@@ -119,29 +121,14 @@ def test_sums_over_named_axes(count, check):
 def test_hard_terms_over_named_axes(count):
     x = hard_matrix(np.random.default_rng(3), 64)
     x[3, 0] = np.nan
-    with arithmetic.wide():
-        over = jax.shard_map(
-            lambda x: reduction.reduce_sum(x, (0,), axis_names=("d",)),
-            mesh=mesh_of(count),
-            in_specs=P("d"),
-            out_specs=P(),
-        )
-        got = jax.jit(over)(x)
+    got = over(count, lambda x: reduction.reduce_sum(x, (0,), axis_names=("d",)), x, out=P())
     assert_same(got, oracles.nearest(x))
 
 
 def test_groups_of_a_named_axis():
     x, _, _ = inputs()
     groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
-    with arithmetic.wide():
-        over = jax.shard_map(
-            lambda x: reduction.psum(x, ("d",), groups),
-            mesh=mesh_of(8),
-            in_specs=P("d"),
-            out_specs=P("d"),
-            check_vma=False,
-        )
-        got = jax.jit(over)(x)
+    got = over(8, lambda x: reduction.psum(x, ("d",), groups), x, out=P("d"), check=False)
     halves = x.reshape(2, 4, 8, 8)
     want = np.concatenate([np.tile(oracles.nearest(half), (4, 1)) for half in halves])
     assert_same(got, want)
@@ -158,27 +145,13 @@ def test_a_scatter_in_a_shard_map_adds_its_own_part():
         ]
         return lax.concatenate(out, 1)
 
-    with arithmetic.wide():
-        over = jax.shard_map(
-            local, mesh=mesh_of(8), in_specs=(P("d"), P("d"), P()), out_specs=P("d")
-        )
-        got = np.asarray(jax.jit(over)(x, index, operand)).reshape(8, 8, 2, 8)
+    specs = P("d"), P("d"), P()
+    got = over(8, local, x, index, operand, specs=specs, out=P("d")).reshape(8, 8, 2, 8)
     for part in range(8):
         values, rows = x[8 * part :][:8], index[8 * part :][:8, 0]
         want = oracles.nearest_scatter(operand, rows, values)
         for target in range(2):
             assert_same(got[part, :, target], want)
-
-
-def test_a_lowering_rule_in_a_shard_map():
-    x, _, _ = inputs()
-    want = np.tile(oracles.nearest(x.reshape(8, 8, 8)), (8, 1))
-
-    def local(x):
-        return lowered(lambda x: reduction.psum(x, ("d",)), x)
-
-    over = jax.shard_map(local, mesh=mesh_of(8), in_specs=P("d"), out_specs=P("d"), check_vma=False)
-    assert_same(jax.jit(over)(x), want)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -1,4 +1,7 @@
-"""Products of matrices, against the oracle in integers."""
+"""Products of matrices, by each engine that HLO has, against the oracle in integers.
+
+Tests: impl._exact.products.dot_general.
+"""
 
 import functools
 
@@ -8,203 +11,112 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import Primitive
 
 from impl._exact import arithmetic
 from impl._exact.products import dot_general
-from impl.tests.exact._products import MATRICES, dot, expected_dot, rough
-from impl.tests.exact._sums import DTYPES, assert_same, run
-from impl.tests.exact._terms import hard_matrix
+from impl._exact.products.dot_general import Bits
+from impl._soft_float64 import interpreter, products
+from impl.tests.exact._products import MATRICES, expected_dot, hard_factors, rough
+from impl.tests.exact._sums import DTYPES, assert_same
 from impl.tests.support.bits import assert_same_bits
-from spec import oracles
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-PRECISIONS = (None, "highest", lax.Precision.HIGH, (lax.Precision.HIGHEST, lax.Precision.DEFAULT))
+ENGINES = {
+    "float64": lambda function: function,
+    "int8": interpreter.with_int8_products,
+    "integers": interpreter.without_float64,
+}
+
+
+@functools.cache
+def compiled(engine, **options):
+    return jax.jit(ENGINES[engine](functools.partial(dot_general.dot_general, **options)))
+
+
+def dot(lhs, rhs, numbers=MATRICES, engine="float64", **options):
+    """Returns a product, by a program that serves all operands of one shape."""
+    with arithmetic.wide():
+        return np.asarray(compiled(engine, dimension_numbers=numbers, **options)(lhs, rhs))
+
+
+#: The rows, terms and columns of all hard products, so that a program serves all of them.
+SIZES = 40, 80, 36
+
+
+@pytest.mark.parametrize(
+    ("engine", "left", "right", "result"),
+    [
+        *(("float64", "float32", "float32", to) for to in DTYPES),
+        ("float64", "bfloat16", "bfloat16", "bfloat16"),
+        ("float64", "float16", "bfloat16", "float16"),
+        ("float64", "bfloat16", "float32", "float64"),
+        *(
+            pytest.param(*case, marks=pytest.mark.once)
+            for case in (
+                *(("int8", "float32", "float32", to) for to in DTYPES),
+                ("int8", "bfloat16", "bfloat16", "bfloat16"),
+                ("int8", "float16", "float16", "float16"),
+                ("integers", "float32", "float32", "float32"),
+            )
+        ),
+    ],
+)
+def test_hard_products_have_the_bits_of_the_oracle(rng, engine, left, right, result):
+    for name, (lhs, rhs) in hard_factors(rng, DTYPES[result]).items():
+        with np.errstate(over="ignore"):
+            lhs, rhs = lhs.astype(DTYPES[left]), rhs.astype(DTYPES[right])  # noqa: PLW2901
+        (rows, terms), columns = lhs.shape, rhs.shape[1]
+        padded = np.zeros(SIZES[:2], lhs.dtype), np.zeros(SIZES[1:], rhs.dtype)
+        padded[0][:rows, :terms], padded[1][:terms, :columns] = lhs, rhs
+        got = dot(*padded, engine=engine, preferred_element_type=DTYPES[result])[:rows, :columns]
+        assert_same(got, expected_dot(lhs, rhs, MATRICES, DTYPES[result]), name)
+
+
 BATCHES = (((3, 1), (0, 2)), ((0,), (3,)))
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "numbers", "dtypes"),
+    ("left", "right", "numbers", "dtypes", "precision"),
     [
-        ((5, 60), (60, 7), MATRICES, (np.float32, np.float32, None)),
-        ((33, 129), (129, 40), MATRICES, (np.float32, np.float32, None)),
-        ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, (np.float32, np.float32, None)),
-        ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, (BFLOAT16, BFLOAT16, None)),
-        ((40,), (40,), (((0,), (0,)), ((), ())), (np.float16, np.float16, None)),
-        ((6, 33), (33, 2), MATRICES, (BFLOAT16, BFLOAT16, np.float32)),
-        ((6, 33), (33, 2), MATRICES, (BFLOAT16, np.float32, np.float64)),
-        ((6, 33), (33, 2), MATRICES, (np.float32, np.float32, np.float64)),
-        ((6, 33), (33, 2), MATRICES, (np.float32, np.float32, BFLOAT16)),
-        ((6, 33), (33, 2), MATRICES, (np.float16, BFLOAT16, np.float16)),
-        ((3,), (4, 2), (((), ()), ((), ())), (np.float32, np.float32, None)),
-        ((3, 1, 2), (2, 1), (((1,), (1,)), ((2,), (0,))), (np.float32, BFLOAT16, None)),
+        ((33, 129), (129, 40), MATRICES, ("float32", "float32"), "highest"),
+        ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, ("float32", "float32"), lax.Precision.HIGH),
+        ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, ("bfloat16", "bfloat16"), None),
+        ((40,), (40,), (((0,), (0,)), ((), ())), ("float16", "float16"), None),
+        ((3,), (4, 2), (((), ()), ((), ())), ("float32", "float32"), None),
+        (
+            *((3, 1, 2), (2, 1), (((1,), (1,)), ((2,), (0,))), ("float32", "bfloat16")),
+            (lax.Precision.HIGHEST, lax.Precision.DEFAULT),
+        ),
     ],
 )
-def test_the_bits_are_those_of_the_oracle(left, right, numbers, dtypes):
-    rng = np.random.default_rng(0)
-    dtype = dtypes[2] or jnp.promote_types(*dtypes[:2])
-    for binades in (3, 6) if np.float16 in dtypes else (6, 24, 60):
-        lhs, rhs = (rough(rng, s, d, binades) for s, d in zip((left, right), dtypes, strict=False))
-        got = dot(lhs, rhs, numbers, preferred_element_type=dtypes[2])
-        assert_same_bits(got, expected_dot(lhs, rhs, numbers, dtype), f"{binades} binades")
+def test_dimensions_have_the_bits_of_the_oracle(rng, left, right, numbers, dtypes, precision):
+    for binades in (3, 6) if "float16" in dtypes else (6, 60):
+        lhs, rhs = (
+            rough(rng, shape, DTYPES[dtype], binades)
+            for shape, dtype in zip((left, right), dtypes, strict=True)
+        )
+        want = expected_dot(lhs, rhs, numbers, jnp.promote_types(lhs.dtype, rhs.dtype))
+        assert_same_bits(dot(lhs, rhs, numbers, precision=precision), want)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
-    # The sums of the terms, with factors of one, with powers of two, and with one another.
-    terms = hard_matrix(rng, 40, dtype)
-    powers = 2.0 ** rng.integers(-4, 5, (40, 2))
-    rhs = np.concatenate([np.ones((40, 1)), powers, terms], 1).astype(terms.dtype)
-    multiply = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
-    got = run(
-        lambda *a: {to: multiply(*a, preferred_element_type=t) for to, t in DTYPES.items()},
-        *(terms.T, rhs),
-    )
-    for to, result in DTYPES.items():
-        assert_same(got[to], expected_dot(terms.T, rhs, MATRICES, result), f"to {to}")
-
-
-def test_products_that_cancel_everywhere():
-    rng = np.random.default_rng(4)
-    a, b = rough(rng, (9, 50), binades=12), rough(rng, (50, 8), binades=12)
-    lhs, rhs = np.concatenate([a, a], 1), np.concatenate([b, -b], 0)
-    assert_same_bits(dot(lhs, rhs), np.zeros((9, 8), np.float32))
-    # Only the last term remains: far below the last bits of all others.
-    lhs[:, -1], rhs[-1] = 0, 0
-    lhs[:, 49], rhs[49] = 2.0**-60, 1
-    assert_same_bits(dot(lhs, rhs), np.full((9, 8), 2.0**-60, np.float32))
-
-
-def test_the_precision_changes_no_bit():
-    rng = np.random.default_rng(6)
-    lhs, rhs = rough(rng, (5, 60)), rough(rng, (60, 7))
-    want = expected_dot(lhs, rhs, MATRICES, np.float32)
-    for precision in PRECISIONS:
-        assert_same_bits(dot(lhs, rhs, precision=precision), want, str(precision))
-
-
-@pytest.mark.parametrize("terms", [1, 2, 9000])
-def test_sums_of_any_length(terms):
+def test_sums_of_9000_terms():
     # All factors are as long and as great as a float32 allows, so that float64 rounds every sum.
-    lhs = np.full((2, terms), 1 - 2.0**-24, np.float32)
+    lhs = np.full((4, 9000), 1 - 2.0**-24, np.float32)
     lhs[1, 1:] = 2.0**-13 + 2.0**-30
-    rhs = np.ones((terms, 1), np.float32) - 2.0**-24
-    for dtype in (np.float32, np.float64):
+    # The sum is 1 + 2**-24 + 2**-60: no float64, so that a rounding to float64 would err.
+    lhs[2:], lhs[2:, :3] = 0, (1, 2.0**-12, 2.0**-30)
+    lhs[3] = -lhs[2]
+    rhs = np.stack([np.ones(9000, np.float32) - 2.0**-24, lhs[2]], 1)
+    for dtype in (np.float32, np.float64, np.float16):
         got = dot(lhs, rhs, preferred_element_type=dtype)
         assert_same_bits(got, expected_dot(lhs, rhs, MATRICES, dtype))
 
 
-def test_a_sum_is_rounded_once():
-    # The sum is 1 + 2**-24 + 2**-60: no float64, so that a rounding to float64 would err.
-    lhs = np.zeros((2, 9001), np.float32)
-    lhs[:, :3] = 1, 2.0**-12, 2.0**-30
-    rhs = np.zeros((9001, 1), np.float32)
-    rhs[:3, 0] = 1, 2.0**-12, 2.0**-30
-    lhs[1] = -lhs[0]
-    want = {np.float32: 1 + 2.0**-23, np.float64: 1 + 2.0**-24, np.float16: 1}
-    for dtype, value in want.items():
-        got = dot(lhs, rhs, preferred_element_type=dtype)
-        assert_same_bits(got, np.array([[value], [-value]], dtype))
-
-
-def test_a_float64_is_rounded_once():
-    # Halfway between two float64, and a small term above or below.
-    half = [2.0**-53, 2.0**-53, 2.0**-53, 2.0**-52]
-    rows = np.stack([np.ones(4), half, [0, 2.0**-90, -(2.0**-90), 2.0**-53]], 1)
-    lhs = np.concatenate([rows, -rows]).astype(np.float32)
-    got = dot(lhs, np.ones((3, 1), np.float32), preferred_element_type=np.float64)
-    want = np.array([1, 1 + 2.0**-52, 1, 1 + 2.0**-51])
-    assert_same_bits(got[:, 0], np.concatenate([want, -want]))
-
-
-def test_nans_and_infinities():
-    rng = np.random.default_rng(2)
-    lhs, rhs = rough(rng, (6, 20)), rough(rng, (20, 5))
-    lhs[0, 3], lhs[1, 4], lhs[1, 5], lhs[2, 6], lhs[3, 7] = np.nan, np.inf, np.inf, -np.inf, np.inf
-    rhs[4:8] = np.abs(rhs[4:8])
-    rhs[6, 1], rhs[5, 2], rhs[7, 3], rhs[9, 4] = 0, -1, 1e-30, np.inf
-    want = expected_dot(lhs, rhs, MATRICES, np.float32)
-    assert_same(dot(lhs, rhs), want)
-    kinds = [np.isnan(want).any(), (want == np.inf).any(), (want == -np.inf).any()]
-    assert kinds == [True] * 3
-    # Finite results are the results of operands with zeros for NaNs and infinities.
-    clean = dot(np.where(np.isfinite(lhs), lhs, 0), np.where(np.isfinite(rhs), rhs, 0))
-    assert_same_bits(want[4:, :4], clean[4:, :4])
-    assert np.isfinite(want[4:, :4]).all()
-
-
-def test_only_terms_that_are_not_zero_count():
-    rng = np.random.default_rng(3)
-    lhs, rhs = rough(rng, (8, 60)), rough(rng, (60, 8))
-    order = rng.permutation(60)
-    padded = np.zeros((8, 300), np.float32), np.zeros((300, 8), np.float32)
-    padded[0][:, 2:62], padded[1][2:62] = lhs, rhs
-    longer = padded[0].copy(), padded[1].copy()
-    longer[0][:, 62], longer[1][63] = 1e30, 1e30  # The other factor of each such index is zero.
-    cases = {
-        "permuted": (lhs[:, order], rhs[order]),
-        "padded": padded,
-        "zero terms": longer,
-        "rows of a batch": (lhs[3:5], rhs),
-        "a batch with other rows": (np.concatenate([lhs, lhs * 1e6]), rhs),
-        "columns of other size": (lhs, np.concatenate([rhs, rhs * np.float32(1e20)], 1)),
-    }
-    want = dot(lhs, rhs)
-    for name, (a, b) in cases.items():
-        rows = slice(3, 5) if name == "rows of a batch" else slice(8)
-        assert_same_bits(dot(a, b)[:8, :8], want[rows], name)
-    assert_same_bits(dot(rhs.T, lhs.T), want.T)
-
-
-def test_a_product_with_one_hot_rows_is_a_copy():
-    rng = np.random.default_rng(8)
-    rhs = rough(rng, (20, 6), binades=60)
-    rhs[rhs == 0] = 1
-    rhs[0, 2] = 2.0**-126
-    chosen = np.eye(20, dtype=np.float32)[[3, 0, 0, 19]]
-    assert_same_bits(dot(chosen, rhs), rhs[[3, 0, 0, 19]])
-
-
-def test_a_product_within_a_lowering_rule_without_64_bits():
-    rng = np.random.default_rng(4)
-    lhs, rhs = rough(rng, (5, 60)), rough(rng, (60, 7))
-    primitive = Primitive("exact_dot")
-    primitive.def_abstract_eval(
-        lambda a, b: jax.core.ShapedArray((a.shape[0], b.shape[1]), a.dtype)
-    )
-
-    def rule(context, *args):
-        def multiply(a, b):
-            return dot_general.dot_general(a, b, dimension_numbers=MATRICES)
-
-        with arithmetic.wide():
-            return jax.interpreters.mlir.lower_fun(multiply, multiple_results=False)(context, *args)
-
-    jax.interpreters.mlir.register_lowering(primitive, rule)
-    assert not jax.config.jax_enable_x64
-    got = jax.jit(primitive.bind)(lhs, rhs)
-    assert_same_bits(got, expected_dot(lhs, rhs, MATRICES, np.float32))
-    narrow = lhs.astype(BFLOAT16), rhs.astype(BFLOAT16)
-    got = jax.jit(primitive.bind)(*narrow)
-    assert_same_bits(got, expected_dot(*narrow, MATRICES, BFLOAT16))
-
-
-def test_a_batch_of_calls():
-    rng = np.random.default_rng(5)
-    lhs, rhs = rough(rng, (3, 5, 20)), rough(rng, (20, 4))
-    with arithmetic.wide():
-        multiply = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
-        mapped = np.asarray(jax.jit(jax.vmap(multiply, (0, None)))(lhs, rhs))
-        # The batch is the right factor here.
-        columns = np.asarray(jax.jit(jax.vmap(lambda a: multiply(rhs.T, a.T)))(lhs))
-    assert_same_bits(mapped, np.stack([dot(each, rhs) for each in lhs]))
-    assert_same_bits(columns, np.swapaxes(mapped, 1, 2))
-
-
-def test_sums_without_terms_and_results_without_elements():
-    for left, right in (((2, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0))):
-        got = dot(np.ones(left, np.float32), np.ones(right, np.float32))
-        assert_same_bits(got, np.zeros((left[0], right[1]), np.float32))
+@pytest.mark.parametrize("sizes", [(2, 0, 3), (0, 4, 3), (2, 4, 0)])
+def test_sums_without_terms_and_results_without_elements(sizes):
+    rows, terms, columns = sizes
+    got = dot(np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32))
+    assert_same_bits(got, np.zeros((rows, columns), np.float32))
 
 
 def test_products_of_integers_are_those_of_jax():
@@ -230,17 +142,20 @@ def test_long_integers_are_rounded_to_the_float_that_they_meet():
     ],
 )
 def test_dtypes_without_an_exact_product(lhs, rhs, result, message):
-    with arithmetic.wide(), pytest.raises(TypeError, match=message):
-        dot_general.dot_general(
-            jnp.ones((2, 2), lhs),
-            jnp.ones((2, 2), rhs),
-            dimension_numbers=MATRICES,
-            preferred_element_type=result,
-        )
+    with pytest.raises(TypeError, match=message):
+        dot(np.ones((2, 2), lhs), np.ones((2, 2), rhs), preferred_element_type=result)
 
 
-def test_the_oracle_finds_a_product_that_is_rounded_twice():
-    # Were the oracle as forgiving as a tolerance, the tests above could not fail.
-    lhs, rhs = np.float32([[1, 2.0**-12, 2.0**-30]]), np.float32([[1], [2.0**-12], [2.0**-30]])
-    twice = np.float32(lhs.astype(np.float64) @ rhs.astype(np.float64))
-    assert twice != oracles.nearest_product(lhs, rhs, np.float32)
+def test_an_approximation_without_a_rounding_has_all_bits_of_float64(rng):
+    lhs, rhs = rng.standard_normal((2, 9, 9))
+
+    def run(bits):
+        with jax.enable_x64(True), dot_general.replaced(products.approximate):
+            return dot_general.product(jnp.asarray(lhs), jnp.asarray(rhs), MATRICES, bits)
+
+    whole = run(None)
+    assert whole.excess is None
+    assert np.allclose(whole.total, lhs @ rhs, rtol=1e-13, atol=1e-14)
+    short = run(Bits.of(*[np.dtype(np.float32)] * 2, BFLOAT16))
+    assert np.asarray(short.excess).any()
+    assert np.allclose(short.total, lhs @ rhs, rtol=1e-5, atol=1e-5)

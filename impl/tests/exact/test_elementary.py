@@ -1,4 +1,4 @@
-"""Elementary functions of float32, float16 and bfloat16, at special and at known values; and pairs.
+"""Elementary functions of float32, float16 and bfloat16, at known values; and pairs.
 
 Tests: impl._exact.elementary._exceptions, impl._exact.elementary._pairs,
 impl._exact.elementary._words, impl._exact.elementary.special_functions,
@@ -6,7 +6,6 @@ impl._exact.elementary.exponentials, impl._exact.elementary.trigonometric,
 impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients.
 """
 
-import decimal
 from fractions import Fraction
 from unittest import mock
 
@@ -35,6 +34,7 @@ def call(name, *operands, **parameters):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bits(name):
+    """The samples have special values, and pairs of all of them, and the known exceptions."""
     known = samples.digests()
     for operands, parameters in samples.samples(name):
         expected = known[samples.key(name, operands, parameters)]
@@ -101,68 +101,6 @@ def is_short(operand, maker):
     return False
 
 
-SPECIAL = {
-    "exp": [(NAN, NAN), (INF, INF), (-INF, 0), (0, 1), (89, INF), (-88, 0), (1e-40, 1)],
-    "exp2": [(NAN, NAN), (INF, INF), (-INF, 0), (128, INF), (-126, 2.0**-126), (-127, 0)],
-    "expm1": [(NAN, NAN), (INF, INF), (-INF, -1), (-0.0, -0.0), (1e-30, 1e-30), (1e-40, 0)],
-    "log": [(NAN, NAN), (INF, INF), (-INF, NAN), (0, -INF), (-0.0, -INF), (1, 0), (-1, NAN)],
-    "log1p": [(NAN, NAN), (INF, INF), (-1, -INF), (-2, NAN), (-0.0, -0.0), (1e-30, 1e-30)],
-    "log2": [(NAN, NAN), (INF, INF), (0, -INF), (1, 0), (2, 1), (-1, NAN)],
-    "sin": [(NAN, NAN), (INF, NAN), (-INF, NAN), (-0.0, -0.0), (1e-30, 1e-30), (1e-40, 0)],
-    "cos": [(NAN, NAN), (INF, NAN), (-0.0, 1), (1e-30, 1)],
-    "tan": [(NAN, NAN), (INF, NAN), (-0.0, -0.0), (0, 0), (1e-30, 1e-30)],
-    "asin": [(NAN, NAN), (1.5, NAN), (-0.0, -0.0), (1, np.pi / 2), (-1, -np.pi / 2)],
-    "acos": [(NAN, NAN), (1.5, NAN), (1, 0), (-1, np.pi), (-0.0, np.pi / 2)],
-    "atan": [(NAN, NAN), (INF, np.pi / 2), (-INF, -np.pi / 2), (-0.0, -0.0), (1, np.pi / 4)],
-    "sinh": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (90, INF), (-90, -INF)],
-    "cosh": [(NAN, NAN), (INF, INF), (-INF, INF), (-0.0, 1), (90, INF)],
-    "tanh": [(NAN, NAN), (INF, 1), (-INF, -1), (-0.0, -0.0), (1e-30, 1e-30), (20, 1)],
-    "asinh": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (1e-30, 1e-30)],
-    "acosh": [(NAN, NAN), (INF, INF), (1, 0), (0.5, NAN), (-INF, NAN)],
-    "atanh": [(NAN, NAN), (1, INF), (-1, -INF), (-0.0, -0.0), (1.5, NAN), (-1.5, NAN)],
-    "logistic": [(NAN, NAN), (INF, 1), (-INF, 0), (0, 0.5), (-90, 0)],
-    "erf": [(NAN, NAN), (INF, 1), (-INF, -1), (-0.0, -0.0), (9, 1)],
-    "erfc": [(NAN, NAN), (INF, 0), (-INF, 2), (-0.0, 1), (0, 1), (9.5, 0)],
-    "erf_inv": [(NAN, NAN), (1, INF), (-1, -INF), (1.5, NAN), (-0.0, -0.0)],
-    "sqrt": [(NAN, NAN), (INF, INF), (-INF, NAN), (-0.0, -0.0), (-1, NAN), (1e-40, 0)],
-    "rsqrt": [(NAN, NAN), (INF, 0), (-INF, NAN), (-0.0, -INF), (0, INF), (1e-40, INF)],
-    "cbrt": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (-27, -3), (1e-40, 0)],
-}
-SPECIAL_PAIRS = {
-    "div": [
-        *[(0, 0, NAN), (INF, INF, NAN), (1, 0, INF), (1, -0.0, -INF), (-0.0, 3, -0.0)],
-        *[(1, INF, 0), (INF, -2, -INF), (NAN, 1, NAN), (1e30, 1e-30, INF), (1e-30, 1e30, 0)],
-        *[(1e-40, 1, 0), (1, 1e-40, INF), (-1e-40, 1, -0.0), (6, 3, 2), (1, -3, -1 / 3)],
-    ],
-    "atan2": [
-        *[(0, 0, 0), (0, -0.0, np.pi), (-0.0, -0.0, -np.pi), (-0.0, 0, -0.0), (NAN, 1, NAN)],
-        *[(INF, INF, np.pi / 4), (INF, -INF, 3 * np.pi / 4), (-INF, 1, -np.pi / 2), (1, NAN, NAN)],
-        *[(1, INF, 0), (-1, INF, -0.0), (1, -INF, np.pi), (1, 0, np.pi / 2), (0, -1, np.pi)],
-    ],
-    "pow": [
-        *[(NAN, 0, 1), (1, NAN, 1), (0, -1, INF), (-0.0, -1, -INF), (-0.0, 3, -0.0)],
-        *[(-0.0, 2, 0), (-1, INF, 1), (0.5, INF, 0), (2, INF, INF), (0.5, -INF, INF)],
-        *[(-INF, 3, -INF), (-INF, -3, -0.0), (-INF, 0.5, INF), (INF, -1, 0), (-2, 0.5, NAN)],
-        *[(-2, 3, -8), (-2, 2, 4), (2, 0.5, 2**0.5), (NAN, 1, NAN), (2, NAN, NAN)],
-        *[(4097, 2, 16785408), (10, 39, INF), (10, -39, 0), (-10, 39, -INF), (0, 0, 1)],
-    ],
-}
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("name", SPECIAL)
-def test_special_values(name):
-    operand, expected = np.float32(SPECIAL[name]).T.copy()
-    assert_same(call(name, operand), expected)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("name", SPECIAL_PAIRS)
-def test_special_values_of_pairs(name):
-    a, b, expected = np.float32(SPECIAL_PAIRS[name]).T.copy()
-    assert_same(call(name, a, b), expected)
-
-
 def test_bounds_of_exp():
     def neighbours(bound, dtype):
         bound = dtype(bound)
@@ -177,9 +115,9 @@ def test_bounds_of_exp():
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", _exceptions.EXCEPTIONS)
-def test_exceptions_are_right_and_needed(name):
+def test_exceptions_are_needed(name):
+    # The digests have the right values of these arguments too.
     x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
-    assert_same(call(name, x), expected)
     with mock.patch.object(_exceptions, "EXCEPTIONS", {}):
         without = call(name, x)
     assert np.all(without != expected)
@@ -220,9 +158,9 @@ def assert_same(result, expected):
 
 def test_division_by_a_scalar_is_no_multiplication():
     (a,), _ = samples.samples("sqrt")[0]
+    program = jax.jit(lambda a, b: FUNCTIONS["div"](a, lax.broadcast(b, a.shape)))
     for b in np.float32([3, 7, 0.1]):
         with arithmetic.wide(), np.errstate(all="ignore"):
-            program = jax.jit(lambda a, b: FUNCTIONS["div"](a, lax.broadcast(b, a.shape)))
             result, expected = np.asarray(program(a, b)), a / b
         expected = np.where(np.abs(expected) < 2.0**-126, np.copysign(0, a), expected)
         assert_same(result, np.where(np.abs(a) < 2.0**-126, np.copysign(0, a), expected))
@@ -271,22 +209,6 @@ def test_shapes(shape):
         assert (result.shape, result.dtype) == (shape, np.float32)
 
 
-def test_without_x64():
-    assert not jax.config.jax_enable_x64
-    (operand,), _ = samples.samples("tanh")[0]
-
-    @jax.jit
-    def program(x):
-        with arithmetic.wide():
-            y = FUNCTIONS["tanh"](x)
-        return y + 0
-
-    assert (
-        samples.digest(np.asarray(program(operand)))
-        == (samples.digests()["tanh float32"]["rounded"])
-    )
-
-
 REFERENCES = {"lgamma": special.gammaln, "digamma": special.psi}
 SPECIAL_GAMMA = {
     "lgamma": [(0, np.inf), (-2, np.inf), (-np.inf, np.inf), (np.inf, np.inf), (1, 0), (2, 0)],
@@ -321,22 +243,12 @@ def test_draws_and_densities(rng):
     assert np.isclose(slope, np.log(x).sum() - 100 * special.psi(2.0), rtol=1e-5)
 
 
+#: The samples of ``pow`` and ``atan2`` show the bits of all functions of pairs.
 COUNT = 300
-#: More digits than three float64 have.
-DIGITS = decimal.Context(prec=60)
 
 
 def exact_pair(pair):
     return [Fraction(float(high)) + Fraction(float(low)) for high, low in zip(*pair, strict=True)]
-
-
-def worst(pair, expected):
-    """Returns the greatest relative error of a pair, as the logarithm of it to base 2."""
-    errors = [
-        abs(value / Fraction(right) - 1)
-        for value, right in zip(exact_pair(pair), expected, strict=True)
-    ]
-    return np.log2(float(max(errors)))
 
 
 @pytest.fixture
@@ -361,17 +273,6 @@ def test_the_sum_with_a_smaller_number_is_exact(floats):
     assert exact_pair(run(_pairs.fast_two_sum, a, b)) == exact_pair((a, b))
 
 
-def test_products_and_sums_of_pairs(rng, floats):
-    lows = floats * 2.0**-53 * rng.uniform(-0.5, 0.5, floats.shape)
-    (a, b), (of_a, of_b) = floats, lows
-    product = run(lambda *x: _pairs.times_pair(x[:2], x[2:]), a, of_a, b, of_b)
-    factors = zip(exact_pair((a, of_a)), exact_pair((b, of_b)), strict=True)
-    assert worst(product, [x * y for x, y in factors]) < -100
-    total = run(lambda *x: _pairs.plus_pair(x[:2], x[2:]), abs(a), of_a, abs(b), of_b)
-    terms = zip(exact_pair((abs(a), of_a)), exact_pair((abs(b), of_b)), strict=True)
-    assert worst(total, [x + y for x, y in terms]) < -100
-
-
 def test_rounding_to_odd_keeps_the_side_of_the_middle():
     middle = 1 + 2.0**-24
     high = np.array([middle, middle, middle, -middle, -middle, 2.0**-24, np.inf])
@@ -388,50 +289,3 @@ def test_short():
         -1 - 2.0**-25,
         1 - 2.0**-26,
     ]
-
-
-def test_log(rng):
-    x = np.exp(rng.uniform(-80, 80, COUNT)).astype(np.float32)
-    x[: COUNT // 2] = rng.uniform(0.7, 1.5, COUNT // 2)
-
-    def program(x):
-        k, m = exponentials.parts(lax.convert_element_type(x, np.float64))
-        return _pairs.pair_log(m, lax.convert_element_type(k, np.float64))
-
-    expected = [decimal.Decimal(float(each)).ln(DIGITS) for each in x]
-    assert worst(run(program, x), expected) < -73.5
-
-
-def test_exp(rng):
-    high = rng.uniform(-90, 90, COUNT)
-    low = high * 2.0**-54 * rng.uniform(-1, 1, COUNT)
-    (*pair,), n = run(lambda *x: _pairs.pair_exp(x), high, low)
-    argument = [
-        DIGITS.add(decimal.Decimal(a), decimal.Decimal(b)) for a, b in zip(high, low, strict=True)
-    ]
-    expected = [
-        Fraction(each.exp(DIGITS)) / Fraction(2) ** int(k)
-        for each, k in zip(argument, n, strict=True)
-    ]
-    assert worst(pair, expected) < -66.5
-
-
-def arctangent(t):
-    """Returns the inverse tangent of a fraction by its series, with the argument halved thrice."""
-    x, one = DIGITS.divide(t.numerator, t.denominator), decimal.Decimal(1)
-    for _ in range(3):
-        root = DIGITS.sqrt(DIGITS.fma(x, x, one))
-        x = DIGITS.divide(x, DIGITS.add(root, one))
-    square, power, total = DIGITS.multiply(x, x), x, decimal.Decimal(0)
-    for k in range(1, 81, 2):
-        term = DIGITS.divide(power, k)
-        total = DIGITS.add(total, term) if k % 4 == 1 else DIGITS.subtract(total, term)
-        power = DIGITS.multiply(power, square)
-    return 8 * Fraction(total)
-
-
-def test_atan(rng):
-    sides = abs(rng.normal(size=(2, COUNT)) * 2.0 ** rng.integers(-3, 3, (2, COUNT)))
-    least, most = np.sort(sides.astype(np.float32).astype(np.float64), axis=0)
-    expected = [arctangent(Fraction(a) / Fraction(b)) for a, b in zip(least, most, strict=True)]
-    assert worst(run(_pairs.pair_atan, least, most), expected) < -75

@@ -96,19 +96,6 @@ def test_roots_of_unity():
     assert np.abs(roots_of_unity(4096) - [np.cos(angle), np.sin(angle)]).max() < 1e-15
 
 
-@pytest.mark.once
-def test_a_gradient(rng):
-    x, weight = rng.normal(size=12).astype(np.float32), complex_numbers(rng, 7)
-
-    def loss(x):
-        product = jnp.fft.rfft(x) * weight
-        return product.real.sum()
-
-    result = jax.jit(jax.grad(loss))(x)
-    rows = np.fft.rfft(np.eye(12))
-    assert np.allclose(result, (rows * weight).real.sum(1), atol=1e-5)
-
-
 @pytest.mark.parametrize("n", [131, 3**11])
 def test_lengths_beyond_the_limits_are_refused(n):
     refused = r"lax.fft of complex64.* lengths of at most 65536.* above 127.*deterministic\(False"
@@ -186,24 +173,6 @@ def test_a_nan_stays_in_its_matrix():
     for function in (jnp.linalg.eigvalsh, lambda a: jnp.linalg.svd(a, compute_uv=False)):
         result = np.isnan(jax.jit(function)(a))
         assert result.tolist() == [[False] * 3, [True] * 3, [True] * 3]
-
-
-@pytest.mark.once
-def test_what_is_made_of_them(rng):
-    a = rng.normal(size=(5, 3)).astype(np.float32)
-    a[:, 2] = a[:, 0]
-    square = a.T @ a + np.diag(np.float32([3, 2, 1]))
-
-    @jax.jit
-    def made(a, square):
-        greatest = jax.grad(lambda a: jnp.linalg.eigvalsh(a)[-1])
-        return jnp.linalg.pinv(a), jnp.linalg.matrix_rank(a), greatest(square)
-
-    inverse, rank, gradient = made(a, square)
-    assert np.allclose(inverse, np.linalg.pinv(a), atol=1e-5)
-    assert rank == 2
-    vectors = np.linalg.eigh(square.astype(float))[1]
-    assert np.allclose(gradient, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-5)
 
 
 def test_sides_beyond_the_limit_are_refused():

@@ -18,6 +18,7 @@ from impl._exact import arithmetic
 from impl._exact.nearest import exact_sum, interval, last_bits, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
+from impl.tests.exact._products import expected_dot
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from spec import oracles
@@ -120,23 +121,6 @@ def test_rests_outweigh_the_sum_of_slices(dtype):
         assert_same(rounded(terms, DTYPES[dtype], are_products=are_products), want)
     if dtype != "float64":
         assert_same(rounded(terms.astype(DTYPES[dtype]), DTYPES[dtype]), want)
-
-
-@pytest.mark.parametrize("count", [1, 2, 300])
-def test_few_and_many_terms(rng, count):
-    terms = np.prod(rough(rng, (2, 4, count), spread=40).astype(np.float64), 0)
-    for dtype in (np.float32, np.float64):
-        want = oracles.nearest(terms.T, dtype)
-        assert_same(rounded(terms.T, dtype, are_products=True), want)
-
-
-@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_a_row_that_is_not_finite_leaves_other_rows_alone(rng, special):
-    terms = rows(rng, 24)
-    terms[[0, 5, -1], [3, 0, -1]] = special
-    is_finite = np.isfinite(terms).all(1)
-    want = oracles.nearest(terms[is_finite].T, np.float32)
-    assert_same(rounded(terms.T, np.float32, are_products=True)[is_finite], want)
 
 
 SHORT = ["float32", "float16", "bfloat16"]
@@ -415,25 +399,4 @@ def test_long_products_have_the_bits_of_the_oracle(rng, monkeypatch, left, right
     monkeypatch.setattr(interval.Stages, "of", lambda *args: asked.append(of(*args)) or asked[-1])
     got = run(lambda a, b: dot_general.dot_general(a, b, dimension_numbers=numbers), a, b)
     assert asked[0] is not None
-    plain = run(lambda a, b: lax.dot_general(a, b, numbers), a.astype("d"), b.astype("d"))
-    assert got.shape == plain.shape
-    assert_same(got, _rounded_product(a, b, numbers))
-
-
-def _rounded_product(a, b, numbers):
-    """Returns the product by the oracle: terms first, then the dimensions of the result."""
-    (a_sum, b_sum), (a_batch, b_batch) = numbers
-    letters = iter("abcdefghijklmn")
-    of_a = [next(letters) for _ in a.shape]
-    of_b = [None] * b.ndim
-    for i, j in zip((*a_sum, *a_batch), (*b_sum, *b_batch), strict=True):
-        of_b[j] = of_a[i]
-    of_b = [letter or next(letters) for letter in of_b]
-    summed, batch = [of_a[d] for d in a_sum], [of_a[d] for d in a_batch]
-    free = [letter for letter in (*of_a, *of_b) if letter not in {*summed, *batch}]
-    terms = np.einsum(
-        f"{''.join(of_a)},{''.join(of_b)}->{''.join((*summed, *batch, *free))}",
-        a.astype(np.float64),
-        b.astype(np.float64),
-    )
-    return oracles.nearest(terms.reshape(-1, *terms.shape[len(summed) :]), np.float32)
+    assert_same(got, expected_dot(a, b, numbers, np.float32))

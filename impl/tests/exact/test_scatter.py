@@ -6,23 +6,19 @@ Tests: impl._exact.sums.scatter.
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.sums import scatter
 from impl._exact.sums.scatter import Replicas
 from impl._native import scope
+from impl.tests.exact._scatters import ROWS, SCALARS, hard_scatters, of_oracle, padded
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
 TARGETS = ("anywhere", "device", "cpu")
-ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 
 
 @pytest.fixture(autouse=True)
@@ -39,171 +35,60 @@ def all_places(operand, indices, updates, **options):
     ]
 
 
-def terms_of(drawn, operand, updates):
-    """Returns the operand, and for each update its value at its destination and 0 elsewhere."""
-
-    def hit(number):
-        one = (jnp.arange(updates.size) == number).reshape(updates.shape)
-        return drawn(jnp.zeros(operand.shape), drawn.indices, one.astype(jnp.float32))
-
-    hits = np.asarray(jax.jit(jax.vmap(hit))(jnp.arange(updates.size)))
-    zero = np.zeros((), operand.dtype)
-    values = updates.reshape(-1, *(1,) * operand.ndim)
-    return np.concatenate([operand[None], np.where(hits != 0, values, zero)])
-
-
-def cases(rng, dtype, number):
-    while number:
-        drawn = draw(rng)
-        if 3 < drawn.updates.size < 200:
-            operand = rough(rng, drawn.operand.shape, dtype, 7)
-            updates = rough(rng, drawn.updates.shape, dtype, 7)
-            yield drawn, operand, updates
-            number -= 1
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
-    for drawn, operand, updates in cases(rng, dtype, 3 if dtype == "float32" else 1):
-        options = {"dimension_numbers": drawn.numbers, "mode": drawn.mode}
-        got = run(functools.partial(all_places, **options), operand, drawn.indices, updates)
-        want = oracles.nearest(terms_of(drawn, operand, updates))
+    drawn = [each for each in (draw(rng) for _ in range(20)) if 3 < each.updates.size < 200]
+    for each in drawn[: 3 if dtype == "float32" else 1]:
+        operand, updates = (rough(rng, x.shape, dtype, 7) for x in (each.operand, each.updates))
+        options = {"dimension_numbers": each.numbers, "mode": each.mode}
+        got = run(functools.partial(all_places, **options), operand, each.indices, updates)
+        want = of_oracle(each.numbers, each.mode, operand, each.indices, updates)
         for target, one in zip(TARGETS, got, strict=True):
-            assert_same(one, want, f"{target} {drawn.numbers} {drawn.mode}")
+            assert_same(one, want, f"{target} {each.numbers} {each.mode}")
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
-    values = hard_matrix(rng, 51, dtype)
-    # Row 0 has an initial value that is one of the terms; row 1 has fewer terms; row 2 has none.
-    operand = np.zeros((3, values.shape[1]), values.dtype)
-    operand[0], operand[1:], values = values[50], -0.0, values[:50]
-    index = np.zeros((50, 1), np.int32)
-    index[42:] = 1
-    order = rng.permutation(50)
-
-    def program(operand, index, values):
-        options = {"dimension_numbers": ROWS, "mode": "drop"}
-        return [
-            all_places(operand, i, v, subtract=subtract, **options)
-            for i, v, subtract in (
-                (index, values, False),
-                (index[order], values[order], False),
-                (index, -values, True),
-            )
-        ]
-
-    want = oracles.nearest_scatter(operand, index[:, 0], values)
-    for results in run(program, operand, index, values):
-        for target, result in zip(TARGETS, results, strict=True):
-            assert_same(result, want, target)
+def in_rows(operand, index, updates):
+    return all_places(operand, index, updates, dimension_numbers=ROWS, mode="drop")
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("width", [1, 8])
-@pytest.mark.parametrize("name", serial_terms())
-def test_the_order_of_a_cpu_may_be_the_worst_one(name, width):
-    values = np.repeat(serial_terms()[name][:, None], width, 1)
-    index = np.zeros((len(values), 1), np.int32)
-    operand = np.zeros((1, width), np.float32)
-    want = oracles.nearest_scatter(operand, index[:, 0], values)
-    program = functools.partial(all_places, dimension_numbers=ROWS)
-    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
+def subtracted(operand, index, updates):
+    options = {"dimension_numbers": ROWS, "mode": "drop", "subtract": True}
+    return all_places(operand, index, -updates, **options)
+
+
+def of_scalars(operand, index, updates):
+    """Adds the first column alone."""
+    return [
+        each[:, None]
+        for each in all_places(
+            operand[:, 0], index, updates[:, 0], dimension_numbers=SCALARS, mode="drop"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(dtype, name) for dtype in DTYPES for name in hard_scatters(np.random.default_rng(0), dtype)],
+)
+def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, name):
+    arrays = hard_scatters(rng, dtype)[name]
+    want = oracles.nearest_scatter(*arrays)
+    rows, columns = want.shape
+    programs = [in_rows, of_scalars, subtracted] if dtype == "float32" else [in_rows]
+    for program in programs:
+        for target, got in zip(TARGETS, run(program, *padded(*arrays)), strict=True):
+            part = got[:rows, :columns]
+            assert_same(part, want[:, : part.shape[1]], f"{target} {program.__name__}")
+
+
+def test_rows_with_unique_indices(rng):
+    updates, operand = rough(rng, (200, 3), spread=40), rough(rng, (205, 3), spread=40)
+    index = rng.permutation(230)[:200].astype(np.int32)
+    options = {"dimension_numbers": ROWS, "mode": "drop", "unique_indices": True}
+    want = oracles.nearest_scatter(operand, index, updates)
+    results = run(functools.partial(all_places, **options), operand, index[:, None], updates)
+    for target, result in zip(TARGETS, results, strict=True):
         assert_same(result, want, target)
-
-
-def test_lower_parts_may_outweigh_higher_ones():
-    values = outweighed_terms(2.0**-24).astype(np.float32)
-    index, operand = (
-        np.zeros((len(values), 1), np.int32),
-        np.zeros((1, values.shape[1]), np.float32),
-    )
-    program = functools.partial(all_places, dimension_numbers=ROWS)
-    for target, result in zip(TARGETS, run(program, operand, index, values), strict=True):
-        assert_same(result, np.full_like(operand, 1 + 2.0**-23), target)
-
-
-def test_the_last_bits_of_the_operand_decide_a_tie():
-    operand = np.array([[2.0**-120], [-(2.0**-120)]], np.float32)
-    index = np.array([[0], [0], [1], [1]], np.int32)
-    values = np.array([[1], [2.0**-24], [1], [2.0**-24]], np.float32)
-    program = functools.partial(all_places, dimension_numbers=ROWS)
-    for place, result in zip(TARGETS, run(program, operand, index, values), strict=True):
-        assert_same(result, np.array([[1 + 2.0**-23], [1]], np.float32), place)
-
-
-def test_an_infinity_is_one_part_and_leaves_other_sums_alone():
-    most, inf = float(np.finfo(np.float32).max), np.inf
-    sums = {
-        0: [inf, 1],
-        1: [inf, -inf],
-        2: [np.nan, 1],
-        3: [1, 2.0**-24, 2.0**-80],
-        4: [most, most],
-    }
-    index = np.array([[row] for row, terms in sums.items() for _ in terms], np.int32)
-    values = np.concatenate(list(sums.values())).astype(np.float32)
-    program = functools.partial(all_places, dimension_numbers=SCALARS)
-    want = np.array([inf, np.nan, np.nan, 1 + 2.0**-23, inf], np.float32)
-    for operand in (np.zeros(5, np.float32), np.array([-1, 0, 0, 0, 0], np.float32)):
-        for place, result in zip(TARGETS, run(program, operand, index, values), strict=True):
-            assert_same(result, want, place)
-
-
-def test_float64_of_any_exponent(rng):
-    values = rng.standard_normal((40, 8)) * 2.0 ** rng.integers(-1000, 1000, (40, 8))
-    values[:20] = -values[20:]
-    values[3], values[23] = 2.0**1023, 2.0**-1022
-    # A tie that a term more than a thousand binades below it breaks, at both kinds of neighbours.
-    values[:, 0], values[:, 1], values[:, 2] = 0, 0, 0
-    values[:3, 0] = 1 + 2.0**-52, 2.0**-53, -(2.0**-1022)
-    values[:3, 1] = 2.0**1000, -(2.0**946), 2.0**-1022
-    values[:3, 2] = 2.0**1000, -(2.0**946), -(2.0**-1022)
-    index = np.zeros((40, 1), np.int32)
-    program = functools.partial(all_places, dimension_numbers=ROWS)
-    want = oracles.nearest_scatter(np.zeros((1, 8)), index[:, 0], values)
-    for target, result in zip(TARGETS, run(program, np.zeros((1, 8)), index, values), strict=True):
-        assert_same(result, want, target)
-
-
-@pytest.mark.parametrize("width", [1, 8])
-def test_scatters_of_whole_rows(rng, width):
-    updates, operand = rough(rng, (200, width), spread=40), rough(rng, (5, width), spread=40)
-    index = rng.integers(-1, 6, (200, 1)).astype(np.int32)
-    for unique in (False, True):
-        if unique:
-            index = np.arange(200, dtype=np.int32)[:, None]
-        options = {"dimension_numbers": ROWS, "mode": "drop", "unique_indices": unique}
-        want = oracles.nearest_scatter(operand, index[:, 0], updates)
-        results = run(functools.partial(all_places, **options), operand, index, updates)
-        for target, result in zip(TARGETS, results, strict=True):
-            assert_same(result, want, target)
-
-
-def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
-    operand, updates = rough(rng, (3, 5)), rough(rng, (3, 40))
-    index = rng.integers(0, 5, (3, 40, 1)).astype(np.int32)
-
-    def one(operand, index, updates):
-        return lax.scatter_add(operand, index, updates, SCALARS, mode="drop")
-
-    equations = jax.make_jaxpr(jax.vmap(one))(operand, index, updates).eqns
-    (batched,) = [equation for equation in equations if equation.primitive is lax.scatter_add_p]
-    options = {"dimension_numbers": batched.params["dimension_numbers"], "mode": "drop"}
-    got = run(functools.partial(all_places, **options), operand, index, updates)
-    want = np.array(
-        [
-            [
-                oracles.nearest(np.append(updates[b][index[b, :, 0] == d], operand[b, d]))
-                for d in range(5)
-            ]
-            for b in range(3)
-        ],
-        np.float32,
-    )
-    for each in got:
-        assert_same(each, want)
 
 
 def test_parts_stay_apart(rng):
@@ -237,15 +122,11 @@ def test_nothing_is_written_to_nothing():
         assert_same(got, np.ones((2, 3), np.float32))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_one_update_without_an_axis(target):
-    operand, update = jnp.array([1.0, 2.0**24]), jnp.float32(1.0)
-    whole = lax.ScatterDimensionNumbers((), (0,), (0,))
-    with arithmetic.wide():
-        got = jax.jit(
-            functools.partial(scatter.scatter_add, target=target, dimension_numbers=whole)
-        )(operand, jnp.array([0]), update)
-    assert_same(got, np.array([2.0, 2.0**24], np.float32))
+def test_one_update_without_an_axis():
+    operand, index, update = np.float32([1.0, 2.0**24]), np.array([0]), np.float32(1.0)
+    program = functools.partial(all_places, dimension_numbers=SCALARS)
+    for got in run(program, operand, index, update):
+        assert_same(got, np.array([2.0, 2.0**24], np.float32))
 
 
 N, SIZE = 4000, 500

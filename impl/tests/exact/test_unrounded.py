@@ -128,17 +128,16 @@ def test_products_that_cancel_are_in_doubt_and_are_counted_again(rng):
 
 
 def test_ties_of_short_numbers_are_decided_without_another_count():
-    a = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
-    b = np.float32([[2.0**12], [1.0], [2.0**-9]] + [[0.0]] * 8)
+    a, b, x = (np.zeros((24, columns), np.float32) for columns in (3, 4, 5))
+    a[:3, 0] = b[:3, 0] = 2.0**12, 1, 2.0**-9
+    a[:2, 1] = b[:2, 1] = 2.0**12, 1
     got, doubts = plain("dot_general", pieces(a, b))
     assert doubts == 0
-    assert got == 2.0**24 + 2
-    got, doubts = plain("dot_general", pieces(a[:2], b[:2]))
-    assert (got, doubts) == (2.0**24, 0)
+    assert (got[0, 0], got[1, 1]) == (2.0**24 + 2, 2.0**24)
     # The last term is in the second word.
-    x = np.float32([[2.0**24], [1.0], [2.0**-40]] + [[0.0]] * 8)
+    x[:3, 0] = 2.0**24, 1, 2.0**-40
     got, doubts = plain("reduce_sum", pieces(x))
-    assert (got, doubts) == (2.0**24 + 2, 0)
+    assert (got[0], doubts) == (2.0**24 + 2, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -174,21 +173,21 @@ def test_scatters_are_exact(rng):
 def test_infinities_and_nans_are_sums_of_ieee_754(first):
     # They are terms of the first call, or of a later one, which adds to a state.
     inf, nan = np.inf, np.nan
-    x = np.zeros((10, 4), np.float32)
-    x[first : first + 2] = [inf, inf, nan, 1], [1, -inf, 1, -1]
+    x = np.zeros((24, 5), np.float32)
+    x[first : first + 2, :4] = [inf, inf, nan, 1], [1, -inf, 1, -1]
     want = np.float32([inf, nan, nan, 0])
-    assert_same(plain("reduce_sum", pieces(x))[0], want)
-    ones = np.ones((10, 1), np.float32)
-    got, doubts = plain("dot_general", pieces(ones, x))
-    # Next to an infinity, a product has no parts, so the bound of the last sum is greater.
+    assert_same(plain("reduce_sum", pieces(x))[0][:4], want)
+    ones = np.ones((24, 3), np.float32)
+    got, doubts = plain("dot_general", pieces(ones, x[:, :4]))
+    # Next to an infinity, a product has no parts, so the bound of the last sums is greater.
     assert_same(got[0, :3], want[:3])
-    assert doubts == 1
-    assert_same(by_levels("dot_general", pieces(ones, x))[0, 3:], want[3:])
+    assert doubts == 3
+    assert_same(by_levels("dot_general", pieces(ones, x[:, :4]))[0, 3:], want[3:])
 
 
 def test_a_sum_of_zeros_is_positive():
-    x = np.full((10, 2), -0.0, np.float32)
-    assert_same(plain("reduce_sum", pieces(x))[0], np.zeros(2, np.float32))
+    x = np.full((24, 5), -0.0, np.float32)
+    assert_same(plain("reduce_sum", pieces(x))[0], np.zeros(5, np.float32))
 
 
 def test_the_slack_bounds_the_error(rng):

@@ -57,15 +57,30 @@ def assert_bits(one, other):
     assert one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize(("m", "k", "n"), CUTS)
-def test_products(m, k, n):
+def check(function, arrays, cuts, call):
+    """Compares a result of whole arrays with the results of arrays that are cut, by a call each.
+
+    Returns:
+        The result, and the texts of the programs.
+    """
+    whole, _ = compiled(function, *arrays)
+    texts = []
+    for specs in cuts:
+        cut, text = compiled(function, *arrays, specs=specs)
+        assert_bits(whole, cut)
+        assert call in text, specs
+        texts.append(text)
+    return whole, texts
+
+
+def test_products():
     rng = np.random.default_rng(0)
-    a, b = rough(rng, 16, 24), rough(rng, 8, 24).T
-    whole, _ = compiled(jnp.matmul, a, b)
-    cut, text = compiled(jnp.matmul, a, b, specs=((m, k), (k, n)))
-    assert_bits(whole, cut)
-    assert "samebits_product" in text
-    assert ("samebits_product_bounds" in text) == (k is not None)
+    cuts = [((m, k), (k, n)) for m, k, n in CUTS]
+    _, texts = check(
+        jnp.matmul, (rough(rng, 16, 24), rough(rng, 8, 24).T), cuts, "samebits_product"
+    )
+    has_bounds = ["samebits_product_bounds" in text for text in texts]
+    assert has_bounds == [k is not None for _, k, _ in CUTS]
 
 
 def test_products_in_doubt_beyond_one_list():
@@ -74,9 +89,8 @@ def test_products_in_doubt_beyond_one_list():
     a = np.zeros((64, 16), np.float32)
     a[:, 0], a[:, 5], a[:, 11] = 1 + rng.integers(0, 2**10, 64) * 2.0**-20, 2.0**-24, 2.0**-60
     b = np.ones((16, 32), np.float32)
-    whole, _ = compiled(jnp.matmul, a, b)
-    cut, _ = compiled(jnp.matmul, a, b, specs=((None, ("x", "y")), (("x", "y"), None)))
-    assert_bits(whole, cut)
+    cut = (None, ("x", "y")), (("x", "y"), None)
+    whole, _ = check(jnp.matmul, (a, b), [cut], "samebits_product_bounds")
     assert np.array_equal(whole[:, 0], np.nextafter(a[:, 0], np.float32(2), dtype=np.float32))
 
 
@@ -91,10 +105,7 @@ def test_products_in_doubt_beyond_one_list():
 )
 def test_sums(axes, specs):
     x = rough(np.random.default_rng(3), 8, 16, 12)
-    whole, _ = compiled(lambda x: jnp.sum(x, axes), x)
-    cut, text = compiled(lambda x: jnp.sum(x, axes), x, specs=(specs,))
-    assert_bits(whole, cut)
-    assert "samebits_reduce" in text
+    check(lambda x: jnp.sum(x, axes), (x,), [(specs,)], "samebits_reduce")
 
 
 def test_axes_that_devices_share_unevenly():
@@ -122,12 +133,8 @@ def test_convolutions_and_their_gradients():
         return (out * jnp.cos(jnp.arange(8.0))).sum()
 
     for position in (0, 1):
-        gradient = jax.grad(loss, position)
-        whole, _ = compiled(gradient, image, kernel)
-        for specs in ((("x",), ()), (("x",), (None, None, None, "y")), ((None, "x"), ())):
-            cut, text = compiled(gradient, image, kernel, specs=specs)
-            assert_bits(whole, cut)
-            assert "samebits_product" in text
+        cuts = ((("x",), ()), (("x",), (None, None, None, "y")), ((None, "x"), ()))
+        check(jax.grad(loss, position), (image, kernel), cuts, "samebits_product")
 
 
 @pytest.mark.parametrize("size", [5, 1000])
@@ -170,11 +177,9 @@ def test_scatters(width):
     def function(table, at, rows):
         return table.at[at].add(rows, mode="drop")
 
-    whole, _ = compiled(function, table, at, rows)
-    for specs in (((), ("x",), ("x",)), ((), (("x", "y"),), (("x", "y"),)), (("y",), (), ("x",))):
-        cut, text = compiled(function, table, at, rows, specs=specs)
-        assert_bits(whole, cut)
-        assert "samebits_scatter" in text
+    both = (("x", "y"),)
+    cuts = ((), ("x",), ("x",)), ((), both, both), (("y",), (), ("x",))
+    check(function, (table, at, rows), cuts, "samebits_scatter")
 
 
 def test_the_operand_of_a_scatter_is_a_term_of_each_device_of_a_shard_map():
@@ -228,11 +233,7 @@ def pooled(x, y):
         (lambda x, y: lax.pow(jnp.abs(x), y), "samebits_function"),
     ],
 )
-@pytest.mark.parametrize("spec", [(("x", "y"), None), ("x", "y")])
-def test_operations_without_a_sum_over_devices(function, call, spec):
+def test_operations_without_a_sum_over_devices(function, call):
     rng = np.random.default_rng(9)
     x, y = rough(rng, 16, 24), rough(rng, 16, 24)
-    whole, _ = compiled(function, x, y)
-    cut, text = compiled(function, x, y, specs=(spec, spec))
-    assert_bits(whole, cut)
-    assert call in text
+    check(function, (x, y), [[cut] * 2 for cut in ((("x", "y"), None), ("x", "y"))], call)

@@ -1,10 +1,19 @@
-"""A library that does not fit this process counts as missing; and the floats of its C++."""
+"""A library that does not fit this process counts as missing; its build, and its floats in C++.
 
+An editable installation has folders for Python's path, and runs nothing when Python starts.
+
+Tests: impl._native.build_backend.samebits_backend.
+"""
+
+import csv
 import ctypes.util
+import io
 import os
 import shutil
 import subprocess
+import sys
 import warnings
+import zipfile
 from pathlib import Path
 
 import jax
@@ -51,38 +60,33 @@ def test_the_variable_turns_it_off(monkeypatch, value):
         library._loaded()
 
 
-def test_it_was_not_built(monkeypatch):
-    monkeypatch.setattr(library, "path", lambda: None)
-    with pytest.raises(library._UnfitError, match="was not built"):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("path", lambda: None, "was not built"),
+        ("path", lambda: ctypes.util.find_library("m"), "does not say what it was built from"),
+        pytest.param("_sources", lambda: "0" * 64, "from other sources", marks=needs_library),
+        pytest.param("_api_version", lambda: (0, 0), "this jaxlib has 0.0", marks=needs_library),
+        pytest.param("_api_version", lambda: (1, 9), "this jaxlib has 1.9", marks=needs_library),
+        pytest.param(
+            "CALLS",
+            (*library.CALLS, "samebits_unknown"),
+            "has no function samebits_unknown",
+            marks=needs_library,
+        ),
+    ],
+)
+def test_a_library_that_does_not_fit(monkeypatch, name, value, message):
+    monkeypatch.setattr(library, name, value)
+    with pytest.raises(library._UnfitError, match=message):
         library._loaded()
 
 
-def test_it_is_for_another_processor(monkeypatch, tmp_path):
+def test_a_library_for_another_processor(monkeypatch, tmp_path):
     file = tmp_path / "libsamebits_cpu.so"
     file.write_bytes(b"\x7fELF of another processor")
     monkeypatch.setattr(library, "path", lambda: file)
     with pytest.raises(library._UnfitError, match="cannot be loaded"):
-        library._loaded()
-
-
-def test_it_is_another_library(monkeypatch):
-    monkeypatch.setattr(library, "path", lambda: ctypes.util.find_library("m"))
-    with pytest.raises(library._UnfitError, match="does not say what it was built from"):
-        library._loaded()
-
-
-@needs_library
-def test_its_sources_have_changed(monkeypatch):
-    monkeypatch.setattr(library, "_sources", lambda: "0" * 64)
-    with pytest.raises(library._UnfitError, match="from other sources"):
-        library._loaded()
-
-
-@needs_library
-@pytest.mark.parametrize("version", [(0, 0), (1, 9)])
-def test_this_xla_is_older_or_has_another_interface(monkeypatch, version):
-    monkeypatch.setattr(library, "_api_version", lambda: version)
-    with pytest.raises(library._UnfitError, match=f"this jaxlib has {version[0]}.{version[1]}"):
         library._loaded()
 
 
@@ -91,13 +95,6 @@ def test_this_xla_is_older_or_has_another_interface(monkeypatch, version):
 def test_a_newer_xla_has_it_too(monkeypatch, version):
     monkeypatch.setattr(library, "_api_version", lambda: version)
     library._loaded()
-
-
-@needs_library
-def test_it_lacks_a_call(monkeypatch):
-    monkeypatch.setattr(library, "CALLS", (*library.CALLS, "samebits_unknown"))
-    with pytest.raises(library._UnfitError, match="has no function samebits_unknown"):
-        library._loaded()
 
 
 def test_the_version_of_the_interface_is_read():
@@ -167,3 +164,53 @@ def test_results_equal_those_of_integers(tmp_path):
     subprocess.run(command, check=True)
     result = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "")
+
+
+BUILD = FOLDER / "build_backend"
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    pytest.importorskip("scikit_build_core")
+    if not BUILD.is_dir():
+        pytest.skip("needs a checkout")
+    monkeypatch.syspath_prepend(str(BUILD))
+    monkeypatch.delitem(sys.modules, "samebits_backend", raising=False)
+    return pytest.importorskip("samebits_backend")
+
+
+@pytest.mark.once
+def test_an_editable_wheel_has_no_import_hook(backend, monkeypatch, tmp_path):
+    monkeypatch.chdir(BUILD.parents[2])
+    monkeypatch.setenv("SAMEBITS_NATIVE", "off")
+    name = backend.build_editable(str(tmp_path))
+    assert name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        files = {path: wheel.read(path).decode() for path in wheel.namelist()}
+    at_the_top = [path for path in files if "/" not in path]
+    assert [Path(path).suffix for path in at_the_top] == [".pth"]
+    root = BUILD.parents[2]
+    assert files[at_the_top[0]].splitlines() == [str(root), str(root / "impl/_alias")]
+    (record,) = (path for path in files if path.endswith("RECORD"))
+    assert sorted(line[0] for line in csv.reader(io.StringIO(files[record]))) == sorted(files)
+
+
+@pytest.mark.once
+def test_only_what_runs_at_the_start_is_left_out(backend):
+    record = "a.dist-info/RECORD"
+    files = {
+        "_hook.py": b"install()",
+        "_hook.pth": b"import _hook\n/one\n/one\n/two\n",
+        "_hook.start": b"_hook:install",
+        "a.dist-info/METADATA": b"Name: a",
+        record: b"_hook.py,sha256=1,9\n",
+    }
+    rest = backend.without_hook(files)
+    assert list(rest) == ["_hook.pth", "a.dist-info/METADATA", record]
+    assert rest["_hook.pth"] == b"/one\n/two\n"
+    # By `sha256sum`, in the base64 of URLs.
+    assert rest[record].decode().splitlines() == [
+        "_hook.pth,sha256=YPd6bK3PlrfchtFDgiqoMhrGbxY-2mn7kogowpXw6wo,10",
+        "a.dist-info/METADATA,sha256=fL5Xc15sud_--6G9LmnONYiqLvJ9HLh3fHVlPnQBHIg,7",
+        "a.dist-info/RECORD,,",
+    ]

@@ -3,6 +3,7 @@
 Tests: impl._native.scatters.
 """
 
+import functools
 import itertools
 
 import jax
@@ -11,9 +12,9 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-import impl
 from impl._exact.sums import scatter
 from impl._native import library, scatters, scope
+from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._terms import hard_matrix, serial_terms
 from impl.tests.run_to_run.drawn_scatters import draw
@@ -22,9 +23,8 @@ from spec import oracles
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
 NARROW = [name for name in DTYPES if name != "float64"]
-ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 MODES = ("drop", "clip", "promise_in_bounds")
+numbered = lax.ScatterDimensionNumbers
 
 
 def native(operand, indices, updates, **options):
@@ -43,41 +43,6 @@ def other(operand, indices, updates, **options):
     return run(lambda *arrays: scatter.scatter_add(*arrays, **options), operand, indices, updates)
 
 
-def destinations(numbers, mode, shape, indices, updates):
-    """Returns the position in the operand of each update, -1 for none; the arrays are flat."""
-    hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    windowed = [axis for axis in range(len(shape)) if axis not in hidden]
-    window = dict(zip(windowed, numbers.update_window_dims, strict=True))
-    scattered = [axis for axis in range(len(updates)) if axis not in numbers.update_window_dims]
-    places = np.full(updates, -1)
-    for at in itertools.product(*map(range, updates)):
-        index = tuple(at[axis] for axis in scattered)
-        start = np.zeros(len(shape), object)
-        is_inside = True
-        for k, axis in enumerate(numbers.scatter_dims_to_operand_dims):
-            last = shape[axis] - (updates[window[axis]] if axis in window else 1)
-            start[axis] = int(indices[(*index, k)])
-            if mode == "clip":
-                start[axis] = min(max(start[axis], 0), last)
-            is_inside &= 0 <= start[axis] <= last
-        for axis, of_index in zip(
-            numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True
-        ):
-            start[axis] = index[of_index]
-        for axis in windowed:
-            start[axis] += at[window[axis]]
-        if is_inside:
-            places[at] = np.ravel_multi_index(tuple(map(int, start)), shape)
-    return places.reshape(-1)
-
-
-def of_oracle(numbers, mode, operand, indices, updates):
-    """Returns the exact sums, rounded once."""
-    places = destinations(numbers, mode, operand.shape, indices, updates.shape)
-    rows = oracles.nearest_scatter(operand.reshape(-1, 1), places, updates.reshape(-1, 1))
-    return rows.reshape(operand.shape)
-
-
 def with_specials(rng, x):
     """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
     x = x.copy()
@@ -89,24 +54,18 @@ def with_specials(rng, x):
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
-    values = hard_matrix(rng, 51, dtype)
-    # Row 0 has an initial value that is one of the terms; row 1 has fewer terms; row 2 has none.
-    operand = np.zeros((3, values.shape[1]), values.dtype)
-    operand[0], operand[1:], values = values[50], -0.0, values[:50]
-    index = np.zeros((50, 1), np.int32)
-    index[42:] = 1
-    want = oracles.nearest_scatter(operand, index[:, 0], values)
-    options = {"dimension_numbers": ROWS, "mode": "drop"}
-    assert_same(native(operand, index, values, **options), want)
-    assert_same(native(operand, index, -values, subtract=True, **options), want)
-    order = rng.permutation(50)
-    assert_same(native(operand, index[order], values[order], **options), want)
-    # Each column alone, as scalars.
-    for column in range(0, values.shape[1], 3):
-        one = native(
-            operand[:, column], index, values[:, column], dimension_numbers=SCALARS, mode="drop"
+    for name, (operand, index, values) in hard_scatters(rng, dtype).items():
+        want = oracles.nearest_scatter(operand, index, values)
+        rows = index[:, None].astype(np.int32)
+        options = {"dimension_numbers": ROWS, "mode": "drop"}
+        assert_same(native(operand, rows, values, **options), want, name)
+        assert_same(native(operand, rows, -values, subtract=True, **options), want, name)
+        # A column alone, as scalars and as narrow rows.
+        options = {"dimension_numbers": SCALARS, "mode": "drop"}
+        assert_same(native(operand[:, 0], rows, values[:, 0], **options), want[:, 0], name)
+        assert_same(
+            native(operand[:, :1], rows, values[:, :1], dimension_numbers=ROWS), want[:, :1]
         )
-        assert_same(one, want[:, column])
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -143,56 +102,20 @@ def test_drawn_scatters_have_the_bits_of_the_oracle(rng, dtype, mode):
 
 #: Forms with each kind of loop: an operand, an array of indices, updates and dimension numbers.
 FORMS = {
-    "slices of rows": (
-        (30, 7),
-        (50, 1),
-        (50, 3, 7),
-        lax.ScatterDimensionNumbers((1, 2), (), (0,)),
-    ),
-    "slices of both axes": (
-        (30, 40),
-        (60, 2),
-        (60, 5, 9),
-        lax.ScatterDimensionNumbers((1, 2), (), (0, 1)),
-    ),
-    "elements by two indices": (
-        (30, 40),
-        (600, 2),
-        (600,),
-        lax.ScatterDimensionNumbers((), (0, 1), (0, 1)),
-    ),
-    "columns": ((12, 90), (70, 1), (12, 70), lax.ScatterDimensionNumbers((0,), (1,), (1,))),
-    "windows before indices": (
-        (20, 30),
-        (80, 1),
-        (30, 80),
-        lax.ScatterDimensionNumbers((0,), (0,), (0,)),
-    ),
-    "the middle axis": (
-        (6, 20, 11),
-        (5, 40, 1),
-        (5, 6, 40, 11),
-        lax.ScatterDimensionNumbers((1, 3), (1,), (1,)),
-    ),
-    "a batch of scatters": (
-        (8, 30),
-        (8, 90, 1),
-        (8, 90),
-        lax.ScatterDimensionNumbers((), (1,), (1,), (0,), (0,)),
-    ),
+    "slices of rows": ((30, 7), (50, 1), (50, 3, 7), numbered((1, 2), (), (0,))),
+    "slices of both axes": ((30, 40), (60, 2), (60, 5, 9), numbered((1, 2), (), (0, 1))),
+    "elements by two indices": ((30, 40), (600, 2), (600,), numbered((), (0, 1), (0, 1))),
+    "columns": ((12, 90), (70, 1), (12, 70), numbered((0,), (1,), (1,))),
+    "windows before indices": ((20, 30), (80, 1), (30, 80), numbered((0,), (0,), (0,))),
+    "the middle axis": ((6, 20, 11), (5, 40, 1), (5, 6, 40, 11), numbered((1, 3), (1,), (1,))),
+    "a batch of scatters": ((8, 30), (8, 90, 1), (8, 90), numbered((), (1,), (1,), (0,), (0,))),
     "a batch along the last axis": (
-        (30, 8),
-        (90, 8, 1),
-        (90, 8),
-        lax.ScatterDimensionNumbers((), (0,), (0,), (1,), (1,)),
+        *((30, 8), (90, 8, 1), (90, 8), numbered((), (0,), (0,), (1,), (1,))),
     ),
     "a batch of rows": (
-        (4, 30, 9),
-        (70, 4, 1),
-        (70, 4, 9),
-        lax.ScatterDimensionNumbers((2,), (1,), (1,), (0,), (1,)),
+        *((4, 30, 9), (70, 4, 1), (70, 4, 9), numbered((2,), (1,), (1,), (0,), (1,))),
     ),
-    "one window": ((30, 40), (2,), (20, 30), lax.ScatterDimensionNumbers((0, 1), (), (0, 1))),
+    "one window": ((30, 40), (2,), (20, 30), numbered((0, 1), (), (0, 1))),
 }
 
 
@@ -252,36 +175,18 @@ def test_rows_by_threads_have_the_bits_of_the_other_engine(rng, dtype, count, si
         updates[count // 2 : count // 2 * 2] = -updates[: count // 2]
         index[count // 2 : count // 2 * 2 - 20] = index[: count // 2 - 20]
     options = {"dimension_numbers": ROWS, "mode": "drop"}
-    got = native(operand, index, updates, **options)
-    assert_same(got, other(operand, index, updates, target="cpu", **options))
-    special = with_specials(rng, updates)
-    got = native(operand, index, special, **options)
-    assert_same(got, other(operand, index, special, target="cpu", **options))
+    ours = scope.with_calls(functools.partial(scatters.scatter_add, **options))
+    others = functools.partial(scatter.scatter_add, target="cpu", **options)
+    for each in (updates, with_specials(rng, updates)):
+        assert_same(run(ours, operand, index, each), run(others, operand, index, each))
 
 
 @pytest.mark.parametrize("name", serial_terms())
-def test_sums_that_float64_gets_wrong_by_the_oracle(name):
-    terms = serial_terms()[name]
-    for width, times in ((1, 1), (9, 1), (1, 3000)):
-        values = np.repeat(np.repeat(terms[:, None], width, 1), times, 0)
-        index = np.zeros((len(values), 1), np.int32)
-        operand = np.zeros((1, width), np.float32)
-        want = oracles.nearest_scatter(operand, index[:, 0], values)
-        assert_same(native(operand, index, values, dimension_numbers=ROWS), want)
-
-
-@pytest.mark.parametrize("width", [1, 9])
-def test_terms_of_all_exponents_by_the_oracle(rng, width):
-    exponents = rng.integers(-126, 127, (600, width))
-    x = (rough(rng, (600, width), spread=0) * np.float32(2.0) ** exponents).astype(np.float32)
-    x[300:] = -x[:300]
-    index = np.resize(rng.integers(0, 5, 300), (600, 1)).astype(np.int32)
-    # All but the least terms cancel, and a tie between them needs the last one.
-    x[:6, 0] = 1, 2.0**-24, 2.0**-126, 2.0**127, -(2.0**127), 1
-    index[:6] = 0
-    operand = np.zeros((5, width), np.float32)
-    want = oracles.nearest_scatter(operand, index[:, 0], x)
-    assert_same(native(operand, index, x, dimension_numbers=ROWS), want)
+def test_long_sums_that_float64_gets_wrong_by_the_oracle(name):
+    values = np.repeat(serial_terms()[name][:, None], 3000, 0)
+    index, operand = np.zeros((len(values), 1), np.int32), np.zeros((1, 1), np.float32)
+    want = oracles.nearest_scatter(operand, index[:, 0], values)
+    assert_same(native(operand, index, values, dimension_numbers=ROWS), want)
 
 
 def test_every_sum_is_in_doubt_by_the_oracle(rng):
@@ -424,16 +329,6 @@ def test_names_of_axes_that_devices_may_cut():
         (None, None),
         {"index0"},
     )
-
-
-def test_an_operand_decides_a_sum_that_is_added_exactly():
-    # 1 + 2**-24 is a tie, and the operand is above it. Two float64 do not hold the terms.
-    operand = np.full((3,), 2.0**-60, np.float32)
-    updates = np.array([2.0**100, 1, 2.0**-24, -(2.0**100)], np.float32)
-    with impl.deterministic(guarantee="portable"):
-        got = jax.jit(lambda x, u: x.at[np.zeros(4, np.int32)].add(u))(operand, updates)
-    assert np.asarray(got)[0] == np.nextafter(np.float32(1), np.float32(2))
-    assert np.asarray(got)[1] == operand[1]
 
 
 def test_the_rests_of_lanes_may_lose_bits():

@@ -1,9 +1,13 @@
-"""Calls that add to states of sums: within their slack they have the exact sum, and levels are it.
+"""Calls that add to states of sums, and calls that read what made their operands.
 
-Tests: impl._native.states and the C++ behind it.
+A state has the exact sum within its slack, and the levels of the terms add up to it. A call reads
+the arrays that transposes and conversions made its operands of.
+
+Tests: impl._native.operation, impl._native.states and the C++ behind it.
 """
 
 import functools
+import itertools
 from fractions import Fraction
 
 import jax
@@ -12,6 +16,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import impl
 from impl._exact import arithmetic
 from impl._exact.unrounded import states as words
 from impl._native import library, products, scatters, states, sums
@@ -198,3 +203,63 @@ def test_a_merged_state_is_the_sum_of_all(rng):
     for near, rest, error, *terms in zip(high, low, slack, *parts, strict=True):
         total = sum(map(Fraction, terms))
         assert abs(Fraction(near) + Fraction(rest) - total) <= Fraction(error)
+
+
+#: Dimension numbers of ``lax.dot_general`` for an array of three axes and one of two.
+DIMENSIONS = [
+    *((((i,), (j,)), ((), ())) for i in range(3) for j in range(2)),
+    (((0,), (0,)), ((2,), (1,))),
+    (((2, 1), (0, 1)), ((), ())),
+    (((), ()), ((1, 0), (0, 1))),
+]
+
+
+def lowered(function, *arrays):
+    with impl.deterministic(guarantee="portable"):
+        return jax.jit(function).lower(*arrays).compile()
+
+
+@pytest.mark.parametrize("axes", [*itertools.permutations(range(3))])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_axes_in_any_order(dtype, axes):
+    rng = np.random.default_rng(0)
+    whole = jnp.asarray(rng.normal(size=np.take((3, 3, 3), axes)), dtype)
+    other = jnp.asarray(rng.normal(size=(3, 3)), dtype)
+
+    def own(x, y):
+        x = lax.transpose(x.astype(jnp.float32), axes)
+        y = lax.transpose(y, (1, 0)).astype(jnp.float32)
+        return of_values(x, y)
+
+    def of_values(x, y):
+        products = [lax.dot_general(x, y, numbers) for numbers in DIMENSIONS]
+        turned = [lax.dot_general(y, x, ((b, a), (d, c))) for (a, b), (c, d) in DIMENSIONS]
+        return products, turned, x.sum(0), x.sum((0, 2)), x.sum(), x.sum(2), y.sum(1)
+
+    values = whole.astype(jnp.float32).transpose(axes), other.T.astype(jnp.float32)
+    expected = lowered(of_values, *values)(*values)
+    got = lowered(own, whole, other)(whole, other)
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_nothing_is_copied():
+    x, y = jnp.ones((3, 4)), jnp.ones((3, 5))
+    short = jnp.ones((3, 4), jnp.bfloat16)
+    for text in (
+        lowered(lambda a, b: a.T @ b, x, y).as_text(),
+        lowered(lambda a: a.T.astype(jnp.float32).sum(1), short).as_text(),
+    ):
+        assert "samebits_" in text
+        assert "fusion" not in text
+
+
+def test_equal_operands_are_not_of_equal_arrays():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 4)), jnp.float32)
+
+    def step(x):
+        return x.T @ x, x @ x, x.T @ x.T, x @ x.T
+
+    expected = [a @ b for a, b in [(x.T, x), (x, x), (x.T, x.T), (x, x.T)]]
+    for a, b in zip(expected, lowered(step, x)(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 from jax import lax
@@ -18,11 +17,10 @@ from impl.tests.exact._windows import (
     WINDOWS,
     assert_sums_of_windows,
     assert_windows_of_hard_terms,
+    gradient_of_pool,
     options,
-    terms_of,
 )
 from spec import oracles
-from spec.oracles.nearest import flushed
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
@@ -96,60 +94,31 @@ def test_extremes_of_windows_have_the_bits_of_the_other_engine(rng, dtype):
 )
 @pytest.mark.parametrize("name", POOLS)
 def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, name, of_operand, dtype):
-    shape, dims, strides, padding = POOLS[name]
+    shape, *case = POOLS[name]
     image = rng.choice([-np.inf, 0, -0.0, 1, 2, 3, 4, np.inf], shape)
     image = np.asarray(image, DTYPES[of_operand])
-    for select, start, combine in ((lax.ge_p, -np.inf, lax.max), (lax.le_p, np.inf, lax.min)):
-
-        def pool(x, start=start, combine=combine):
-            return lax.reduce_window(x, np.array(start, x.dtype), combine, dims, strides, padding)
-
-        source = rough(rng, jax.eval_shape(pool, image).shape, dtype, 5)
-        if source.size > 20:
-            source.reshape(-1)[[2, 5, 6]] = np.inf, -0.0, np.nan
-        gradient = functools.partial(
-            windows.select_and_scatter_add,
-            select_prim=select,
-            window_dimensions=dims,
-            window_strides=strides,
-            padding=padding,
-        )
-        wide = image.astype(np.float32)
-
-        def plain(source, pool=pool, wide=wide):
-            return jax.vjp(pool, wide)[1](source)[0]
-
-        got = run(gradient, source, image)
-        # The images of one shape are the same in each dtype.
-        assert_same(got, oracles.nearest(terms_of((name, select), plain, source)))
+    source = rough(rng, results_of(shape, *case), dtype, 5)
+    if source.size > 20:
+        source.reshape(-1)[[2, 5, 6]] = np.inf, -0.0, np.nan
+    arguments = dict(zip(NAMES, case, strict=False))
+    selects = (lax.ge_p, lax.le_p)
+    results = run(
+        lambda *arrays: [
+            windows.select_and_scatter_add(*arrays, select_prim=select, **arguments)
+            for select in selects
+        ],
+        *(source, image),
+    )
+    for got, select in zip(results, selects, strict=True):
+        assert_same(got, gradient_of_pool(source, image, select, *case))
 
 
-def gradient_by_windows(source, image, select, dims, strides, padding):
-    """Returns the gradient of a pool of two axes, window by window.
-
-    A window has the first of its elements, and takes the next one if ``select`` does not hold.
-    """
-    compare = {lax.ge_p: np.greater_equal, lax.le_p: np.less_equal}[select]
-    values = flushed(image)
-    terms = [[[np.zeros((), source.dtype)] for _ in row] for row in image]
-    for window in np.ndindex(source.shape):
-        corner = [
-            i * step - low for i, step, (low, _) in zip(window, strides, padding, strict=True)
-        ]
-        chosen = None
-        for tap in np.ndindex(dims):
-            at = tuple(start + offset for start, offset in zip(corner, tap, strict=True))
-            if not all(0 <= i < size for i, size in zip(at, image.shape, strict=True)):
-                continue
-            if chosen is None or not compare(values[chosen], values[at]):
-                chosen = at
-        if chosen is not None:
-            terms[chosen[0]][chosen[1]].append(source[window])
-    most = max(len(each) for row in terms for each in row)
-    filled = np.zeros((most, *image.shape), source.dtype)
-    for i, j in np.ndindex(image.shape):
-        filled[: len(terms[i][j]), i, j] = terms[i][j]
-    return oracles.nearest(filled)
+def results_of(shape, dims, strides, padding):
+    """Returns the shape of the result of a pool."""
+    return [
+        (size + sum(sides) - length) // step + 1
+        for size, sides, length, step in zip(shape, padding, dims, strides, strict=True)
+    ]
 
 
 STRANGE = {
@@ -162,13 +131,8 @@ STRANGE = {
 
 def strange_pool(rng, name, dtype):
     """Returns a source, an image with NaN, infinities, subnormal numbers and ties, and a pool."""
-    dims, strides, padding = STRANGE[name]
     image = rng.choice(NUMBERS, (20, 30)).astype(DTYPES[dtype])
-    shape = [
-        (size + sum(sides) - length) // step + 1
-        for size, sides, length, step in zip(image.shape, padding, dims, strides, strict=True)
-    ]
-    return rough(rng, shape, dtype, 4), image, (dims, strides, padding)
+    return rough(rng, results_of(image.shape, *STRANGE[name]), dtype, 4), image, STRANGE[name]
 
 
 @pytest.mark.parametrize("select", [lax.ge_p, lax.le_p], ids=str)
@@ -178,16 +142,7 @@ def test_choices_among_strange_numbers_are_those_of_a_loop(rng, name, dtype, sel
     source, image, case = strange_pool(rng, name, dtype)
     arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=select)
     got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
-    assert_same(got, gradient_by_windows(source, image, select, *case))
-
-
-@pytest.mark.parametrize("name", STRANGE)
-def test_choices_among_strange_numbers_are_those_of_the_other_engine(rng, name):
-    source, image, case = strange_pool(rng, name, "float32")
-    arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=lax.ge_p)
-    got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
-    want = run(functools.partial(other_engine.select_and_scatter_add, **arguments), source, image)
-    assert_same(got, want)
+    assert_same(got, gradient_of_pool(source, image, select, *case))
 
 
 def test_large_pools_have_the_bits_of_the_other_engine(rng):
@@ -198,11 +153,7 @@ def test_large_pools_have_the_bits_of_the_other_engine(rng):
         ((300_000, 2), ((4, 1), (3, 1), ((1, 1), NONE))),
     ):
         x = rng.integers(-5, 5, shape).astype(np.float32)
-        pooled = jax.eval_shape(
-            lambda x: lax.reduce_window(x, np.float32(0), lax.max, *case),  # noqa: B023
-            x,
-        )
-        source = rough(rng, pooled.shape, spread=40)
+        source = rough(rng, results_of(shape, *case), spread=40)
         source.reshape(-1)[::7] = -source.reshape(-1)[0]
         arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=lax.ge_p)
         got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, x)

@@ -1,4 +1,4 @@
-"""Micro-batches on 1, 2 and 8 devices; ``test_ops`` runs it."""
+"""Micro-batches on 1, 2 and 8 devices; ``test_engines`` runs it."""
 
 import functools
 
@@ -13,29 +13,18 @@ from jax.sharding import PartitionSpec as P
 import impl
 from impl._portable.carried_sums import stacked
 from impl.tests.exact._sums import assert_same, rough
+from impl.tests.portable.test_carried_sums import network, weights
 
 pytestmark = pytest.mark.usefixtures("portable")
-
-BATCH = 48
 
 
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(7)
-    shapes = {"embedding": (5, 3), "bias": (3,), "layers": (2, 3, 3), "tied": (3, 3)}
-    params = {name: jnp.asarray(rough(rng, s, spread=2)) / 4 for name, s in shapes.items()}
-    return params, jnp.asarray(rng.integers(0, 5, BATCH))
+    return weights(rng), jnp.asarray(rng.integers(0, 5, 48))
 
 
-def loss(params, tokens):
-    """Returns the loss of a network with a scan over layers, remat and tied weights."""
-
-    @jax.checkpoint
-    def layer(h, own):
-        return jnp.tanh(h @ own + params["bias"]) @ params["tied"], None
-
-    h, _ = lax.scan(layer, params["embedding"][tokens], params["layers"])
-    return jnp.sum((h @ params["embedding"].T) ** 2) / BATCH
+loss = functools.partial(network, remat=True)
 
 
 def accumulated(params, tokens, number, *, varies=False):
@@ -68,7 +57,7 @@ def want(problem):
 
 @pytest.mark.parametrize(
     ("devices", "number", "room"),
-    [(1, 12, -1), (8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)],
+    [(8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)],
 )
 def test_sharded_by_jit(problem, want, monkeypatch, devices, number, room):
     monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)  # Whether the scan stacks factors.
@@ -100,7 +89,7 @@ def test_in_a_shard_map(problem, want, monkeypatch, devices, number, check, room
         step, mesh=mesh_of(devices), in_specs=(P(), P("d")), out_specs=P(), check_vma=check
     )
     lowered = jax.jit(mapped).lower(*problem)
-    assert ("tensor<6x5x3xui32>" in lowered.as_text()) is (room < 0)  # The embedding's state.
+    assert ("tensor<6x5x4xui32>" in lowered.as_text()) is (room < 0)  # The embedding's state.
     assert_equal(lowered.compile()(*problem), want)
 
 

@@ -19,84 +19,24 @@ KEY = jax.random.key(0)
 #: Beyond the domain of a function.
 ABOVE_ONE = frozenset({"acosh"})
 
-_LAX = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "cos",
-    "cosh",
-    "erf",
-    "erf_inv",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "logistic",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "cumsum",
-    "cumprod",
-]
-_NN = [
-    "celu",
-    "elu",
-    "gelu",
-    "glu",
-    "hard_swish",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "mish",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_sign",
-    "softmax",
-    "softplus",
-    "squareplus",
-    "standardize",
-]
-_JNP = [
-    "log2",
-    "log10",
-    "mean",
-    "median",
-    "std",
-    "var",
-    "sum",
-    "prod",
-    "max",
-    "min",
-    "ptp",
-    "clip",
-    "sort",
-    "linalg.norm",
-]
-_RANDOM = [
-    "normal",
-    "uniform",
-    "gumbel",
-    "exponential",
-    "laplace",
-    "logistic",
-    "cauchy",
-    "rademacher",
-    "bernoulli",
-    "maxwell",
-]
+_LAX = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf"),
+    *("erf_inv", "erfc", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin"),
+    *("sinh", "sqrt", "square", "tan", "tanh", "cumsum", "cumprod"),
+)
+_NN = (
+    *("celu", "elu", "gelu", "glu", "hard_swish", "leaky_relu", "log_sigmoid", "log_softmax"),
+    *("mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus"),
+    *("squareplus", "standardize"),
+)
+_JNP = (
+    *("log2", "log10", "mean", "median", "std", "var", "sum", "prod", "max", "min", "ptp"),
+    *("clip", "sort", "linalg.norm"),
+)
+_RANDOM = (
+    *("normal", "uniform", "gumbel", "exponential", "laplace", "logistic", "cauchy"),
+    *("rademacher", "bernoulli", "maxwell"),
+)
 
 
 def _of_jnp(name):

@@ -1,4 +1,4 @@
-"""Data-parallel programs on 1, 2, 4 and 8 devices; ``test_ops`` runs it."""
+"""Data-parallel programs on 1, 2, 4 and 8 devices; ``test_engines`` runs it."""
 
 import functools
 
@@ -32,16 +32,6 @@ def assert_equal(results):
     for other in others:
         for one, another in zip(first, other, strict=True):
             assert_same(np.asarray(one), np.asarray(another))
-
-
-@pytest.mark.once
-def test_a_mean_of_squares(rng):
-    x = rough(rng, (64, 3))
-
-    def mean(x):
-        return lax.pmean(jnp.mean(x**2), "d")
-
-    assert_equal([on(n, mean, x, specs=P("d")) for n in (1, 2, 8)])
 
 
 def loss(params, x):
@@ -108,23 +98,6 @@ def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
     np.testing.assert_allclose(one["w"], eight["w"], 1e-3, 1e-5)
     # docs/not-covered.md says so, and has to change if this does.
     assert (np.asarray(one["w"]) != np.asarray(eight["w"])).any()
-
-
-@pytest.mark.once
-def test_micro_batches(rng):
-    params, x = network(rng)
-
-    def step(params, x):
-        parts = x.reshape(-1, 2, *x.shape[1:]).swapaxes(0, 1)
-
-        def add(total, part):
-            return jax.tree.map(jnp.add, total, jax.grad(loss)(params, part)), None
-
-        total, _ = lax.scan(add, jax.tree.map(jnp.zeros_like, params), parts)
-        return lax.pmean(total, "d")
-
-    # A micro-batch has every second row, so it is the same on any number of devices.
-    assert_equal([on(n, step, params, x, specs=(P(), P("d"))) for n in (1, 8)])
 
 
 def momentum(x, w):

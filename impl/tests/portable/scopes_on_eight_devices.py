@@ -1,4 +1,4 @@
-"""Scopes and engines inside of programs on 1 and 8 devices; ``test_ops`` runs it."""
+"""Scopes and engines inside of programs on 1 and 8 devices; ``test_engines`` runs it."""
 
 import hashlib
 
@@ -12,6 +12,9 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl import testing
+from impl._mode import modes
+from impl._reading import compiled
+from impl.programs._auditing.judge import Judge
 
 COUNTS = (1, 8)
 
@@ -148,20 +151,37 @@ def test_arrays_that_xla_partitions(rng):
 @pytest.mark.usefixtures("portable")
 @pytest.mark.once
 def test_sums_over_the_devices_of_a_shard_map(rng):
-    x, w = drawn(rng, 8, 6), drawn(rng, 6, 4)
+    x = drawn(rng, 8, 6)
 
-    def local(x, w):
-        total = lax.psum(jnp.tanh(x @ w).sum(0), "d")
-        part = lax.psum_scatter(jnp.exp(x).T @ x, "d", scatter_dimension=0, tiled=True)
+    def local(x):
+        total = lax.psum(x.sum(0), "d")
+        part = lax.psum_scatter(x.T @ x, "d", scatter_dimension=0, tiled=True)
         return total, lax.all_gather(part, "d", tiled=True)
 
-    def over_devices(count):
-        return jax.shard_map(
-            local, mesh=mesh(count), in_specs=(P("d"), P()), out_specs=(P(), P("d"))
-        )
-
-    total, parts = jax.jit(over_devices(2))(x, w)
+    over = jax.shard_map(local, mesh=mesh(2), in_specs=P("d"), out_specs=(P(), P("d")))
+    total, parts = jax.jit(over)(x)
     with testing.engine("integers"):
-        soft_total, soft_parts = jax.jit(over_devices(2))(x, w)
+        soft_total, soft_parts = jax.jit(over)(x)
     assert np.array_equal(total, soft_total)
     assert np.array_equal(parts, soft_parts)
+
+
+def test_sums_over_devices_that_xla_adds_are_noted_and_read(rng):
+    x = drawn(rng, 8, 3)
+    placed = jax.device_put(x, NamedSharding(mesh(8), P("d")))
+
+    def program(x):
+        return x.sum(0)
+
+    report = impl.audit(program)(placed)
+    assert report.ok
+    assert "sums over devices" in str(report)
+    assert impl.audit(program)(x).notes == ()
+    of_cpu = impl.audit(program, device="cpu", level="compiled")(placed)
+    assert of_cpu.ok
+    assert of_cpu.notes == ()
+    # A CPU adds in the order of its devices, a GPU as NCCL chooses.
+    text = jax.jit(program).lower(placed).compile().as_text()
+    judge = Judge("cuda", modes.current(), False)
+    (found,) = map(judge.of_instruction, compiled.instructions(text, timed_kernels=False)[0])
+    assert (found.primitive, found.verdict) == ("lax.psum", "unknown")

@@ -21,9 +21,10 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.lower_sums import with_joined_sums
 from impl._portable.device_sums.shardings import TERM, UNKNOWN
-from impl.tests.portable.sharded import results
+from impl._reading.control_flow import inlined
 from impl.tests.support.programs import equations
 
 pytestmark = pytest.mark.usefixtures("portable")
@@ -49,219 +50,191 @@ def loss(w, x):
     return jnp.mean(jnp.tanh(x @ w) ** 2)
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_mean_is_one_sum(check):
-    def mean(x):
-        return lax.pmean(jnp.mean(x**2), "d")
-
-    assert sums(mean, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
+def step(w, x):
+    return lax.pmean(3 * jax.grad(loss)(w, x).T, "d").T
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_gradients_are_joined_through_moves_and_factors(check):
-    def step(w, x):
-        if check:
-            return jax.grad(lambda w: lax.pmean(loss(w, x), "d"))(w)
-        return lax.pmean(3 * jax.grad(loss)(w, x).T, "d").T
-
-    assert sums(step, W, X, specs=(P(), P("d")), check=check) == (["dot_general d"], [])
-
-
-def test_a_sum_of_sums_is_joined_term_by_term():
-    def both(x):
-        return lax.psum(x.sum(0) + (2 * x).sum(0), "d")
-
-    assert sums(both, X, specs=P("d")) == (["reduce_sum d"] * 2, [])
+def moved(x):
+    total = x.sum(0)
+    parts = jnp.stack([total, -total[::-1]]).at[1, 2].set(total[0]).T.reshape(2, 4)
+    parts = lax.dynamic_update_slice(jnp.tile(parts, (2, 1)), parts, (1, 0))
+    padded = jnp.pad(jnp.concatenate(jnp.split(parts, 2, axis=1)), 1)
+    chosen = jnp.where(jnp.eye(10, 4, dtype=bool), padded, 0)
+    return lax.psum(checkpoint_name(chosen[jnp.array([3, 1])], "chosen").astype("bfloat16"), "d")
 
 
-def test_moves_are_passed():
-    def moved(x):
-        total = x.sum(0)
-        parts = jnp.stack([total, -total[::-1]]).at[1, 2].set(total[0]).T.reshape(2, 4)
-        parts = lax.dynamic_update_slice(jnp.tile(parts, (2, 1)), parts, (1, 0))
-        padded = jnp.pad(jnp.concatenate(jnp.split(parts, 2, axis=1)), 1)
-        chosen = jnp.where(jnp.eye(10, 4, dtype=bool), padded, 0)
-        return lax.psum(
-            checkpoint_name(chosen[jnp.array([3, 1])], "chosen").astype("bfloat16"), "d"
+def bias(x):  # The gradient of adding a row has a second sum, along an axis of length 1.
+    return lax.psum((x.squeeze(1).T @ x.squeeze(1))[None].sum(0), "d")
+
+
+def embedding(table, rows):
+    return lax.psum(jax.grad(lambda t: (t[rows] ** 2).sum())(table), "d")
+
+
+def of_kernel(kernel, images):
+    return lax.psum(jax.grad(lambda k: lax.conv(images, k, (1, 1), "SAME").sum())(kernel), "d")
+
+
+def looped(w, x):
+    parts = x.reshape(2, -1, 4)
+    total, each = lax.scan(
+        lambda c, part: (c + jax.grad(loss)(w, part), part.sum()), jnp.zeros_like(w), parts
+    )
+    return lax.psum((total, each), "d")
+
+
+def momentum(w, x):
+    def step(carry, _):
+        speed = carry[0] / 2 + x.sum(0)
+        return (speed, carry[1] - speed), carry[1]
+
+    return lax.psum(lax.scan(step, (0 * w[0, :4],) * 2, None, length=3)[0][1], "d")
+
+
+def halved(_, x):
+    rows = lax.map(lambda k: (k * x).sum(0), jnp.ones(3))
+    first = lax.fori_loop(0, 3, lambda _, c: c / 2, x.sum(0))
+    return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), first, rows)[0], "d")
+
+
+def in_the_body(w, x):
+    def step(speed, _):
+        return speed / 2 + x.sum(0), lax.psum(speed, "d")
+
+    return lax.scan(step, 0 * w[0, :4], None, length=3)[1]
+
+
+def not_joined(w, x):
+    # No device adds elements of other devices, so a psum in each iteration would be in vain.
+    return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), 0 * w[0, :4], x)[0], "d")
+
+
+def not_joined_in_the_body(w, x):
+    return lax.scan(lambda c, row: (c / 2 + row, lax.psum(c, "d")), 0 * w[0, :4], x)[1]
+
+
+def branched(w, x):
+    return lax.psum(lax.cond(w[0, 0] > 0, jnp.sum, jnp.max, x), "d")
+
+
+def given(w, x):
+    doubled = jax.checkpoint(lambda s: 2 * s)(x.sum(0))
+    return lax.psum(lax.cond(w[0, 0] > 0, lambda s: -s, lambda s: s / 3, doubled), "d")
+
+
+def not_linear(x):
+    total, most = x.sum(), x.max()
+    return [lax.psum(value, "d") for value in (jnp.sqrt(total), total * most, total / most)]
+
+
+def saved(w, x):
+    return lax.psum(jax.grad(jax.checkpoint(loss))(w, x), "d")
+
+
+def in_groups(x):
+    return lax.psum(x.sum(), "d", axis_index_groups=[[0, 1], [2, 3]])[None]
+
+
+ONE, PRODUCT, LEFT = ["reduce_sum d"], ["dot_general d"], ["d"]
+IMAGES, ROWS_OF_8 = jnp.ones((8, 3, 5, 5)), jnp.zeros(8, jnp.int32)
+#: A function, its arguments, their shardings, the joined sums, and the axes of sums that are left.
+OF_X: dict[str, tuple[Any, list[str], list[str]]] = {
+    "mean": (lambda x: lax.pmean(jnp.mean(x**2), "d"), ONE, []),
+    "sum_of_sums": (lambda x: lax.psum(x.sum(0) + (2 * x).sum(0), "d"), ONE * 2, []),
+    "not_linear": (not_linear, [], LEFT * 3),
+    "elements_of_a_psum": (lambda x: lax.psum(x, "d").sum(0), ONE, []),
+    "elements_of_a_psum_twice": (lambda x: lax.psum(x, "d").sum(0).sum(), ONE, []),
+    "elements_of_a_psum_and_itself": (
+        lambda x: (lax.psum(x, "d").sum(0), lax.psum(x, "d")),
+        ONE,
+        LEFT,
+    ),
+    # The psum alone would be joined with the sum of one axis, and round it.
+    "elements_of_a_psum_of_sums": (
+        lambda x: lax.psum(x.sum(1, keepdims=True), "d").sum(0),
+        ONE,
+        [],
+    ),
+}
+SUMS_OF: dict[str, tuple[Any, ...]] = {
+    **{name: (function, (X,), P("d"), *rest) for name, (function, *rest) in OF_X.items()},
+    "axis_that_does_not_cut": (
+        lambda x: lax.psum(x.sum(), ("d", "m")),
+        *((X,), P("d"), ONE, ["m"]),
+    ),
+    "gradients_through_moves_and_factors": (step, (W, X), (P(), P("d")), PRODUCT, []),
+    "pmap": (
+        lambda x, w: lax.psum(x.squeeze(0).sum(0) @ w, "d"),
+        *((X.reshape(4, 2, 4), W), (P("d"), P()), ONE, []),
+    ),
+    "pmap_and_a_bias": (bias, (X.reshape(2, 4, 4),), P(None, "d"), PRODUCT, []),
+    "sum_of_other_axes_does_not_hide": (
+        lambda w, x: lax.psum((jax.grad(loss)(w, x) * w).sum(), "d"),
+        *((W, X), (P(), P("d")), PRODUCT, []),
+    ),
+    "embedding": (embedding, (X, ROWS_OF_8), (P(), P("d")), ["scatter-add d"], []),
+    "convolution": (
+        of_kernel,
+        *((jnp.ones((2, 3, 3, 3)), IMAGES), (P(), P("d")), ["conv_general_dilated d"], []),
+    ),
+    "one_axis_after_another": (
+        lambda x: lax.psum(lax.psum(x.sum(), "d") / 3, "m"),
+        *((X,), P("d", "m"), ["reduce_sum d m"], []),
+    ),
+    **{
+        f"loops_branches_{function.__name__}": (function, (W, X), (P(), P("d")), *rest)
+        for function, *rest in (
+            (looped, ["dot_general d", "reduce_sum d"], LEFT),
+            (momentum, ONE, LEFT),  # The psum is the sum of the zeros that the loop begins with.
+            (halved, ONE * 2, []),
+            (in_the_body, ONE, LEFT),
+            (not_joined, [], LEFT),
+            (not_joined_in_the_body, [], LEFT),
+            (saved, PRODUCT, []),
+            (branched, ONE, LEFT),
+            (given, ONE, []),
         )
+    },
+}
 
+
+@pytest.mark.parametrize("name", SUMS_OF)
+def test_sums_are_joined(name):
+    function, args, specs, *expected = SUMS_OF[name]
+    assert sums(function, *args, specs=specs) == tuple(expected)
+
+
+@pytest.mark.parametrize("name", OF_X)
+def test_sums_are_joined_where_devices_are_checked(name):
+    function, *expected = OF_X[name]
+    assert sums(function, X, specs=P("d"), check=True) == tuple(expected)
+
+
+def test_results_that_devices_do_not_share():
     joined, left = sums(moved, X, specs=P("d"))
-    assert joined == ["reduce_sum d"]
+    assert joined == ONE
     assert set(left) == {"d"}  # The sum that is left adds zeros.
+    gradient = jax.grad(lambda w, x: lax.pmean(loss(w, x), "d"))
+    assert sums(gradient, W, X, specs=(P(), P("d")), check=True) == (PRODUCT, [])
 
-
-def test_the_row_of_a_device_of_pmap_is_a_cut_of_all_rows():
-    def total(x, w):
-        return lax.psum(x.squeeze(0).sum(0) @ w, "d")
-
-    assert sums(total, X.reshape(4, 2, 4), W, specs=(P("d"), P())) == (["reduce_sum d"], [])
-
-    def bias(x):  # The gradient of adding a row has a second sum, along an axis of length 1.
-        return lax.psum((x.squeeze(1).T @ x.squeeze(1))[None].sum(0), "d")
-
-    assert sums(bias, X.reshape(2, 4, 4), specs=P(None, "d")) == (["dot_general d"], [])
-
-
-def test_a_value_that_is_used_elsewhere_stays():
-    def both(x):
+    def used_elsewhere(x):
         local = x.sum()
         return lax.psum(local, "d"), local[None]
 
-    specs = {"specs": P("d"), "out": (P(), P("d"))}
-    assert sums(both, X, **specs) == (["reduce_sum d"], [])
+    assert sums(used_elsewhere, X, specs=P("d"), out=(P(), P("d"))) == (ONE, [])
 
+    def both_cut(w, x):  # The columns of w are cut, and the rows of x.
+        return lax.psum(x.T @ (x @ w), "d")
 
-def test_a_sum_of_other_axes_does_not_hide_the_sum_of_the_cut_one():
-    def scale(w, x):
-        return lax.psum((jax.grad(loss)(w, x) * w).sum(), "d")
-
-    assert sums(scale, W, X, specs=(P(), P("d"))) == (["dot_general d"], [])
-
-
-def test_embeddings_and_convolutions():
-    def embedding(table, rows):
-        return lax.psum(jax.grad(lambda t: (t[rows] ** 2).sum())(table), "d")
-
-    rows = jnp.zeros(8, jnp.int32)
-    assert sums(embedding, X, rows, specs=(P(), P("d"))) == (["scatter-add d"], [])
-
-    def kernel(k, images):
-        out = lax.conv(images, k, (1, 1), "SAME")
-        return out.sum()
-
-    args = jnp.ones((2, 3, 3, 3)), jnp.ones((8, 3, 5, 5))
-    found = sums(lambda *a: lax.psum(jax.grad(kernel)(*a), "d"), *args, specs=(P(), P("d")))
-    assert found == (["conv_general_dilated d"], [])
-
-
-def test_a_product_that_is_cut_over_both_axes():
-    def layer(w, x):
-        h = x @ w  # The columns of w are cut, and the rows of x.
-        return lax.psum(x.T @ h, "d")
-
-    found = sums(layer, W, X, specs=(P(None, "m"), P("d")), out=P(None, "m"))
-    assert found == (["dot_general d"], [])
-
-
-def test_an_axis_that_does_not_cut_is_added_by_itself():
-    def total(x):
-        return lax.psum(x.sum(), ("d", "m"))
-
-    assert sums(total, X, specs=P("d")) == (["reduce_sum d"], ["m"])
-
-
-def test_loops_branches_and_checkpoints():
-    def looped(w, x):
-        parts = x.reshape(2, -1, 4)
-        total, each = lax.scan(
-            lambda c, part: (c + jax.grad(loss)(w, part), part.sum()), jnp.zeros_like(w), parts
-        )
-        return lax.psum((total, each), "d")
-
-    assert sums(looped, W, X, specs=(P(), P("d"))) == (["dot_general d", "reduce_sum d"], ["d"])
-
-    def momentum(w, x):
-        def step(carry, _):
-            speed = carry[0] / 2 + x.sum(0)
-            return (speed, carry[1] - speed), carry[1]
-
-        return lax.psum(lax.scan(step, (0 * w[0, :4],) * 2, None, length=3)[0][1], "d")
-
-    # The psum is the sum of the zeros that the loop begins with.
-    assert sums(momentum, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
-
-    def halved(w, x):
-        del w
-        rows = lax.map(lambda k: (k * x).sum(0), jnp.ones(3))
-        first = lax.fori_loop(0, 3, lambda _, c: c / 2, x.sum(0))
-        return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), first, rows)[0], "d")
-
-    assert sums(halved, W, X, specs=(P(), P("d"))) == (["reduce_sum d"] * 2, [])
-
-    def in_the_body(w, x):
-        def step(speed, _):
-            return speed / 2 + x.sum(0), lax.psum(speed, "d")
-
-        return lax.scan(step, 0 * w[0, :4], None, length=3)[1]
-
-    assert sums(in_the_body, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
-
-    def not_joined(w, x):
-        # No device adds elements of other devices, so a psum in each iteration would be in vain.
-        return lax.psum(lax.scan(lambda c, row: (c / 2 + row, None), 0 * w[0, :4], x)[0], "d")
-
-    assert sums(not_joined, W, X, specs=(P(), P("d"))) == ([], ["d"])
-
-    def not_joined_in_the_body(w, x):
-        return lax.scan(lambda c, row: (c / 2 + row, lax.psum(c, "d")), 0 * w[0, :4], x)[1]
-
-    assert sums(not_joined_in_the_body, W, X, specs=(P(), P("d"))) == ([], ["d"])
-
-    def saved(w, x):
-        return lax.psum(jax.grad(jax.checkpoint(loss))(w, x), "d")
-
-    assert sums(saved, W, X, specs=(P(), P("d"))) == (["dot_general d"], [])
-
-    def branched(w, x):
-        return lax.psum(lax.cond(w[0, 0] > 0, jnp.sum, jnp.max, x), "d")
-
-    assert sums(branched, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
-
-    def given(w, x):
-        doubled = jax.checkpoint(lambda s: 2 * s)(x.sum(0))
-        return lax.psum(lax.cond(w[0, 0] > 0, lambda s: -s, lambda s: s / 3, doubled), "d")
-
-    assert sums(given, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], [])
-
-
-def test_what_is_not_linear_stays():
-    def of_roots(x):
-        total, most = x.sum(), x.max()
-        return [lax.psum(value, "d") for value in (jnp.sqrt(total), total * most, total / most)]
-
-    assert sums(of_roots, X, specs=P("d")) == ([], ["d", "d", "d"])
-
-    def in_groups(x):
-        return lax.psum(x.sum(), "d", axis_index_groups=[[0, 1], [2, 3]])[None]
-
-    assert sums(in_groups, X, specs=P("d"), out=P("d")) == ([], ["d"])
-
-
-def test_sums_over_one_axis_after_another():
-    def total(x):
-        return lax.psum(lax.psum(x.sum(), "d") / 3, "m")
-
-    assert sums(total, X, specs=P("d", "m")) == (["reduce_sum d m"], [])
-
-
-@pytest.mark.parametrize("check", [True, False])
-def test_a_sum_of_elements_of_a_psum_is_one_sum(check):
-    def total(x):
-        return lax.psum(x, "d").sum(0)
-
-    assert sums(total, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
-    assert sums(lambda x: (total(x), lax.psum(x, "d")), X, specs=P("d"), check=check) == (
-        ["reduce_sum d"],
-        ["d"],
-    )
+    found = sums(both_cut, W, X, specs=(P(None, "m"), P("d")), out=P(None, "m"))
+    assert found == (PRODUCT, [])
+    assert sums(in_groups, X, specs=P("d"), out=P("d")) == ([], LEFT)
     assert sums(lambda x: lax.psum(x, "m").sum(0), X, specs=P("d"), out=P("d")) == ([], ["m"])
 
-    def partly_joined(x):
-        # The psum alone would be joined with the sum of one axis, and round it.
-        return lax.psum(x.sum(1, keepdims=True), "d").sum(0)
-
-    assert sums(partly_joined, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
-    assert sums(lambda x: lax.psum(x, "d").sum(0).sum(), X, specs=P("d"), check=check) == (
-        ["reduce_sum d"],
-        [],
-    )
-
-
-def test_a_part_of_a_sum():
     def part(x):
         return lax.psum_scatter(x.sum(1), "d", tiled=True)
 
-    assert sums(part, X, specs=P(None, "d"), out=P("d")) == (["reduce_sum d"], [])
+    assert sums(part, X, specs=P(None, "d"), out=P("d")) == (ONE, [])
 
 
 def test_one_device_has_joined_sums_too():
@@ -328,6 +301,22 @@ def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
     with impl.deterministic(False):
         assert sums(scoped, X, specs=P("d")) == (["reduce_sum d"], [])
         assert sums(lambda x: lax.psum(x.sum(0), "d"), X, specs=P("d")) == ([], ["d"])
+
+
+def results(function, *operands):
+    """Returns the shardings of the results of a function, as if it were a body of a ``shard_map``.
+
+    Args:
+        function: The function.
+        *operands: The shape and the sharding of each operand.
+    """
+    specs = {"in_specs": (P(),) * len(operands), "out_specs": P(), "check_vma": False}
+    mapped = jax.shard_map(function, mesh=MESH, **specs)
+    (equation,) = jax.make_jaxpr(mapped)(*(jnp.ones(shape) for shape, _ in operands)).eqns
+    jaxpr = inlined(equation.params["jaxpr"])
+    sizes = dict(zip(MESH.axis_names, MESH.axis_sizes, strict=True))
+    known = Flow(sizes).shardings(jaxpr, [sharding for _, sharding in operands])
+    return [sharding_of(known, atom) for atom in jaxpr.outvars]
 
 
 ROWS = ((8, 4), {"d": 0})

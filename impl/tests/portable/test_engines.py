@@ -1,9 +1,11 @@
-"""Every engine gives the same bits, and a program without float64 has none.
+"""Every engine gives the same bits, a program without float64 has none, and devices share work.
 
-Tests: impl._soft_float64.engines, impl._soft_float64.interpreter.
+Tests: impl._core.devices, impl._portable.register, impl._portable.rules.moves,
+impl._portable.shared, impl._soft_float64.engines, impl._soft_float64.interpreter.
 """
 
 import itertools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 from jax import lax
 
+import conformance
 import impl
 from impl import testing
+from impl.tests.support import eight_devices
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -101,3 +105,22 @@ def test_the_bits_do_not_depend_on_the_engine(rng, make, engine):
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
         assert np.array_equal(np.signbit(one), np.signbit(other)) or np.isnan(one).any()
+
+
+def test_on_eight_devices(pytestconfig):
+    # One process for all, since to start one takes three seconds.
+    room = Path(__file__).parent
+    files = [
+        *room.glob("*_on_eight_devices.py"),
+        *(room.parent / "exact").glob("*_on_eight_devices.py"),
+        *Path(conformance.__file__).parent.glob("tests/every_op/*_on_eight_devices.py"),
+    ]
+    eight_devices.run(*sorted(files), marks=pytestconfig.option.markexpr)
+
+
+def test_a_path_of_primitives_is_refused_for_other_floats():
+    with jax.enable_x64(True), impl.deterministic(profile="complete", guarantee="portable"):
+        x = jax.ShapeDtypeStruct((2, 2), "float64")
+        with pytest.raises(RuntimeError, match=r"dot_general of .*float64"):
+            jax.jit(impl.mm).lower(x, x)
+        assert jax.jit(lambda x: impl.cumsum(x, 0)).lower(x)

@@ -5,15 +5,16 @@ products is rounded once, and so is each other operation.
 """
 
 import functools
-import itertools
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from jax import lax
 from jax.experimental.sparse import BCOO
 
 import impl
+from impl.tests.exact._products import expected_convolution
 from impl.tests.support.bits import assert_all_same_bits
 from impl.tests.support.numbers import spread, whole
 from spec import oracles
@@ -64,45 +65,42 @@ def of_sparse_product(ct, data, dense):
     return tuple(each.astype(dtype) for each in (out, of_data, of_dense))
 
 
-def windows(sizes, kernel):
-    """Returns the position of each tap of each window in an image, or -1: [windows, taps]."""
-    axes = zip(sizes, kernel, STRIDE, PADDING, DILATION, strict=True)
-    read = []
-    for n, k, s, p, d in axes:
-        at = s * np.arange((n + 2 * p - d * (k - 1) - 1) // s + 1)[:, None] + d * np.arange(k) - p
-        read.append(np.where((at >= 0) & (at < n), at, -1))
-    rows, columns = read[0][:, None, :, None], read[1][None, :, None, :]
-    at = np.where((rows < 0) | (columns < 0), -1, rows * sizes[1] + columns)
-    return at.reshape(-1, kernel[0] * kernel[1])
+#: JAX's convolution with the options of the ops; one of its gradients is the transposed one.
+convolve = functools.partial(
+    lax.conv_general_dilated,
+    window_strides=STRIDE,
+    padding=[(each, each) for each in PADDING],
+    rhs_dilation=DILATION,
+    feature_group_count=GROUPS,
+)
 
 
-def of_convolution(result, image, w, sizes, kernel):
-    """Returns result, image and weights, each as it follows from the other two.
+def by_oracle(function, *arrays):
+    """Returns the results of a function, whose convolutions the oracle computes."""
+    with impl.deterministic(False):
+        closed = jax.make_jaxpr(function)(*arrays)
+        known = dict(zip(closed.jaxpr.invars, arrays, strict=True))
+        for equation in closed.jaxpr.eqns:
+            operands, given = [known[each] for each in equation.invars], equation.params
+            if equation.primitive is lax.conv_general_dilated_p:
+                names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+                window = tuple(given[name] for name in names)
+                groups = given["feature_group_count"], given["batch_group_count"]
+                numbers, (x, w) = given["dimension_numbers"], map(np.asarray, operands)
+                result = expected_convolution(x, w, numbers, x.dtype, window, groups)
+            else:
+                result = equation.primitive.bind(*operands, **given)
+            known[equation.outvars[0]] = result
+    return [np.asarray(known[each]) for each in closed.jaxpr.outvars]
 
-    Args:
-        result: Shape [n, groups, outputs, windows].
-        image: Shape [n, groups, inputs, positions].
-        w: Shape [groups, outputs, inputs, taps].
-        sizes: The sizes of the image.
-        kernel: The sizes of the kernel.
-    """
-    index, dtype = windows(sizes, kernel), image.dtype
-    (n, groups, inputs, positions), outputs = image.shape, w.shape[1]
-    padded = np.concatenate([image, np.zeros_like(image[..., :1])], -1)
-    # [groups, n, windows, inputs, taps]
-    rows = np.moveaxis(padded[..., index], (1, 0, 3), (0, 1, 2))
-    flat = rows.reshape(groups, n * len(index), -1)
-    of_result = product(flat, w.reshape(groups, outputs, -1).mT)
-    of_result = np.moveaxis(of_result.reshape(groups, n, len(index), outputs), (1, 0, 3), (0, 1, 2))
-    by_window = np.moveaxis(result, (1, 2), (0, 1)).reshape(groups, outputs, -1)
-    of_w = product(by_window, flat).reshape(w.shape)
-    matrix = np.zeros((groups, outputs, len(index), inputs, positions + 1), dtype)
-    for (o, t), g in itertools.product(np.ndindex(index.shape), range(groups)):
-        matrix[g, :, o, :, index[o, t]] = w[g, :, :, t]
-    matrix = matrix[..., :-1].reshape(groups, outputs * len(index), -1)
-    by_image = np.moveaxis(result, 1, 0).reshape(groups, n, -1)
-    of_image = np.moveaxis(product(by_image, matrix).reshape(groups, n, inputs, positions), 1, 0)
-    return of_result, of_image, of_w
+
+def gradient_of_image(x, w, ct):
+    """Returns the gradient of a convolution by its image, a transposed convolution."""
+    return jax.linear_transpose(lambda x: convolve(x, w), x)(ct)
+
+
+def gradient_of_kernel(x, w, ct):
+    return jax.linear_transpose(lambda w: convolve(x, w), w)(ct)
 
 
 def plus_bias(out, bias):
@@ -119,29 +117,16 @@ def of_bias(ct):
 
 
 def of_conv2d(ct, x, w, b):
-    shapes = [(len(a), GROUPS, a.shape[1] // GROUPS, -1) for a in (ct, x)]
-    result, image, weight = of_convolution(
-        ct.reshape(shapes[0]),
-        x.reshape(shapes[1]),
-        w.reshape(GROUPS, -1, *w.shape[1:2], w[0, 0].size),
-        x.shape[2:],
-        w.shape[2:],
-    )
-    out = plus_bias(result.reshape(ct.shape), b)
-    return out, image.reshape(x.shape), weight.reshape(w.shape), of_bias(ct)
+    (out,) = by_oracle(lambda x, w: [convolve(x, w)], x, w)
+    (image,), (kernel,) = (by_oracle(f, x, w, ct) for f in (gradient_of_image, gradient_of_kernel))
+    return plus_bias(out, b), image, kernel, of_bias(ct)
 
 
 def of_conv_transpose2d(ct, y, w, b):
-    shapes = [(len(a), GROUPS, a.shape[1] // GROUPS, -1) for a in (y, ct)]
-    result, image, weight = of_convolution(
-        y.reshape(shapes[0]),
-        ct.reshape(shapes[1]),
-        w.reshape(GROUPS, -1, *w.shape[1:2], w[0, 0].size),
-        ct.shape[2:],
-        w.shape[2:],
-    )
-    out = plus_bias(image.reshape(ct.shape), b)
-    return out, result.reshape(y.shape), weight.reshape(w.shape), of_bias(ct)
+    (out,) = by_oracle(gradient_of_image, np.zeros_like(ct), w, y)
+    (result,) = by_oracle(lambda x, w: [convolve(x, w)], ct, w)
+    (kernel,) = by_oracle(gradient_of_kernel, ct, w, y)
+    return plus_bias(out, b), result, kernel, of_bias(ct)
 
 
 def of_attention(ct, q, k, v):

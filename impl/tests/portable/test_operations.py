@@ -4,8 +4,8 @@ XLA removes an operation that it proves to do nothing, and it can prove more whe
 constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float
 or two, and gives one for each, is tried.
 
-Tests: impl._portable.rules.rounding, impl._portable.rules.extremes,
-impl._portable.rules.exact.
+Tests: impl._exact.arithmetic, impl._portable.rules.exact, impl._portable.rules.extremes,
+impl._portable.rules.rounding.
 """
 
 import functools
@@ -16,11 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Literal
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import spec
+from impl._exact import arithmetic
 from impl._jax import lowering
+from impl._portable.rules import rounding
+from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -200,3 +204,73 @@ def test_a_remainder_is_no_subnormal():
     assert 0 < np.fmod(a, b) < np.finfo(np.float32).tiny
     assert bits(jax.jit(lax.rem)(a, b)) == bits(np.float32(0))
     assert bits(jax.jit(lax.rem)(-a, b)) == bits(np.float32(-0.0))
+
+
+#: In units of half of the last bit of a float below the least normal one.
+STEPS = np.concatenate([np.linspace(-4, 4, 65), np.random.default_rng(0).uniform(-4, 4, 2000)])
+BELOW_AND_ABOVE = 2.0**-126 * (1 + STEPS * 2.0**-25)
+
+#: A CPU flushes subnormals whatever a program does, so NumPy plays a device that keeps them.
+NUMPY = {
+    "abs": np.abs,
+    "and": np.bitwise_and,
+    "lt": np.less,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "select_n": lambda chosen, other, one: np.where(chosen, one, other),
+}
+WITH_PARAMETERS = {
+    "bitcast_convert_type": lambda x, new_dtype: x.view(new_dtype),
+    "broadcast_in_dim": lambda x, shape, **_: np.broadcast_to(x, shape),
+    "convert_element_type": lambda x, new_dtype, **_: x.astype(new_dtype),
+}
+
+
+def by_numpy(function, *arrays):
+    """Computes a function of jax.lax with NumPy, which keeps subnormal floats."""
+    with arithmetic.wide():
+        closed = jax.make_jaxpr(function)(*arrays)
+    known = dict(zip(closed.jaxpr.invars, arrays, strict=True))
+    known |= dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    for equation in closed.jaxpr.eqns:
+        operands = [
+            np.asarray(v.val if isinstance(v, Literal) else known[v]) for v in equation.invars
+        ]
+        name = equation.primitive.name
+        if name in NUMPY:
+            result = NUMPY[name](*operands)
+        else:
+            result = WITH_PARAMETERS[name](*operands, **equation.params)
+        known[equation.outvars[0]] = result
+    return known[closed.jaxpr.outvars[0]]
+
+
+def test_products_where_subnormals_are_kept():
+    a = np.random.default_rng(1).uniform(1, 2, STEPS.size).astype(np.float32)
+    b = (BELOW_AND_ABOVE / a * 2.0**63).astype(np.float32)
+    a *= np.float32(2.0**-63)
+    of_cpu = np.asarray(jax.jit(jax.lax.mul)(a, b))
+    found = by_numpy(lambda a, b: rounding.product(a, b, flushes=True), a, b)
+    assert np.array_equal(found, of_cpu)
+    assert 0 < np.count_nonzero(found) < found.size
+    special = np.array([0.0, -0.0, 3e38, np.inf, -np.inf, np.nan, 1.5], np.float32)
+    a, b = (each.ravel() for each in np.meshgrid(special, np.float32([0, -2, 3e38, np.inf])))
+    with np.errstate(all="ignore"):
+        found = by_numpy(lambda a, b: rounding.product(a, b, flushes=True), a, b)
+        expected = a * b
+    assert np.array_equal(found, expected, equal_nan=True)
+    finite = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(found)[finite], np.signbit(expected)[finite])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rounding_once_where_subnormals_are_kept(dtype):
+    results = []
+    for are_kept in (True, False):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
+            results.append(jax.jit(lambda x: arithmetic.narrow(x, dtype))(BELOW_AND_ABOVE))
+    kept, flushed = (np.asarray(result).astype(np.float64) for result in results)
+    assert np.array_equal(kept, flushed)
+    assert 0 < np.count_nonzero(kept) < kept.size
+    of_oracle = oracles.nearest(BELOW_AND_ABOVE[None], dtype)
+    assert np.array_equal(kept, of_oracle.astype(np.float64))

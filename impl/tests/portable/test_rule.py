@@ -1,27 +1,34 @@
-"""Every primitive of JAX is in one class under ``portable``, and each rule has one record.
+"""Every primitive of JAX is in one class under ``portable``, each rule has one record, and pins.
 
-Tests: impl._portable.classes.
+Tests: impl._jax.initializers, impl._portable.classes, impl._portable.derivatives,
+impl._portable.rules.functions, impl._portable.rules.products.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 import impl
 import spec
+from impl._portable import derivatives
 from impl._portable.rule import Rule, Target
 from impl._portable.rule import rule as register_rule
 from impl._portable.rules import RULES
 from impl._soft_float64 import engines
+from impl.tests.portable import functions
 
 CLASSES = spec.load().class_of_primitive
 #: Prints the names of the primitives of JAX, also of those that its modules make when they are
@@ -121,3 +128,35 @@ def test_a_rule_of_elements_is_lowered_once_for_all_shapes(monkeypatch):
     np.testing.assert_array_equal(whole, turned.T)
     np.testing.assert_array_equal(whole[0], row)
     np.testing.assert_array_equal(whole[0, 0], one)
+
+
+def test_the_bits_of_functions_and_of_their_derivatives():
+    expected = tomllib.loads(functions.FILE.read_text(encoding="utf-8"))
+    found = functions.digests()
+    assert {name for name in expected if found.get(name) != expected[name]} == set()
+    assert set(found) == set(expected)
+
+
+def test_each_derivative_that_is_pinned_is_among_them():
+    known = {name.rpartition(".")[2] for name in functions.FUNCTIONS}
+    assert {*derivatives.DERIVATIVES, *derivatives.RULES} <= known
+
+
+def test_a_polynomial_has_a_derivative_where_its_point_varies_over_devices():
+    # The first value of its steps must have the type of the next one.
+    x, coefficients = jnp.float32([0.25, 1.5]), jnp.float32([1.0, 0.3, -2.0])
+
+    def value(x, coefficients):
+        return jnp.polyval(coefficients, x).sum()
+
+    def part(x, coefficients):
+        return jax.grad(lambda *each: lax.psum(value(*each), "d"), (0, 1))(x, coefficients)
+
+    mesh, specs = Mesh(np.array(jax.devices()[:1]), ("d",)), (P("d"), P())
+    with impl.deterministic(guarantee="portable"):
+        want = jax.grad(value, (0, 1))(x, coefficients)
+        mapped = jax.shard_map(part, mesh=mesh, in_specs=specs, out_specs=specs)
+        got = jax.jit(mapped)(x, coefficients)
+    assert [each.tobytes() for each in map(np.asarray, got)] == [
+        each.tobytes() for each in map(np.asarray, want)
+    ]

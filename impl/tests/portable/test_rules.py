@@ -1,9 +1,10 @@
 """Programs of JAX's own functions under the guarantee ``portable``.
 
-Tests: impl._portable.lower, impl._portable.rules.rounding, impl._portable.rules.products,
-impl._portable.rules.sums, impl.programs._auditing.notes.
+Tests: impl._portable.lower, impl._portable.rules.products, impl._portable.rules.rounding,
+impl._portable.rules.sums, impl._run_to_run.ordered, impl.programs._auditing.notes.
 """
 
+import functools
 import hashlib
 import re
 
@@ -16,6 +17,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._exact.sums import scatter
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -29,25 +31,6 @@ def digest(tree):
 
 def text(function, *args, platform="cpu"):
     return jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
-
-
-def net(w, x):
-    h = jax.nn.softmax(jax.nn.gelu(x @ w), axis=-1)
-    c, s = lax.scan(jax.checkpoint(lambda c, _: (jnp.tanh(c @ w), c.sum())), h, None, length=3)
-    c = lax.cond(c.sum() > 0, jnp.sin, jax.nn.sigmoid, c)
-    c = (
-        lax.while_loop(
-            lambda n: n[0] < 3, lambda n: (n[0] + 1, n[1] * 1.1), (0, lax.stop_gradient(c))
-        )[1]
-        + c
-    )
-    return jnp.mean(c[jnp.array([0, 1, 1])] ** 2) + s.sum() + jnp.maximum(c, 0).max()
-
-
-def test_eager_and_jit_give_the_same_bits(rng):
-    w, x = (jnp.asarray(rng.normal(size=s), np.float32) for s in ((8, 8), (16, 8)))
-    # test_parts has the gradients.
-    assert digest(net(w, x)) == digest(jax.jit(net)(w, x))
 
 
 def test_other_modes_are_not_affected():
@@ -305,3 +288,51 @@ def test_nans_of_a_product_whose_axes_are_moved(rng):
     product = jax.jit(lambda a, b: jnp.einsum("abc,ad->cdb", a, b, precision="highest"))(a, b)
     want = np.einsum("abc,ad->cdb", a, b)
     np.testing.assert_allclose(product, want, rtol=1e-4, atol=1e-5)
+
+
+#: Orders in which exact atomics have to give the same bits.
+ORDERS = 21
+
+
+def of_rows(table, index, weights):
+    """Adds rows where indices repeat, as the gradient of an embedding does."""
+    return jax.grad(lambda table: (table[index] * weights).sum())(table)
+
+
+def by_schedule(**mode):
+    """Returns the bits on this device, and the different ones under the schedules of a mode."""
+    rng = np.random.default_rng(0)
+    index = jnp.asarray(rng.integers(0, 3, 60))
+    weights = np.float32(rng.normal(size=(60, 2)) * 2.0 ** rng.integers(-20, 20, (60, 2)))
+    # They cancel, so that errors of float64 are not small in the result.
+    weights[:20:2], weights[1:20:2] = 2.0**60, -(2.0**60)
+    operands = jnp.zeros((3, 2)), index, jnp.asarray(weights)
+    seed, results = impl.testing.Seed(), set()
+    with impl.deterministic(**mode):
+        program = jax.jit(functools.partial(of_rows))
+        on_device = np.asarray(program(*operands)).tobytes()
+        with impl.testing.emulate("cuda", lowering="xla", seed=seed):
+            for seed.value in range(ORDERS):
+                results.add(np.asarray(program(*operands)).tobytes())
+    return on_device, results
+
+
+def test_exact_atomics_have_one_result_in_every_order_of_their_updates():
+    on_device, results = by_schedule(guarantee="portable")
+    assert results == {on_device}
+
+
+def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
+    _, results = by_schedule(mode=False)
+    assert len(results) > 1
+
+    def rounding(operand, indices, updates, *, dimension_numbers, **_):
+        """Adds terms that are not whole numbers, whose sums are rounded."""
+        wide = (lax.convert_element_type(each, np.float64) for each in (operand, updates))
+        first, second = wide
+        sums = lax.scatter_add(first, indices, second, dimension_numbers)
+        return lax.convert_element_type(sums, operand.dtype)
+
+    monkeypatch.setattr(scatter, "scatter_add", rounding)
+    _, results = by_schedule(guarantee="portable")
+    assert len(results) > 1

@@ -3,9 +3,6 @@
 Tests: impl.programs._auditing.judge.
 """
 
-import os
-import subprocess
-import sys
 import warnings
 
 import jax
@@ -312,43 +309,6 @@ def test_the_program_is_not_run_and_nothing_is_warned_of():
 def test_bad_arguments_are_refused(function, options, error, message):
     with pytest.raises(error, match=message):
         impl.audit(function, **options)
-
-
-SHARDED = """
-import jax, jax.numpy as jnp, impl
-from jax.sharding import NamedSharding, PartitionSpec
-mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
-x = jax.device_put(jnp.ones((4, 3)), NamedSharding(mesh, PartitionSpec("d")))
-program = lambda x: x.sum(0)
-report = impl.audit(program)(x)
-assert report.ok and "sums over devices" in str(report), report
-assert impl.audit(program)(jnp.ones((4, 3))).notes == ()
-compiled = impl.audit(program, device="cpu", level="compiled")(x)
-assert compiled.ok and compiled.notes == ()
-# A CPU adds in the order of its devices, a GPU as NCCL chooses.
-from impl._mode import modes
-from impl._reading import compiled
-from impl.programs._auditing.judge import Judge
-text = jax.jit(program).lower(x).compile().as_text()
-judge = Judge("cuda", modes.current(), False)
-(found,) = map(judge.of_instruction, compiled.instructions(text, timed_kernels=False)[0])
-assert (found.primitive, found.verdict) == ("lax.psum", "unknown"), found
-"""
-
-
-def test_sums_over_devices_that_xla_adds_are_noted_and_read():
-    done = subprocess.run(
-        [sys.executable, "-c", SHARDED],
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_no_profile_is_advised_for_an_op_of_another_library():

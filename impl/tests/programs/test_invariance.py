@@ -58,6 +58,14 @@ def test_rows_do_not_depend_on_their_batch():
     assert_invariant(lambda tree: {"y": layer(tree["x"], W), "text": "a"}, {"x": X}, batch=0)
     assert_invariant(lambda w, x: (w @ x.T, x @ w.T), W.T, X, batch=[None, 0], out_batch=(1, 0))
 
+    def several(x, w):
+        normal = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+        narrow = x.astype("bfloat16") @ w.astype("bfloat16")
+        convolved = jax.vmap(lambda row: jnp.convolve(row, w[:, 0], "same"))(x)
+        return normal @ w, narrow, convolved, jax.vmap(lambda row: w.T @ row)(x)
+
+    assert_invariant(several, X, W, batch=(0, None))
+
 
 @pytest.mark.usefixtures("portable")
 def test_the_order_of_examples_changes_no_gradient():

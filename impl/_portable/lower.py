@@ -25,7 +25,7 @@ import spec
 from impl._core import partitioning
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._jax import lowering, shardings
+from impl._jax import lowering, repeated, shardings
 from impl._mode import modes
 from impl._native import functions
 from impl._portable import classes, entries, exported, refusal, shared
@@ -60,7 +60,7 @@ def equation(
         RuntimeError: The class of the equation refuses it, and the mode does not only warn.
     """
     record = RULES.get(name) or Rule(name)
-    lower = lowering.seeing(name, functools.partial(_prepared, record, original, anywhere))
+    lower = repeated.seeing(name, functools.partial(_prepared, record, original, anywhere))
     if record.keeps_whole is None or not partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
     axes = functools.partial(record.keeps_whole, context)
@@ -159,13 +159,17 @@ def _computed(
             return rule(within, *operands)
         with shardings.no_mesh():
             within = shardings.without_shardings(within)
+            may_call = rule.engine == "native"
             if record.is_elementwise:
                 within, operands = lowering.of_one_shape(within, operands)
                 if record.is_inlined or not functions.has_call(record.name, within.avals_in):
                     kind = (record.name, rule.engine, *sorted(keywords.items()))
-                    rule = lowering.OfAnyShape(rule, kind)
-            if target.flushes or record.is_inlined or rule.is_call(within):
+                    rule, may_call = repeated.OfAnyShape(rule, kind), False
+            if target.flushes or record.is_inlined:
                 return rule(within, *operands)
+            results = repeated.with_call(within, rule, operands) if may_call else None
+            if results is not None:
+                return results
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
             return lowering.called(within, f"portable_{record.name}", rule, *operands)
 

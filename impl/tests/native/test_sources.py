@@ -1,6 +1,6 @@
 """Calls read the arrays that transposes and conversions made their operands of.
 
-Tests: impl._native.operation.
+Tests: impl._native.operation, impl._jax.repeated.
 """
 
 import itertools

@@ -91,8 +91,10 @@ def _has_no_shape(operation: Any) -> bool:
     return dialect == "stablehlo" and name != "custom_call" and not len(operation.regions)
 
 
+#: The primitives of which equations with equal operands are lowered once.
+_SHARING = frozenset({"dot_general", "reduce_sum"})
 #: The primitives whose rules see what their operands are made of.
-SEEING = frozenset({"dot_general", "reduce_sum"})
+SEEING = _SHARING | {"add", "add_any", "sub"}
 #: The dtypes of floats that a module can widen without a change of their values.
 _NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
@@ -116,7 +118,7 @@ def seeing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
         name: The name of the primitive. The rules of most primitives are returned as they are.
         rule: A rule of a primitive with one result.
     """
-    return functools.partial(_shared, name, rule) if name in SEEING else rule
+    return functools.partial(_shared, name, rule) if name in _SHARING else rule
 
 
 def _shared(
@@ -185,10 +187,75 @@ def _widens(conversion: Any) -> bool:
     return old in _NARROW and new == "f32"
 
 
+#: The operations by which a float is sealed (``impl._exact.arithmetic``).
+_SEALING = frozenset({"stablehlo.bitcast_convert", "stablehlo.minimum"})
+#: The operations of floats whose results XLA does not know unless it knows all operands.
+_PASSING = _SEALING.union(
+    ("stablehlo.add", "stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.divide"),
+    ("stablehlo.multiply", "stablehlo.negate", "stablehlo.reshape", "stablehlo.slice"),
+    ("stablehlo.sqrt", "stablehlo.subtract", "stablehlo.transpose"),
+)
+#: The beginnings of the names of calls of C++, and of functions that ``lowering.called`` made.
+_CALLS, _FUNCTIONS = "samebits_", "portable_"
+#: The most values that ``is_of_run_time`` looks at.
+_MOST_VALUES = 64
+
+
+def is_of_run_time(value: Any) -> bool:
+    """Returns whether XLA can know no element of a float array before the program runs.
+
+    XLA computes what depends on constants alone, so that it may know that a term of a sum is 0. The
+    array comes from a parameter of the program or from a call of C++, through operations that
+    XLA does not compute from the other operands alone: 0 * x may be a NaN. False may be an error.
+    """
+    values = [value]
+    for _ in range(_MOST_VALUES):
+        if not values:
+            return False
+        value = values.pop()
+        owner = value.owner
+        name = _name(owner)
+        if not name:
+            if _text(owner.owner, "sym_visibility") == "public":
+                return True
+        elif name == _CALL:
+            if _text(owner, "call_target_name").startswith(_CALLS):
+                return True
+        elif (
+            name in (_PASSING if _is_float(value) else _SEALING)
+            or (name == "stablehlo.optimization_barrier" and len(owner.operands) == 1)
+            or (name == "func.call" and _text(owner, "callee").startswith(_FUNCTIONS))
+        ):
+            values += reversed(owner.operands)  # A constant is rarely the first one.
+        elif name == "stablehlo.select" and _replaces_zeros(owner):
+            values.append(owner.operands[2])
+    return False
+
+
+def _replaces_zeros(selection: Any) -> bool:
+    """Returns whether a selection is the last operand, but for zeros: of a sum, or of one term."""
+    condition, _, value = selection.operands
+    if _name(condition.owner) != "stablehlo.compare":
+        return False
+    compared, other = condition.owner.operands
+    of_one = compared == value and _is_float(value)
+    return bool(of_one or _name(compared.owner) == "stablehlo.or") and compared != other
+
+
 def _name(owner: Any) -> str:
     """Returns the name of the operation that a value is a result of; of a parameter, nothing."""
     name: str = getattr(owner, "name", "")  # The owner of a parameter is a block.
     return name
+
+
+def _text(operation: Any, name: str) -> str:
+    """Returns an attribute that is a text or the name of a function; if there is none, nothing."""
+    attributes = operation.operation.attributes
+    return str(getattr(attributes[name], "value", "")) if name in attributes else ""
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value.type.element_type, ir.FloatType)
 
 
 def _made(array: Any, axes: Sequence[int], kind: Any) -> Any:

@@ -192,9 +192,10 @@ _sum = functools.partial(rounded, arithmetic.add)
 _difference = functools.partial(rounded, arithmetic.subtract)
 
 _ADDITION = {"linear": ALL, "sharding": sharding_rules.add}
+_ADDITION_OF_TWO = {**_ADDITION, "is_addition": True}
 
-of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION)
-of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
+of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
+of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
 rule("add_parts", compute=terms.add, of_complex=complex_numbers.add_terms, **_ADDITION)
 of_elements("ceil", functools.partial(unrounded, lax.ceil))
 of_elements(
@@ -217,7 +218,7 @@ of_elements("rem", _remainder)
 of_elements("round", functools.partial(unrounded, lax.round))
 of_elements("sqrt", _root)
 of_elements("square", square, of_complex=complex_numbers.square)
-of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION)
+of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION_OF_TWO)
 of_elements(
     "convert_element_type",
     convert,

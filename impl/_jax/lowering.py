@@ -326,7 +326,7 @@ _OPERATIONS: Mapping[Primitive, Callable[..., Any]] = {
     lax.sub_p: _of_one_type(hlo.subtract),
     lax.xor_p: _of_one_type(hlo.xor),
 }
-#: Those of which an operand that is a number has another type than the result.
+#: The primitives whose results have another type than their operands.
 _OF_ANOTHER_TYPE = (lax.bitcast_convert_type_p, lax.convert_element_type_p)
 
 

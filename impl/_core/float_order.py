@@ -16,14 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.lax_functions import filled, number
+
 
 def in_order(bits: jax.Array) -> jax.Array:
     """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
     last = 8 * bits.dtype.itemsize - 1
-    negative = lax.shift_right_arithmetic(bits, lax.full_like(bits, last))
-    return lax.bitwise_xor(
-        bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max))
-    )
+    negative = lax.shift_right_arithmetic(bits, number(bits, last))
+    magnitude = number(bits, int(jnp.iinfo(bits.dtype).max))
+    return lax.bitwise_xor(bits, lax.bitwise_and(negative, magnitude))
 
 
 def ordered_bits(sign: int, value: jax.Array) -> jax.Array:
@@ -36,7 +37,7 @@ def ordered_bits(sign: int, value: jax.Array) -> jax.Array:
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     limits = jnp.iinfo(word)
     bits = in_order(lax.bitcast_convert_type(value, word))
-    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    of_nan = filled(bits, int(limits.max if sign > 0 else limits.min))
     return lax.select(lax.ne(value, value), of_nan, bits)
 
 

@@ -43,7 +43,10 @@ def filled(like: jax.Array, value: Any) -> jax.Array:
     """
     if not (np.isscalar(value) and jax.sharding.get_abstract_mesh().empty):
         return lax.full_like(like, value)
-    return lax.broadcast(like.dtype.type(value), like.shape)
+    array: jax.Array = lax.broadcast_in_dim_p.bind(
+        like.dtype.type(value), shape=like.shape, broadcast_dimensions=(), sharding=None
+    )
+    return array
 
 
 def _are_alike(condition: jax.Array, a: jax.Array, b: jax.Array) -> bool:

@@ -93,8 +93,8 @@ def add(a: jax.Array, b: jax.Array) -> jax.Array:
     """
     word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
     raw, of_a, of_b = (lax.bitcast_convert_type(each, word) for each in (lax.add(a, b), a, b))
-    magnitudes = lax.shift_left(lax.bitwise_or(of_a, of_b), number(raw, 1))
-    are_zeros = lax.eq(magnitudes, number(raw, 0))
+    either = lax.bitwise_or(of_a, of_b)
+    are_zeros = lax.eq(either, lax.neg(either))  # The bits of 0 and of -0 alone are so.
     chosen = lax.select(are_zeros, lax.bitwise_and(of_a, of_b), raw)
     return lax.bitcast_convert_type(chosen, a.dtype)
 

@@ -12,6 +12,7 @@ this one          types, settings, traces, caches, the parameters of equations
 ``releases``      every test of the release of JAX
 ``jaxprs``        jaxprs that impl rewrites
 ``lowering``      the contexts of lowering rules, and modules
+``repeated``      functions that equations share, and what operands are made of
 ``rules``         the tables of lowering rules
 ``shardings``     shardings of types, of lowering rules and of XLA
 ``partitions``    the names of partitioned operations, for the cache on disk

@@ -11,24 +11,24 @@ mode of a scope) needs caches of its own. A context with other caches makes them
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax._src import config, linear_util, xla_bridge
+import numpy as np
+from jax import lax
+from jax._src import config, core, source_info_util, xla_bridge
 from jax._src.core import Primitive
 from jax._src.interpreters import mlir as private_mlir
-from jax._src.lib import jax_mlir_ext, xla_client  # type: ignore[attr-defined]
+from jax._src.interpreters import partial_eval as private_partial_eval
+from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
-from jax.interpreters import mlir, partial_eval
+from jax.interpreters import mlir
 
 from impl._jax import (
-    ClosedJaxpr,
     enables_x64,
     exports,
     jaxprs,
@@ -37,11 +37,11 @@ from impl._jax import (
 )
 from impl._jax.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
+_metadata: Any = config.xla_metadata_context_manager
 #: The name of the primitive that ``native`` makes, which also marks the caches of its equations.
 NATIVE = "samebits_native"
 #: The other keys that this module adds to JAX's caches, whose own keys are equations.
 _CACHES, _SCOPE = "samebits_caches", "samebits_scope"
-_SHAPES, _SHARED = "samebits_shapes", "samebits_shared"
 
 
 def is_native(context: Any) -> bool:
@@ -196,6 +196,8 @@ def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]
         operands: The operands, whose shapes may differ.
     """
     shape = context.avals_out[0].shape
+    if all(aval.shape == shape for aval in context.avals_in):
+        return context, [*operands]
     avals = [aval.update(shape=shape) for aval in context.avals_in]
     axes = [[*range(len(shape) - aval.ndim, len(shape))] for aval in context.avals_in]
     whole = [
@@ -205,72 +207,6 @@ def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]
         for operand, own, aval, each in zip(operands, context.avals_in, avals, axes, strict=True)
     ]
     return context.replace(avals_in=avals), whole
-
-
-class OfAnyShape:
-    """A lowering rule that is called once for a module, and whose equations get any other shape.
-
-    Its function computes each element from the elements at the same index, in the same way for all
-    shapes. The types of its equations are then all that differs. To change them takes a tenth of
-    the time of a trace.
-
-    Args:
-        rule: The rule, of arrays of one shape.
-        kind: The values that decide the equations, apart from the shape and the dtypes.
-    """
-
-    def __init__(self, rule: Callable[..., Any], kind: Hashable) -> None:
-        self._rule, self._kind = rule, kind
-
-    def __call__(self, context: Any, *operands: Any) -> list[Any]:
-        """Lowers the rule, for operands of one shape."""
-        dtypes = tuple(str(aval.dtype) for aval in (*context.avals_in, *context.avals_out))
-        caches = context.module_context.lowering_cache
-        kind = (_SHAPES, self._kind, dtypes)
-        if kind not in caches:
-            caches[kind] = None if context.dim_var_values else self._of_one(context, operands)
-        if caches[kind] is None:
-            return [*self._rule(context, *operands)]
-        function, values = caches[kind]
-        types: dict[Any, Any] = {}
-        for value, element in values:
-            if element not in types:
-                types[element] = ir.RankedTensorType.get(context.avals_out[0].shape, element)
-            value.set_type(types[element])
-        return [*jax_mlir_ext.inlined_func_call(function.operation, operands)]
-
-    def is_call(self, context: Any) -> bool:  # noqa: ARG002  # as engines.Lowered has it
-        """Returns False: a call of C++ states the layouts of its operands, so a rank."""
-        return False
-
-    def _of_one(self, context: Any, operands: Sequence[Any]) -> Any:
-        """Returns a function with the rule's equations, and its values that have the shape.
-
-        Returns None if types are not all that depends on the shape.
-        """
-        shape = context.avals_out[0].shape or (1,)  # Constants have the shape () too.
-        avals = [
-            [aval.update(shape=shape) for aval in each]
-            for each in (context.avals_in, context.avals_out)
-        ]
-        types = [ir.RankedTensorType.get(shape, each.type.element_type) for each in operands]
-        within = context.replace(avals_in=avals[0], avals_out=avals[1], const_lowering={})
-        made = _detached(functools.partial(self._rule, within), types)
-        block = made.entry_block
-        operations = [op.operation for op in block.operations][:-1]
-        values = [*block.arguments, *(each for op in operations for each in op.results)]
-        arrays = [each for each in values if each.type.rank]
-        if all(map(_has_no_shape, operations)) and all(
-            tuple(each.type.shape) == shape for each in arrays
-        ):
-            return made, [(each, each.type.element_type) for each in arrays]
-        return None
-
-
-def _has_no_shape(operation: Any) -> bool:
-    """Returns whether the types of an operation alone say of which shape it is."""
-    dialect, _, name = operation.name.partition(".")
-    return dialect == "stablehlo" and name != "custom_call" and not len(operation.regions)
 
 
 def _pinned(value: Any) -> Any:
@@ -300,140 +236,20 @@ def _pinned(value: Any) -> Any:
 _FEWEST_AXES = 2
 
 
-#: The primitives whose rules see what their operands are made of.
-SEEING = frozenset({"dot_general", "reduce_sum"})
-#: The dtypes of floats that a module can widen without a change of their values.
-_NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
-
-
-def see_operands() -> None:
-    """Has JAX call some rules with the operands of each equation.
-
-    JAX lowers other equations as functions, one for all that are equal in a module, so their rules
-    see parameters.
-    """
-    found = {primitive for primitive in primitives() if primitive.name in SEEING}
-    private_mlir._uncacheable_primitives.update(found)  # noqa: SLF001  # no other
-
-
-def seeing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the rule of a primitive, which lowers equations with equal operands once.
-
-    Operands are equal if the arrays that they are made of (``source``) are.
-
-    Args:
-        name: The name of the primitive. The rules of most primitives are returned as they are.
-        rule: A rule of a primitive with one result.
-    """
-    return functools.partial(_shared, name, rule) if name in SEEING else rule
-
-
-def _shared(
-    name: str, rule: Callable[..., Any], context: Any, *operands: Any, **params: Any
-) -> Any:
-    if context.dim_var_values:
-        return rule(context, *operands, **params)
-    read = [source(operand) for operand in operands]
-    arrays = [array for array, _ in read]
-    made_of = tuple((str(array.type), tuple(axes)) for array, axes in read)
-    caches = context.module_context.lowering_cache
-    of, items = context.jaxpr_eqn_ctx, tuple(sorted(params.items()))
-    key = (_SHARED, name, of, items, context.platforms, tuple(context.avals_in), made_of)
-    if key not in caches:
-
-        def build(*parameters: Any) -> Any:
-            made = [
-                _made(parameter, axes, operand.type)
-                for parameter, (_, axes), operand in zip(parameters, read, operands, strict=True)
-            ]
-            return rule(context.replace(const_lowering={}), *made, **params)
-
-        caches[key] = _detached(build, [array.type for array in arrays])
-    return [*jax_mlir_ext.inlined_func_call(caches[key].operation, arrays)]
-
-
-def source(value: Any) -> tuple[Any, list[int]]:
-    """Returns the array that transposes and exact conversions of floats made a value of.
-
-    Returns:
-        The array, and the axis of it that each axis of the value is.
-    """
-    axes = [*range(value.type.rank)]
-    while True:
-        owner = value.owner
-        name = getattr(owner, "name", "")  # The owner of a parameter is a block.
-        if name == "stablehlo.transpose":
-            order = [*ir.DenseI64ArrayAttr(owner.attributes["permutation"])]
-            axes = [order[axis] for axis in axes]
-        elif name != "stablehlo.convert" or not _widens(owner):
-            return value, axes
-        value = owner.operands[0]
-
-
-def _widens(conversion: Any) -> bool:
-    old, new = (str(each.type.element_type) for each in (conversion.operands[0], conversion.result))
-    return old in _NARROW and new == "f32"
-
-
-def _made(array: Any, axes: Sequence[int], kind: Any) -> Any:
-    """Returns the value of a type that has the axes of an array in another order."""
-    if [*axes] != sorted(axes):
-        array = hlo.transpose(array, mlir.dense_int_array([*axes]))
-    return array if array.type == kind else hlo.convert(kind, array)
-
-
-def narrow_type(value: Any) -> jax.ShapeDtypeStruct:
-    """Returns the type of a float of at most 32 bits."""
-    return jax.ShapeDtypeStruct(value.type.shape, _NARROW[str(value.type.element_type)])
-
-
-def _detached(build: Callable[..., Any], types: Sequence[Any]) -> Any:
-    """Returns a function in no module, which returns what a function of its parameters returns."""
-    made = func.FuncOp("shared", ir.FunctionType.get([*types], []), ip=False)  # type: ignore[arg-type]
-    block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
-    with ir.InsertionPoint(block):
-        func.ReturnOp([*build(*block.arguments)])
-    return made
-
-
-def traced(function: Callable[..., Any], avals: Sequence[Any]) -> Any:
-    """Returns the equations of a function, in a third of the time of ``jax.make_jaxpr``.
-
-    Args:
-        function: Takes arrays, and returns an array or a sequence of arrays.
-        avals: Their types.
-    """
-    about = _debug_info(len(avals))
-    flat = linear_util.wrap_init(lambda *own: jax.tree.leaves(function(*own)), debug_info=about)
-    jaxpr, _, consts = partial_eval.trace_to_jaxpr_dynamic(flat, [*avals])
-    return ClosedJaxpr(jaxpr, consts)
-
-
-@functools.cache
-def _debug_info(arity: int) -> Any:
-    """Returns the names of the arguments of a function that this module traces."""
-    return jax.api_util.debug_info("samebits", lambda *own: own, (None,) * arity, {})
-
-
 def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
-    """Lowers equations in the context of a rule, as ``lower_fun`` does after its trace.
-
-    JAX lowers each equation as a function of its own, for equal ones in the module. A native rule
-    has few that are equal, and is lowered once, so its equations need no such functions.
-    """
+    """Lowers equations in the context of a rule, as ``lower_fun`` does after its trace."""
     jaxpr = jaxprs.opened(closed)
+    if is_native(context) and not jaxpr.effects:
+        return written(context, core.jaxpr_as_fun(closed), *operands)
     module = context.module_context
     if context.platforms is not None:
         module = module.replace(platforms=context.platforms)
-    consts = private_mlir.ir_consts(closed.consts, [v.aval for v in jaxpr.constvars])
-    if is_native(context) and not jaxpr.effects:
-        return _lowered_in_place(context.replace(module_context=module), jaxpr, consts, operands)
     results, tokens = mlir.jaxpr_subcomp(
         module,
         jaxpr,
         context.name_stack,
         context.tokens_in,
-        consts,
+        private_mlir.ir_consts(closed.consts, [v.aval for v in jaxpr.constvars]),
         *operands,
         dim_var_values=context.dim_var_values,
         const_lowering=context.const_lowering,
@@ -443,52 +259,181 @@ def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
     return results
 
 
-def _lowered_in_place(
-    context: Any, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Any]
-) -> list[Any]:
-    """Lowers equations without effects where their results are used."""
-    module, constants = context.module_context, context.const_lowering
-    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
+def written(context: Any, function: Callable[..., Any], *operands: Any) -> list[Any]:
+    """Lowers a function of arrays in the context of a rule, faster than ``lower_fun`` does.
 
-    def read(atom: Any) -> Any:
-        if not jaxprs.is_literal(atom):
-            return values[atom]
-        return private_mlir.ir_constant(atom.val, const_lowering=constants, aval=atom.aval)
+    JAX traces a function to a jaxpr, and lowers each equation of it as a function, one for all that
+    are equal in the module. A native rule has few that are equal, and is lowered once. So here the
+    trace itself lowers each equation, and there is no jaxpr.
 
-    for equation in jaxpr.eqns:
-        primitive, source = equation.primitive, equation.source_info
-        own = context.replace(
+    Args:
+        context: The context of the rule, in which equations have no ordered effects.
+        function: Takes arrays, and returns an array or a tree of arrays.
+        *operands: The operands of the rule.
+    """
+    if context.platforms is not None:
+        module = context.module_context.replace(platforms=context.platforms)
+        context = context.replace(module_context=module)
+    trace = _Writer(context)
+    arrays = [
+        _Written(trace, aval, value) for aval, value in zip(context.avals_in, operands, strict=True)
+    ]
+    with source_info_util.reset_name_stack(), core.set_current_trace(trace):
+        return [*map(trace.read, jax.tree.leaves(function(*arrays)))]
+
+
+def _of_one_type(operation: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *values: operation(*values)
+
+
+def _chosen(_: Any, which: Any, *cases: Any) -> Any:
+    is_boolean = ir.IntegerType(which.type.element_type).width == 1
+    return hlo.select(which, *cases[::-1]) if is_boolean and len(cases) <= _CASES else None
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    are_floats = isinstance(kind.element_type, ir.FloatType) and isinstance(
+        value.type.element_type, ir.FloatType
+    )
+    return hlo.convert(kind, value) if are_floats else None
+
+
+def _is_bare(dtype: Any) -> bool:
+    """Returns whether operations on real arrays of a dtype have neither metadata nor shardings."""
+    is_real = isinstance(dtype, np.dtype) and dtype.kind != "c"
+    return is_real and not _metadata.value and jax.sharding.get_abstract_mesh().empty
+
+
+#: The number of cases that a truth value chooses from.
+_CASES = 2
+#: The operations that most equations of a rule are, which JAX's rules write in thrice the time, as
+#: functions of the type of the result and of operands of its shape. One may return None.
+_OPERATIONS: Mapping[Primitive, Callable[..., Any]] = {
+    lax.add_p: _of_one_type(hlo.add),
+    lax.and_p: _of_one_type(hlo.and_),
+    lax.bitcast_convert_type_p: hlo.bitcast_convert,
+    lax.broadcast_in_dim_p: _of_one_type(lambda value: value),
+    lax.convert_element_type_p: _converted,
+    lax.max_p: _of_one_type(hlo.maximum),
+    lax.min_p: _of_one_type(hlo.minimum),
+    lax.mul_p: _of_one_type(hlo.multiply),
+    lax.neg_p: _of_one_type(hlo.negate),
+    lax.or_p: _of_one_type(hlo.or_),
+    lax.select_n_p: _chosen,
+    lax.shift_left_p: _of_one_type(hlo.shift_left),
+    lax.shift_right_arithmetic_p: _of_one_type(hlo.shift_right_arithmetic),
+    lax.shift_right_logical_p: _of_one_type(hlo.shift_right_logical),
+    lax.sub_p: _of_one_type(hlo.subtract),
+    lax.xor_p: _of_one_type(hlo.xor),
+}
+#: The primitives whose results have another type than their operands.
+_OF_ANOTHER_TYPE = (lax.bitcast_convert_type_p, lax.convert_element_type_p)
+
+
+class _Written(core.Tracer[Any]):
+    """An array of a function that is being lowered.
+
+    Attributes:
+        value: The value in the module.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: _Writer, aval: Any, value: Any) -> None:
+        super().__init__(trace, aval)
+        self.value = value
+
+
+class _Writer(core.Trace):
+    """The trace of a function that lowers each equation where it is traced."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._context = context
+
+    def read(self, array: Any) -> Any:
+        """Returns the value of an array or a number."""
+        if isinstance(array, _Written):
+            return array.value
+        constants = self._context.const_lowering
+        return private_mlir.ir_constant(array, const_lowering=constants, aval=jax.typeof(array))
+
+    def stage_value(self, val: Any) -> Any:
+        return val
+
+    def process_primitive(self, primitive: Primitive, arrays: Sequence[Any], params: Any, /) -> Any:
+        avals = [*map(jax.typeof, arrays)]
+        results, effects = private_partial_eval._cached_abstract_eval(  # noqa: SLF001  # no other
+            primitive, *avals, **params
+        )
+        names = source_info_util.current_name_stack()
+        if primitive in _OPERATIONS and not names.stack and _is_bare(results.dtype):
+            value = self._of_alike(primitive, arrays, results)
+            if value is not None:
+                return _Written(self, results, value)
+        equation = core.JaxprEqnContext()
+        own = self._context.replace(
             primitive=primitive,
-            avals_in=[atom.aval for atom in equation.invars],
-            avals_out=[atom.aval for atom in equation.outvars],
-            name_stack=context.name_stack + source.name_stack,
+            avals_in=avals,
+            avals_out=[*results] if primitive.multiple_results else [results],
+            name_stack=self._context.name_stack + names,
             tokens_out=None,
-            jaxpr_eqn_ctx=equation.ctx,
+            jaxpr_eqn_ctx=equation,
         )
-        platform_rules, default, _ = private_mlir._get_lowering_rules(  # noqa: SLF001
-            module, primitive, equation.ctx
+        rules, default, _ = private_mlir._get_lowering_rules(  # noqa: SLF001  # no other
+            own.module_context, primitive, equation
         )
-        with equation.ctx.manager, _place(own, source):
-            results = private_mlir._uncached_lowering(  # noqa: SLF001  # no other
+        with _place(own, names):
+            values = private_mlir._uncached_lowering(  # noqa: SLF001  # no other
                 primitive,
-                equation.ctx,
-                equation.effects,
-                platform_rules,
+                equation,
+                effects,
+                rules,
                 default,
                 own,
-                *map(read, equation.invars),
-                **equation.params,
+                *map(self.read, arrays),
+                **params,
             )
-        values.update(zip(equation.outvars, results, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+        made = [_Written(self, *each) for each in zip(own.avals_out, values, strict=True)]
+        return made if primitive.multiple_results else made[0]
+
+    def _of_alike(self, primitive: Primitive, arrays: Sequence[Any], result: Any) -> Any:
+        """Returns the result of an operation on numbers and on arrays of its shape, or None."""
+        element = mlir.dtype_to_ir_type(result.dtype)
+        kind = ir.RankedTensorType.get(result.shape, element)
+        values = []
+        for array in arrays:
+            if isinstance(array, _Written):
+                if array.shape != result.shape:
+                    return None
+                values.append(array.value)
+            elif np.ndim(array) or primitive in _OF_ANOTHER_TYPE:
+                return None
+            else:
+                axes = mlir.dense_int_array([])
+                values.append(hlo.broadcast_in_dim(kind, self.read(array), axes))
+        return _OPERATIONS[primitive](kind, *values)
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Any, jvp: Any, arrays: Sequence[Any], /, **_: Any
+    ) -> Any:
+        del primitive, jvp
+        with core.set_current_trace(self):
+            return fun.call_wrapped(*arrays)
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Any, fwd: Any, bwd: Any, arrays: Sequence[Any], /, **_: Any
+    ) -> Any:
+        del fwd, bwd
+        return self.process_custom_jvp_call(primitive, fun, None, arrays)
 
 
-def _place(context: Any, source: Any) -> contextlib.AbstractContextManager[Any]:
+def _place(context: Any, names: Any) -> contextlib.AbstractContextManager[Any]:
     """Returns the location of an equation: the one around it, if no scope names the equation."""
-    if not source.name_stack.stack:
+    if not names.stack:
         return contextlib.nullcontext()
     place: contextlib.AbstractContextManager[Any] = private_mlir.source_info_to_location(
-        context.module_context, context.primitive, context.name_stack, source.traceback
+        context.module_context, context.primitive, context.name_stack, None
     )
     return place
 

@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir as private_mlir
 from jax.interpreters import mlir
 
 from impl import _jax
-from impl._jax import ClosedJaxpr, Primitive, lowering, parts
+from impl._jax import ClosedJaxpr, Primitive, lowering, parts, repeated
 
 Rule: TypeAlias = Callable[..., Any]
 #: Maps a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
@@ -68,7 +68,7 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
             }
             by_platform = {platform: made[id(rule)] for platform, rule in by_platform.items()}
             default = default and made[id(default)]
-        if by_platform and len(ctx.platforms) > 1 and primitive.name in lowering.SEEING:
+        if by_platform and len(ctx.platforms) > 1 and primitive.name in repeated.SEEING:
             default = functools.partial(_of_platforms, primitive.name, by_platform, default)
             by_platform = {}
         return by_platform, default, inline

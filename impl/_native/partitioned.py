@@ -21,10 +21,10 @@ from jax import lax
 from jax.interpreters import batching, mlir, xla
 
 from impl._core.devices import Devices
-from impl._jax import Primitive, lowering, partitions, shardings
+from impl._jax import Primitive, lowering, partitions, repeated, shardings
 from impl._jax.shardings import Names, Tiling
 from impl._native import devices, scope
-from impl._native.operation import Operation, Summing
+from impl._native.operation import Call, Operation, Summing
 from impl._version import __version__
 
 #: The only axis of the mesh that a device's part is traced in: all devices, by their numbers.
@@ -50,8 +50,14 @@ def call(operation: Operation, operands: Sequence[jax.Array], devices: int) -> j
 
 
 def _shape(operation: Operation, avals: Sequence[Any]) -> Any:
-    result = operation.call(*avals).result
+    result = _call_of(operation, *avals).result
     return jax.core.ShapedArray(result.shape, result.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _call_of(operation: Operation, *types: Any) -> Call:
+    """Returns the call of an operation: JAX asks for its type first, and then for the call."""
+    return operation.call(*types)
 
 
 def _batch(
@@ -77,12 +83,12 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
     context = lowering.natively(context)
     if devices == 1:
         if operation.reads_sources:
-            arrays, axes = zip(*map(lowering.source, operands), strict=True)
+            arrays, axes = zip(*map(repeated.source, operands), strict=True)
             reading = operation.reading(*axes)
             if reading is not None:
-                avals = [*map(lowering.narrow_type, arrays)]
+                avals = [*map(repeated.narrow_type, arrays)]
                 operation, operands, context = reading, arrays, context.replace(avals_in=avals)
-        call = operation.call(*context.avals_in)
+        call = _call_of(operation, *context.avals_in)
         rule = jax.ffi.ffi_lowering(call.name, operand_output_aliases=dict(call.aliases))
         return rule(context, *operands, **call.attributes)
     shardings.check_partitioner(context)

@@ -15,11 +15,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from impl._core import contexts
-from impl._jax import lowering
 
-#: The name of the primitive that calls C++, and of the one that exchanges sums between calls.
+#: The name of the primitive that calls C++.
 CALL = "samebits_call"
-_CALLS = frozenset({CALL, lowering.NATIVE})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -48,11 +46,6 @@ def devices() -> int:
     """Returns the number of devices that XLA may partition over; 0 outside of the engine."""
     number: int = contexts.devices.value
     return number
-
-
-def has_calls(jaxpr: Any) -> bool:
-    """Returns whether a closed jaxpr has a call of the engine."""
-    return any(equation.primitive.name in _CALLS for equation in jaxpr.jaxpr.eqns)
 
 
 def or_native(native: Callable[..., Any]) -> Callable[[_Function], _Function]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,11 @@ def class_of(
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:
     """Returns the names of the dtypes of operands or results; a token has no dtype."""
-    return frozenset(str(aval.dtype) for aval in avals if hasattr(aval, "dtype"))
+    return frozenset(_name(aval.dtype) for aval in avals if hasattr(aval, "dtype"))
+
+
+#: Returns the name of a dtype, which NumPy writes anew each time.
+_name = functools.cache(str)
 
 
 def _within_limits(

@@ -19,13 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.interpreters import mlir
 
 import spec
 from impl._core import partitioning
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._jax import lowering, shardings
+from impl._jax import lowering, repeated, shardings
 from impl._mode import modes
 from impl._native import functions
 from impl._portable import classes, entries, exported, refusal, shared
@@ -60,7 +61,7 @@ def equation(
         RuntimeError: The class of the equation refuses it, and the mode does not only warn.
     """
     record = RULES.get(name) or Rule(name)
-    lower = lowering.seeing(name, functools.partial(_prepared, record, original, anywhere))
+    lower = repeated.seeing(name, functools.partial(_prepared, record, original, anywhere))
     if record.keeps_whole is None or not partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
     axes = functools.partial(record.keeps_whole, context)
@@ -136,10 +137,24 @@ def _by_rule(
         return anywhere(context, *operands, **params)
     if portability.of_complex:
         return _of_complex(record, context, operands, params)
+    if record.is_addition and _is_added_by_jax(context, operands):
+        return original(lowering.natively(context), *operands, **params)
     if record.whole_axes is not None and partitioning.is_partitioned(context):
         count = record.whole_axes(params)
         return _with_whole_axes(record, count, context, operands, params)
     return _computed(record, context, operands, params)
+
+
+def _is_added_by_jax(context: Any, operands: Sequence[Any]) -> bool:
+    """Returns whether JAX's own addition has the same bits: of float32 or float64 on a CPU.
+
+    XLA drops or reorders additions of known numbers: x + 0 is x, and (x + 1) + 2 is x + 3.
+    """
+    return (
+        engines.of(context) == "native"
+        and context.avals_out[0].dtype.itemsize >= np.dtype(np.float32).itemsize
+        and all(map(repeated.is_of_run_time, operands))
+    )
 
 
 def _computed(
@@ -159,13 +174,17 @@ def _computed(
             return rule(within, *operands)
         with shardings.no_mesh():
             within = shardings.without_shardings(within)
+            may_call = rule.engine == "native"
             if record.is_elementwise:
                 within, operands = lowering.of_one_shape(within, operands)
                 if record.is_inlined or not functions.has_call(record.name, within.avals_in):
                     kind = (record.name, rule.engine, *sorted(keywords.items()))
-                    rule = lowering.OfAnyShape(rule, kind)
-            if target.flushes or record.is_inlined or rule.is_call(within):
+                    rule, may_call = repeated.OfAnyShape(rule, kind), False
+            if target.flushes or record.is_inlined:
                 return rule(within, *operands)
+            results = repeated.with_call(within, rule, operands) if may_call else None
+            if results is not None:
+                return results
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
             return lowering.called(within, f"portable_{record.name}", rule, *operands)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import spec
 from impl._core import contexts
-from impl._jax import Primitive, lowering, rules
+from impl._jax import Primitive, lowering, repeated, rules
 from impl._mode import modes
 from impl._mode.decide import Decision
 from impl._portable import classes, exported, lower, refusal, unknown
@@ -29,7 +29,7 @@ _CARRYING = "scan"
 def register() -> None:
     """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
     rules.replace(_replacement)
-    lowering.see_operands()
+    repeated.see_operands()
 
 
 def _replacement(

@@ -87,6 +87,8 @@ class Rule:
         takes: The attributes of ``Target`` that ``compute`` and ``over_devices`` take as keywords.
         simpler: Takes the shape of the first operand and the parameters, and returns a record that
             gives the same bits with fewer steps, or None. That record is in no table.
+        is_addition: Whether the operation is a sum or a difference of two elements, which on a CPU
+            may be JAX's own (``repeated.is_of_run_time``).
         is_elementwise: Whether ``compute`` takes operands of one shape, and computes each element
             alone, in the same way for all shapes but for the choice of a call of C++. The operands
             of the equation may be scalars, or have axes of length 1.
@@ -120,6 +122,7 @@ class Rule:
     params: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
     takes: frozenset[str] = frozenset()
     simpler: Callable[[Sequence[Any], Mapping[str, Any]], Rule | None] | None = None
+    is_addition: bool = False
     is_elementwise: bool = False
     has_several_results: bool = False
     names_mesh_axes: bool = False

@@ -96,7 +96,6 @@ class Lowered:
         self.engine = of(context)
         self._function = _formed(self.engine, context, function)
         self._has_several_results = multiple_results
-        self._equations: Any = None
 
     def __call__(self, context: Any, *operands: Any) -> Any:
         rule = mlir.lower_fun(self._function, multiple_results=self._has_several_results)
@@ -105,20 +104,8 @@ class Lowered:
         # A sum of gathered parts has a type that varies over devices, where a psum has not.
         with lowering.without_varying_types(context) as own:
             if self.engine == _NATIVE:
-                return lowering.lower_equations(own, self._traced(own), *operands)
+                return lowering.written(own, self._function, *operands)
             return rule(own, *operands)
-
-    def is_call(self, context: Any) -> bool:
-        """Returns whether the function is a call of C++, which XLA neither fuses nor repeats."""
-        if self.engine != _NATIVE:
-            return False
-        with lowering.without_varying_types(context) as own:
-            return scope.has_calls(self._traced(own))
-
-    def _traced(self, context: Any) -> Any:
-        if self._equations is None:
-            self._equations = lowering.traced(self._function, context.avals_in)
-        return self._equations
 
 
 def _formed(engine: str, context: Any, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,6 +47,7 @@ def of_elements(name: str, compute: Compute, **fields: Any) -> None:
     operation(name, compute, is_elementwise=True, **fields)
 
 
+@functools.cache
 def working_dtype(dtype: Any) -> np.dtype[Any]:
     """Returns the dtype in which operations on floats of a dtype are computed."""
     return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)
@@ -54,8 +55,13 @@ def working_dtype(dtype: Any) -> np.dtype[Any]:
 
 def working(operands: Sequence[jax.Array], *, flushes: bool) -> list[jax.Array]:
     """Returns floats in the dtype in which operations on them are computed."""
-    wide = [lax.convert_element_type(each, working_dtype(each.dtype)) for each in operands]
+    wide = [converted(each, working_dtype(each.dtype)) for each in operands]
     return [flushed(each) for each in wide] if flushes else wide
+
+
+def converted(value: jax.Array, dtype: Any) -> jax.Array:
+    """Returns a float in a dtype, which most often it has."""
+    return value if value.dtype == dtype else lax.convert_element_type(value, dtype)
 
 
 def flushed(value: jax.Array) -> jax.Array:
@@ -90,7 +96,7 @@ def rounded(function: Compute, *operands: jax.Array, flushes: bool, **_: Any) ->
 def unrounded(function: Compute, *operands: jax.Array, flushes: bool, **params: Any) -> jax.Array:
     """Returns an operation that rounds nothing."""
     result = function(*working(operands, flushes=flushes), **params)
-    return lax.convert_element_type(result, operands[0].dtype)
+    return converted(result, operands[0].dtype)
 
 
 def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
@@ -186,9 +192,10 @@ _sum = functools.partial(rounded, arithmetic.add)
 _difference = functools.partial(rounded, arithmetic.subtract)
 
 _ADDITION = {"linear": ALL, "sharding": sharding_rules.add}
+_ADDITION_OF_TWO = {**_ADDITION, "is_addition": True}
 
-of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION)
-of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
+of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
+of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
 rule("add_parts", compute=terms.add, of_complex=complex_numbers.add_terms, **_ADDITION)
 of_elements("ceil", functools.partial(unrounded, lax.ceil))
 of_elements(
@@ -211,7 +218,7 @@ of_elements("rem", _remainder)
 of_elements("round", functools.partial(unrounded, lax.round))
 of_elements("sqrt", _root)
 of_elements("square", square, of_complex=complex_numbers.square)
-of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION)
+of_elements("sub", _difference, of_complex=complex_numbers.sub, **_ADDITION_OF_TWO)
 of_elements(
     "convert_element_type",
     convert,

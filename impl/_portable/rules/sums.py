@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from impl._core import shard_axes
+from impl._core.lax_functions import filled
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.running import cumlogsumexp, cumprod
@@ -23,7 +24,7 @@ from impl._mode import emulation
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import FIRST, Rule, rule
-from impl._portable.rules.rounding import working
+from impl._portable.rules.rounding import converted, working
 from impl._run_to_run import ordered
 
 
@@ -34,9 +35,9 @@ def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) 
 def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
     """Returns sums along axes of length 1: the elements themselves, with 0 for -0."""
     (wide,) = working((value,), flushes=flushes)
-    zero = lax.full_like(wide, 0)
+    zero = filled(wide, 0)
     result = lax.squeeze(lax.select(lax.eq(wide, zero), zero, wide), tuple(axes))
-    return lax.convert_element_type(result, value.dtype)
+    return converted(result, value.dtype)
 
 
 _SUM_OF_ONE = Rule("sum_of_one", compute=_sum_of_one, takes=frozenset({"flushes"}))

@@ -3,7 +3,7 @@
 A state has the exact sum within its slack, and the levels of the terms add up to it. A call reads
 the arrays that transposes and conversions made its operands of.
 
-Tests: impl._native.operation, impl._native.states and the C++ behind it.
+Tests: impl._jax.repeated, impl._native.operation, impl._native.states and the C++ behind it.
 """
 
 import functools
@@ -263,3 +263,39 @@ def test_equal_operands_are_not_of_equal_arrays():
     expected = [a @ b for a, b in [(x.T, x), (x, x), (x.T, x.T), (x, x.T)]]
     for a, b in zip(expected, lowered(step, x)(x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def bits(x):
+    return lax.bitcast_convert_type(x, jnp.int32)
+
+
+@pytest.mark.parametrize(
+    "zeros",
+    [
+        jnp.zeros_like,
+        lambda x: jnp.zeros_like(x) * jnp.zeros_like(x),
+        lambda x: (0 * bits(x)).astype(jnp.float32),
+        lambda x: (bits(x) - bits(x)).astype(jnp.float32),
+        lambda x: lax.bitcast_convert_type(bits(x) & 0, jnp.float32),
+        lambda x: lax.pad(x, jnp.float32(0), [(4, 0, 0)])[:4],
+        lambda x: jnp.where(jnp.arange(4) < 4, 0.0, x),
+        lambda x: lax.scan(lambda carry, _: (carry, carry + x), jnp.zeros(4), None, 1)[1][0] * 0,
+    ],
+)
+def test_a_zero_that_xla_knows_is_added(zeros):
+    x = jnp.full(4, -0.0)
+    for add in (lambda x, y: x + y, jax.jit(lambda x, y: y + x), lambda x, y: x - (-y)):
+        total = lowered(lambda x, add=add: add(x, zeros(x)), x)(x)
+        assert not np.signbit(total).any()
+
+
+def test_sums_of_parameters_are_sums_alone():
+    def step(x, y):
+        z = x @ y
+        return (x * y + z) * 0.5 - x / z + jnp.tanh(y), x + 0.0
+
+    with impl.deterministic(guarantee="portable"):
+        x = jnp.ones((3, 3))
+        text = jax.jit(step).lower(x, x).as_text()
+    assert text.count("stablehlo.subtract") == 1
+    assert text.count("stablehlo.and") == 1  # of the known 0

@@ -14,7 +14,7 @@ import row_evidence
     [
         ("sums", r"\d\d+ different results if they are added .* 1 if the sum is exact"),
         ("costs-cpu", r"index_add [\d.]+"),
-        ("evidence", r"cpu: hardware \d+, .* cuda: compiled \d+"),
+        ("evidence", r"cpu: hardware \d+, .* cuda: hardware \d+"),
         ("bench-scatter-cpu", "index_add, float32: the ratios"),
         ("bench-scatter-cpu-curve", "index_add, float32: the times"),
     ],

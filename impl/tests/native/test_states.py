@@ -3,7 +3,7 @@
 A state has the exact sum within its slack, and the levels of the terms add up to it. A call reads
 the arrays that transposes and conversions made its operands of.
 
-Tests: impl._jax.repeated, impl._native.operation, impl._native.states and the C++ behind it.
+Tests: impl._jax.repeated, impl._native.operation, impl._native.states.
 """
 
 import functools

@@ -25,8 +25,8 @@ from impl._jax import lowering
 
 #: The keys that this module adds to JAX's caches, whose own keys are equations.
 _SHAPES, _SHARED = "samebits_shapes", "samebits_shared"
-#: The operation of a call of C++.
-_CALL = "stablehlo.custom_call"
+#: The operations of a call of C++, and of a fence.
+_CALL, _BARRIER = "stablehlo.custom_call", "stablehlo.optimization_barrier"
 
 
 class OfAnyShape:
@@ -221,10 +221,9 @@ def is_of_run_time(value: Any) -> bool:
         elif name == _CALL:
             if _text(owner, "call_target_name").startswith(_CALLS):
                 return True
-        elif (
-            name in (_PASSING if _is_float(value) else _SEALING)
-            or (name == "stablehlo.optimization_barrier" and len(owner.operands) == 1)
-            or (name == "func.call" and _text(owner, "callee").startswith(_FUNCTIONS))
+        elif name in (_PASSING if _is_float(value) else _SEALING) or (
+            len(owner.operands) == 1
+            and (name == _BARRIER or _text(owner, "callee").startswith(_FUNCTIONS))
         ):
             values += reversed(owner.operands)  # A constant is rarely the first one.
         elif name == "stablehlo.select" and _replaces_zeros(owner):
@@ -233,13 +232,29 @@ def is_of_run_time(value: Any) -> bool:
 
 
 def _replaces_zeros(selection: Any) -> bool:
-    """Returns whether a selection is the last operand, but for zeros: of a sum, or of one term."""
-    condition, _, value = selection.operands
+    """Returns whether a selection is the last operand, but for zeros: of one term, or of a sum."""
+    condition, zeros, value = selection.operands
     if _name(condition.owner) != "stablehlo.compare":
         return False
     compared, other = condition.owner.operands
-    of_one = compared == value and _is_float(value)
-    return bool(of_one or _name(compared.owner) == "stablehlo.or") and compared != other
+    if _is_float(value):
+        return bool(compared == value != other)
+    return _is_sum_of_zeros(compared.owner, other.owner, zeros.owner, value.owner)
+
+
+def _is_sum_of_zeros(either: Any, negative: Any, both: Any, raw: Any) -> bool:
+    """Returns whether operations on bits have been written by ``impl._exact.arithmetic.add``."""
+    names = [*map(_name, (either, negative, both, raw))]
+    if names != [f"stablehlo.{name}" for name in ("or", "negate", "and", "bitcast_convert")]:
+        return False
+    total, words = raw.operands[0].owner, [*either.operands]
+    return (
+        _name(total) == "stablehlo.add"
+        and negative.operands[0] == either.results[0]
+        and [*both.operands] == words
+        and all(_name(word.owner) == "stablehlo.bitcast_convert" for word in words)
+        and [word.owner.operands[0] for word in words] == [*total.operands]
+    )
 
 
 def _name(owner: Any) -> str:
@@ -249,7 +264,7 @@ def _name(owner: Any) -> str:
 
 
 def _text(operation: Any, name: str) -> str:
-    """Returns an attribute that is a text or the name of a function; if there is none, nothing."""
+    """Returns the text of an attribute or the function that it names; "" without the attribute."""
     attributes = operation.operation.attributes
     return str(getattr(attributes[name], "value", "")) if name in attributes else ""
 

@@ -1,13 +1,9 @@
-"""A record, reports made of it, and the lines that a text names."""
+"""A record, and reports made of it."""
 
 import dataclasses
-from pathlib import Path
 
-import spec
 from conformance.reporting import report
 from conformance.reporting.report import Record
-
-ROOT = Path(spec.__file__).parents[1]
 
 PASSED = Record(
     row="R0001",
@@ -33,9 +29,3 @@ def changed(**fields):
 def written(path, *records):
     report.write(path, {"jax": "0"}, records)
     return path
-
-
-def line_of(text):
-    """Returns the file that a line of text names, and its line of that number."""
-    path, _, number = text.removeprefix("edit:").strip().partition(",")[0].partition(":")
-    return path, (ROOT / path).read_text().splitlines()[int(number or 1) - 1]

@@ -265,6 +265,11 @@ def test_equal_operands_are_not_of_equal_arrays():
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def known():
+    """Returns integers that XLA knows."""
+    return jnp.asarray(np.arange(4))
+
+
 def bits(x):
     return lax.bitcast_convert_type(x, jnp.int32)
 
@@ -279,6 +284,7 @@ def bits(x):
         lambda x: lax.bitcast_convert_type(bits(x) & 0, jnp.float32),
         lambda x: lax.pad(x, jnp.float32(0), [(4, 0, 0)])[:4],
         lambda x: jnp.where(jnp.arange(4) < 4, 0.0, x),
+        lambda x: lax.select(lax.eq(lax.bitwise_or(known(), known()), known()), jnp.zeros(4), x),
         lambda x: lax.scan(lambda carry, _: (carry, carry + x), jnp.zeros(4), None, 1)[1][0] * 0,
     ],
 )

@@ -210,7 +210,7 @@ def test_a_remainder_is_no_subnormal():
 STEPS = np.concatenate([np.linspace(-4, 4, 65), np.random.default_rng(0).uniform(-4, 4, 2000)])
 BELOW_AND_ABOVE = 2.0**-126 * (1 + STEPS * 2.0**-25)
 
-#: A CPU flushes subnormals whatever a program does, so NumPy plays a device that keeps them.
+#: A CPU flushes the subnormals of every program, so NumPy stands in for a device that keeps them.
 NUMPY = {
     "abs": np.abs,
     "and": np.bitwise_and,

@@ -15,7 +15,7 @@ from impl.tests.support.bits import assert_same_bits
 
 BATCH, LENGTH, CACHE, WIDTH, HEADS, SHARED, EXPERTS = 3, 7, 12, 16, 4, 2, 4
 GARBAGE = (37.0, 1e4)
-#: It follows from products that are rounded once: `impl/tests/portable` shows them on each release.
+#: It follows from products that are rounded once, which `impl/tests/portable` shows on each release.
 pytestmark = pytest.mark.once
 
 
@@ -132,7 +132,7 @@ def test_the_attention_of_jax_decodes_with_the_bits_of_the_whole(dtype):
         lengths = jnp.full(len(query), length)
         return jax.nn.dot_product_attention(query, keys, values, key_value_seq_lengths=lengths)
 
-    for garbage in GARBAGE:
+    for garbage in (*GARBAGE, 3e38):
         caches = [with_garbage(x[:, :0], CACHE, garbage) for x in (keys, values)]
         rows = []
         for at in range(LENGTH):

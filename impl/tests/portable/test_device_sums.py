@@ -319,88 +319,72 @@ def results(function, *operands):
     return [sharding_of(known, atom) for atom in jaxpr.outvars]
 
 
-ROWS = ((8, 4), {"d": 0})
-
-
-def test_a_scan_carries_terms_and_stacks_slices():
-    def function(x, y):
-        return lax.scan(lambda c, row: (c + row.sum(), row * 2), y.sum(), x)
-
-    assert results(function, ((3, 8), {"d": 1}), ((8,), {"d": 0})) == [{"d": TERM}, {"d": 1}]
-    # Of a slice of each device's own rows, nothing is known.
-    assert results(function, ((3, 8), {"d": 0}), ((8,), {})) == [{"d": UNKNOWN}, {"d": UNKNOWN}]
-
-
-def test_a_carry_has_a_sharding_that_holds_after_the_second_iteration_too():
-    def function(x, y):
-        return lax.scan(lambda c, _: ((c[1], x.sum(0)), None), (y, y), None, length=3)[0]
-
-    assert results(function, ROWS, ((4,), {})) == [{"d": TERM}, {"d": TERM}]
-    assert results(function, ROWS, ((4,), {"d": 0})) == [{"d": UNKNOWN}, {"d": UNKNOWN}]
-
-
-@pytest.mark.parametrize(
-    ("stop", "expected"),
-    [
-        ({}, {}),  # All devices stop together.
-        ({"m": UNKNOWN}, {"m": UNKNOWN}),
-    ],
-)
-def test_devices_that_stop_apart_carry_different_values(stop, expected):
-    def function(limit):
-        return lax.while_loop(lambda c: c < limit, lambda c: c + 1, 0.0)
-
-    def constant(limit):
-        return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, 1.0), (0.0, 0.0))[1]
-
-    assert results(function, ((), stop)) == [expected]
-    # A device that never runs the body has the initial value.
-    assert results(constant, ((), stop)) == [expected]
-
-
-def test_a_while_carries_what_its_body_adds():
-    def function(x):
-        def add(carry):
-            count, total = carry
-            return count + 1, total + x.sum(0)
-
-        return lax.while_loop(lambda carry: carry[0] < 3, add, (0, jnp.zeros(4)))[1]
-
-    assert results(function, ROWS) == [{"d": TERM}]
-
-
-def test_a_condition_has_the_sharding_of_both_branches():
-    def function(choice, x):
-        return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: x[0] * 2, x)
-
-    def same(choice, x):
-        return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: (2 * x).sum(0), x)
-
-    assert results(function, ((), {}), ROWS) == [{"d": UNKNOWN}]
-    assert results(same, ((), {}), ROWS) == [{"d": TERM}]
-    # Other devices along m may take the other branch.
-    assert results(same, ((), {"m": UNKNOWN}), ROWS) == [{"d": TERM, "m": UNKNOWN}]
-
-
-def test_a_checkpoint_is_followed():
-    assert results(jax.checkpoint(lambda x: x.sum(0)), ROWS) == [{"d": TERM}]
-
-
-def test_an_operation_that_reads_the_mesh_differs_between_devices():
-    assert results(lambda x: x + lax.axis_index("m"), ROWS) == [{"d": 0, "m": UNKNOWN}]
-    permuted = results(lambda x: lax.ppermute(x, "m", [(0, 1), (1, 0)]), ROWS)
-    assert permuted == [{"d": 0, "m": UNKNOWN}]
-
-
-def test_an_operation_without_a_rule_keeps_the_dimensions_of_equal_shapes():
-    assert results(jnp.sin, ROWS) == [{"d": 0}]
-    assert results(lambda x: jnp.sin(x.sum(0)), ROWS) == [{"d": UNKNOWN}]
-    assert results(lambda x: lax.sort(x, dimension=0), ROWS) == [{"d": 0}]
-    assert results(lambda x: lax.top_k(x, 2)[0], ROWS) == [{"d": UNKNOWN}]
-
-
 FIRST, COLUMNS = {"d": 0}, {"d": 1}
 TERMS, OTHER = {"d": TERM}, {"d": UNKNOWN}
+ROWS, STOP = ((8, 4), FIRST), {"m": UNKNOWN}
+
+
+def scanned(x, y):
+    return lax.scan(lambda c, row: (c + row.sum(), row * 2), y.sum(), x)
+
+
+def carried(x, y):
+    return lax.scan(lambda c, _: ((c[1], x.sum(0)), None), (y, y), None, length=3)[0]
+
+
+def counted(limit):
+    return lax.while_loop(lambda c: c < limit, lambda c: c + 1, 0.0)
+
+
+def constant(limit):
+    return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, 1.0), (0.0, 0.0))[1]
+
+
+def added(x):
+    start = 0, jnp.zeros(4)
+    return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + x.sum(0)), start)[1]
+
+
+def chosen(choice, x):
+    return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: (2 * x).sum(0), x)
+
+
+def chosen_apart(choice, x):
+    return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: x[0] * 2, x)
+
+
+#: The name, the function, the shape and the sharding of each operand, and those of the results.
+FLOWS: list[tuple[str, Any, list[Any], list[Any]]] = [
+    ("scan", scanned, [((3, 8), COLUMNS), ((8,), FIRST)], [TERMS, COLUMNS]),
+    # Of a slice of each device's own rows, nothing is known.
+    ("scan_of_own_rows", scanned, [((3, 8), FIRST), ((8,), {})], [OTHER, OTHER]),
+    ("after_the_second_iteration", carried, [ROWS, ((4,), {})], [TERMS, TERMS]),
+    ("after_the_second_iteration_too", carried, [ROWS, ((4,), FIRST)], [OTHER, OTHER]),
+    ("stop_together", counted, [((), {})], [{}]),
+    ("stop_apart", counted, [((), STOP)], [STOP]),
+    # A device that never runs the body has the initial value.
+    ("stop_apart_with_a_constant", constant, [((), STOP)], [STOP]),
+    ("stop_together_with_a_constant", constant, [((), {})], [{}]),
+    ("while", added, [ROWS], [TERMS]),
+    ("cond", chosen, [((), {}), ROWS], [TERMS]),
+    ("cond_of_two_kinds", chosen_apart, [((), {}), ROWS], [OTHER]),
+    # Other devices along m may take the other branch.
+    ("cond_apart", chosen, [((), STOP), ROWS], [TERMS | STOP]),
+    ("checkpoint", jax.checkpoint(lambda x: x.sum(0)), [ROWS], [TERMS]),
+    ("axis_index", lambda x: x + lax.axis_index("m"), [ROWS], [FIRST | STOP]),
+    ("ppermute", lambda x: lax.ppermute(x, "m", [(0, 1), (1, 0)]), [ROWS], [FIRST | STOP]),
+    # An operation without a rule keeps the dimensions of equal shapes.
+    ("sin", jnp.sin, [ROWS], [FIRST]),
+    ("sin_of_a_sum", lambda x: jnp.sin(x.sum(0)), [ROWS], [OTHER]),
+    ("sort", lambda x: lax.sort(x, dimension=0), [ROWS], [FIRST]),
+    ("top_k", lambda x: lax.top_k(x, 2)[0], [ROWS], [OTHER]),
+    (
+        "updates_of_own_rows",
+        lambda table, rows, values: table.at[rows.astype(int)].add(values),
+        [((7, 4), {}), ((8,), FIRST), ROWS],
+        [TERMS],
+    ),
+]
 #: The name, the function, the shape of its operands, and pairs of shardings: of the operand or
 #: operands, and of the result.
 MOVES: list[tuple[str, Any, Any, list[Any]]] = [
@@ -432,18 +416,6 @@ SUMS: list[tuple[str, Any, Any, list[Any]]] = [
     ),
     ("psum_scatter", lambda x: lax.psum_scatter(x, "d", tiled=True), (8, 4), [(TERMS, FIRST)]),
 ]
-
-
-@pytest.mark.parametrize(
-    ("function", "shape", "operand", "expected"),
-    [
-        pytest.param(function, shape, *pair, id=f"{name}-{number}")
-        for name, function, shape, pairs in MOVES + SUMS
-        for number, pair in enumerate(pairs)
-    ],
-)
-def test_one_operand(function, shape, operand, expected):
-    assert results(function, (shape, operand)) == [expected]
 
 
 BOTH = ((8, 4), (8, 4))
@@ -506,21 +478,20 @@ OF_TWO: dict[str, tuple[Any, Any, list[Any]]] = {
 }
 
 
+FLOWS += [
+    (f"{name}-{number}", function, [(shape, operand)], [result])
+    for name, function, shape, pairs in MOVES + SUMS
+    for number, (operand, result) in enumerate(pairs)
+]
+FLOWS += [
+    (f"{name}-{number}", function, [*zip(shapes, operands, strict=True)], [result])
+    for name, (function, shapes, pairs) in OF_TWO.items()
+    for number, (operands, result) in enumerate(pairs)
+]
+
+
 @pytest.mark.parametrize(
-    ("function", "shapes", "operands", "expected"),
-    [
-        pytest.param(function, shapes, *pair, id=f"{name}-{number}")
-        for name, (function, shapes, pairs) in OF_TWO.items()
-        for number, pair in enumerate(pairs)
-    ],
+    ("function", "operands", "expected"), [pytest.param(*rest, id=name) for name, *rest in FLOWS]
 )
-def test_two_operands(function, shapes, operands, expected):
-    assert results(function, *zip(shapes, operands, strict=True)) == [expected]
-
-
-def test_updates_of_the_devices_rows_are_terms():
-    def embedding(table, rows, values):
-        return table.at[rows.astype(int)].add(values)
-
-    operands = [((7, 4), {}), ((8,), {"d": 0}), ((8, 4), {"d": 0})]
-    assert results(embedding, *operands) == [{"d": TERM}]
+def test_shardings_are_followed(function, operands, expected):
+    assert results(function, *operands) == expected

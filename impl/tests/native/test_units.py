@@ -45,5 +45,5 @@ def test_a_narrower_unit_has_the_bits_of_the_oracles(unit):
 
 
 def test_on_eight_devices(pytestconfig):
-    file = Path(__file__).with_name("calls_on_eight_devices.py")
+    file = Path(__file__).parents[1] / "exact" / "engines_on_eight_devices.py"
     eight_devices.run(file, marks=pytestconfig.option.markexpr)

@@ -112,7 +112,6 @@ def test_on_eight_devices(pytestconfig):
     room = Path(__file__).parent
     files = [
         *room.glob("*_on_eight_devices.py"),
-        *(room.parent / "exact").glob("*_on_eight_devices.py"),
         *Path(conformance.__file__).parent.glob("tests/every_op/*_on_eight_devices.py"),
     ]
     eight_devices.run(*sorted(files), marks=pytestconfig.option.markexpr)

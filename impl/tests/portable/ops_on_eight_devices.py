@@ -1,6 +1,7 @@
 """Ops and moves of elements on 1, 2, 4 and 8 devices; ``test_engines`` runs it."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,15 @@ from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 
 RNG = np.random.default_rng(4)
 MATRIX = (1 + RNG.normal(size=(40, 16)) / 8).astype(np.float32)
+SHORT = MATRIX[:16]
 #: Several elements are equal, so that a selection has to choose among their positions.
 TIES = np.round(RNG.normal(size=(16, 8)), 1).astype(np.float32)
 IMAGE = rough(RNG, (8, 8, 16))
 WEIGHTS = rough(RNG, (97,))
 SCALE = np.float32(1.1)
 
-#: Each function has a matrix, with ties for selections. Axis 0 is the axis of the op.
+#: Each function has a matrix, with ties for selections. Axis 0 is the axis of the op. The matrix of
+#: scans is short, since XLA compiles each of their rounds.
 SCANS = {
     "cumsum": lambda x: impl.cumsum(x, 0),
     "cumprod": lambda x: impl.cumprod(x, 0),
@@ -79,9 +82,9 @@ def results_and_gradient(function, array, scale):
     return *leaves, *pullback([weight * scale for weight in weights])
 
 
-def program(matrix, ties, image, scale):
+def program(matrix, short, ties, image, scale):
     arrays = (
-        (SCANS, matrix),
+        (SCANS, short),
         (SCATTERS, matrix),
         (SELECTIONS, ties),
         (WINDOWS, image),
@@ -103,13 +106,10 @@ def on(count, axes):
     mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
     arrays = [
         jax.device_put(x, NamedSharding(mesh, P(*[None] * (axis % x.ndim), "d")))
-        for x, axis in zip((MATRIX, TIES, IMAGE), (axes[0], *axes), strict=True)
+        for x, axis in zip((MATRIX, SHORT, TIES, IMAGE), (*[axes[0]] * 3, axes[1]), strict=True)
     ]
-    # XLA contracts a product with a sum from level 1 on. Then one device has other bits than
-    # several; to compile a program of several at this level takes four times as long.
-    level = {"xla_backend_optimization_level": int(count == 1)}
     with impl.deterministic(profile="complete", guarantee="portable"):
-        return jax.device_get(jax.jit(program, compiler_options=level)(*arrays, SCALE))
+        return jax.device_get(jax.jit(program)(*arrays, SCALE))
 
 
 @pytest.mark.parametrize(
@@ -125,54 +125,6 @@ def test_the_bits_are_those_of_one_device(count, axes):
 
 LINE = Mesh(np.array(jax.devices()), ("d",))
 THREE_AXES = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
-
-
-def assert_shared(function, arrays, cuts, mesh=LINE, out=None, shared=None):
-    """Requires that arrays which are cut over a mesh give the bits of one device.
-
-    Args:
-        function: The function.
-        arrays: Its arrays.
-        cuts: The cut of each of them.
-        mesh: The mesh.
-        out: The cuts of the results; None if XLA chooses.
-        shared: The same function for the arrays that are cut, if it names the mesh.
-
-    Returns:
-        The results of one device.
-    """
-    out = jax.tree.map(lambda cut: NamedSharding(mesh, cut), out)
-    placed = [
-        jax.device_put(array, NamedSharding(mesh, cut))
-        for array, cut in zip(arrays, cuts, strict=True)
-    ]
-    with impl.deterministic(guarantee="portable"):
-        alone = jax.jit(function)(*arrays)
-        several = jax.jit(shared or function, out_shardings=out)(*placed)
-    leaves = (map(np.asarray, jax.tree.leaves(each)) for each in (several, alone))
-    assert_all_same_bits(*leaves)
-    return alone
-
-
-def strided(image, kernel):
-    """Convolves twice; the second image is shorter than the number of devices."""
-    numbers = ("NWC", "WIO", "NWC")
-    for _ in range(2):
-        image = jax.lax.conv_general_dilated(
-            jnp.sin(image), kernel, (2,), "SAME", dimension_numbers=numbers
-        )
-    return image
-
-
-def test_a_convolution_of_fewer_places_than_devices():
-    # In plain JAX, XLA gives wrong values here without an error.
-    image, kernel = rough(RNG, (2, 8, 2)), rough(RNG, (3, 2, 2))
-
-    def result_and_gradient(image, kernel):
-        result, pullback = jax.vjp(strided, image, kernel)
-        return result, *pullback(result * SCALE)
-
-    assert_shared(result_and_gradient, (image, kernel), (P(None, "d"), P()))
 
 
 def after(cut, function):
@@ -253,16 +205,27 @@ def test_windows_that_are_few_have_their_values(length, window, stride, padding,
         assert np.array_equal(got, wanted)
 
 
-def test_a_dilated_convolution_whose_taps_are_cut():
-    # Float64 does not decide the rounding of the last element, so its terms are gathered again.
-    image = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)
-    kernel = np.ones((1, 1, 12), np.float32)
+def strided(image, kernel):
+    """Convolves twice, with gradients; the second image is shorter than the number of devices."""
 
-    def convolved(image, kernel):
-        return jax.lax.conv_general_dilated(image, kernel, (2,), [(0, 1)], lhs_dilation=(2,))
+    def twice(image, kernel):
+        for _ in range(2):
+            image = convolve(jnp.sin(image), kernel, strides=(2,))
+        return image
 
-    mesh = Mesh(np.array(jax.devices()[:3]), ("d",))
-    assert_shared(convolved, (image, kernel), (P(), P(None, None, "d")), mesh)
+    result, pullback = jax.vjp(twice, image, kernel)
+    return result, *pullback(result * SCALE)
+
+
+def convolve(image, kernel, strides=(1,), groups=1):
+    numbers, options = ("NWC", "WIO", "NWC"), {"feature_group_count": groups}
+    return jax.lax.conv_general_dilated(
+        image, kernel, strides, "SAME", dimension_numbers=numbers, **options
+    )
+
+
+def dilated(image, kernel):
+    return jax.lax.conv_general_dilated(image, kernel, (2,), [(0, 1)], lhs_dilation=(2,))
 
 
 def bordered(x):
@@ -275,62 +238,16 @@ def bordered(x):
     return *padded, *extremes
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_paddings_of_one_array(dtype):
-    assert_shared(bordered, (rough(RNG, (24,)).astype(dtype),), (P("d"),))
+def product(a, b):
+    return SCALE * jnp.dot(a * SCALE, b)
 
 
-#: The shardings of two operands and of the result, for which XLA gives wrong values in plain JAX.
-PRODUCTS = [
-    (P(None, "a"), P("c", None), P(("b", "a"), "c")),
-    (P(None, "b"), P("b", "c"), P(("c", "a"), "b")),
-    (P("b", "c"), P(None, "a"), P(("b", "a"), "c")),
-    (P("c", "a"), P(None, "b"), P("a", ("c", "b"))),
-]
-
-
-@pytest.mark.parametrize(
-    "specs",
-    [PRODUCTS[0], *(pytest.param(p, marks=pytest.mark.once) for p in PRODUCTS[1:])],
-    ids=str,
-)
-def test_a_product_over_three_axes(specs):
-    def product(a, b):
-        return SCALE * jnp.dot(a * SCALE, b)
-
-    arrays = rough(RNG, (8, 8)), rough(RNG, (8, 8))
-    assert_shared(product, arrays, specs[:2], THREE_AXES, specs[2])
-
-
-def test_a_product_reads_its_operands_in_the_order_of_their_axes():
-    # With jax 0.12, XLA passed the last product an array in a layout other than the one it read.
-    def product(first, second, matrix, *cuts):
-        x = jnp.einsum("abi,ij->abj", first, matrix) - second
-        for cut in cuts:
-            x = jax.lax.with_sharding_constraint(x, NamedSharding(THREE_AXES, cut))
-        return jnp.einsum("abi,abj->ij", x, second).T
-
-    def shared(*arrays):
-        return product(*arrays, P("a"), P("c", None, "b"))
-
-    arrays = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), rough(RNG, (8, 8))
-    cuts = P(), P("a", None, "b"), P("a", "c")
-    assert_shared(product, arrays, cuts, THREE_AXES, shared=shared)
-
-
-def test_a_nan_stays_in_its_group_of_features():
-    # On one device, XLA joins the groups to one kernel if a group has one feature.
-    image, kernel = rough(RNG, (8, 8, 6)), rough(RNG, (3, 1, 6))
-    image[1, 3, 0], image[5, 2, 1] = np.nan, np.inf
-
-    def convolve(image, kernel):
-        numbers = ("NWC", "WIO", "NWC")
-        return jax.lax.conv_general_dilated(
-            image, kernel, (1,), "SAME", dimension_numbers=numbers, feature_group_count=6
-        )
-
-    alone = assert_shared(convolve, (image, kernel), (P("d"), P()))
-    assert np.array_equal(np.isfinite(alone), np.isfinite(convolve(image, kernel)))
+def turned(first, second, matrix, *cuts):
+    """With jax 0.12, XLA passed the last product an array in another layout than it read."""
+    x = jnp.einsum("abi,ij->abj", first, matrix) - second
+    for cut in cuts:
+        x = jax.lax.with_sharding_constraint(x, NamedSharding(THREE_AXES, cut))
+    return jnp.einsum("abi,abj->ij", x, second).T
 
 
 def transformed(matrix):
@@ -347,20 +264,8 @@ def rotated(matrix):
     return left * values, right
 
 
-@pytest.mark.parametrize(
-    "decomposed",
-    [
-        jnp.linalg.qr,
-        pytest.param(triangle, marks=pytest.mark.once),
-        pytest.param(transformed, marks=pytest.mark.once),
-        pytest.param(rotated, marks=pytest.mark.once),
-    ],
-)
-def test_a_decomposition_over_three_axes(decomposed):
-    results = P("b", ("c", "a")), P()
-    cuts = (P(None, ("b", "a")),)
-    function = lambda matrix: tuple(decomposed(matrix))  # noqa: E731
-    assert_shared(function, (rough(RNG, (8, 8)),), cuts, THREE_AXES, results)
+def reflected(matrix):
+    return tuple(jnp.linalg.qr(matrix))
 
 
 MOVES = {
@@ -376,16 +281,8 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.complex64])
-def test_zeros_that_devices_send_keep_their_sign(dtype):
-    x = jnp.asarray(np.where(rough(RNG, (16, 8)) > 0, -0.0, 1.0), dtype)
-
-    def moved(x):
-        return {name: move(x) for name, move in MOVES.items()}
-
-    alone = assert_shared(moved, (x,), (P("d"),))
-    for one, expected in zip(*map(jax.tree.leaves, (alone, moved(x))), strict=True):
-        assert_same_bits(np.asarray(one), np.asarray(expected))
+def moved(x):
+    return {name: move(x) for name, move in MOVES.items()}
 
 
 def constrained(x):
@@ -401,11 +298,84 @@ def pooled(x):
     return pool, *pullback(pool * SCALE)
 
 
-@pytest.mark.parametrize(("function", "shape"), [(constrained, (3, 4)), (pooled, (8,))])
-def test_zeros_of_few_elements_keep_their_sign(function, shape):
-    x = np.full(shape, 0.0 if function is constrained else -0.0, np.float32)
-    cut = P() if function is constrained else P("d")
-    assert_shared(function, (x,), (cut,), out=P() if function is constrained else (P(), P()))
+def zeros(dtype):
+    return jnp.asarray(np.where(rough(RNG, (16, 8)) > 0, -0.0, 1.0), dtype)
+
+
+#: Float64 does not decide the rounding of the last element, so its terms are gathered again.
+TAPS = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)
+MATRICES = rough(RNG, (8, 8)), rough(RNG, (8, 8))
+CUBES = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), MATRICES[0]
+#: On one device, XLA joins the groups to one kernel if a group has one feature.
+NOT_FINITE = rough(RNG, (8, 8, 6))
+NOT_FINITE[1, 3, 0], NOT_FINITE[5, 2, 1] = np.nan, np.inf
+#: The shardings of two operands and of the result, for which XLA gives wrong values in plain JAX.
+PRODUCTS = [
+    (P(None, "a"), P("c", None), P(("b", "a"), "c")),
+    (P(None, "b"), P("b", "c"), P(("c", "a"), "b")),
+    (P("b", "c"), P(None, "a"), P(("b", "a"), "c")),
+    (P("c", "a"), P(None, "b"), P("a", ("c", "b"))),
+]
+DECOMPOSED = (P(None, ("b", "a")),), THREE_AXES, (P("b", ("c", "a")), P())
+#: A function, its arrays, their cuts, the mesh, and the cuts of the results.
+SHARED: dict[str, tuple[Any, ...]] = {
+    # In plain JAX, XLA gives wrong values here without an error.
+    "fewer_places_than_devices": (
+        *(strided, (rough(RNG, (2, 8, 2)), rough(RNG, (3, 2, 2))), (P(None, "d"), P())),
+    ),
+    "dilated_taps": (
+        *(dilated, (TAPS, np.ones((1, 1, 12), np.float32)), (P(), P(None, None, "d"))),
+        Mesh(np.array(jax.devices()[:3]), ("d",)),
+    ),
+    "nan_in_its_group": (
+        functools.partial(convolve, groups=6),
+        *((NOT_FINITE, rough(RNG, (3, 1, 6))), (P("d"), P())),
+    ),
+    "paddings_float32": (bordered, (rough(RNG, (24,)),), (P("d"),)),
+    "paddings_int32": (bordered, (rough(RNG, (24,)).astype(np.int32),), (P("d"),)),
+    "product_over_three_axes": (product, MATRICES, PRODUCTS[0][:2], THREE_AXES, PRODUCTS[0][2]),
+    "layouts": (
+        *(turned, CUBES, (P(), P("a", None, "b"), P("a", "c")), THREE_AXES, None),
+        lambda *arrays: turned(*arrays, P("a"), P("c", None, "b")),
+    ),
+    "reflections": (reflected, MATRICES[:1], *DECOMPOSED),
+    **{
+        f"zeros_that_devices_send_{np.dtype(dtype).name}": (moved, (zeros(dtype),), (P("d"),))
+        for dtype in (jnp.float32, jnp.bfloat16, jnp.complex64)
+    },
+    "zeros_of_few_elements": (constrained, (np.zeros((3, 4), np.float32),), (P(),), LINE, P()),
+    "zeros_of_few_windows": (pooled, (-np.zeros(8, np.float32),), (P("d"),), LINE, (P(), P())),
+}
+ONCE: dict[str, tuple[Any, ...]] = {
+    **{
+        f"product_over_three_axes_{number}": (product, MATRICES, cuts, THREE_AXES, out)
+        for number, (*cuts, out) in enumerate(PRODUCTS[1:])
+    },
+    "triangle": (triangle, MATRICES[:1], *DECOMPOSED),
+    "transformed": (transformed, MATRICES[:1], *DECOMPOSED),
+    "rotated": (rotated, MATRICES[:1], *DECOMPOSED),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [*SHARED, *(pytest.param(n, marks=pytest.mark.once) for n in ONCE)]
+)
+def test_arrays_that_are_cut_give_the_bits_of_one_device(name):
+    function, arrays, cuts, *rest = (SHARED | ONCE)[name]
+    mesh, out, shared = (*rest, *(LINE, None, function)[len(rest) :])
+    out = jax.tree.map(lambda cut: NamedSharding(mesh, cut), out)
+    placed = [
+        jax.device_put(array, NamedSharding(mesh, cut))
+        for array, cut in zip(arrays, cuts, strict=True)
+    ]
+    with impl.deterministic(guarantee="portable"):
+        alone = jax.tree.leaves(jax.jit(function)(*arrays))
+        several = jax.tree.leaves(jax.jit(shared, out_shardings=out)(*placed))
+    assert_all_same_bits(several, alone)
+    if name.startswith(("nan", "zeros_that_devices_send")):
+        for one, plain in zip(alone, jax.tree.leaves(function(*arrays)), strict=True):
+            assert np.array_equal(np.isfinite(one), np.isfinite(plain))
+            assert np.array_equal(np.signbit(one.real)[one == 0], np.signbit(plain.real)[one == 0])
 
 
 def stacked_rows(x):

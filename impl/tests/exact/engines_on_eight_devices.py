@@ -37,7 +37,12 @@ CUTS = [
 ]
 
 
-@pytest.fixture(autouse=True, params=[e for e in ("float64", "native") if e in testing.engines()])
+ENGINES = [name for name in ("native", "float64") if name in testing.engines()]
+#: Programs of this engine have no float64, and take ten times as long to compile.
+INTEGERS = pytest.param("integers", marks=pytest.mark.once)
+
+
+@pytest.fixture(autouse=True, params=ENGINES)
 def engine(request):
     # XLA partitions in threads of its own, which see the mode of the process.
     impl.use_deterministic_algorithms(True, guarantee="portable")
@@ -125,8 +130,11 @@ def operations():
     return found
 
 
+@pytest.mark.parametrize("engine", [*ENGINES, INTEGERS], indirect=True)
 def test_arrays_that_are_cut(engine):
     several = operations()
+    if engine == "integers":
+        several = {name: several[name] for name in ("product", "sum (0,)", "scatter 1")}
     # To compile an operation of XLA takes as long as to compile ten calls.
     number = len(CUTS) if engine == "native" else 1
 
@@ -189,8 +197,9 @@ def over(function, *arrays, out, check=False, specs=CUT):
     return jax.tree.map(np.asarray, jax.jit(jax.shard_map(function, **options))(*arrays))
 
 
-@pytest.mark.parametrize("size", [5, 1000])
-def test_sums_of_the_arrays_of_devices(size):
+@pytest.mark.parametrize("engine", [*ENGINES, INTEGERS], indirect=True)
+def test_sums_of_the_arrays_of_devices(engine):
+    size = 1000 if engine == "native" else 5
     x = cancelling(np.random.default_rng(10), size, 8).T.copy()
     groups = [[0, 3, 5, 6], [1, 2, 4, 7]]
     tiles = np.resize(x, (8, 16, 3))
@@ -247,10 +256,9 @@ def test_a_shard_map_over_some_axes():
     assert_same(cut(*placed), oracles.nearest_product(x, w, np.float32))
 
 
+@pytest.mark.parametrize("engine", ["float64"], indirect=True)
 @pytest.mark.parametrize("reverse", [False, True])
-def test_running_sums_of_a_long_axis_that_devices_share_are_added_in_blocks(engine, reverse):
-    if engine == "native":
-        pytest.skip("the engine of XLA has blocks")
+def test_running_sums_of_a_long_axis_that_devices_share_are_added_in_blocks(reverse):
     x = rough(np.random.default_rng(2), (2500, 2))
     x[:3], x[1100, 0], x[1700, 1] = -0.0, np.inf, -np.inf
     function = functools.partial(reduction.cumsum, axis=0, reverse=reverse)

@@ -17,13 +17,13 @@ from impl.tests.support import eight_devices
 
 #: Tests of each family, as expressions of ``pytest -k``.
 CHOSEN = {
-    "functions": "known_bits or special_values or position",
-    "products": "(tile and float32) or (hard_to_round and float32-) or (convolutions and float16)"
-    " or not_finite or (any_length and 1000)",
-    "scatters": "(hard_terms and float32) or sorted_indices or (promise and float32)",
+    "functions": "known_bits or (special_values and float32) or position",
+    "products": "(tile and float32) or (hard_to_round and float32-float32)"
+    " or (convolutions and bfloat16) or not_finite or (any_length and 1000)",
+    "scatters": "(hard_terms and float32) or (sorted_indices and (9 or 20-float32))",
     "sums": "exponents or (hard_terms and 15) or (each_shape and bfloat16) or (parts and 5)",
-    "states": "weight or wide or merged",
-    "windows": "exponents or (hard_terms and 8) or (windows_have and bfloat16)",
+    "states": "weight or merged",
+    "windows": "exponents or (hard_terms and 8) or (sums_of_windows and bfloat16)",
 }
 
 

@@ -1,4 +1,4 @@
-"""Data-parallel programs on 1, 2, 4 and 8 devices; ``test_engines`` runs it."""
+"""Data-parallel programs and micro-batches on 1 to 8 devices; ``test_engines`` runs it."""
 
 import functools
 
@@ -10,7 +10,10 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import impl
+from impl._portable.carried_sums import stacked
 from impl.tests.exact._sums import assert_same, rough
+from impl.tests.portable import test_carried_sums
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -176,22 +179,6 @@ def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
     assert_equal([jax.jit(layers)(x, a, b), on(8, cut, x, a, b, specs=specs, **options)])
 
 
-def test_the_gradient_of_a_kernel_with_groups(rng):
-    # XLA's own partitioner adds its terms as often as there are devices along the other axis.
-    images, kernel = (jnp.asarray(rough(rng, shape)) for shape in ((4, 4, 7), (4, 1, 3)))
-
-    def loss(images, kernel):
-        result = lax.conv_general_dilated(images, kernel, (1,), "SAME", feature_group_count=4)
-        return jnp.sum(result)
-
-    def on_mesh(*shape):
-        devices = np.array(jax.devices()[: np.prod(shape)]).reshape(shape)
-        placed = jax.device_put(images, NamedSharding(Mesh(devices, ("d", "m")), P("d")))
-        return jax.jit(jax.grad(loss, 1))(placed, kernel)
-
-    assert_equal([on_mesh(1, 1), on_mesh(2, 4)])
-
-
 @pytest.mark.parametrize("check", [True, pytest.param(False, marks=pytest.mark.once)])
 def test_a_convolution_whose_features_are_cut_has_the_bits_of_the_whole(rng, check):
     shapes = (3, 4, 7), (8, 4, 3), (3, 8, 7)
@@ -234,28 +221,30 @@ def convolutions(images, kernel, cotangent, groups=1):
 
 
 @pytest.mark.parametrize(
-    ("spec", "groups"),
+    ("spec", "groups", "shape"),
     [
-        (P("d"), 1),
-        pytest.param(P("d"), 4, marks=pytest.mark.once),
-        pytest.param(P(None, "d"), 1, marks=pytest.mark.once),
-        pytest.param(P(None, "d"), 4, marks=pytest.mark.once),
-        (P(None, None, "d"), 4),
+        (P("d"), 1, (8, 1)),
+        # XLA's own partitioner adds the terms of a kernel with groups as often as there are devices
+        # along the other axis.
+        (P("d"), 4, (2, 4)),
+        pytest.param(P(None, "d"), 1, (8, 1), marks=pytest.mark.once),
+        pytest.param(P(None, "d"), 4, (2, 1), marks=pytest.mark.once),
+        (P(None, None, "d"), 4, (2, 1)),
     ],
     ids=str,
 )
-def test_convolutions_that_xla_partitions(rng, spec, groups):
+def test_convolutions_that_xla_partitions(rng, spec, groups, shape):
     images, kernel, cotangent = cancelling(rng, 0 if spec == P("d") else 1)
     kernel = kernel[:, : 8 // groups]
 
-    def on_mesh(count):
-        sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), spec)
+    def on_mesh(*shape):
+        devices = np.array(jax.devices()[: np.prod(shape)]).reshape(shape)
+        sharding = NamedSharding(Mesh(devices, ("d", "m")), spec)
         placed = (jax.device_put(each, sharding) for each in (images, cotangent))
         run = jax.jit(functools.partial(convolutions, groups=groups))
         return run(next(placed), kernel, next(placed))
 
-    # Another number of devices cuts the axis in the same way.
-    assert_equal([on_mesh(count) for count in (1, 2 if groups == 4 else 8)])
+    assert_equal([on_mesh(1, 1), on_mesh(*shape)])
 
 
 @pytest.mark.once
@@ -320,3 +309,88 @@ def test_infinities_and_nans_of_one_device(rng):
     results = [on(n, product, x, y, specs=(P("d"), P("d"))) for n in (1, 8)]
     assert_equal(results)
     assert np.isnan(results[0][0]).any()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(7)
+    return test_carried_sums.weights(rng), jnp.asarray(rng.integers(0, 5, 48))
+
+
+of_layers = functools.partial(test_carried_sums.network, remat=True)
+
+
+def accumulated(params, tokens, number, *, varies=False):
+    """Returns the gradient of micro-batches, added in a scan."""
+    start = jnp.float32(0), jax.tree.map(jnp.zeros_like, params)
+    if varies:  # With check_vma, the zeros of ``params`` vary as ``params`` do.
+        start = lax.pcast(start[0], ("d",), to="varying"), start[1]
+
+    def add(total, part):
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(of_layers)(params, part)), None
+
+    return lax.scan(add, start, tokens.reshape(number, -1))[0]
+
+
+@pytest.fixture(scope="module")
+def want(problem):
+    with impl.deterministic(guarantee="portable", profile="complete"):
+        return jax.jit(jax.value_and_grad(of_layers))(*problem)
+
+
+@pytest.mark.parametrize(
+    ("devices", "number", "room"),
+    [(8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)],
+)
+def test_micro_batches_sharded_by_jit(problem, want, monkeypatch, devices, number, room):
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)  # Whether the scan stacks factors.
+    params, tokens = problem
+    mesh = Mesh(np.array(jax.devices()[:devices]), ("d",))
+    placed = jax.device_put(tokens, NamedSharding(mesh, P("d")))
+    params = jax.device_put(params, NamedSharding(mesh, P()))
+    step = jax.jit(functools.partial(accumulated, number=number))
+    assert_equal([step(params, placed), want])
+
+
+@pytest.mark.parametrize(
+    ("devices", "number", "check", "room"),
+    [
+        pytest.param(2, 12, False, -1, marks=pytest.mark.once),
+        (4, 3, False, 1 << 40),
+        (8, 2, True, 1 << 40),
+    ],
+)
+def test_micro_batches_in_a_shard_map(problem, want, monkeypatch, devices, number, check, room):
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)
+
+    def step(params, tokens):
+        if check:
+            params = lax.pcast(params, ("d",), to="varying")
+        return lax.psum(accumulated(params, tokens, number, varies=check), "d")
+
+    text = jax.jit(functools.partial(on, devices, step, specs=(P(), P("d")), check=check))
+    assert ("tensor<6x5x4xui32>" in text.lower(*problem).as_text()) is (room < 0)  # Of the table.
+    assert_equal([on(devices, step, *problem, specs=(P(), P("d")), check=check), want])
+
+
+def test_a_second_count_on_some_devices(monkeypatch):
+    monkeypatch.setattr(stacked, "BYTES_OF_SUM", -1)  # The scan carries states.
+    # Of the columns of devices along "m", only the first two cancel, and are in doubt. All devices
+    # count again, since they wait for each other in the body.
+    rng = np.random.default_rng(1)
+    x, y = (rough(rng, shape, spread=3) for shape in ((16, 3), (16, 8)))
+    x[1::2], y[1::2, :2] = x[::2], -y[::2, :2]
+    x, y = jnp.asarray(x), jnp.asarray(y)
+
+    def step(x, y):
+        def add(total, part):
+            return total + lax.psum(part[0] / 4, "m").T @ part[1], None
+
+        parts = x.reshape(2, -1, 3), y.reshape(2, -1, y.shape[1])
+        total, _ = lax.scan(add, jnp.zeros((3, y.shape[1])), parts)
+        return lax.psum(total, "d")
+
+    axes = {"shape": (2, 4), "names": ("d", "m"), "out": P(None, "m")}
+    got = on(8, step, x, y, specs=(P("d"), P("d", "m")), **axes)
+    assert not np.asarray(got)[:, :2].any()
+    assert_same(got, jax.jit(lambda x, y: x.T @ y)(x, y))

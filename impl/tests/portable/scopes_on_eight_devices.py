@@ -11,12 +11,15 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl import testing
 from impl._mode import modes
 from impl._reading import compiled
 from impl.programs._auditing.judge import Judge
 
 COUNTS = (1, 8)
+
+
+def sharding(count):
+    return NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
 
 
 def digest(tree):
@@ -57,8 +60,7 @@ def test_metrics_that_are_logged_leave_the_bits_of_a_portable_step(rng, guarante
 
     digests = set()
     for count in COUNTS:
-        sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
-        parts = jax.device_put(batch, sharding)
+        parts = jax.device_put(batch, sharding(count))
         for logs in (False, True):
             with impl.deterministic(guarantee="portable"):
                 new, logged = jax.jit(step, static_argnums=2)(weights, parts, logs)
@@ -84,8 +86,8 @@ def test_a_sum_over_devices_in_a_scope_is_joined_and_one_outside_is_not(rng):
             return summed(x, z)
 
     def on(count, function):
-        mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
-        return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("d"), out_specs=P()))(x, z)
+        specs = {"mesh": sharding(count).mesh, "in_specs": P("d"), "out_specs": P()}
+        return jax.jit(jax.shard_map(function, **specs))(x, z)
 
     with impl.deterministic(guarantee="portable"):
         digests = {digest(on(count, summed)) for count in COUNTS}
@@ -119,56 +121,9 @@ def test_what_enters_a_portable_scope_is_rounded(rng, dtype):
         assert digest(plain) != digest(expected)
 
 
-def mesh(count):
-    return Mesh(np.array(jax.devices()[:count]), ("d",))
-
-
-def drawn(rng, *shape):
-    return jnp.asarray(rng.normal(size=shape), np.float32)
-
-
-@pytest.mark.usefixtures("portable")
-def test_arrays_that_xla_partitions(rng):
-    x, w = drawn(rng, 16, 16), drawn(rng, 16, 24)
-    at = jnp.asarray(rng.integers(0, 16, 24), np.int32)
-
-    def function(x, w, at):
-        scores = (x * 1.25) @ w
-        return scores, jnp.sum(scores, 0), jnp.zeros(16).at[at].add(scores[0])
-
-    expected = jax.jit(function)(x, w, at)
-    axes = (P(None, "d"), P("d"), P("d"))
-    sharded = [
-        jax.device_put(value, NamedSharding(mesh(8), axis))
-        for value, axis in zip((x, w, at), axes, strict=True)
-    ]
-    with testing.engine("integers"):
-        found = jax.jit(function)(*sharded)
-    for one, other in zip(expected, found, strict=True):
-        assert np.array_equal(one, other)
-
-
-@pytest.mark.usefixtures("portable")
-@pytest.mark.once
-def test_sums_over_the_devices_of_a_shard_map(rng):
-    x = drawn(rng, 8, 6)
-
-    def local(x):
-        total = lax.psum(x.sum(0), "d")
-        part = lax.psum_scatter(x.T @ x, "d", scatter_dimension=0, tiled=True)
-        return total, lax.all_gather(part, "d", tiled=True)
-
-    over = jax.shard_map(local, mesh=mesh(2), in_specs=P("d"), out_specs=(P(), P("d")))
-    total, parts = jax.jit(over)(x)
-    with testing.engine("integers"):
-        soft_total, soft_parts = jax.jit(over)(x)
-    assert np.array_equal(total, soft_total)
-    assert np.array_equal(parts, soft_parts)
-
-
 def test_sums_over_devices_that_xla_adds_are_noted_and_read(rng):
-    x = drawn(rng, 8, 3)
-    placed = jax.device_put(x, NamedSharding(mesh(8), P("d")))
+    x = jnp.asarray(rng.normal(size=(8, 3)), np.float32)
+    placed = jax.device_put(x, sharding(8))
 
     def program(x):
         return x.sum(0)

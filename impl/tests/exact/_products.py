@@ -8,7 +8,7 @@ import jax
 import ml_dtypes
 import numpy as np
 
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import hard_matrix
 from spec import oracles
 
 MATRICES = (((1,), (0,)), ((), ()))

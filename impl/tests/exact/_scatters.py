@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 from jax import lax
 
-from impl.tests.exact._sums import rough
-from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
+from impl.tests.exact._sums import hard_matrix, outweighed_terms, rough, serial_terms
 from spec import oracles
 
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))

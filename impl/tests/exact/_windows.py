@@ -6,8 +6,7 @@ import numpy as np
 from jax import lax
 
 from impl.tests.exact._products import positions_of_taps
-from impl.tests.exact._sums import assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import assert_same, hard_matrix, rough, run
 from spec import oracles
 from spec.oracles.nearest import flushed
 

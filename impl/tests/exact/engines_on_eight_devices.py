@@ -14,8 +14,7 @@ from jax.sharding import PartitionSpec as P
 import impl
 from impl import testing
 from impl._exact.sums import reduction
-from impl.tests.exact._sums import assert_same, lowered, rough
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import assert_same, hard_matrix, lowered, rough
 from spec import oracles
 
 MESH = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)

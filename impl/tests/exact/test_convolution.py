@@ -25,8 +25,7 @@ from impl.tests.exact._products import (
     options,
     rough,
 )
-from impl.tests.exact._sums import DTYPES, assert_same, run
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import DTYPES, assert_same, hard_matrix, run
 from impl.tests.support.bits import assert_same_bits
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

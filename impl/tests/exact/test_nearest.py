@@ -19,8 +19,15 @@ from impl._exact.nearest import exact_sum, interval, last_bits, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
 from impl.tests.exact._products import expected_dot
-from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix, outweighed_terms, serial_terms
+from impl.tests.exact._sums import (
+    DTYPES,
+    assert_same,
+    hard_matrix,
+    outweighed_terms,
+    rough,
+    run,
+    serial_terms,
+)
 from spec import oracles
 
 COUNT = 13

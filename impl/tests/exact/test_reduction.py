@@ -17,8 +17,7 @@ import impl
 from impl._exact import arithmetic
 from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, terms
-from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix
+from impl.tests.exact._sums import DTYPES, assert_same, hard_matrix, rough, run
 from spec import oracles
 
 

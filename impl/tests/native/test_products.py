@@ -28,7 +28,7 @@ from impl.tests.exact._products import (
     options,
     rough,
 )
-from impl.tests.exact._sums import assert_same
+from impl.tests.exact._sums import assert_bounds_and_digits, assert_same
 from impl.tests.support.bits import assert_same_bits
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library was not built")
@@ -288,10 +288,6 @@ def test_gradients_have_the_bits_of_the_other_engine(left, right, numbers, strid
         assert_same_bits(convolve(a, b, *call), convolve(a, b, *call, module=convolution))
 
 
-def _of_digits(digits):
-    return [sum(int(d) << (32 * i) for i, d in enumerate(row)) for row in np.asarray(digits)]
-
-
 @pytest.mark.parametrize("window", [PLAIN, DILATED])
 def test_bounds_and_digits(window):
     rng = np.random.default_rng(11)
@@ -303,40 +299,19 @@ def test_bounds_and_digits(window):
         (1, 1),
         np.dtype(np.float32),
     )
-    _check_bounds_and_digits(operation, lhs, rhs)
+    want = expected_convolution(lhs, rhs, IMAGES, np.float64, window)
+    assert_bounds_and_digits(operation, want, lhs, rhs)
 
 
 @pytest.mark.parametrize("terms", [1, 5, 300])
 def test_bounds_and_digits_of_products(terms):
     rng = np.random.default_rng(12)
     lhs, rhs = rough(rng, (2, 5, terms)), rough(rng, (terms, 2, 7), BFLOAT16)
-    operation = products.Product.of(3, 3, (((2,), (0,)), ((0,), (1,))), np.dtype(np.float32))
+    batches = (((2,), (0,)), ((0,), (1,)))
+    operation = products.Product.of(3, 3, batches, np.dtype(np.float32))
     assert operation.operands == (("batch0", "line0", "term0"), ("term0", "batch0", "column0"))
     assert operation.result == ("batch0", "line0", "column0")
-    _check_bounds_and_digits(operation, lhs, rhs)
-
-
-def _check_bounds_and_digits(operation, lhs, rhs):
-    with arithmetic.wide():
-        result = np.asarray(operation.nearest(lhs, rhs))
-        positions = jnp.asarray([*range(result.size), -1], np.int64)
-        digits = _of_digits(operation.digits(positions, lhs, rhs))
-        assert digits.pop() == 0
-        for parts in (1, 8):
-            sums, bounds = map(np.asarray, operation.bounds(lhs, rhs, parts=parts))
-            assert sums.shape == bounds.shape == (-(-result.size // parts) * parts,)
-            assert not sums[result.size :].any()
-            assert not bounds[result.size :].any()
-            bounds = bounds * np.float64(2.0**-40)
-            for at, exact in enumerate(digits):
-                # In units of 2**-352, all numbers are integers.
-                total = int(sums[at] * 2.0**300) << 52
-                assert abs(total - exact) <= int(bounds[at] * 2.0**300 + 1) << 52
-                if parts > 1:
-                    slack = 2.0**-53 * parts * abs(float(sums[at]))
-                    assert bounds[at] >= slack
-    rounded = [np.float32(exact / 2**352) for exact in digits]
-    assert_same_bits(np.array(rounded).reshape(result.shape), result)
+    assert_bounds_and_digits(operation, expected_dot(lhs, rhs, batches, np.float64), lhs, rhs)
 
 
 def test_bounds_of_sums_that_are_not_finite():

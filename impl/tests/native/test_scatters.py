@@ -15,8 +15,15 @@ from jax.sharding import PartitionSpec as P
 from impl._exact.sums import scatter
 from impl._native import library, scatters, scope
 from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
-from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix, serial_terms
+from impl.tests.exact._sums import (
+    DTYPES,
+    assert_bounds_and_digits,
+    assert_same,
+    hard_matrix,
+    rough,
+    run,
+    serial_terms,
+)
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
@@ -264,26 +271,11 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, form, dtype):
     operation = scatters.Scatter(
         numbers, whole, rank, operand.dtype, clip=False, subtract=False, unique=False
     )
-    positions = np.array([operand.size - 1, -1, 0, 17, 17], np.int64)
-
-    def program(positions, *arrays):
-        return operation.bounds(*arrays, parts=8), operation.digits(positions, *arrays)
-
-    (total, bound), digits = run(program, positions, operand, indices, updates)
+    terms, flat = updates.astype(np.float64).reshape(-1, 1), operand.reshape(-1, 1)
     places = destinations(numbers, "drop", shape, indices, of_updates)
-    terms = updates.reshape(-1).astype(np.float64)
-    want = oracles.nearest_scatter(
-        operand.astype(np.float64).reshape(-1, 1), places, terms[:, None]
-    ).reshape(shape)
-    total, bound = (each[: want.size].reshape(shape) for each in (total, bound * 2.0**-40))
-    assert (np.abs(total - want) <= bound).all()
-    assert (bound >= 7 * 2.0**-53 * np.abs(want)).all()
-    assert (bound <= 1e-14 * (np.abs(want) + 1e-30)).all()
-    # The digits are units of 2**-352, 32 bits each.
-    exact = [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in digits]
-    for each, position in zip(exact, positions, strict=True):
-        value = 0.0 if position < 0 else want.reshape(-1)[position]
-        assert float(np.ldexp(float(each), -352)) == value
+    want = oracles.nearest_scatter(flat.astype(np.float64), places, terms).ravel()
+    most = 1e-14 * (np.abs(want) + 1e-30)
+    assert_bounds_and_digits(operation, want, operand, indices, updates, most=most)
 
 
 def test_devices_that_share_sums_add_them_by_the_oracle(rng):

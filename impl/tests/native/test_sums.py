@@ -9,8 +9,15 @@ import pytest
 
 from impl._exact.sums import reduction, terms
 from impl._native import library, sums
-from impl.tests.exact._sums import DTYPES, assert_same, rough, run
-from impl.tests.exact._terms import hard_matrix, serial_terms
+from impl.tests.exact._sums import (
+    DTYPES,
+    assert_bounds_and_digits,
+    assert_same,
+    hard_matrix,
+    rough,
+    run,
+    serial_terms,
+)
 from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
@@ -169,27 +176,20 @@ def test_sums_of_nothing():
 
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize(
-    ("shape", "axes"), [((6, 500), (1,)), ((500, 6), (0,)), ((4, 5, 60), (0, 2))], ids=str
+    ("shape", "axes"),
+    [((6, 500), (1,)), ((500, 6), (0,)), ((4, 5, 60), (0, 2)), ((1, 70_000), (1,)), ((3, 5), (1,))],
+    ids=str,
 )
 def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
     x = rough(rng, shape, dtype, 5)
+    # The first sum loses bits in its pairs of float64, and the last sum loses none.
+    ends = terms_first(np.arange(x.size).reshape(shape), axes)[:2].reshape(2, -1)
+    x.flat[ends[:, -1]] = 1, jnp.finfo(dtype).tiny
+    x.flat[ends[:, 0]] = jnp.finfo(dtype).max, jnp.finfo(dtype).tiny
+    want = oracles.nearest(terms_first(x, axes), np.float64)
+    most = 1e-10 * np.abs(x.astype(np.float64)).sum()
     operation = sums.Reduction(axes, x.ndim, np.dtype(np.float32))
-    want = oracles.nearest(terms_first(x, axes), np.float64).reshape(-1)
-    positions = np.array([2, -1, 0], np.int64)
-
-    def program(x, positions):
-        return operation.bounds(x, parts=8), operation.digits(positions, x)
-
-    (total, bound), digits = run(program, x, positions)
-    total, bound = total[: want.size], bound[: want.size] * 2.0**-40
-    assert (np.abs(total - want) <= bound).all()
-    assert (bound >= 7 * 2.0**-53 * np.abs(want)).all()
-    assert (bound <= 1e-10 * np.abs(x.astype(np.float64)).sum()).all()
-    # The digits are units of 2**-352, 32 bits each.
-    exact = [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in digits]
-    assert exact[1] == 0
-    for each, position in ((0, 2), (2, 0)):
-        assert float(np.ldexp(float(exact[each]), -352)) == want[position]
+    assert_bounds_and_digits(operation, want, x, most=most)
 
 
 def test_infinities_and_nans_of_bounds():
@@ -198,22 +198,6 @@ def test_infinities_and_nans_of_bounds():
     total, bound = run(lambda x: operation.bounds(x, parts=2), x)
     assert_same(total, np.array([np.inf, np.nan, np.nan, -np.inf]))
     assert np.isfinite(bound).all()
-
-
-@pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("shape", [(7, 300), (1, 70_000), (3, 5)], ids=str)
-def test_digits_of_all_sums(rng, shape, dtype):
-    x = rough(rng, shape, dtype, 5)
-    # The first sum loses bits in its pairs of float64, and the last sum loses none.
-    x[-1, :2] = 1, jnp.finfo(dtype).tiny
-    x[0, :2] = jnp.finfo(dtype).max, jnp.finfo(dtype).tiny
-    operation = sums.Reduction((1,), 2, np.dtype(np.float32))
-    one_by_one = run(operation.digits, np.append(np.arange(len(x)), -1), x)
-    together = run(operation.digits, np.arange(len(x)), x)
-    for one, other in zip(one_by_one[:-1], together, strict=True):
-        assert (
-            len({sum(int(d) << (32 * i) for i, d in enumerate(each)) for each in (one, other)}) == 1
-        )
 
 
 @pytest.mark.parametrize(

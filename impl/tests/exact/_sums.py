@@ -9,6 +9,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from impl._exact import arithmetic
+from spec import oracles
 
 DTYPES = {
     "float32": np.dtype(np.float32),
@@ -100,6 +101,15 @@ def assert_bounds_and_digits(operation, want, *arrays, most=np.inf):
             assert abs(Fraction(float(near)) - Fraction(each, 2**352)) <= Fraction(float(error))
         assert (bound >= (parts - 1) * 2.0**-53 * np.abs(want)).all()
         assert (bound <= most).all()
+
+
+def with_minus_zeros(x):
+    """Returns the sums along the first axis; a sum is -0 if all its terms are."""
+    value = oracles.nearest(x)
+    terms = x.astype(np.float64)
+    tiny = 0 if x.dtype == np.float16 else float(ml_dtypes.finfo(x.dtype).smallest_normal)
+    are_minus = np.signbit(terms) & ((terms == 0) | (np.abs(terms) < tiny))
+    return np.where(are_minus.all(0), np.array(-0.0, x.dtype), value)
 
 
 def hard_terms(rng, count, dtype="float32"):

@@ -209,30 +209,6 @@ def test_shapes(shape):
         assert (result.shape, result.dtype) == (shape, np.float32)
 
 
-REFERENCES = {"lgamma": special.gammaln, "digamma": special.psi}
-SPECIAL_GAMMA = {
-    "lgamma": [(0, np.inf), (-2, np.inf), (-np.inf, np.inf), (np.inf, np.inf), (1, 0), (2, 0)],
-    "digamma": [(0, -np.inf), (-2, np.nan), (-np.inf, np.nan), (np.inf, np.inf)],
-}
-
-
-@pytest.mark.usefixtures("portable")
-@pytest.mark.parametrize("name", REFERENCES)
-def test_values_are_rounded_once(rng, name):
-    parts = [rng.uniform(0, 3, 1000), rng.uniform(-12, 12, 1000), 2.0 ** rng.uniform(-99, 99, 1000)]
-    near_zeros = [zero + rng.normal(size=200) * 1e-4 for zero in (1, 2, 2.5, 10)]
-    x = np.concatenate([*parts, *near_zeros]).astype(np.float32)
-    result = jax.jit(getattr(jax.lax, name))(x)
-    assert np.array_equal(result, REFERENCES[name](x.astype(np.float64)).astype(np.float32))
-
-
-@pytest.mark.usefixtures("portable")
-@pytest.mark.parametrize("name", REFERENCES)
-def test_special_values_of_gamma(name):
-    arguments, expected = np.array([*SPECIAL_GAMMA[name], (np.nan, np.nan)], np.float32).T
-    assert np.array_equal(getattr(jax.lax, name)(arguments), expected, equal_nan=True)
-
-
 @pytest.mark.usefixtures("portable")
 @pytest.mark.once
 def test_draws_and_densities(rng):

@@ -15,7 +15,6 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states
-from impl._native import scope
 from impl._portable.carried_sums import steps
 from impl.tests.exact._sums import assert_same, rough
 from spec.oracles.nearest import nearest, nearest_product, nearest_scatter
@@ -35,8 +34,7 @@ FUNCTIONS = {
 
 
 @pytest.fixture(autouse=True)
-def wide(engine):
-    del engine
+def wide():
     with arithmetic.wide():
         yield
 
@@ -55,9 +53,8 @@ def counted(name, level, parts):
 
 
 @functools.cache
-def plain_program(engine, name, dtype):
+def plain_program(name, dtype):
     """Returns the program of ``plain``, which is compiled once for operands of one shape."""
-    del engine  # JAX does not know of it, and it decides which operations are traced.
 
     def run(parts):
         words = states.rounded(counted(name, np.int32(states.PLAIN), parts), dtype)
@@ -68,14 +65,13 @@ def plain_program(engine, name, dtype):
 
 def plain(name, parts, dtype=np.float32):
     """Returns the rounded sums, and how many are in doubt."""
-    values, doubts = plain_program(scope.devices(), name, np.dtype(dtype))(parts)
+    values, doubts = plain_program(name, np.dtype(dtype))(parts)
     return np.asarray(values), int(doubts)
 
 
 @functools.cache
-def program_by_levels(engine, name):
+def program_by_levels(name):
     """Returns the program of ``by_levels``."""
-    del engine
     dtype = np.float32
 
     def run(parts):
@@ -99,7 +95,7 @@ def program_by_levels(engine, name):
 
 def by_levels(name, parts):
     """Returns the sums whose terms were counted level by level."""
-    values, is_doubt = program_by_levels(scope.devices(), name)(parts)
+    values, is_doubt = program_by_levels(name)(parts)
     assert not is_doubt
     return np.asarray(values)
 

@@ -17,6 +17,7 @@ from impl.tests.exact._sums import (
     rough,
     run,
     serial_terms,
+    with_minus_zeros,
 )
 from spec import oracles
 
@@ -269,15 +270,6 @@ def test_sums_of_parts_have_the_bits_of_the_oracle(rng, dtype, count):
     x[:, :10] = rng.choice([-0.0, 0.0, 1, -1, -1e-39], (count, 10, 50), p=[0.6, 0.1, 0.1, 0.1, 0.1])
     x[:, 20:] = specials(rng, x[:, 20:])
     assert_same(run(sums.add, *x), with_minus_zeros(x))
-
-
-def with_minus_zeros(x):
-    """Returns the sums along the first axis; a sum is -0 if all its terms are."""
-    value = oracles.nearest(x)
-    terms = x.astype(np.float32)
-    tiny = 0 if x.dtype == np.float16 else np.finfo(np.float32).tiny
-    are_minus = np.signbit(terms) & ((terms == 0) | (np.abs(terms) < tiny))
-    return np.where(are_minus.all(0), np.array(-0.0, x.dtype), value)
 
 
 @pytest.mark.parametrize("count", [3, 9])

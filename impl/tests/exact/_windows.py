@@ -1,12 +1,13 @@
 """Windows of sums and of pools, and what the oracle computes of them."""
 
 import collections
+import itertools
 
 import numpy as np
 from jax import lax
 
 from impl.tests.exact._products import positions_of_taps
-from impl.tests.exact._sums import assert_same, hard_matrix, rough, run
+from impl.tests.exact._sums import DTYPES, assert_same, hard_matrix, rough, run
 from spec import oracles
 from spec.oracles.nearest import flushed
 
@@ -49,7 +50,11 @@ POOLS = {
     "channels": ((2, 9, 9, 12), (1, 3, 3, 1), (1, 2, 2, 1), (NONE, (1, 1), (0, 1), NONE)),
     "many rows": ((40, 3, 7), (4, 2, 2), (3, 1, 2), ((2, 1), NONE, NONE)),
     "a scalar": ((), (), (), ()),
+    "in padding": ((20, 30), (5, 1), (1, 1), ((5, 3), NONE)),
+    "cropped": ((20, 30), (2, 3), (2, 1), ((-1, 2), (3, -2))),
 }
+#: NaN, infinities, ties, zeros of both signs and subnormal numbers.
+NUMBERS = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1, -1, 2, 3]
 
 
 def terms_of(x, case):
@@ -93,7 +98,7 @@ def gradient_of_pool(source, image, select, dims, strides, padding):
 
 
 def options(case):
-    return dict(zip(NAMES, case, strict=True))
+    return dict(zip(NAMES, case, strict=False))
 
 
 def assert_sums_of_windows(sums, rng, names, dtype):
@@ -129,3 +134,34 @@ def assert_windows_of_hard_terms(sums, rng, dtype, count):
     case = ((count, 1), (1, 1), (NONE, NONE), (1, 1), (1, 1))
     got = run(lambda x: sums(x, **options(case)), columns)
     assert_same(got[0], oracles.nearest(columns))
+
+
+def results_of(shape, dims, strides, padding):
+    """Returns the shape of the result of a pool."""
+    return [
+        (size + sum(sides) - length) // step + 1
+        for size, sides, length, step in zip(shape, padding, dims, strides, strict=True)
+    ]
+
+
+def assert_gradients_of_pools(gradient, rng, names, of_image, dtype, selects=(lax.ge_p, lax.le_p)):
+    """Compares gradients of pools by an engine's function with the oracle, all in one program."""
+    arrays = {}
+    for name in names:
+        shape, *case = POOLS[name]
+        source = rough(rng, results_of(shape, *case), dtype, 5)
+        if source.size > 20:
+            source.reshape(-1)[[2, 5, 6]] = np.inf, -0.0, np.nan
+        arrays[name] = source, rng.choice(NUMBERS, shape).astype(DTYPES[of_image])
+
+    def program(arrays):
+        return {
+            (name, select.name): gradient(*pair, select_prim=select, **options(POOLS[name][1:]))
+            for name, pair in arrays.items()
+            for select in selects
+        }
+
+    results = run(program, arrays)
+    for name, select in itertools.product(names, selects):
+        want = gradient_of_pool(*arrays[name], select, *POOLS[name][1:])
+        assert_same(results[name, select.name], want, f"{name} {select}")

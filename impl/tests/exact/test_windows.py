@@ -11,23 +11,11 @@ import pytest
 from jax import lax
 
 from impl._exact.sums import pool_choices, windows
-from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
+from impl.tests.exact._sums import DTYPES, lowered
 from impl.tests.exact._windows import (
-    NAMES,
-    POOLS,
+    assert_gradients_of_pools,
     assert_sums_of_windows,
     assert_windows_of_hard_terms,
-    gradient_of_pool,
-)
-
-#: Pools, and the shapes of their results.
-SOME = {"overlapping": (4, 8), "apart": (3, 3)}
-
-#: Dtypes, and windows that are unrolled or, for 0, in a loop.
-CASES = pytest.mark.parametrize(
-    ("dtype", "unrolled"),
-    [("float32", 64), ("float64", 64), ("bfloat16", 0)],
-    ids=["float32", "float64", "bfloat16 in a loop"],
 )
 
 
@@ -42,20 +30,15 @@ def test_windows_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
     assert_windows_of_hard_terms(windows.reduce_window_sum, rng, dtype, 8)
 
 
-@CASES
+@pytest.mark.parametrize(
+    ("dtype", "unrolled"),
+    [("float32", 64), ("float64", 64), ("bfloat16", 0)],
+    ids=["float32", "float64", "bfloat16 in a loop"],
+)
 def test_gradients_of_max_pools_have_the_bits_of_the_oracle(rng, monkeypatch, dtype, unrolled):
     monkeypatch.setattr(pool_choices, "UNROLLED", unrolled)
-    image = rng.choice([-np.inf, 0, 1, 2, 3, 4, np.inf], (7, 8)).astype(np.float32)
-    pools = [dict(zip(NAMES, POOLS[name][1:], strict=False)) for name in SOME]
-    sources = [rough(rng, shape, dtype) for shape in SOME.values()]
-
-    def program(image, sources):
-        gradient = functools.partial(windows.select_and_scatter_add, select_prim=lax.ge_p)
-        return [gradient(each, image, **pool) for each, pool in zip(sources, pools, strict=True)]
-
-    results = run(program, image, sources)
-    for pool, got, source in zip(pools, results, sources, strict=True):
-        assert_same(got, gradient_of_pool(source, image, lax.ge_p, *pool.values()))
+    gradient, names = windows.select_and_scatter_add, ("overlapping", "apart")
+    assert_gradients_of_pools(gradient, rng, names, "float32", dtype, [lax.ge_p])
 
 
 @pytest.mark.usefixtures("complete")

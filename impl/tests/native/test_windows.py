@@ -14,12 +14,14 @@ from impl.tests.exact._sums import DTYPES, assert_same, rough, run
 from impl.tests.exact._windows import (
     NAMES,
     NONE,
+    NUMBERS,
     POOLS,
     WINDOWS,
+    assert_gradients_of_pools,
     assert_sums_of_windows,
     assert_windows_of_hard_terms,
-    gradient_of_pool,
     options,
+    results_of,
 )
 from spec import oracles
 
@@ -61,10 +63,6 @@ def test_large_windows_have_the_bits_of_the_other_engine(rng, dtype):
         assert_same(got, want)
 
 
-#: NaN, infinities, ties, zeros of both signs and subnormal numbers.
-NUMBERS = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-39, -1e-39, 2e-39, 3e-8, 6e-8, 1, -1]
-
-
 @pytest.mark.usefixtures("portable")
 @pytest.mark.parametrize("dtype", NARROW)
 def test_extremes_of_windows_have_the_bits_of_the_other_engine(rng, dtype):
@@ -90,60 +88,11 @@ def test_extremes_of_windows_have_the_bits_of_the_other_engine(rng, dtype):
 
 
 @pytest.mark.parametrize(
-    ("of_operand", "dtype"),
+    ("of_image", "dtype"),
     [("float32", "float32"), ("bfloat16", "float32"), ("float16", "bfloat16")],
 )
-@pytest.mark.parametrize("name", POOLS)
-def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, name, of_operand, dtype):
-    shape, *case = POOLS[name]
-    image = rng.choice([-np.inf, 0, -0.0, 1, 2, 3, 4, np.inf], shape)
-    image = np.asarray(image, DTYPES[of_operand])
-    source = rough(rng, results_of(shape, *case), dtype, 5)
-    if source.size > 20:
-        source.reshape(-1)[[2, 5, 6]] = np.inf, -0.0, np.nan
-    arguments = dict(zip(NAMES, case, strict=False))
-    selects = (lax.ge_p, lax.le_p)
-    results = run(
-        lambda *arrays: [
-            windows.select_and_scatter_add(*arrays, select_prim=select, **arguments)
-            for select in selects
-        ],
-        *(source, image),
-    )
-    for got, select in zip(results, selects, strict=True):
-        assert_same(got, gradient_of_pool(source, image, select, *case))
-
-
-def results_of(shape, dims, strides, padding):
-    """Returns the shape of the result of a pool."""
-    return [
-        (size + sum(sides) - length) // step + 1
-        for size, sides, length, step in zip(shape, padding, dims, strides, strict=True)
-    ]
-
-
-STRANGE = {
-    "overlapping": ((3, 3), (1, 2), ((1, 1), (2, 0))),
-    "apart": ((2, 2), (2, 2), (NONE, NONE)),
-    "in padding": ((5, 1), (1, 1), ((5, 3), NONE)),
-    "cropped": ((2, 3), (2, 1), ((-1, 2), (3, -2))),
-}
-
-
-def strange_pool(rng, name, dtype):
-    """Returns a source, an image with NaN, infinities, subnormal numbers and ties, and a pool."""
-    image = rng.choice(NUMBERS, (20, 30)).astype(DTYPES[dtype])
-    return rough(rng, results_of(image.shape, *STRANGE[name]), dtype, 4), image, STRANGE[name]
-
-
-@pytest.mark.parametrize("select", [lax.ge_p, lax.le_p], ids=str)
-@pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("name", STRANGE)
-def test_choices_among_strange_numbers_are_those_of_a_loop(rng, name, dtype, select):
-    source, image, case = strange_pool(rng, name, dtype)
-    arguments = dict(zip(NAMES[:3], case, strict=True), select_prim=select)
-    got = run(functools.partial(windows.select_and_scatter_add, **arguments), source, image)
-    assert_same(got, gradient_of_pool(source, image, select, *case))
+def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, of_image, dtype):
+    assert_gradients_of_pools(windows.select_and_scatter_add, rng, POOLS, of_image, dtype)
 
 
 def test_large_pools_have_the_bits_of_the_other_engine(rng):

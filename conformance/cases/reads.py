@@ -156,8 +156,8 @@ def _repeat_interleave() -> Iterator[Sample]:
 NUMBERED = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 PAIR, OF_TWO = at(0, 1), np.array([[0], [1], [1]])
 _MASK = np.random.default_rng(0).random((3, 4)) < 0.5
-_PARTS = (0, -1, slice(None), slice(0, 9, 2), None, True, False, PAIR, OF_TWO, at(-1, 0))
-_PARTS += (np.array(1), np.array(-2), [0, 1], ...)
+_PARTS: list[Any] = [0, -1, slice(None), slice(0, 9, 2), None, True, False, [0, 1], ...]
+_PARTS += [PAIR, OF_TWO, at(-1, 0), np.array(1), np.array(-2)]
 
 
 def subscripts(parts: Sequence[Any], count: int, longest: int) -> Iterator[tuple[Any, ...]]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import Array, values
-from conformance.cases._forms import SIDES, spread
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import SIDES, ones, spread
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 
 #: The sizes of an image by the number of dimensions, and windows that overlap.
 _SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}
@@ -188,6 +188,61 @@ def _forms(dims: int, *, transposed: bool) -> Iterator[Form]:
     yield tried.having(same_bits=False, name="" if dims == 2 else None)
 
 
+def _errors(dims: int, *, transposed: bool) -> Iterator[ErrorInput]:
+    """Yields options and shapes that do not fit an image of 4 channels."""
+    image, channels = ones(2, 4, *[8] * dims), (4, 6) if transposed else (6, 4)
+    weight, small = ones(*channels, *[3] * dims), image[(slice(1), slice(None), *[slice(1)] * dims)]
+    words = f"{dims + 1}D (unbatched) or {dims + 2}D (batched) input, but got"
+    yield refused(RuntimeError, words, image[0, 0], weight)
+    yield refused(RuntimeError, words, image[None], weight)
+    yield refused(RuntimeError, f"{dims + 2}D weight, but got weight of size: ", image, weight[0])
+    other = weight[:3] if transposed else weight[:, :3]
+    yield refused(RuntimeError, "to have 3 channels, but got 4", image, other)
+    for words, options in (
+        ("non-positive groups is not supported, got 0", {"groups": 0}),
+        ("non-positive groups", {"groups": -1}),
+        ("divisible by 3 at dimension 0", {"groups": 3})
+        if transposed
+        else ("divisible by 4 at dimension 0", {"groups": 4}),
+        ("non-positive stride is not supported", {"stride": 0}),
+        ("non-positive stride", {"stride": (*[1] * (dims - 1), -1)}),
+        (f"an int or {dims} of them, but got {dims + 1}", {"stride": (1,) * (dims + 1)}),
+        ("non-positive dilation is not supported", {"dilation": 0}),
+        ("negative padding is not supported", {"padding": -1}),
+    ):
+        yield refused(RuntimeError, words, image, weight, **options)
+    yield refused(RuntimeError, "6 elements, but got bias of size [5]", image, weight, ones(5))
+    yield refused(RuntimeError, "bias of size [6, 1] instead", image, weight, ones(6, 1))
+    narrow = weight.astype(np.float16)
+    yield refused(RuntimeError, "input (float32) and weight (float16)", image, narrow)
+    integers = ones(6, dtype=np.int32)
+    yield refused(RuntimeError, "(float32) and bias (int32)", image, weight, integers)
+    yield refused(NotImplementedError, "not implemented for bool", image > 0, weight > 0)
+    if not transposed:
+        yield refused(RuntimeError, "weight to be at least 1 at dimension 0", image, weight[:0])
+        yield refused(RuntimeError, "has no taps", image, weight[..., :0])
+        yield refused(RuntimeError, f"{dims} of them, but got 0", image, weight, stride=())
+        words = "'valid', 'same', but got 'full'"
+        yield refused(RuntimeError, words, image, weight, padding="full")
+        words = f"not supported for strided convolutions, but got stride {[2] * dims}"
+        yield refused(RuntimeError, words, image, weight, padding="same", stride=2)
+        yield refused(RuntimeError, "can't be greater than actual input", small, weight)
+        words = f"per channel: {[8] * dims}. Kernel size: {[9] * dims}"
+        yield refused(RuntimeError, words, image, weight, dilation=4)
+        yield refused(RuntimeError, "input size per channel: [0", image[:, :, :0], weight)
+        return
+    yield refused(RuntimeError, "at least 1 at dimension 0", image[:, :0], weight[:0])
+    yield refused(TypeError, "'padding' must be int, not str", image, weight, padding="same")
+    yield refused(TypeError, "must be int, not float", image, weight, output_padding=0.5)
+    for words, array, options in (
+        ("negative output_padding", image, {"output_padding": -1}),
+        ("be smaller than either stride or dil", image, {"output_padding": 2, "stride": 2}),
+        ("Only zero batch or zero channel", image[:, :, :0], {}),
+        ("Output size is too small", small, {"padding": 2}),
+    ):
+        yield refused(RuntimeError, words, array, weight, **options)
+
+
 def _plain(jax: Any, x: Any, weight: Any, bias: Any, *, transposed: bool) -> Any:
     """Computes a convolution of the same work in plain JAX."""
     dims = x.ndim - 2
@@ -206,6 +261,7 @@ OPS = tuple(
         f"nn.functional.{name}{dims}d",
         functools.partial(_samples, dims, transposed=transposed),
         functools.partial(_forms, dims, transposed=transposed),
+        functools.partial(_errors, dims, transposed=transposed),
         plain=functools.partial(_plain, transposed=transposed),
         tolerance=3,
     )

@@ -21,8 +21,8 @@ from conformance.cases._data import (
     rounded_once,
     values,
 )
-from conformance.cases._forms import INF, normal, small, spread
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import INF, NO_INDEX, at, normal, small, spread, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: A row so wide that the order of additions changes bits.
@@ -313,17 +313,78 @@ def _forms_of_bags() -> Iterator[Form]:
     yield form(_ROWS, spread(4, 3), mode="sum", per_sample_weights=weights).named("weighted")
 
 
+_ZERO, _PAIR, _NARROW = np.array([0]), np.array([[0, 1]]), np.zeros(1, np.int16)
+_REALS = np.zeros(1, np.float32)
+
+
+def _errors_of_embedding() -> Iterator[ErrorInput]:
+    yield refused(IndexError, "index 5 is out of bounds for a weight", at(0, 5), _WEIGHT)
+    yield refused(IndexError, "position [0, 1] of argument 'input'", -_PAIR, _WEIGHT)
+    yield refused(RuntimeError, "int32/int64 for input but got: int16", _NARROW, _WEIGHT)
+    yield refused(RuntimeError, "for input but got: float32", _REALS, _WEIGHT)
+    yield refused(RuntimeError, "must be 2-D, but got shape [3]", _ZERO, _WEIGHT[0])
+    yield refused(AssertionError, "-5 through 4, but got 5", _ZERO, _WEIGHT, 5)
+    yield refused(AssertionError, "but got -6", _ZERO, _WEIGHT, -6)
+    yield refused(TypeError, "'max_norm' must be float, not complex", _ZERO, _WEIGHT, None, 1j)
+    yield refused(TypeError, "'norm_type' must be float", _ZERO, _WEIGHT, None, 1.0, None)
+    yield refused(RuntimeError, "got int32", _ZERO, _WEIGHT.astype(int), None, 1.0)
+    # PyTorch's exception depends on its mode.
+    yield from unlike_torch([refused(IndexError, "none is allowed", _ZERO, _WEIGHT[:0])])
+
+
+def _errors_of_bags() -> Iterator[ErrorInput]:
+    yield refused(RuntimeError, "index 5 is out of bounds", at(0, 5), _WEIGHT, _ZERO)
+    yield refused(RuntimeError, "5 rows, at position [0, 0]", at(-1)[None], _WEIGHT)
+    yield refused(RuntimeError, "for input but got: float32", _REALS, _WEIGHT, _ZERO)
+    yield refused(RuntimeError, "for offsets but got: float32", _ZERO, _WEIGHT, _REALS)
+    yield refused(RuntimeError, "for input but got: int16", _NARROW, _WEIGHT, _NARROW)
+    yield refused(RuntimeError, "for input but got: int16", _NARROW[None], _WEIGHT)
+    yield refused(ValueError, "weight has to be 2-D", _ZERO, _WEIGHT[0], _ZERO)
+    yield refused(RuntimeError, "floats, but got int32", _ZERO, _WEIGHT.astype(int), _ZERO)
+    yield refused(ValueError, "offsets has to be None", _PAIR, _WEIGHT, _ZERO)
+    yield refused(ValueError, "1D array but got None", _ZERO, _WEIGHT)
+    yield refused(ValueError, "1D array, but got shape [1, 2]", _ZERO, _WEIGHT, _PAIR)
+    yield refused(ValueError, "1D or 2D, but got shape []", np.array(0), _WEIGHT)
+    yield refused(ValueError, "got shape [1, 1, 2]", _PAIR[None], _WEIGHT)
+    yield refused(RuntimeError, "offsets[0] has to be 0", _ZERO, _WEIGHT, at(1))
+    yield refused(RuntimeError, "input's length 1 but got", _ZERO, _WEIGHT, at(0, 2))
+    yield refused(RuntimeError, "at least 1", _ZERO, _WEIGHT, NO_INDEX, include_last_offset=True)
+    yield refused(ValueError, "but got 'min'", _PAIR, _WEIGHT, mode="min")
+    yield refused(ValueError, "one of sum, mean or max", _PAIR, _WEIGHT, mode=1)
+    yield refused(ValueError, "sparse weights", _PAIR, _WEIGHT, mode="max", sparse=True)
+    scaled: dict[str, Any] = {"mode": "max", "scale_grad_by_freq": True}
+    yield refused(ValueError, "scaling the gradient", _PAIR, _WEIGHT, **scaled)
+    yield refused(RuntimeError, "-5 through 4, but got 5", _PAIR, _WEIGHT, padding_idx=5)
+    for error, words, mode, weights in (
+        (RuntimeError, "got float16 and float32", "sum", np.ones(1, np.float16)),
+        (NotImplementedError, "for mode='sum', but got mode='mean'", "mean", _REALS),
+        (ValueError, "([2]) must have the same shape as the input ([1])", "sum", np.ones(2)),
+    ):
+        weighted = {"mode": mode, "per_sample_weights": weights}
+        yield refused(error, words, _ZERO, _WEIGHT, _ZERO, **weighted)
+    yield from unlike_torch(
+        [
+            refused(RuntimeError, "got: uint16", _ZERO, _WEIGHT, _NARROW.view(np.uint16)),
+            refused(TypeError, "'offsets' must be", _ZERO, _WEIGHT, [0]),
+            refused(RuntimeError, "got 2 after 3", _INDEX, _WEIGHT, at(0, 3, 2)),
+            refused(RuntimeError, "must ascend", _INDEX, _WEIGHT, at(0, -1)),
+        ]
+    )
+
+
 OPS = (
     OpInfo(
         "nn.functional.embedding",
         _embedding,
         _forms_of_embedding,
+        _errors_of_embedding,
         plain=lambda jax, i, weight: jax.numpy.take(weight, i, axis=0),
     ),
     OpInfo(
         "nn.functional.embedding_bag",
         _embedding_bag,
         _forms_of_bags,
+        _errors_of_bags,
         plain=lambda jax, i, weight: jax.numpy.take(weight, i, axis=0).mean(1),
     ),
 )

@@ -12,8 +12,8 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import Array, values
-from conformance.cases._forms import normal, numbers, spread
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import normal, numbers, ones, spread, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: Sizes so large that the order of additions changes bits.
@@ -286,6 +286,36 @@ def _forms_of_samples() -> Iterator[Form]:
     yield form(spread(2, 3, 4, 5), grid, align_corners=False).named(smooth=False, same_bits=False)
 
 
+def _errors_of_samples() -> Iterator[ErrorInput]:
+    x, grid = ones(1, 2, 4, 3), ones(1, 5, 6, 2)
+    volume = ones(1, 2, 4, 3, 2), ones(1, 5, 6, 7, 3)
+    yield refused(ValueError, "expected mode to be one of 'bilinear'", x, grid, "trilinear")
+    yield refused(ValueError, "but got: 0", x, grid, 0)
+    yield refused(ValueError, "expected padding_mode", x, grid, "nearest", "wrap")
+    yield refused(RuntimeError, "4D or 5D input", x[0], grid)
+    yield refused(RuntimeError, "same number of dimensions", x, grid[0])
+    yield refused(RuntimeError, "grid with sizes [1, 5, 6, 7, 3]", x, volume[1])
+    yield refused(RuntimeError, "same batch size", x, np.concatenate([grid, grid]))
+    yield refused(RuntimeError, "to have size 2 in last dimension", x, grid[..., :1])
+    yield refused(RuntimeError, "with dimension 2 being empty", x[:, :, :0], grid)
+    yield refused(RuntimeError, "only supports 4D input", *volume, "bicubic")
+    yield refused(NotImplementedError, "it takes floats", x.astype(int), grid.astype(int))
+    yield refused(NotImplementedError, "complex64", x.astype(np.complex64), grid)
+    yield refused(RuntimeError, "float32 and float16", x.astype(np.float16), grid)
+
+
+def _errors_of_affine_grid() -> Iterator[ErrorInput]:
+    theta = ones(1, 2, 3)
+    yield refused(TypeError, "must be int, not float", theta, (1, 1, 2.0, 2))
+    yield refused(NotImplementedError, "got size [1, 1, 2]", theta, (1, 1, 2))
+    yield refused(ValueError, "shape Nx3x4", theta, (1, 1, 2, 2, 2))
+    yield refused(ValueError, "but got [2, 3]", theta[0], (1, 1, 2, 2))
+    yield refused(ValueError, "floating point type", theta.astype(int), (1, 1, 2, 2))
+    yield refused(ValueError, "positive output size", theta, (1, 1, 0, 2))
+    yield refused(RuntimeError, "(2), but got 1", theta, (2, 1, 2, 2))
+
+
+# PyTorch takes arguments that these ops refuse, or has other exceptions.
 OPS = (
     OpInfo(
         "nn.functional.affine_grid",
@@ -298,6 +328,14 @@ OPS = (
             ),
             form(spread(2, 2, 3), (2, 1, 3, 4), align_corners=False).named(same_bits=False),
         ],
+        lambda: unlike_torch(_errors_of_affine_grid()),
     ),
-    OpInfo("nn.functional.grid_sample", _grid_sample, _forms_of_samples, wide=5, tolerance=20),
+    OpInfo(
+        "nn.functional.grid_sample",
+        _grid_sample,
+        _forms_of_samples,
+        lambda: unlike_torch(_errors_of_samples()),
+        wide=5,
+        tolerance=20,
+    ),
 )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, Array, indices, values
-from conformance.cases._forms import normal, spread
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import NAN, POINT, SCALAR, SQUARE, at, normal, spread, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: The class whose targets do not count.
@@ -216,6 +216,102 @@ def _plain_loss(jax: Any, x: Any, target: Any) -> Any:
     return -jax.numpy.take_along_axis(x, target[:, None], axis=1).mean()
 
 
+_X, _T, _P = normal(4, 3), at(0, 2, 1, 0), np.ones((4, 3), np.float32)
+
+
+def _errors_of_losses() -> Iterator[ErrorInput]:
+    """Yields calls that both losses by classes refuse."""
+    batches = "input batch_size (4) to match target batch_size (2)"
+    yield refused(ValueError, batches, _X, _T[:2])
+    yield refused(IndexError, "Target 3 is out of bounds, at position [2]", _X, at(0, 1, 3, 0))
+    yield refused(RuntimeError, "int32, int64 or uint8, but got int16", _X, _T.astype(np.int16))
+    yield refused(NotImplementedError, "'input'; it takes floats", _X.astype(int), _T)
+    yield refused(RuntimeError, "all 3 classes or no classes but got", _X, _T, _WEIGHT[:2])
+    narrow = _WEIGHT.astype(np.float16)
+    yield refused(RuntimeError, "weight (float16) must have the same dtype", _X, _T, narrow)
+    words = "max is not a valid value for reduction"
+    yield refused(ValueError, words, _X, _T, reduction="max")
+
+
+def _errors_of_nll_loss() -> Iterator[ErrorInput]:
+    yield from _errors_of_losses()
+    yield refused(ValueError, "Expected 1 or more dimensions in 'input' (got 0)", SCALAR, POINT)
+    yield refused(ValueError, "1D target must have size 1, but got target size: 4", _X[0], _T)
+    yield refused(RuntimeError, "Expected target size [] for", _X[0], SQUARE)
+    yield refused(ValueError, "to match target batch_size (0)", _X, POINT)
+    yield refused(RuntimeError, "[4] for an input of shape [4, 3], got [4, 1]", _X, _T[:, None])
+    yield refused(RuntimeError, "Expected target size [4, 1]", _X[..., None], _T)
+    yield refused(IndexError, "allowed are 0 to 2 and ignore_index, -100", _X, at(0, -1, 3, 0))
+    yield refused(IndexError, "Target 0 is out of bounds", _X[:, :0], _T)
+    yield refused(RuntimeError, "but got float32", _X, _P[:, 0])
+    yield refused(NotImplementedError, "complex64", _X.astype(np.complex64), _T)
+    yield refused(RuntimeError, "weight tensor of shape: [1, 3]", _X, _T, _WEIGHT[None])
+    yield refused(ValueError, "allowed are 'none', 'mean', 'sum'", _X, _T, reduction=None)
+
+
+def _errors_of_cross_entropy() -> Iterator[ErrorInput]:
+    yield from _errors_of_losses()
+    yield refused(RuntimeError, "Expected target size [4]", _X, _T[:, None])
+    yield refused(RuntimeError, "floating point type for target with class", _X, _P.astype(int))
+    yield refused(RuntimeError, "ignore_index is not supported for", _X, _P, ignore_index=1)
+    yield refused(RuntimeError, "int32, int64 or uint8, but got float32", _X, _P[:, 0])
+    yield refused(RuntimeError, "weight tensor of shape: [1, 3]", _X, _P, _WEIGHT[None])
+    yield refused(RuntimeError, "0.0 and 1.0. Got: 1.5", _X, _T, label_smoothing=1.5)
+    yield from unlike_torch(
+        [
+            refused(RuntimeError, "0.0 and 1.0. Got: -0.1", _X, _T, label_smoothing=-0.1),
+            refused(RuntimeError, "Got: nan", _X, _T, label_smoothing=NAN),
+            refused(ValueError, "1 or more dimensions in 'input' (got 0)", SCALAR, POINT),
+        ]
+    )
+
+
+def _errors_of_ctc_loss() -> Iterator[ErrorInput]:
+    """Yields calls with labels, lengths or shapes that do not fit; some have a flat target."""
+    x, t, flat = (
+        _log_softmax(normal(6, 2, 4), 2),
+        np.array([[1, 2, 2], [2, 3, 1]]),
+        at(1, 2, 2, 2, 3),
+    )
+    inputs, lengths = at(6, 5), at(3, 2)
+    yield refused(RuntimeError, "to have value at most 6, but got value 7", x, t, at(7, 5), lengths)
+    yield refused(RuntimeError, "at least 0, but got value -1", x, t, at(-1, 5), lengths)
+    yield refused(RuntimeError, "got value -2 at position 1", x, t, inputs, at(3, -2))
+    yield refused(RuntimeError, "size at least 4, the greatest of", x, t, inputs, at(4, 2))
+    yield refused(RuntimeError, "size 6, the sum of target_lengths", x, flat, inputs, at(3, 3))
+    yield refused(RuntimeError, "dimension 0, but got size 5", x, flat, inputs, at(3, 1))
+    yield refused(RuntimeError, "input_lengths must be of size batch_size, 2", x, t, at(6), lengths)
+    yield refused(RuntimeError, "target_lengths must be of size batch_", x, t, (6, 5), (3, 2, 1))
+    yield refused(RuntimeError, "input_lengths must be integral", x, t, at(6.0, 5.0), lengths)
+    yield refused(RuntimeError, "must be integral, but got bool", x, t, inputs, lengths > 2)
+    yield refused(TypeError, "'input_lengths[0]' must be int", x, t, (6.0, 5.0), (3, 2))
+    yield refused(RuntimeError, "Expected targets of shape [2, S]", x, t[:1], inputs, lengths)
+    yield refused(RuntimeError, "but got shape [1, 2, 3]", x, t[None], inputs, lengths)
+    yield refused(RuntimeError, "but got shape []", x, t[0, 0], inputs, lengths)
+    yield refused(RuntimeError, "must have 2 or 3 dimensions", x[0, 0], t, inputs, lengths)
+    yield refused(RuntimeError, "not be empty, but got shape [0, 2, 4]", x[:0], t, inputs, lengths)
+    yield refused(NotImplementedError, "it takes floats", x.astype(int), t, inputs, lengths)
+    words = "blank must be in label range, 0 to 3, but got"
+    yield from (refused(RuntimeError, f"{words} {n}", x, t, inputs, lengths, n) for n in (4, -1))
+    words = "max is not a valid value for reduction"
+    yield refused(ValueError, words, x, t, inputs, lengths, reduction="max")
+    yield from unlike_torch(
+        [
+            # PyTorch reads beyond the end of an array, or accepts floats as labels.
+            refused(
+                IndexError,
+                "Target 4 is out of bounds, at position [0, 1]",
+                x,
+                t + 2,
+                inputs,
+                lengths,
+            ),
+            refused(IndexError, "Target -1 is out of bounds", x, flat - 2, inputs, lengths),
+            refused(RuntimeError, "integral", x, t.astype(np.float32), inputs, lengths),
+        ]
+    )
+
+
 OPS = (
     OpInfo(
         "nn.functional.cross_entropy",
@@ -230,10 +326,18 @@ OPS = (
             ),
             form(spread(8, 5) / 8, _LABELS, label_smoothing=0.1).named(same_bits=False),
         ],
+        _errors_of_cross_entropy,
         plain=lambda jax, x, target: _plain_loss(jax, jax.nn.log_softmax(x, axis=1), target),
         wide=9,
     ),
-    OpInfo("nn.functional.ctc_loss", _ctc_loss, _forms_of_ctc_loss, wide=4, tolerance=3),
+    OpInfo(
+        "nn.functional.ctc_loss",
+        _ctc_loss,
+        _forms_of_ctc_loss,
+        _errors_of_ctc_loss,
+        wide=4,
+        tolerance=3,
+    ),
     OpInfo(
         "nn.functional.nll_loss",
         _nll_loss,
@@ -241,6 +345,7 @@ OPS = (
             *_forms_of_losses(by_classes_alone=True),
             form(spread(8, 5), _LABELS).named(same_bits=False),
         ],
+        _errors_of_nll_loss,
         plain=_plain_loss,
         wide=9,
     ),

@@ -12,8 +12,21 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
-from conformance.cases._forms import COUNT, SIDES, adaptive, apart, normal, numbers, pooled, windows
-from conformance.cases.table import Call, Form, OpInfo, Sample, form
+from conformance.cases._forms import (
+    COUNT,
+    NAN,
+    SIDES,
+    adaptive,
+    apart,
+    normal,
+    numbers,
+    ones,
+    pooled,
+    unlike_torch,
+    windows,
+)
+from conformance.cases._refused import errors_of_adaptive, errors_of_max_pool
+from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form, refused
 from conformance.cases.window_sums import adaptive_windows
 from spec import Direction, FactValue, oracles
 
@@ -383,6 +396,90 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
     yield pooled(dims, 2 + (dims < 3), 2, 1)
 
 
+def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
+    x, random = ones(3, *[6] * dims), ones(1, 3, dims) / 2
+    drawn: dict[str, Any] = {"_random_samples": random}
+    numbers = f"{dims + 1} or {dims + 2} (batch mode)"
+    yield refused(RuntimeError, numbers, x[None, None], 2, 3, **drawn)
+    yield refused(RuntimeError, "non-zero size", x[None, ..., :0, :], 2, 3, **drawn)
+    yield refused(ValueError, "output_ratio, but got neither", x, 2, **drawn)
+    yield refused(RuntimeError, "equal to 0, but got [-1, -1", x, 2, -1, **drawn)
+    yield refused(RuntimeError, "be at most the input's size", x, 2, 6, **drawn)
+    yield refused(RuntimeError, "] is too large", x, (*[2] * (dims - 1), 7), 1, **drawn)
+    several, words = (3,) * (dims + 1), f"must be an int or {dims}"
+    yield refused(RuntimeError, f"'kernel_size' {words}", x, several, 3, **drawn)
+    yield refused(RuntimeError, f"'output_size' {words}", x, 2, several, **drawn)
+    for words, other in (
+        (
+            f"[1 or more, 3, {dims}], but got [1, {dims + 1}, {dims + 1}]",
+            ones(1, dims + 1, dims + 1),
+        ),
+        (f"but got [1, 2, {dims}]", random[:, :2]),
+        (f"but got [3, {dims}]", random[0]),
+        (f"but got [0, 3, {dims}]", random[:0]),
+        ("the dtype of input, float32, but got float16", random.astype(np.float16)),
+    ):
+        yield refused(RuntimeError, words, x, 2, 3, _random_samples=other)
+    # PyTorch takes these arguments, or has none such.
+    yield from unlike_torch(
+        [
+            refused(RuntimeError, f"got shape {[6] * dims}", x[0], 2, 3, **drawn),
+            refused(RuntimeError, "kernel_size should be greater than", x, 0, 3, **drawn),
+            refused(ValueError, "output_ratio, but got both", x, 2, 3, 0.5, **drawn),
+            refused(ValueError, "no hidden random state", x, 2, 3),
+            refused(ValueError, "got both", x, 2, 3, key=np.zeros(2, np.uint32), **drawn),
+            refused(TypeError, f"number or {dims} of them", x, 2, output_ratio="1", **drawn),
+            refused(ValueError, f"number or {dims} of them", x, 2, output_ratio=several, **drawn),
+            refused(NotImplementedError, "for int", x.astype(int), 2, 3, **drawn),
+            refused(TypeError, "not bool", x, 2, output_ratio=True, **drawn),
+            *(
+                refused(ValueError, "between 0 and 1", x, 2, output_ratio=ratio, **drawn)
+                for ratio in (0, 1, 1.5, -0.5, (*[0.5] * (dims - 1), 0.0), NAN)
+            ),
+        ]
+    )
+
+
+def _errors_of_unpool(dims: int) -> Iterator[ErrorInput]:
+    x = normal(1, 2, *[4] * dims)
+    index = np.zeros(x.shape, np.int64)
+    size = "x".join(["8"] * dims)
+    words = f"index {8**dims} is out of bounds for a result of size {size}"
+    yield refused(RuntimeError, words, x, index + 8**dims, 2)
+    yield refused(RuntimeError, "of argument 'indices'", x, index - 1, 2)
+    yield refused(RuntimeError, "for indices but got: int16", x, index.astype(np.int16), 2)
+    yield refused(RuntimeError, "for indices but got: float32", x, x, 2)
+    for dtype in (np.int32, bool):
+        words = f"{np.dtype(dtype)} in argument 'input'"
+        yield refused(NotImplementedError, words, x.astype(dtype), index, 2)
+    yield refused(RuntimeError, "got shape [1, 1, 2, 4", x[None], index[None], 2)
+    words = f"{dims + 1}d or {dims + 2}d array"
+    yield refused(RuntimeError, words, x[0, 0], index[0, 0], 2)
+    yield refused(RuntimeError, "but got indices with shape", x, index[..., 1:], 2)
+    yield refused(RuntimeError, "non-batch dimensions", x[:, :0], index[:, :0], 2)
+    if dims == 3:
+        yield refused(RuntimeError, "strides should be greater than zero", x, index, 2, 0)
+    if dims > 1:
+        words = f"must be an int or {dims} of them, but got 1"
+        yield refused(RuntimeError, words, x, index, (2,))
+    of_one = (8,) * (dims - 1)
+    for words, sizes in (
+        ("must be between 6 and 10", (10, *of_one)),
+        ("must be between 6 and 10", (*of_one, 6)),
+        ('invalid output_size "(6', (6, *of_one)),
+        (f"containing {dims} or {dims + 2} elements", (8,) * (dims + 1)),
+    ):
+        yield refused(ValueError, words, x, index, 2, 2, 0, sizes)
+    yield refused(ValueError, "non-negative spatial dimensions", x, index, 2, 2, 10)
+    words = f"'stride' must be an int or {dims} of them"
+    yield from unlike_torch(
+        [
+            refused(RuntimeError, "strides should be greater than zero", x, index, 8, 0),
+            refused(RuntimeError, words, x, index, 2, (2,) * (dims + 1)),
+        ]
+    )
+
+
 def _plain_pool(jax: Any, x: Any) -> Any:
     """Takes the maxima of windows of two elements in each dimension, in plain JAX."""
     window = (1, 1, *(2,) * (x.ndim - 2))
@@ -394,13 +491,20 @@ OPS = tuple(
         f"nn.functional.{name}{dims}d",
         functools.partial(samples, dims),
         functools.partial(forms, dims),
+        functools.partial(errors, dims),
         plain=_plain_pool if name == "max_pool" else None,
     )
-    for name, samples, forms, least in (
-        ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, 1),
-        ("fractional_max_pool", _fractional_max_pool, _forms_of_fractional, 2),
-        ("max_pool", _max_pool, _forms_of_max_pool, 1),
-        ("max_unpool", _max_unpool, _forms_of_unpool, 1),
+    for name, samples, forms, errors, least in (
+        ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, errors_of_adaptive, 1),
+        (
+            "fractional_max_pool",
+            _fractional_max_pool,
+            _forms_of_fractional,
+            _errors_of_fractional,
+            2,
+        ),
+        ("max_pool", _max_pool, _forms_of_max_pool, errors_of_max_pool, 1),
+        ("max_unpool", _max_unpool, _forms_of_unpool, _errors_of_unpool, 1),
     )
     for dims in range(least, 4)
 )

@@ -11,8 +11,8 @@ import numpy as np
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import Array, values
-from conformance.cases._forms import INF, normal
-from conformance.cases.table import Form, OpInfo, Sample, form
+from conformance.cases._forms import INF, NAN, at, normal, ones, unlike_torch
+from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 
 _STEPS, _BATCH, _FEATURES = 4, 2, 3
 #: The size of the imaginary step of a derivative. It is so small that the derivative is exact.
@@ -302,6 +302,94 @@ def _forms_of_net(op: str) -> Iterator[Form]:
     yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
 
 
+#: Biases, one layer, no dropout, no training, one direction, and steps first.
+_FLAGS = (True, 1, 0.0, False, False, False)
+
+
+def _errors_of_gru() -> Iterator[ErrorInput]:
+    x, h, w = _form_of_net("gru").arguments[:3]
+    w0, w1, *biases = w
+    for error, words, *arrays in (
+        (TypeError, "argument 'hx' must be a jax.Array", x, (h, h), w),
+        (TypeError, "'params' must be tuple of arrays, not dict", x, h, {}),
+        (TypeError, "argument 'params[0]' must be a jax.Array", x, h, [1.0, w1, *biases]),
+        (IndexError, "[steps, batch, features], but got shape [3, 2]", x[0], h, w),
+        (RuntimeError, "but got shape [1, 4, 3, 2]", x[None], h, w),
+        (RuntimeError, "Expected sequence length to be larger than 0", x[:0], h, w),
+        (NotImplementedError, "not implemented for bool", x > 0, h > 0, [a > 0 for a in w]),
+        (
+            RuntimeError,
+            "for int32",
+            *(a.astype(np.int32) for a in (x, h)),
+            [a.astype(np.int32) for a in w],
+        ),
+        (RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)", x, h, w[:3]),
+        (RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0", x, h, [*w, w0]),
+        (RuntimeError, "incorrect number of RNN parameters: 0", x, h, []),
+        (RuntimeError, "Expected hx of shape [1, 3, 3]", x, ones(2, 3, 3), w),
+        (RuntimeError, "but got [3, 3]", x, h[0], w),
+        (RuntimeError, "a batch of 3, 2 features and 3 hidden", x, ones(1, 2, 3), w),
+        (RuntimeError, "but got [1, 3, 4]", x, ones(1, 3, 4), w),
+        (RuntimeError, "input (float32) and hx (float16)", x, h.astype(np.float16), w),
+        (RuntimeError, "params[0] (weight_ih_l0) of shape [9,", x, h, [w1, w1, *biases]),
+        (RuntimeError, "but got [8, 2]", x, h, [w0[:8], w1, *biases]),
+        (RuntimeError, "(weight_hh_l0) of shape [9, 3]", x, h, [w0, w0, *biases]),
+        (RuntimeError, "with 3 rows for each hidden", x, h, [w0, w1[:8], *biases]),
+        (RuntimeError, "(bias_ih_l0) of shape [9]", x, h, [w0, w1, w0[:8, 0], biases[1]]),
+        (RuntimeError, "(weight_hh_l0) (float16)", x, h, [w0, w1.astype(np.float16), *biases]),
+    ):
+        yield refused(error, words, *arrays, *_FLAGS)
+    two, three = [ones(2, 3, 3), [*w, w1, w1, *biases]], "between 0 and 1, but got"
+    for words, arrays, flags in (
+        ("without biases have 2: weight_ih_l0", [h, w], (False, 1, 0.0, False)),
+        ("RNN parameters: 4; 2 layer(s)", [h, w], (True, 2, 0.0, False)),
+        ("num_layers must be at least 1, but got 0", [h, w], (True, 0, 0.0, False)),
+        (f"dropout probability has to be {three} 1.5", two, (True, 2, 1.5, True)),
+        (f"{three} nan", two, (True, 2, NAN, True)),
+    ):
+        yield refused(RuntimeError, words, x, *arrays, *flags, False, False)
+    # PyTorch's functions do not have or do not check these.
+    unchecked = [
+        refused(RuntimeError, f"{three} -0.5", x, h, w, True, 1, -0.5, *_FLAGS[3:]),
+        refused(TypeError, "pass sequences that are packed padded", x, h, w, w, *_FLAGS[1:]),
+        refused(TypeError, "missing: with train=True", x, *two, True, 2, 0.5, True, False, False),
+    ]
+    for error, words, options in (
+        (RuntimeError, "Expected lengths of shape [3], one for", {"lengths": [4, 3]}),
+        (RuntimeError, "steps, 4, but got 0 at position 1", {"lengths": [4, 0, 2]}),
+        (RuntimeError, "but got 5 at position 2", {"lengths": at(4, 1, 5)}),
+        (TypeError, "argument 'lengths[1]' must be int, not", {"lengths": [4, 1.0, 2]}),
+        (RuntimeError, "must be integers, but got float32", {"lengths": ones(3)}),
+        (TypeError, "JAX key, such as jax.random.key(0), not int", {"key": 7}),
+        (TypeError, "argument 'key' must be a JAX key", {"key": ones(2)}),
+    ):
+        unchecked.append(refused(error, words, x, h, w, *_FLAGS, **options))
+    yield from unlike_torch(unchecked)
+
+
+def _errors_of_lstm() -> Iterator[ErrorInput]:
+    x, (h, c), w = _form_of_net("lstm").arguments[:3]
+    narrow = [ones(1, 3, 2), h], [w[0], ones(12, 2), *w[2:], ones(2, 4)]
+    for error, words, *arrays in (
+        (RuntimeError, "or, with projections, 5: weight_ih_l0", (h, c), w[:3]),
+        (TypeError, "argument 'hx' must be tuple of arrays", h, w),
+        (RuntimeError, "two hidden states, (h_0, c_0), but got 1", (h,), w),
+        (RuntimeError, "but got 3", (h, h, c), w),
+        (RuntimeError, "Expected hx[1] of shape [1, 3, 3]", (h, ones(1, 3, 4)), w),
+        (RuntimeError, "Expected hx[0] of shape [1, 3, 3]", (ones(1, 3, 2), c), w),
+        (RuntimeError, "params[4] (weight_hr_l0) of shape [2, 3]", *narrow),
+    ):
+        yield refused(error, words, x, *arrays, *_FLAGS)
+
+
+def _errors_of_relu() -> Iterator[ErrorInput]:
+    x, h, w = _form_of_net("rnn_relu").arguments[:3]
+    complex_ones = x + 0j, h + 0j, [array + 0j for array in w]
+    words = "for complex64; it takes floats"
+    # A NotImplementedError in PyTorch.
+    yield from unlike_torch([refused(RuntimeError, words, *complex_ones, *_FLAGS)])
+
+
 def _forms_of_attention() -> Iterator[Form]:
     seen = np.array([[False] * 5, [True] * 3 + [False, True], [True] * 5])
     subtracted = np.where(seen, 0.5, -INF).astype(np.float32)
@@ -324,20 +412,54 @@ def _forms_of_attention() -> Iterator[Form]:
     yield form(*(normal(*shape) for shape in shapes)).named(same_bits=False, batch=(0, 1, 2))
 
 
+def _errors_of_attention() -> Iterator[ErrorInput]:
+    q, k, v = normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 6)
+    seen, bias = ones(3, 5, dtype=bool), ones(3, 5)
+    yield refused(RuntimeError, "at least 2 dimensional, but got query.ndim: 1", q[0, 0], k, v)
+    yield refused(RuntimeError, "have the same dtype, but got query", q, k.astype(np.float16), v)
+    integers = [array.astype(int) for array in (q, k, v)]
+    yield refused(RuntimeError, "it takes floats", *integers)
+    yield refused(RuntimeError, "not implemented for bool; it takes floats", q > 0, k > 0, v > 0)
+    yield refused(NotImplementedError, "complex64", q + 0j, k + 0j, v + 0j)
+    yield refused(RuntimeError, "size 4 in the last dimension of key, as in", q, k[:, :, :3], v)
+    yield refused(RuntimeError, "size 5 in dimension -2 of value, as in key", q, k, v[:, :4])
+    yield refused(RuntimeError, "match, but got shapes: query [2, 3, 4]", q, normal(3, 5, 4), v)
+    yield refused(RuntimeError, "key [2, 5, 4], value [3, 5, 6]", q, k, normal(3, 5, 6))
+    yield refused(RuntimeError, "broadcast to the shape of the scores, [2, 3", q, k, v, bias[:, :4])
+    yield refused(RuntimeError, "but got shape [1, 1, 3, 5]", q, k, v, seen[None, None])
+    yield refused(RuntimeError, "attn_mask.dtype: int", q, k, v, seen.astype(int))
+    yield refused(RuntimeError, "float32 or to match query", q, k, v, bias.astype(np.float16))
+    yield refused(RuntimeError, "not be set when is_causal=True", q, k, v, seen, 0.0, True)
+    yield refused(RuntimeError, "between 0 and 1, but got 2.0", q, k, v, None, 2.0)
+    yield refused(IndexError, "needs heads in dimension -3", q[0], k[0], v[0], enable_gqa=True)
+    yield refused(RuntimeError, "but got 4, 2 and 2", q, normal(4, 5, 4), v, enable_gqa=True)
+    yield from unlike_torch(
+        [
+            # PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
+            refused(RuntimeError, "between 0 and 1, but got -0.5", q, k, v, None, -0.5),
+            refused(RuntimeError, "between 0 and 1, but got nan", q, k, v, None, NAN),
+            refused(TypeError, "'dropout_key' is missing: dropout_p=0.5", q, k, v, None, 0.5),
+            refused(TypeError, "must be a JAX key", q, k, v, None, 0.5, dropout_key=1),
+            refused(RuntimeError, "but got 0, 0 and 2", q, k[:0], v[:0], enable_gqa=True),
+        ]
+    )
+
+
 OPS = (
     *(
-        OpInfo(f"nn.{name}", samples, functools.partial(_forms_of_net, name), wide=2)
-        for name, samples in (
-            ("gru", _gru),
-            ("lstm", _lstm),
-            ("rnn_relu", _rnn_relu),
-            ("rnn_tanh", _rnn_tanh),
+        OpInfo(f"nn.{name}", samples, functools.partial(_forms_of_net, name), errors, wide=2)
+        for name, samples, errors in (
+            ("gru", _gru, _errors_of_gru),
+            ("lstm", _lstm, _errors_of_lstm),
+            ("rnn_relu", _rnn_relu, _errors_of_relu),
+            ("rnn_tanh", _rnn_tanh, tuple),
         )
     ),
     OpInfo(
         "nn.functional.scaled_dot_product_attention",
         _attention_samples,
         _forms_of_attention,
+        _errors_of_attention,
         plain=lambda jax, query, key, value, mask: (
             jax.nn.softmax(query @ key.swapaxes(1, 2) / 2 + mask) @ value
         ),

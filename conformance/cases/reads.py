@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,47 @@ def _repeat_interleave() -> Iterator[Sample]:
         (values((FEW,), np.float32),),
         lambda x: np.repeat(x, MANY),
     )
+
+
+#: An array to index, and parts of its subscripts.
+NUMBERED = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+PAIR, OF_TWO = at(0, 1), np.array([[0], [1], [1]])
+_MASK = np.random.default_rng(0).random((3, 4)) < 0.5
+_PARTS: list[Any] = [0, -1, slice(None), slice(0, 9, 2), None, True, False, [0, 1], ...]
+_PARTS += [PAIR, OF_TWO, at(-1, 0), np.array(1), np.array(-2)]
+
+
+def subscripts(parts: Sequence[Any], count: int, longest: int) -> Iterator[tuple[Any, ...]]:
+    """Yields drawn tuples of parts, with one ellipsis at most."""
+    rng = np.random.default_rng(count)
+    for _ in range(count):
+        subscript = [parts[i] for i in rng.integers(len(parts), size=rng.integers(1, longest + 1))]
+        if sum(part is ... for part in subscript) < 2:
+            yield tuple(subscript)
+
+
+def _forms_of_getitem() -> Iterator[Form]:
+    """Yields subscripts of all kinds, some of which are refused."""
+    yield from (form(np.float32(3), expression) for expression in ((), ..., None, True, False))
+    for index in (NO_INDEX, (slice(None), at(0, 1)), slice(1, 5)):
+        yield form(normal(0, 3), index)
+    yield form(normal(2, 2, 2, 2, 2), (..., at(0, 1), at(1, 0)))
+    for expression in (
+        np.int64(1),
+        slice(1, 0),
+        (..., [[1, -2, 0]], 1),
+        ([0, 1], slice(None), [[1], [2]]),
+        (slice(None), [True, False, True]),
+        (slice(None), _MASK, at(1)),
+        (..., NUMBERED[0, 0] % 3 > 1),
+        NUMBERED > 50,
+        *subscripts(_PARTS, 60, 5),
+    ):
+        yield form(NUMBERED, expression)
+    yield form(THREE, WRAPPED).named()
+    yield form(spread(3, 2, 3), (WRAPPED, slice(None), WRAPPED[::-1])).named("two-arrays")
+    yield form(THREE, (slice(None), np.array(-2))).named("int")
+    yield form(THREE, (INDEX[:3, None], INDEX[:3]))
 
 
 _PAIRS = np.array([[2, 1], [0, 2], [2, 0], [1, 2]])
@@ -303,15 +344,7 @@ OPS = (
     OpInfo(
         "getitem",
         _getitem,
-        lambda: [
-            *(form(np.float32(3), expression) for expression in ((), ..., None, True, False)),
-            *(form(normal(0, 3), i) for i in (NO_INDEX, (slice(None), at(0, 1)), slice(1, 5))),
-            form(normal(2, 2, 2, 2, 2), (..., at(0, 1), at(1, 0))),
-            form(THREE, WRAPPED).named(),
-            form(spread(3, 2, 3), (WRAPPED, slice(None), WRAPPED[::-1])).named("two-arrays"),
-            form(THREE, (slice(None), np.array(-2))).named("int"),
-            form(THREE, (INDEX[:3, None], INDEX[:3])),
-        ],
+        _forms_of_getitem,
         _errors_of_getitem,
         lambda _, x, i: x[i],
     ),

@@ -22,6 +22,13 @@ from conformance.cases._forms import (
     spread,
     windows,
 )
+from conformance.cases._refused import (
+    errors_of_adaptive,
+    errors_of_avg_pool,
+    errors_of_interpolate,
+    errors_of_lp_pool,
+    errors_of_pad,
+)
 from conformance.cases.table import Call, Form, OpInfo, Sample, form
 from spec import FactValue, oracles
 
@@ -529,6 +536,7 @@ OPS = (
         "nn.functional.interpolate",
         _interpolate,
         _forms_of_interpolate,
+        errors_of_interpolate,
         wide=len(_RESAMPLED),
         plain=lambda jax, x: jax.image.resize(x, (2, 3, 7, 3), "bicubic"),
     ),
@@ -536,6 +544,7 @@ OPS = (
         "nn.functional.pad",
         _pad,
         _forms_of_pad,
+        errors_of_pad,
         wide=12,
         plain=lambda jax, x: jax.numpy.pad(x, [(0, 0), (0, 0), (1, 3), (2, 3)], mode="reflect"),
     ),
@@ -544,13 +553,14 @@ OPS = (
             f"nn.functional.{name}{dims}d",
             functools.partial(samples, dims),
             functools.partial(forms, dims),
+            functools.partial(errors, dims),
             plain=_plain_pool if name == "avg_pool" else None,
             tolerance=10 if name == "lp_pool" else 1,
         )
-        for name, samples, forms, most in (
-            ("adaptive_avg_pool", _adaptive_avg_pool, _forms_of_adaptive, 3),
-            ("avg_pool", _avg_pool, _forms_of_avg_pool, 3),
-            ("lp_pool", _lp_pool, _forms_of_lp_pool, 2),
+        for name, samples, forms, errors, most in (
+            ("adaptive_avg_pool", _adaptive_avg_pool, _forms_of_adaptive, errors_of_adaptive, 3),
+            ("avg_pool", _avg_pool, _forms_of_avg_pool, errors_of_avg_pool, 3),
+            ("lp_pool", _lp_pool, _forms_of_lp_pool, errors_of_lp_pool, 2),
         )
         for dims in range(1, most + 1)
     ),

@@ -51,6 +51,7 @@ from conformance.cases._forms import (
     unlike_torch,
     without_gradient,
 )
+from conformance.cases.reads import NUMBERED, OF_TWO, PAIR, subscripts
 from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
@@ -290,6 +291,14 @@ def _by_dtypes(indices: Callable[[Array], Any]) -> Iterator[Form]:
 
 def _forms_of_index_put() -> Iterator[Form]:
     yield from _by_dtypes(lambda index: (index,))
+    parts = (PAIR, OF_TWO, np.array(1), at(-1, 0), None)
+    several = [each for each in subscripts(parts, 16, 4) if set(map(type, each)) != {type(None)}]
+    masks = ((None, NUMBERED[0, :, :, 0] % 3 > 1), (NUMBERED > 50,), (NO_INDEX,))
+    for number, each in enumerate((*several, *masks)):
+        shape = NUMBERED[tuple(slice(None) if part is None else part for part in each)].shape
+        # Numbers that are whole, so that sums are the same in every order.
+        source = np.rint(9 * normal(*shape[number % 3 :]))
+        yield form(NUMBERED, each, source, bool(number % 2)).having(torch_gradient=False)
     yield form(THREE, (WRAPPED,), TWENTY).named(torch_gradient=False)
     yield form(THREE, (None, WRAPPED), spread(3, 20), accumulate=True).named("add")
     # The gradient by a number is a sum of XLA's, which may contract a product of the program.

@@ -20,13 +20,14 @@ from conformance.cases._forms import unlike_torch
 from conformance.cases.table import refused, table
 from conformance.tests.every_op.calls import first_calls
 from impl.tests.support.public_ops import public_ops
-from impl.tests.support.refusals import exception
 
 #: By the type of an argument, values of other types.
-_SIZES = (1.5, "a")
+_SIZES = (1.5, "a", True)
 WRONG = {
     "Array": ([1.0], None),
     "Array | None": ([1.0],),
+    "Array | Sequence[int]": (4,),
+    "Array | Sequence[int] | None": (4,),
     "Left": ([1.0],),
     "Sequence[Array]": (3,),
     "bool": (1, "a"),
@@ -35,7 +36,9 @@ WRONG = {
     "float | None": ("a",),
     "int": (1.5, True, None),
     "int | None": (1.5, True),
-    "int | Sequence[int]": _SIZES,
+    "int | Sequence[int]": (*_SIZES, None),
+    "int | Sequence[int | None]": (*_SIZES, None),
+    "int | Sequence[int] | str": _SIZES[::2],
     "int | Sequence[int] | None": _SIZES,
     "Sequence[int]": (3.5, "a"),
     "jax.typing.DTypeLike | None": (3, "text"),
@@ -65,6 +68,15 @@ def arguments_of(call):
         return positional, by_name
 
     return parameters, bound
+
+
+def exception(function, arguments, options):
+    """Returns the exception that a call raises, or None."""
+    try:
+        function(*arguments, **options)
+    except Exception as raised:  # noqa: BLE001 - the caller compares the type
+        return raised
+    return None
 
 
 def name_of(op):

@@ -14,7 +14,6 @@ import spec
 from impl._mode import modes, switches
 from impl._mode.decide import decide
 from impl.tests.support import processes
-from impl.tests.support.refusals import function_of
 
 
 def state():
@@ -273,16 +272,15 @@ def test_fill_uninitialized_memory():
 @pytest.mark.parametrize(
     ("settings", "name", "message"),
     [
-        ("utils.deterministic", "fill_uninitialised_memory", "mean 'fill_uninitialized_memory'?"),
-        ("backends.cudnn", "benchmarks", "only 'benchmark', 'deterministic'; did you mean 'bench"),
-        ("backends.cudnn", "allow_tf32", "has no setting 'allow_tf32', only 'benchmark'"),
+        (impl.utils.deterministic, "fill_uninitialised_memory", "'fill_uninitialized_memory'?"),
+        (impl.backends.cudnn, "benchmarks", "only 'benchmark', 'deterministic'; did you mean "),
+        (impl.backends.cudnn, "allow_tf32", "has no setting 'allow_tf32', only 'benchmark'"),
     ],
 )
 def test_an_unknown_setting_is_refused(settings, name, message):
-    module = function_of(settings)
     with pytest.raises(AttributeError, match=re.escape(message)):
-        setattr(module, name, True)
-    assert not hasattr(module, name)
+        setattr(settings, name, True)
+    assert not hasattr(settings, name)
 
 
 @pytest.mark.parametrize(("value", "got"), [(1, "int"), (None, "NoneType"), ("x", "str")])

@@ -9,7 +9,6 @@ import impl
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.numbers import near_one, spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.references import cumulative_extreme
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -18,6 +17,15 @@ EXTREMES = {"cummax": np.maximum, "cummin": np.minimum}
 
 
 # Extremes.
+
+
+def cumulative_extreme(x, extreme):
+    """Returns cumulative extremes along the first axis, and their last positions; NaN wins."""
+    wide = x.astype(np.float64)
+    reached = np.isnan(wide) | (wide == extreme.accumulate(wide, axis=0))
+    positions = np.arange(len(x), dtype=np.int32).reshape(-1, *[1] * (x.ndim - 1))
+    last = np.maximum.accumulate(np.where(reached, positions, 0), axis=0)
+    return np.take_along_axis(x, last, axis=0), last
 
 
 @pytest.mark.parametrize("op", EXTREMES)

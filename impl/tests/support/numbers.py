@@ -3,21 +3,17 @@
 import numpy as np
 
 
-def _with_imaginary_part(rng, value, dtype):
-    if np.dtype(dtype).kind == "c":
-        value = value + 1j * rng.standard_normal(value.shape)
-    return value.astype(dtype)
-
-
 def spread(rng, shape, dtype=np.float32):
     """Returns normal numbers of many magnitudes; their sum depends on the order of additions."""
     value = rng.standard_normal(shape) * 2.0 ** rng.integers(-6, 7, shape)
-    return _with_imaginary_part(rng, np.asarray(value), dtype)
+    if np.dtype(dtype).kind == "c":
+        value = value + 1j * rng.standard_normal(shape)
+    return value.astype(dtype)
 
 
-def normal(rng, shape, dtype=np.float64):
-    """Returns normal numbers."""
-    return _with_imaginary_part(rng, np.asarray(rng.standard_normal(shape)), dtype)
+def normal(shape, seed=0):
+    """Returns normal numbers, which depend on the shape and the seed."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
 
 
 def whole(rng, shape, most=8):

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -117,44 +116,6 @@ def test_the_gradient_of_a_target_whose_last_label_is_the_blank():
         steps = 1e-5 * np.eye(x.size).reshape(-1, *x.shape)
         differences = [(run(x + step)[0] - run(x - step)[0]) / 2e-5 for step in steps]
     np.testing.assert_allclose(np.ravel(derivative), differences, atol=1e-8)
-
-
-LONG = (np.array([7, 5]), TL)
-#: Arguments, keywords, exception, fragment of the message
-BAD: list[Call] = [
-    ((X, T, *LONG), RuntimeError, "input_lengths to have value at most 6, but got value 7"),
-    ((X, T, np.array([-1, 5]), TL), RuntimeError, "value at least 0, but got value -1"),
-    ((X, T, IL, np.array([3, -2])), RuntimeError, "got value -2 at position 1"),
-    ((X, T, IL, np.array([4, 2])), RuntimeError, "size at least 4, the greatest of"),
-    ((X, FLAT, IL, np.array([3, 3])), RuntimeError, "size 6, the sum of target_lengths"),
-    ((X, FLAT, IL, np.array([3, 1])), RuntimeError, "dimension 0, but got size 5"),
-    ((X, T, IL[:1], TL), RuntimeError, "input_lengths must be of size batch_size, 2, but got"),
-    ((X, T, (6, 5), (3, 2, 1)), RuntimeError, "target_lengths must be of size batch_size"),
-    ((X, T, IL.astype(np.float32), TL), RuntimeError, "input_lengths must be integral"),
-    ((X, T, IL, TL > 2), RuntimeError, "target_lengths must be integral, but got bool"),
-    ((X, T[:1], IL, TL), RuntimeError, "Expected targets of shape [2, S]"),
-    ((X, T[None], IL, TL), RuntimeError, "but got shape [1, 2, 3]"),
-    ((X, T[0, 0], IL, TL), RuntimeError, "but got shape []"),
-    ((X[0, 0], T, IL, TL), RuntimeError, "must have 2 or 3 dimensions"),
-    ((X[:0], T, IL, TL), RuntimeError, "must not be empty, but got shape [0, 2, 4]"),
-    ((X.astype(int), T, IL, TL), NotImplementedError, "'log_probs'; it takes floats"),
-    ((X, T, IL, TL, 4), RuntimeError, "blank must be in label range, 0 to 3, but got 4"),
-    ((X, T, IL, TL, -1), RuntimeError, "but got -1"),
-    ((X, T, IL, TL, 1.0), TypeError, "'blank' must be int, not float"),
-    ((X, T, IL, TL), {"zero_infinity": 1}, TypeError, "'zero_infinity' must be bool"),
-    ((X, T, IL, TL), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
-    (([0.0], T, IL, TL), TypeError, "'log_probs' must be"),
-    ((X, [[1]], IL, TL), TypeError, "'targets' must be"),
-    ((X[:, 0], T[0], 6, 3), TypeError, "'input_lengths' must be"),
-    ((X, T, (6.0, 5.0), (3, 2)), TypeError, "'input_lengths[0]' must be int"),
-]
-#: Arguments with which PyTorch reads beyond the end of an array, or accepts floats as labels.
-OWN: list[Call] = [
-    ((X, T + 2, IL, TL), IndexError, "Target 4 is out of bounds, at position [0, 1]"),
-    ((X, FLAT - 2, IL, TL), IndexError, "Target -1 is out of bounds, at position [0]"),
-    ((X, T.astype(np.float32), IL, TL), RuntimeError, "targets must be integral"),
-]
-TestBadArguments = bad_arguments(BAD, OWN, "ctc_loss")
 
 
 def test_labels_and_lengths_out_of_range_under_jit():

@@ -13,10 +13,8 @@ import pytest
 
 import impl
 from impl.nn.functional import _embeddings
-from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import spread
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal, spread
 from spec import oracles
 
 F = impl.nn.functional
@@ -109,36 +107,6 @@ def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
     with jax.enable_x64(True):
         got = jax.jit(F.embedding)(wide, WEIGHT)
         assert np.isnan(np.asarray(got)[:, 0]).tolist() == [True, False]
-
-
-ONE, PAIR = np.array([0]), np.array([[0, 1]])
-SHORT = np.zeros(1, np.int16)
-REALS = np.zeros(1, np.float32)
-
-#: Positional arguments, options, exception, fragment of the message
-BAD: list[Call] = [
-    ((np.array([0, 5]), WEIGHT), IndexError, "index 5 is out of bounds for a weight"),
-    ((np.array([[0, -1]]), WEIGHT), IndexError, "position [0, 1] of argument 'input'"),
-    (([0], WEIGHT), TypeError, "'input' must be"),
-    ((ONE, [[0.0]]), TypeError, "'weight' must be"),
-    ((SHORT, WEIGHT), RuntimeError, "int32/int64 for input but got: int16"),
-    ((REALS, WEIGHT), RuntimeError, "for input but got: float32"),
-    ((ONE, WEIGHT[0]), RuntimeError, "must be 2-D, but got shape [3]"),
-    ((ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
-    ((ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
-    ((ONE, WEIGHT, 1.0), TypeError, "'padding_idx' must be int, not float"),
-    ((ONE, WEIGHT, True), TypeError, "'padding_idx' must be int, not bool"),
-    ((ONE, WEIGHT, None, "1"), TypeError, "'max_norm' must be Number, not str"),
-    ((ONE, WEIGHT, None, 1j), TypeError, "'max_norm' must be float, not complex"),
-    ((ONE, WEIGHT, None, 1.0, "2"), TypeError, "'norm_type' must be float, not str"),
-    ((ONE, WEIGHT, None, 1.0, None), TypeError, "'norm_type' must be float"),
-    ((ONE, WEIGHT.astype(int), None, 1.0), RuntimeError, "got int32"),
-    ((ONE, WEIGHT), {"scale_grad_by_freq": 1}, TypeError, "'scale_grad_by_freq' must be"),
-    ((ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
-]
-#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[Call] = [((ONE, WEIGHT[:0]), IndexError, "none is allowed")]
-TestBadArguments = bad_arguments(BAD, OWN, "embedding")
 
 
 MODES = ("sum", "mean", "max")
@@ -345,68 +313,6 @@ def test_every_call_has_a_result_or_an_error_of_its_own(mode):
         count = len(offsets) - last if bags is None else bags
         assert out.shape == (count, width)
         assert gradients[0].shape == weight.shape
-
-
-#: Positional arguments, options, exception, fragment of the message
-BAD_OF_BAGS: list[Call] = [
-    ((np.array([0, 5]), WEIGHT, ONE), RuntimeError, "index 5 is out of bounds"),
-    ((np.array([[-1]]), WEIGHT), RuntimeError, "5 rows, at position [0, 0]"),
-    ((REALS, WEIGHT, ONE), RuntimeError, "for input but got: float32"),
-    ((ONE, WEIGHT, REALS), RuntimeError, "for offsets but got: float32"),
-    ((SHORT, WEIGHT, SHORT), RuntimeError, "for input but got: int16"),
-    ((SHORT[None], WEIGHT), RuntimeError, "for input but got: int16"),
-    ((ONE, WEIGHT[0], ONE), ValueError, "weight has to be 2-D"),
-    ((ONE, WEIGHT.astype(int), ONE), RuntimeError, "floats, but got int32"),
-    ((PAIR, WEIGHT, ONE), ValueError, "offsets has to be None"),
-    ((ONE, WEIGHT), ValueError, "1D array but got None"),
-    ((ONE, WEIGHT, PAIR), ValueError, "1D array, but got shape [1, 2]"),
-    ((np.array(0), WEIGHT), ValueError, "1D or 2D, but got shape []"),
-    ((PAIR[None], WEIGHT), ValueError, "got shape [1, 1, 2]"),
-    ((ONE, WEIGHT, np.array([1])), RuntimeError, "offsets[0] has to be 0"),
-    ((ONE, WEIGHT, np.array([0, 2])), RuntimeError, "input's length 1 but got"),
-    ((ONE, WEIGHT, EMPTY), {"include_last_offset": True}, RuntimeError, "at least 1"),
-    ((PAIR, WEIGHT), {"mode": "min"}, ValueError, "but got 'min'"),
-    ((PAIR, WEIGHT), {"mode": 1}, ValueError, "one of sum, mean or max"),
-    ((PAIR, WEIGHT), {"mode": "max", "sparse": True}, ValueError, "sparse weights"),
-    (
-        (PAIR, WEIGHT),
-        {"mode": "max", "scale_grad_by_freq": True},
-        ValueError,
-        "scaling the gradient",
-    ),
-    (
-        (PAIR, WEIGHT),
-        {"mode": "sum", "per_sample_weights": REALS},
-        ValueError,
-        "per_sample_weights ([1]) must have the same shape as the input ([1, 2])",
-    ),
-    (
-        (ONE, WEIGHT, ONE),
-        {"mode": "sum", "per_sample_weights": np.ones(1, np.float16)},
-        RuntimeError,
-        "got float16 and float32",
-    ),
-    (
-        (ONE, WEIGHT, ONE),
-        {"mode": "mean", "per_sample_weights": REALS},
-        NotImplementedError,
-        "only supported for mode='sum', but got mode='mean'",
-    ),
-    ((PAIR, WEIGHT), {"padding_idx": 5}, RuntimeError, "-5 through 4, but got 5"),
-    ((PAIR, WEIGHT), {"padding_idx": 1.0}, TypeError, "'padding_idx' must be int"),
-    ((PAIR, WEIGHT), {"sparse": 0}, TypeError, "'sparse' must be bool, not int"),
-    ((ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
-]
-#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN_OF_BAGS: list[Call] = [
-    ((ONE, WEIGHT, SHORT.view(np.uint16)), RuntimeError, "got: uint16"),
-    ((ONE, WEIGHT, [0]), TypeError, "'offsets' must be"),
-    (([0], WEIGHT, ONE), TypeError, "'input' must be"),
-    ((INDEX, WEIGHT, np.array([0, 3, 2])), RuntimeError, "got 2 after 3"),
-    ((INDEX, WEIGHT, np.array([0, -1])), RuntimeError, "must ascend"),
-    ((PAIR, WEIGHT, None, 1.0, True), TypeError, "'norm_type' must be float"),
-]
-TestBadArgumentsOfBags = bad_arguments(BAD_OF_BAGS, OWN_OF_BAGS, "embedding_bag")
 
 
 ROWS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)

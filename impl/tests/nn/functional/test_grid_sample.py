@@ -11,10 +11,9 @@ import pytest
 from jax.test_util import check_grads
 
 import impl
-from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal
 
 F = impl.nn.functional
 NAN, INF = float("nan"), float("inf")
@@ -131,30 +130,6 @@ def test_a_gradient_by_either_argument_raises_or_warns_once(argnums):
         assert len([warning for warning in caught if warning.category is UserWarning]) == 1
 
 
-X, G = np.zeros((1, 2, 4, 3), np.float32), np.zeros((1, 5, 6, 2), np.float32)
-VOLUME = np.zeros((1, 2, 4, 3, 2), np.float32), np.zeros((1, 5, 6, 7, 3), np.float32)
-#: Positional arguments, exception, fragment of the message
-BAD: list[Call] = [
-    (([1.0], G), TypeError, "'input' must be"),
-    ((X, [1.0]), TypeError, "'grid' must be"),
-    ((X, G, "trilinear"), ValueError, "expected mode to be one of 'bilinear'"),
-    ((X, G, 0), ValueError, "but got: 0"),
-    ((X, G, "nearest", "wrap"), ValueError, "expected padding_mode"),
-    ((X, G, "nearest", "zeros", 1), TypeError, "'align_corners' must be bool"),
-    ((X[0], G), RuntimeError, "4D or 5D input"),
-    ((X, G[0]), RuntimeError, "same number of dimensions"),
-    ((X, VOLUME[1]), RuntimeError, "grid with sizes [1, 5, 6, 7, 3]"),
-    ((X, np.concatenate([G, G])), RuntimeError, "same batch size"),
-    ((X, G[..., :1]), RuntimeError, "to have size 2 in last dimension"),
-    ((X[:, :, :0], G), RuntimeError, "with dimension 2 being empty"),
-    ((*VOLUME, "bicubic"), RuntimeError, "only supports 4D input"),
-    ((X.astype(int), G.astype(int)), NotImplementedError, "it takes floats"),
-    ((X.astype(np.complex64), G), NotImplementedError, "complex64"),
-    ((X.astype(np.float16), G), RuntimeError, "float32 and float16"),
-]
-TestBadArguments = bad_arguments((), BAD, "grid_sample")
-
-
 def test_the_default_of_align_corners_is_false():
     theta = normal((1, 2, 3))
     assert_same_bits(F.affine_grid(theta, (1, 1, 2, 3)), F.affine_grid(theta, [1, 1, 2, 3], False))
@@ -172,20 +147,3 @@ def test_with_grid_sample_the_identity_returns_the_input():
 
     for got in run(x):
         np.testing.assert_allclose(got, x, atol=1e-6)
-
-
-T = np.zeros((1, 2, 3), np.float32)
-#: Positional arguments, exception, fragment of the message
-BAD_OF_AFFINE_GRID: list[Call] = [
-    (([1.0], (1, 1, 2, 2)), TypeError, "'theta' must be"),
-    ((T, 4), TypeError, "'size' must be a tuple of ints, not int"),
-    ((T, (1, 1, 2.0, 2)), TypeError, "must be int, not float"),
-    ((T, (1, 1, 2)), NotImplementedError, "got size [1, 1, 2]"),
-    ((T, (1, 1, 2, 2, 2)), ValueError, "shape Nx3x4"),
-    ((T[0], (1, 1, 2, 2)), ValueError, "but got [2, 3]"),
-    ((T.astype(int), (1, 1, 2, 2)), ValueError, "floating point type"),
-    ((T, (1, 1, 0, 2)), ValueError, "positive output size"),
-    ((T, (2, 1, 2, 2)), RuntimeError, "(2), but got 1"),
-    ((T, (1, 1, 2, 2), 1), TypeError, "'align_corners' must be bool"),
-]
-TestBadArgumentsOfAffineGrid = bad_arguments((), BAD_OF_AFFINE_GRID, "affine_grid")

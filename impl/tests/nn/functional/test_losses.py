@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -49,38 +48,6 @@ def test_all_elements_are_ignored():
     assert_same_bits(run(x)[1], np.zeros(4, np.float32))
 
 
-#: Arguments, keywords, exception, fragment of the message, for both losses and for each
-OF_BOTH: list[Call] = [
-    ((X, T[:2]), ValueError, "input batch_size (4) to match target batch_size (2)"),
-    ((X, np.array([0, 1, 3, 0])), IndexError, "Target 3 is out of bounds, at position [2]"),
-    ((X, T.astype(np.int16)), RuntimeError, "int32, int64 or uint8, but got int16"),
-    ((X.astype(int), T), NotImplementedError, "in argument 'input'; it takes floats"),
-    ((X, T, W[:2]), RuntimeError, "all 3 classes or no classes but got"),
-    ((X, T, W.astype(np.float16)), RuntimeError, "weight (float16) must have the same dtype"),
-    (([1.0], T), TypeError, "'input' must be"),
-    ((X, T), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
-    ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
-]
-BAD: list[Call] = [
-    ((X[0, 0], np.array(0)), ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
-    ((X[0], T), ValueError, "1D target must have size 1, but got target size: 4"),
-    ((X[0], T[:1][None]), RuntimeError, "Expected target size [] for"),
-    ((X, T[0]), ValueError, "to match target batch_size (0)"),
-    ((X, T[:, None]), RuntimeError, "size [4] for an input of shape [4, 3], got [4, 1]"),
-    ((X[..., None], T), RuntimeError, "Expected target size [4, 1]"),
-    ((X, np.array([0, -1, 3, 0])), IndexError, "allowed are 0 to 2 and ignore_index, -100"),
-    ((X[:, :0], T), IndexError, "Target 0 is out of bounds"),
-    ((X, T.astype(np.float32)), RuntimeError, "but got float32"),
-    ((X.astype(np.complex64), T), NotImplementedError, "not implemented for complex64"),
-    ((X, T, W[None]), RuntimeError, "weight tensor of shape: [1, 3]"),
-    ((X, T, [1.0] * 3), TypeError, "'weight' must be"),
-    ((X, 0), TypeError, "'target' must be"),
-    ((X, T), {"reduction": None}, ValueError, "allowed are 'none', 'mean', 'sum'"),
-    ((X, T), {"ignore_index": True}, TypeError, "'ignore_index' must be int, not bool"),
-]
-TestBadArguments = bad_arguments([*OF_BOTH, *BAD], op="nll_loss")
-
-
 def test_targets_out_of_range_under_jit():
     targets = np.array([0, 3, -1, -100], np.int32)
 
@@ -99,9 +66,6 @@ def test_targets_out_of_range_under_jit():
         assert np.isnan(np.asarray(call(X, wide)[0])).tolist() == [True, False, False, False]
     with pytest.raises(IndexError, match="Target 4294967296"):
         F.nll_loss(X, wide)
-
-
-P = np.random.default_rng(0).random((4, 3)).astype(np.float32)
 
 
 def test_infinities_and_large_values():
@@ -134,27 +98,6 @@ def test_dtypes_are_promoted_and_deprecated_arguments_warn():
     assert jax.eval_shape(F.cross_entropy, X, T.astype(np.uint8)).dtype == np.float32
     with pytest.warns(UserWarning, match="use reduction='none' instead"):
         assert jax.eval_shape(lambda x: F.cross_entropy(x, T, reduce=False), X).shape == (4,)
-
-
-BAD_OF_CROSS_ENTROPY: list[Call] = [
-    ((X, T[:, None]), RuntimeError, "Expected target size [4]"),
-    ((X, P.astype(int)), RuntimeError, "Expected floating point type for target with class"),
-    ((X, P), {"ignore_index": 1}, RuntimeError, "ignore_index is not supported for floating"),
-    ((X, P[:, 0]), RuntimeError, "int32, int64 or uint8, but got float32"),
-    ((X, P, W[None]), RuntimeError, "weight tensor of shape: [1, 3]"),
-    ((X, T), {"label_smoothing": 1.5}, RuntimeError, "between 0.0 and 1.0. Got: 1.5"),
-    ((X, T), {"label_smoothing": "0"}, TypeError, "'label_smoothing' must be float, not str"),
-    ((X, T), {"label_smoothing": None}, TypeError, "must be float, not NoneType"),
-]
-#: Arguments that PyTorch accepts, or for which it has another exception.
-OWN: list[Call] = [
-    ((X, T), {"label_smoothing": -0.1}, RuntimeError, "between 0.0 and 1.0. Got: -0.1"),
-    ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
-    ((X[0, 0], np.array(0)), ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
-]
-TestBadArgumentsOfCrossEntropy = bad_arguments(
-    [*OF_BOTH, *BAD_OF_CROSS_ENTROPY], OWN, "cross_entropy"
-)
 
 
 def test_targets_out_of_range_under_jit_of_cross_entropy():

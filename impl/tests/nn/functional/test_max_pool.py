@@ -11,9 +11,8 @@ import pytest
 
 import impl
 from impl.nn.functional import _maxima, _windows
-from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -105,93 +104,6 @@ def test_max_pool1d_of_integers(dtype):
     # A CPU reads long windows as a whole.
     out, indices = F.max_pool1d(np.resize(x, (1, 70)), 70, return_indices=True)
     assert (out.tolist(), indices.tolist()) == ([[limits.max]], [[1]])
-
-
-def with_a_key(function):
-    """Returns the op with a key for samples, if a call states neither."""
-
-    def call(*arguments, **options):
-        if len(arguments) < 6:
-            options.setdefault("key", jax.random.key(0))
-        return function(*arguments, **options)
-
-    return call
-
-
-L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
-U = ones(1, 3, 2) / 2
-#: op, positional arguments, keywords, exception, fragment of the message. ``test_pooling`` has the
-#: calls that pools of means refuse too.
-BAD: list[Call] = [
-    ("max_pool2d", (ones(0, 6, 6), 2), RuntimeError, "non-zero size"),
-    ("max_pool2d", (HW, 2, 1, 2, 3), RuntimeError, "at most half of kernel_size"),
-    ("max_pool2d", (HW, 2, 1, 0, 0), RuntimeError, "dilation should be greater than zero"),
-    ("max_pool3d", (DHW, 2, 1, 0, -1), RuntimeError, "but got [-1, -1, -1]"),
-    ("max_pool2d", (HW, 2, 1, 0, (5, 6)), RuntimeError, "gives an output of size 1x0"),
-    ("max_pool2d", (HW, 2, 2, 0, (1, 1, 1)), RuntimeError, "'dilation' must be an int or 2"),
-    ("max_pool2d", (HW, 2, 2, 0, 1.5), TypeError, "'dilation' must be int, not float"),
-    ("adaptive_max_pool1d", ([[1.0]], 1), TypeError, "'input' must be"),
-    ("fractional_max_pool2d", (ones(1, 2, 3, 6, 6), 2, 3), RuntimeError, "3 or 4 (batch mode)"),
-    ("fractional_max_pool2d", (ones(2, 0, 6, 6), 2, 3), RuntimeError, "non-zero size"),
-    ("fractional_max_pool3d", (ones(0, 6, 0, 6), 2, 3), RuntimeError, "non-zero size"),
-    ("fractional_max_pool2d", (HW, 2), ValueError, "output_ratio, but got neither"),
-    ("fractional_max_pool3d", (DHW, 2, -1), RuntimeError, "equal to 0, but got [-1, -1, -1]"),
-    ("fractional_max_pool2d", (HW, 2, 6), RuntimeError, "be at most the input's size and 1"),
-    ("fractional_max_pool3d", (DHW, 2, 5), RuntimeError, "at most the input's size"),
-    ("fractional_max_pool2d", (HW, (2, 7), 1), RuntimeError, "kernel_size [2, 7] is too large"),
-    ("fractional_max_pool2d", (HW, (2,), 3), RuntimeError, "'kernel_size' must be an int or 2"),
-    ("fractional_max_pool3d", (DHW, (2, 2), 3), RuntimeError, "an int or 3 of them"),
-    ("fractional_max_pool2d", (HW, 2, (3, 3, 3)), RuntimeError, "'output_size' must be an int"),
-    ("fractional_max_pool2d", (HW, 2.0, 3), TypeError, "'kernel_size' must be int, not float"),
-    ("fractional_max_pool2d", (HW, 2, "3"), TypeError, "'output_size' must be int, not str"),
-    (
-        "fractional_max_pool2d",
-        (HW, 2),
-        {"output_ratio": (0.5, 0.5, 0.5)},
-        ValueError,
-        "a number or 2 of them",
-    ),
-    ("fractional_max_pool2d", (HW.astype(int), 2, 3), NotImplementedError, "for int"),
-    *(
-        ("fractional_max_pool2d", (HW, 2, 3, None, False, samples), RuntimeError, fragment)
-        for samples, fragment in [
-            (ones(1, 3, 3), "of shape [1 or more, 3, 2], but got [1, 3, 3]"),
-            (ones(1, 2, 2), "but got [1, 2, 2]"),
-            (ones(3, 2), "but got [3, 2]"),
-            (ones(0, 3, 2), "but got [0, 3, 2]"),
-            (ones(1, 3, 2, dtype=np.float16), "the dtype of input, float32, but got float16"),
-        ]
-    ),
-    ("fractional_max_pool2d", (HW, 2, 3, None, False, [0.5]), TypeError, "'_random_samples'"),
-]  # fmt: skip
-#: Arguments that PyTorch accepts, or that only impl has.
-BAD_HERE: list[Call] = [
-    ("max_pool1d", (L, 2), {"return_indices": 1}, TypeError, "'return_indices' must be bool"),
-    ("adaptive_max_pool1d", (L, 2, 1), TypeError, "'return_indices' must be bool"),
-    ("fractional_max_pool2d", (HW[0], 2, 3), RuntimeError, "got shape [6, 6]"),
-    ("fractional_max_pool2d", (HW, 0, 3), RuntimeError, "kernel_size should be greater than"),
-    ("fractional_max_pool2d", (HW, 2, 3, 0.5), ValueError, "output_ratio, but got both"),
-    ("fractional_max_pool2d", (HW, 2, 3, None, 1), TypeError, "'return_indices' must be bool"),
-    ("fractional_max_pool3d", (DHW, 2, 3), {"key": None}, ValueError, "no hidden random state"),
-    (
-        "fractional_max_pool2d",
-        (HW, 2, 3),
-        {"key": np.zeros(2, np.uint32), "_random_samples": U},
-        ValueError,
-        "got both",
-    ),
-    *(
-        ("fractional_max_pool2d", (HW, 2), {"output_ratio": ratio}, ValueError, "between 0 and 1")
-        for ratio in (0, 1, 1.5, -0.5, (0.5, 0.0), float("nan"))
-    ),
-    ("fractional_max_pool3d", (DHW, 2), {"output_ratio": "1"}, TypeError, "number or 3 of them"),
-    ("fractional_max_pool2d", (HW, 2), {"output_ratio": True}, TypeError, "not bool"),
-]  # fmt: skip
-WITH_A_KEY = {
-    f"fractional_max_pool{dims}d": with_a_key(getattr(F, f"fractional_max_pool{dims}d"))
-    for dims in (2, 3)
-}
-TestBadArguments = bad_arguments(BAD, BAD_HERE, functions=WITH_A_KEY)
 
 
 def test_forms_of_the_arguments_of_max_pool2d():
@@ -287,46 +199,6 @@ def test_the_gradient_of_max_unpool1d_raises_without_its_forward_pass():
 
 
 I = np.zeros(X.shape, np.int64)  # noqa: E741
-PLANE, VOLUME = X.reshape(1, 2, 2, 2), X.reshape(1, 1, 2, 2, 2)
-P, Q = I.reshape(PLANE.shape), I.reshape(VOLUME.shape)
-
-#: op, positional arguments, exception, fragment of the message
-BAD_OF_UNPOOL: list[Call] = [
-    ("max_unpool1d", (X, I + 8, 2), RuntimeError, "index 8 is out of bounds for a result of size"),
-    ("max_unpool1d", (X, I - 1, 2), RuntimeError, "position [0, 0, 0] of argument 'indices'"),
-    ("max_unpool2d", (PLANE, P + 16, 2), RuntimeError, "a result of size 4x4"),
-    ("max_unpool3d", (VOLUME, Q + 64, 2), RuntimeError, "a result of size 4x4x4"),
-    ("max_unpool1d", (X, I.astype(np.int16), 2), RuntimeError, "for indices but got: int16"),
-    ("max_unpool1d", (X, X, 2), RuntimeError, "for indices but got: float32"),
-    ("max_unpool1d", (X.astype(int), I, 2), NotImplementedError, "int32 in argument 'input'"),
-    ("max_unpool2d", (PLANE.astype(bool), P, 2), NotImplementedError, "bool in argument 'input'"),
-    ("max_unpool1d", (X[None], I[None], 2), RuntimeError, "got shape [1, 1, 2, 4]"),
-    ("max_unpool2d", (PLANE[0, 0], P[0, 0], 2), RuntimeError, "3d or 4d array"),
-    ("max_unpool3d", (VOLUME[0, 0], Q[0, 0], 2), RuntimeError, "4d or 5d array"),
-    ("max_unpool1d", (X, I[:, :, 1:], 2), RuntimeError, "([1, 2, 4]) but got indices with shape"),
-    ("max_unpool1d", (X[:, :0], I[:, :0], 2), RuntimeError, "non-batch dimensions"),
-    ("max_unpool3d", (VOLUME, Q, 2, 0), RuntimeError, "strides should be greater than zero"),
-    ("max_unpool2d", (PLANE, P, (2,)), RuntimeError, "must be an int or 2 of them, but got 1"),
-    ("max_unpool1d", (X, I, 2.0), TypeError, "'kernel_size' must be int, not float"),
-    ("max_unpool1d", (X, I, None), TypeError, "'kernel_size' must be int, not NoneType"),
-    ("max_unpool1d", (X, I, "2"), TypeError, "'kernel_size' must be int, not str"),
-    ("max_unpool1d", (X, I, 2, 2, 0, 9), TypeError, "'output_size' must be a tuple of ints"),
-    ("max_unpool1d", (X, I, 2, 2, 0, (9.0,)), TypeError, "'output_size[0]' must be int"),
-    ("max_unpool1d", (X, I, 2, 2, 0, (10,)), ValueError, "must be between 6 and 10"),
-    ("max_unpool1d", (X, I, 2, 2, 0, (6,)), ValueError, 'invalid output_size "(6,)"'),
-    ("max_unpool2d", (PLANE, P, 2, 2, 0, (4, 6)), ValueError, "(dim 1 must be between 2 and 6)"),
-    ("max_unpool1d", (X, I, 2, 2, 0, (1, 8)), ValueError, "containing 1 or 3 elements"),
-    ("max_unpool1d", (X, I, 2, 2, 10), ValueError, "non-negative spatial dimensions"),
-]
-
-#: Arguments for which PyTorch does something else.
-OWN: list[Call] = [
-    ("max_unpool1d", ([1.0], I, 2), TypeError, "'input' must be"),
-    ("max_unpool1d", (X, [0], 2), TypeError, "'indices' must be"),
-    ("max_unpool1d", (X, I, 8, 0), RuntimeError, "strides should be greater than zero"),
-    ("max_unpool1d", (X, I, 2, (2, 2)), RuntimeError, "'stride' must be an int or 1 of them"),
-]
-TestBadArgumentsOfUnpool = bad_arguments(BAD_OF_UNPOOL, OWN)
 
 
 def test_unique_indices_of_max_unpool1d_must_be_a_bool():

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import Call, bad_arguments
+from impl.tests.support.numbers import normal
 
 attention = impl.nn.functional.scaled_dot_product_attention
 pytestmark = pytest.mark.usefixtures("complete")
@@ -73,45 +72,6 @@ def test_dropout_draws_from_the_key():
     assert 0.2 < np.mean(quarter == 0) < 0.3
     assert_same_bits(run(key)[1], quarter)
     assert np.any(np.asarray(run(jax.random.key(1))[1]) != quarter)
-
-
-#: Positional arguments, keywords, exception, fragment of the message
-BAD: list[Call] = [
-    (([1.0], K, V), TypeError, "argument 'query' must be a jax.Array"),
-    ((Q, [1.0], V), TypeError, "argument 'key' must be a jax.Array"),
-    ((Q, K, 1.0), TypeError, "argument 'value' must be a jax.Array"),
-    ((Q, K, V, [1.0]), TypeError, "argument 'attn_mask' must be a jax.Array"),
-    ((Q[0, 0], K, V), RuntimeError, "at least 2 dimensional, but got query.ndim: 1"),
-    ((Q, K.astype(np.float16), V), RuntimeError, "to have the same dtype, but got query"),
-    ((Q.astype(int), K.astype(int), V.astype(int)), RuntimeError, "it takes floats"),
-    ((Q > 0, K > 0, V > 0), RuntimeError, "not implemented for bool; it takes floats"),
-    ((Q + 0j, K + 0j, V + 0j), NotImplementedError, "not implemented for complex64"),
-    ((Q, K[:, :, :3], V), RuntimeError, "size 4 in the last dimension of key, as in query"),
-    ((Q, K, V[:, :4]), RuntimeError, "size 5 in dimension -2 of value, as in key, but got"),
-    ((Q, normal((3, 5, 4)), V), RuntimeError, "must match, but got shapes: query [2, 3, 4]"),
-    ((Q, K, normal((3, 5, 6))), RuntimeError, "key [2, 5, 4], value [3, 5, 6]"),
-    ((Q, K, V, BIAS[:, :4]), RuntimeError, "must broadcast to the shape of the scores, [2, 3"),
-    ((Q, K, V, SEEN[None, None]), RuntimeError, "[2, 3, 5], but got shape [1, 1, 3, 5]"),
-    ((Q, K, V, SEEN.astype(int)), RuntimeError, "attn_mask.dtype: int"),
-    ((Q, K, V, BIAS.astype(np.float16)), RuntimeError, "bool or float32 or to match query"),
-    ((Q, K, V, SEEN, 0.0, True), RuntimeError, "should not be set when is_causal=True"),
-    ((Q, K, V, None, 2.0), RuntimeError, "has to be between 0 and 1, but got 2.0"),
-    ((Q, K, V, None, "1"), TypeError, "argument 'dropout_p' must be float, not str"),
-    ((Q, K, V, None, 0.0, 1), TypeError, "argument 'is_causal' must be bool, not int"),
-    ((Q, K, V), {"scale": "1"}, TypeError, "argument 'scale' must be float, not str"),
-    ((Q, K, V), {"enable_gqa": 1}, TypeError, "argument 'enable_gqa' must be bool, not int"),
-    ((Q[0], K[0], V[0]), {"enable_gqa": True}, IndexError, "query needs heads in dimension -3"),
-    ((Q, normal((4, 5, 4)), V), {"enable_gqa": True}, RuntimeError, "but got 4, 2 and 2"),
-]
-#: PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
-OWN: list[Call] = [
-    ((Q, K, V, None, -0.5), RuntimeError, "between 0 and 1, but got -0.5"),
-    ((Q, K, V, None, float("nan")), RuntimeError, "between 0 and 1, but got nan"),
-    ((Q, K, V, None, 0.5), TypeError, "argument 'dropout_key' is missing: dropout_p=0.5"),
-    ((Q, K, V, None, 0.5), {"dropout_key": 1}, TypeError, "'dropout_key' must be a JAX key"),
-    ((Q, K[:0], V[:0]), {"enable_gqa": True}, RuntimeError, "but got 0, 0 and 2"),
-]
-TestBadArguments = bad_arguments(BAD, OWN, "scaled_dot_product_attention")
 
 
 def test_arguments_have_pytorchs_order_and_defaults():

@@ -6,7 +6,6 @@ ROW = """
 [[row]]
 id = "R9999"
 op = "{op}"
-torch = "{torch}"
 device = "{device}"
 behaviour = {{ complete = "deterministic" }}
 guarantee = "run_to_run"
@@ -20,10 +19,10 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def add(root, family, op, torch, device, more=""):
+def add(root, family, op, device, more=""):
     """Adds the row R9999 to a family, and its id to the ledger."""
     with (root / "rows" / f"{family}.toml").open("a", encoding="utf-8") as stream:
-        stream.write(ROW.format(op=op, torch=torch, device=device, more=more))
+        stream.write(ROW.format(op=op, device=device, more=more))
     edit(root / "ids.toml", "[retired]", f'R9999 = "{op}"\n[retired]')
 
 

@@ -12,26 +12,6 @@ import impl
 from impl.utils import data
 
 
-class Draws:
-    """Samples with the worker that made them, and a draw of each generator that a worker seeds."""
-
-    def __init__(self, length=8):
-        self.length = length
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, index):
-        worker = data.get_worker_info()
-        return {
-            # Not in alphabetical order: a batch keeps the order of its keys.
-            "worker": -1 if worker is None else worker.id,
-            "index": index,
-            "seeds": [0 if worker is None else worker.seed % 2**32, impl.initial_seed() % 2**32],
-            "draws": draws(),
-        }
-
-
 def draws():
     # Two draws of each generator: if a state is saved too early or too late, the second one
     # differs.

@@ -18,37 +18,8 @@ import pytest
 import impl
 from impl.tests.data import _data_sets
 from impl.tests.data._loaders import streams
-from impl.tests.support.programs import user_module
 from impl.utils import data
 from impl.utils.data import _pool, _work
-
-RECIPE = """
-import random
-import numpy
-import impl as torch
-from impl.utils.data import DataLoader
-from impl.tests.data._data_sets import Draws
-
-train_dataset, batch_size, num_workers = Draws(), 2, 2
-
-# As PyTorch's notes on reproducibility have it.
-
-def seed_worker(worker_id):
-    worker_seed = torch.initial_seed() % 2**32
-    numpy.random.seed(worker_seed)
-    random.seed(worker_seed)
-
-g = torch.Generator()
-g.manual_seed(0)
-
-loader = DataLoader(
-    train_dataset,
-    batch_size=batch_size,
-    num_workers=num_workers,
-    worker_init_fn=seed_worker,
-    generator=g,
-)
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,40 +72,6 @@ def told():
     told.close()
 
 
-def plain(batches):
-    return [{name: np.asarray(batch[name]).tolist() for name in batch} for batch in batches]
-
-
-def test_the_recipe_of_pytorch_and_a_state_in_its_middle(tmp_path):
-    loader = user_module(RECIPE).loader
-    iterator = iter(loader)
-    # Three of four batches: worker 0 has made two, worker 1 one.
-    batches = list(itertools.islice(iterator, 3))
-    iterator._loader.save(tmp_path / "state")
-    batches = plain(batches + list(iterator))
-
-    base_seed = impl.Generator(0).draw_seed()
-    expected = [streams(base_seed, worker_id, recipe=True) for worker_id in range(2)]
-    for number, batch in enumerate(batches):
-        worker = number % 2
-        seed = (base_seed + worker) % 2**32
-        assert list(batch) == ["worker", "index", "seeds", "draws"]
-        assert batch["worker"] == [worker, worker]
-        assert batch["index"] == [2 * number, 2 * number + 1]
-        assert batch["seeds"] == [[seed, seed], [seed, seed]]
-        # Collated by position: the last dimension has the samples of a batch.
-        draws = np.moveaxis(np.array(batch["draws"]), -1, 0).tolist()
-        assert draws == [next(expected[worker]), next(expected[worker])]
-
-    fresh = user_module(RECIPE).loader
-    fresh.restore(tmp_path / "state")
-    assert plain(fresh) == batches[3:]
-    assert fresh.generator.get_state().tolist() == loader.generator.get_state().tolist()
-    alone = data.DataLoader(_data_sets.Draws(), 2, generator=impl.Generator())
-    alone.restore(tmp_path / "state")
-    assert [batch["index"] for batch in plain(alone)] == [batch["index"] for batch in batches[3:]]
-
-
 def test_each_epoch_of_a_persistent_worker_has_its_seed(shared):
     generator, pids = shared.loader.generator, []
     for _ in range(2):
@@ -142,8 +79,17 @@ def test_each_epoch_of_a_persistent_worker_has_its_seed(shared):
         twin.set_state(generator.get_state())
         pid, *draws = shared("pid", "draw", "draw")
         pids.append(pid)
-        assert draws == list(itertools.islice(streams(twin.draw_seed(), 0, recipe=False), 2))
+        assert draws == list(itertools.islice(streams(twin.draw_seed()), 2))
     assert pids[0] == pids[1] != os.getpid()
+
+
+def test_a_state_in_the_middle_of_an_epoch_has_those_of_the_generators(told, tmp_path):
+    iterator = told("draw", "draw", "draw")
+    next(iterator)
+    told.loader.save(tmp_path / "state")
+    rest = list(iterator)
+    told.loader.restore(tmp_path / "state")
+    assert list(told.loader) == rest
 
 
 def test_a_later_iterator_takes_the_worker_over(shared):
@@ -263,11 +209,9 @@ def test_a_message_cut_short(monkeypatch):
 
 
 def test_an_init_that_fails():
-    loader = data.DataLoader(
-        _data_sets.Draws(), num_workers=1, worker_init_fn=_data_sets.failing_init
-    )
+    loader = data.DataLoader([1], num_workers=1, worker_init_fn=_data_sets.failing_init)
     iterator = iter(loader)
-    with pytest.raises(_data_sets.PickyError, match="0 of 1: Draws"):
+    with pytest.raises(_data_sets.PickyError, match="0 of 1: list"):
         next(iterator)
     with pytest.raises(RuntimeError, match="have been stopped"):
         next(iterator)
@@ -289,6 +233,6 @@ def test_a_process_that_cannot_start_ends_those_before_it(monkeypatch):
         start(process)
 
     monkeypatch.setattr(multiprocessing.context.ForkServerProcess, "start", first_only)
-    loader = data.DataLoader(_data_sets.Draws(), num_workers=2)
+    loader = data.DataLoader([1, 2], num_workers=2)
     with pytest.raises(RuntimeError, match="worker 1 could not be started"):
         iter(loader)

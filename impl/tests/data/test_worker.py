@@ -49,7 +49,7 @@ def test_a_later_epoch_is_the_same_in_a_worker_that_stays_and_in_a_new_one():
     second = values(persistent)
     new = _pool.Worker(0, work(_data_sets.init_that_seeds), epoch(2, *draws, reseeded=True))
     assert values(new) == second
-    assert second == list(itertools.islice(streams(2, 0, recipe=False), 3))
+    assert second == list(itertools.islice(streams(2), 3))
     new = _pool.Worker(0, work(_data_sets.init_that_seeds), epoch(1, *draws))
     assert values(new) == first
     assert first != second

@@ -181,13 +181,6 @@ def test_a_program_whose_primitives_are_left_to_jax_counts_as_off():
     }
 
 
-def test_an_operation_with_a_function_of_the_user_inside_is_no_function():
-    def run():
-        jnp.zeros(4).at[jnp.asarray(INDEX)].apply(lambda x: x + 1)
-
-    assert _after.judged(recorded(run), "cuda").functions == 0
-
-
 def test_operations_outside_of_jit_have_the_line_that_calls_them():
     def run():
         jnp.zeros((5, 7)).at[jnp.asarray(INDEX)].add(2.5)
@@ -197,6 +190,9 @@ def test_operations_outside_of_jit_have_the_line_that_calls_them():
     assert judged.operations > 0
     assert by_primitive(judged) == {("lax.scatter_add", "varies"): HERE}
     assert list(judged.off) == [""]
+    # A function of the user inside of an operation is none that the user compiles.
+    applied = recorded(lambda: jnp.zeros((5, 7)).at[jnp.asarray(INDEX)].apply(lambda x: x + 1))
+    assert _after.judged(applied, "cuda").functions == 0
 
 
 def test_programs_of_threads_of_pmap_of_shard_map_and_ahead_of_time_are_recorded():
@@ -261,12 +257,6 @@ def test_a_release_of_jax_without_the_hook_is_an_error(monkeypatch):
         pass
 
 
-def test_a_program_has_its_arguments_and_the_report_its_output(attempt, capsys):
-    assert attempt("import sys; print(__name__, sys.argv[1:])", "--fast", "3") is None
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "__main__ ['--fast', '3']\n")
-
-
 def test_an_error_is_shown_as_python_shows_it(attempt, capsys):
     assert attempt("def f():\n    1 / 0\nf()\n") == "raised ZeroDivisionError"
     lines = capsys.readouterr().err.splitlines()
@@ -280,23 +270,17 @@ def test_an_error_is_shown_as_python_shows_it(attempt, capsys):
 @pytest.mark.parametrize(
     ("end", "failure", "shown"),
     [
-        ("0", None, ""),
-        ("None", None, ""),
-        ("3", "ended with the exit status 3", ""),
-        ("'no data'", "ended with the exit status 1", "no data\n"),
+        ("exit(0)", None, ""),
+        ("exit(None)", None, ""),
+        ("exit(3)", "ended with the exit status 3", ""),
+        ("exit('no data')", "ended with the exit status 1", "no data\n"),
+        # A program has its arguments, and the report its output.
+        ("stdout.write(f'{__name__} {sys.argv[1:]}')", None, "__main__ ['--fast', '3']"),
     ],
 )
-def test_the_exit_status_of_a_program(attempt, capsys, end, failure, shown):
-    assert attempt(f"import sys; sys.exit({end})") == failure
-    assert capsys.readouterr().err == shown
-
-
-def test_threads_end_first_as_in_python(attempt, capsys):
-    text = "import threading, time\n"
-    text += "def f():\n    time.sleep(0.05)\n    print('end')\n"
-    assert attempt(f"{text}threading.Thread(target=f).start()\n") is None
-    # The output of a thread is not moved to the standard error any more by then.
-    assert "end\n" in "".join(capsys.readouterr())
+def test_the_exit_status_and_the_output_of_a_program(attempt, capsys, end, failure, shown):
+    assert attempt(f"import sys; sys.{end}", "--fast", "3") == failure
+    assert capsys.readouterr() == ("", shown)
 
 
 def test_a_program_ends_after_its_threads_and_before_an_idle_executor(attempt, capsys):

@@ -107,17 +107,14 @@ def test_a_default_generator_without_a_seed_counts_once_a_program_draws_from_it(
         assert "test_program.py:" in item.reason
 
 
-def test_threads_are_fixed_by_the_variables_that_xla_reads():
+def test_threads_and_benchmarks():
+    with impl.backends.cudnn.flags(benchmark=True):
+        assert named(_program.compiler(None), "backends.cudnn.benchmark").verdict == PROCESS
+        assert named(_program.compiler("cpu"), "backends.cudnn.benchmark").verdict == FIXED
     unset = _program.threads({})
     assert unset.verdict == MACHINE
     assert _program.threads({"NPROC": "3"}).verdict == FIXED
     assert _program.threads({"NPROC": "3", "PJRT_NPROC": "2"}).value == "2"
-
-
-def test_a_benchmark_varies_on_a_gpu():
-    with impl.backends.cudnn.flags(benchmark=True):
-        assert named(_program.compiler(None), "backends.cudnn.benchmark").verdict == PROCESS
-        assert named(_program.compiler("cpu"), "backends.cudnn.benchmark").verdict == FIXED
 
 
 def test_options_that_jaxlib_does_not_know_are_reported(monkeypatch):

@@ -1,7 +1,6 @@
 """Options of compilation, and the key of jit."""
 
 import contextlib
-import dataclasses
 import functools
 import threading
 from typing import TYPE_CHECKING, assert_type
@@ -13,10 +12,8 @@ import pytest
 from jax.extend.core import jaxpr_as_fun
 
 import impl
-import spec
 from impl._mode import compilation
 from impl.tests.support.programs import kernels
-from spec.check import coherence
 
 
 def counted(result=lambda x: x + 1):
@@ -30,7 +27,7 @@ def counted(result=lambda x: x + 1):
     return function
 
 
-def test_toggling_the_mode_compiles_again_and_toggling_back_does_not():
+def test_toggling_the_mode_or_a_switch_compiles_again_and_toggling_back_does_not():
     function = counted()
     jitted = impl.jit(function)
     seen = []
@@ -38,19 +35,12 @@ def test_toggling_the_mode_compiles_again_and_toggling_back_does_not():
         with impl.deterministic(mode):
             assert jitted(1.0) == 2.0
         seen.append(function.traces)
-    assert seen == [1, 2, 2, 2]
-
-
-def test_toggling_a_switch_compiles_again():
-    function = counted()
-    jitted = impl.jit(function)
-    jitted(1.0)
     impl.backends.cudnn.benchmark = True
     jitted(1.0)
     with impl.backends.cudnn.flags(deterministic=True):
         jitted(1.0)
     jitted(1.0)
-    assert function.traces == 3
+    assert [*seen, function.traces] == [1, 2, 2, 2, 4]
 
 
 def passed_options(monkeypatch):
@@ -75,16 +65,9 @@ def test_the_options_reach_jax(monkeypatch):
     assert passed == [{"xla_cpu_prefer_vector_width": 128, **expected}]
 
 
-def test_without_required_options_it_is_plain_jit(monkeypatch):
-    impl.backends.cudnn.benchmark = True
-    assert impl.compile_options() == {}
-    passed = passed_options(monkeypatch)
-    impl.jit(lambda x: x)(1.0)
-    assert passed == [None]
-
-
 def test_the_options_are_those_of_the_mode_at_each_call(monkeypatch):
     impl.backends.cudnn.benchmark = True
+    assert impl.compile_options() == {}
     with impl.deterministic():
         required = impl.compile_options()
     passed = passed_options(monkeypatch)
@@ -125,13 +108,13 @@ def test_inside_another_program_it_is_jit_without_options(how, mode, monkeypatch
     assert required in passed
 
 
-def test_static_arguments_are_static_inside_another_program():
-    inner = impl.jit(lambda x, n: jnp.zeros(n) + x, static_argnums=1)
-    assert jax.jit(inner, static_argnums=1)(2.0, 3).tolist() == [2, 2, 2]
-    assert jax.jit(lambda x: inner(x, 2))(1.0).shape == (2,)
-
-
-def test_functions_as_arguments_are_taken_inside_the_jit_of_a_library():
+def test_static_arguments_and_functions_are_taken_inside_the_jit_of_a_library():
+    static = impl.jit(lambda x, n: jnp.zeros(n) + x, static_argnums=1)
+    assert jax.jit(static, static_argnums=1)(2.0, 3).tolist() == [2, 2, 2]
+    repeated = impl.jit(
+        jax.jit(lambda x, n: jnp.zeros(n) + x, static_argnames="n"), static_argnames="n"
+    )
+    assert repeated(1.0, n=2).shape == (2,)
     inner = impl.jit(lambda model, x: model["activation"](x) * model["scale"])
 
     def filtered(model, x):  # As eqx.filter_jit does.
@@ -148,11 +131,6 @@ def test_options_of_the_caller_are_refused_inside_another_program():
     inner = impl.jit(lambda x: x, compiler_options={"xla_cpu_prefer_vector_width": 128})
     with pytest.raises(ValueError, match="can only be passed to top-level"):
         jax.jit(inner)(1.0)
-
-
-def test_a_jitted_function_is_taken_with_its_static_arguments_repeated():
-    inner = jax.jit(lambda x, n: jnp.zeros(n) + x, static_argnames="n")
-    assert impl.jit(inner, static_argnames="n")(1.0, n=2).shape == (2,)
 
 
 def test_the_audit_states_what_timing_decides_without_the_options():
@@ -229,15 +207,6 @@ def test_options_may_be_read_while_tracing():
         jax.jit(lambda x: (impl.compile_options(), x)[1])(1.0)
 
 
-def test_rows_that_disagree_on_an_option_are_found():
-    rules = spec.load()
-    (row, *_) = [row for row in rules.rows if row.options]
-    name = next(iter(row.options))
-    wrong = dataclasses.replace(row, id="R9999", op="other", options={name: "otherwise"})
-    broken = dataclasses.replace(rules, rows=(*rules.rows, wrong))
-    assert [key for key, text in coherence.findings(broken) if name in text] == ["R9999"]
-
-
 def test_types_are_kept() -> None:
     def scaled(x: float, *, by: str) -> bytes:
         return f"{x}{by}".encode()
@@ -310,34 +279,6 @@ def test_toggling_the_mode_changes_the_path_of_one_jitted_function(switch):
             assert counted.traces == traces
 
 
-def test_a_scope_and_the_setter_share_the_cache():
-    counted = Counted()
-    with impl.deterministic(True):
-        assert counted.run() == 1
-    impl.use_deterministic_algorithms(True)
-    assert counted.run() == 1
-
-
-def test_toggling_the_profile_changes_the_path():
-    index = np.zeros((3, 3), int)
-    jitted = jax.jit(lambda x, s: impl.scatter_add(x, 0, index, s))
-    arguments = jnp.zeros((3, 3)), jnp.ones((3, 3))
-    # Here a row raises. With warn_only it warns, and JAX's scatter is ordered all the same.
-    with (
-        impl.deterministic(warn_only=True, profile="torch-1.10"),
-        pytest.warns(UserWarning, match="scatter_add_cuda_kernel"),
-    ):
-        assert kernels(impl.testing.lower(jitted, *arguments)) == ORDERED
-    for _ in range(2):
-        with impl.deterministic(profile="complete"):
-            assert kernels(impl.testing.lower(jitted, *arguments)) == ORDERED
-        with (
-            impl.deterministic(profile="torch-1.10"),
-            pytest.raises(RuntimeError, match="scatter_add_cuda_kernel"),
-        ):
-            impl.testing.lower(jitted, *arguments)
-
-
 def test_every_part_of_the_state_is_in_the_key():
     counted = Counted()
     steps = [
@@ -347,6 +288,8 @@ def test_every_part_of_the_state_is_in_the_key():
         lambda: setattr(impl.utils.deterministic, "fill_uninitialized_memory", False),
     ]
     assert counted.run() == 1
+    with impl.deterministic(True):
+        assert counted.run() == 2  # As the setter, which is the next step.
     for number, step in enumerate(steps, start=2):
         step()
         assert counted.run() == number
@@ -362,27 +305,6 @@ def test_every_part_of_the_state_is_in_the_key():
     for number, scope in enumerate(scopes, start=2 + len(steps)):
         with scope:
             assert counted.run() == number
-
-
-def test_the_decision_is_that_of_the_trace_around_an_inner_jit():
-    counted = Counted()
-    outer = jax.jit(lambda x, s: counted.jitted(x, s) + 1)
-    for enabled, path in [(True, ORDERED), (False, ATOMIC), (True, ORDERED)]:
-        with impl.deterministic(enabled):
-            assert kernels(impl.testing.lower(outer, *counted.arguments)) == path
-
-
-def test_a_scope_inside_the_traced_function_decides_for_its_part_alone():
-    counted = Counted()
-
-    @impl.deterministic(False)
-    def loose(x, s):
-        return counted.function(x, s)
-
-    with impl.deterministic():
-        assert kernels(impl.testing.lower(loose, *counted.arguments)) == ATOMIC
-        both = impl.testing.lower(lambda x, s: counted.function(loose(x, s), s), *counted.arguments)
-        assert kernels(both) == ATOMIC | ORDERED
 
 
 def test_a_second_thread_in_its_own_scope_keeps_its_path():

@@ -39,22 +39,24 @@ DEFAULT = spec.load().default_profile
 def test_off_by_default_under_the_default_profile():
     assert state() == (False, False, DEFAULT)
     assert modes.Mode() == modes.Mode(enabled=False, warn_only=False, profile=DEFAULT)
+    with pytest.raises(TypeError, match="mode"):
+        impl.use_deterministic_algorithms()
 
 
 @pytest.mark.parametrize(
-    ("enabled", "warn_only", "level"),
-    [(False, False, 0), (False, True, 0), (True, True, 1), (True, False, 2)],
+    ("enabled", "options", "level"),
+    [
+        (False, {}, 0),
+        (False, {"warn_only": True}, 0),
+        (True, {"warn_only": True}, 1),
+        (True, {}, 2),
+    ],
 )
-def test_mode_and_warn_only_are_stored_independently(enabled, warn_only, level):
-    assert impl.use_deterministic_algorithms(enabled, warn_only=warn_only) is None
-    assert state() == (enabled, warn_only, DEFAULT)
-    assert impl.get_deterministic_debug_mode() == level
-
-
-def test_warn_only_resets_where_it_is_not_passed():
+def test_mode_and_warn_only_are_stored_independently(enabled, options, level):
     impl.use_deterministic_algorithms(True, warn_only=True)
-    impl.use_deterministic_algorithms(True)
-    assert state() == (True, False, DEFAULT)
+    assert impl.use_deterministic_algorithms(enabled, **options) is None
+    assert state() == (enabled, "warn_only" in options, DEFAULT)
+    assert impl.get_deterministic_debug_mode() == level
 
 
 @pytest.mark.parametrize("function", ["use_deterministic_algorithms", "deterministic"])
@@ -80,11 +82,6 @@ def test_type_errors(function, arguments, options, message):
     with pytest.raises(TypeError, match=message):
         getattr(impl, function)(*arguments, **options)
     assert state() == (True, True, "complete")
-
-
-def test_setting_needs_a_mode():
-    with pytest.raises(TypeError, match="mode"):
-        impl.use_deterministic_algorithms()
 
 
 @pytest.mark.parametrize("function", ["use_deterministic_algorithms", "deterministic"])
@@ -131,17 +128,16 @@ def test_debug_modes(given, level, enabled, warn_only):
     assert state() == (enabled, warn_only, DEFAULT)
 
 
+NUMBER, NAME = "expected 0, 1, or 2, but got", "expected one of `default`, `warn`, `error`, but got"
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (3, RuntimeError, "invalid value of debug_mode, expected 0, 1, or 2, but got 3"),
-        (-1, RuntimeError, "invalid value of debug_mode, expected 0, 1, or 2, but got -1"),
-        (
-            "Warn",
-            RuntimeError,
-            "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got Warn",
-        ),
-        ("1", RuntimeError, "expected one of `default`, `warn`, `error`, but got 1"),
+        (3, RuntimeError, f"invalid value of debug_mode, {NUMBER} 3"),
+        (-1, RuntimeError, f"invalid value of debug_mode, {NUMBER} -1"),
+        ("Warn", RuntimeError, f"invalid value of debug_mode, {NAME} Warn"),
+        ("1", RuntimeError, f"{NAME} 1"),
         (1.0, TypeError, "debug_mode must be str or int, but got <class 'float'>"),
         (None, TypeError, "debug_mode must be str or int, but got <class 'NoneType'>"),
         (np.int64(1), TypeError, "debug_mode must be str or int, but got <class 'numpy.int64'>"),
@@ -204,12 +200,9 @@ def test_as_a_decorator_it_holds_at_every_call_and_not_between():
     assert decorated(1) == (inside, (inside, None))
     assert decorated(0) == (inside, None)
     assert state() == (False, False, DEFAULT)
-
-
-def test_a_decorator_keeps_the_profile_that_holds_at_the_call():
-    decorated = impl.deterministic()(state)
+    in_scope = impl.deterministic()(state)
     impl.use_deterministic_algorithms(False, profile="complete")
-    assert decorated() == (True, False, "complete")
+    assert in_scope() == (True, False, "complete"), "the profile at the call"
 
 
 def test_the_setter_reaches_other_threads_and_a_scope_does_not():
@@ -219,45 +212,18 @@ def test_the_setter_reaches_other_threads_and_a_scope_does_not():
         assert in_thread(state) == (True, True, "complete")
 
 
-def test_inside_a_scope_the_setter_changes_what_others_see_and_what_holds_afterwards():
-    with impl.deterministic(False):
-        impl.use_deterministic_algorithms(True)
-        assert not impl.are_deterministic_algorithms_enabled()
-        assert in_thread(impl.are_deterministic_algorithms_enabled)
-    assert impl.are_deterministic_algorithms_enabled()
-
-
 @pytest.mark.parametrize(
     "setter",
     [lambda: impl.use_deterministic_algorithms(True), lambda: impl.set_deterministic_debug_mode(2)],
     ids=["use_deterministic_algorithms", "set_deterministic_debug_mode"],
 )
-def test_a_scopes_profile_does_not_leak_into_the_process_by_the_setter(setter):
+def test_inside_a_scope_the_setter_changes_what_others_see_and_what_holds_afterwards(setter):
     impl.use_deterministic_algorithms(False, profile="torch-1.10")
-    with impl.deterministic(profile="complete"):
+    with impl.deterministic(False, profile="complete"):
         setter()
+        assert state() == (False, False, "complete")
         assert in_thread(state) == (True, False, "torch-1.10")
     assert state() == (True, False, "torch-1.10")
-
-
-def test_a_threads_own_scope_is_unaffected_by_the_process_wide_setter():
-    entered, switched = threading.Event(), threading.Event()
-    seen = []
-
-    def worker():
-        with impl.deterministic(profile="complete"):
-            entered.set()
-            assert switched.wait(60)
-            seen.append(state())
-        seen.append(state())
-
-    thread = threading.Thread(target=worker)
-    thread.start()
-    assert entered.wait(60)
-    impl.use_deterministic_algorithms(False, warn_only=True, profile="torch-1.10")
-    switched.set()
-    thread.join()
-    assert seen == [(True, False, "complete"), (False, True, "torch-1.10")]
 
 
 def test_fill_uninitialized_memory():
@@ -267,6 +233,10 @@ def test_fill_uninitialized_memory():
     assert settings.fill_uninitialized_memory is False
     assert in_thread(lambda: settings.fill_uninitialized_memory) is False
     assert modes.fill_uninitialized_memory() is False
+    for value, got in ((1, "int"), (None, "NoneType"), ("x", "str")):
+        with pytest.raises(RuntimeError, match=f"expected a bool, but got {got}"):
+            settings.fill_uninitialized_memory = value
+    assert settings.fill_uninitialized_memory is False
 
 
 @pytest.mark.parametrize(
@@ -281,13 +251,6 @@ def test_an_unknown_setting_is_refused(settings, name, message):
     with pytest.raises(AttributeError, match=re.escape(message)):
         setattr(settings, name, True)
     assert not hasattr(settings, name)
-
-
-@pytest.mark.parametrize(("value", "got"), [(1, "int"), (None, "NoneType"), ("x", "str")])
-def test_fill_uninitialized_memory_takes_bools_alone(value, got):
-    with pytest.raises(RuntimeError, match=f"expected a bool, but got {got}"):
-        impl.utils.deterministic.fill_uninitialized_memory = value
-    assert impl.utils.deterministic.fill_uninitialized_memory is True
 
 
 def test_a_guarantee_is_set_and_none_keeps_it():

@@ -39,6 +39,7 @@ def test_the_audit_comes_first_and_names_the_line_and_the_remedy():
     assert advice.startswith("To do: Turn the mode on")
     assert str(impl.audit(add)(X, UPDATES)) in str(failure.value)
     assert_deterministic(add, X, UPDATES, device="cpu")
+    assert_deterministic(add, X, UPDATES, level="off")
 
 
 def test_what_is_unknown_fails_too():
@@ -114,8 +115,11 @@ def test_the_message_names_the_first_equation_that_differs(monkeypatch):
         return "the sine in train.py:3"
 
     monkeypatch.setattr(assertion, "first_difference", found)
-    with pytest.raises(AssertionError, match=r"\n\nthe sine in train.py:3$"):
+    with pytest.raises(AssertionError, match=r"\n\nthe sine in train.py:3$") as failure:
         assert_deterministic(counted(), X, allow=["pure_callback"])
+    # No schedule holds while a person looks at the error.
+    assert failure.value.__traceback__ is not None
+    assert emulation.current() is None
     assert len(asked[0]) == 2
     assert None not in asked[0]
     with pytest.raises(AssertionError, match="the sine"):
@@ -124,17 +128,6 @@ def test_the_message_names_the_first_equation_that_differs(monkeypatch):
     monkeypatch.setattr(assertion, "first_difference", None)
     with pytest.raises(AssertionError, match=r"(?s)output\['n'\] .* could not find"):
         assert_deterministic(counted(), X, allow=["pure_callback"])
-
-
-def test_no_schedule_holds_while_a_person_looks_at_the_error():
-    with pytest.raises(AssertionError) as failure:
-        assert_deterministic(counted(), X, allow=["pure_callback"])
-    assert failure.value.__traceback__ is not None
-    assert emulation.current() is None
-
-
-def test_off_checks_nothing():
-    assert_deterministic(add, X, UPDATES, level="off")
 
 
 def test_a_shape_can_be_audited_and_not_run():

@@ -72,24 +72,30 @@ def test_the_report_holds_for_the_mode_of_the_thread():
         assert "warn_only=True" in audited(X).mode
 
 
-def test_a_cpu_gives_the_same_bits_anyway():
-    assert impl.audit(add, device="cpu")(X).findings == ()
-    assert impl.audit(multiply, device="cpu")(COMPLEX).findings == ()
-    with impl.deterministic():
-        assert impl.audit(add, device="cpu")(X).findings == ()
+def of_impl(x):
+    return impl.index_add(x, 0, INDEX, UPDATES)
 
 
-def test_what_the_mode_refuses_is_said_to_raise():
-    jitted = jax.jit(multiply)
-    with impl.deterministic():
-        assert verdicts(jitted, COMPLEX) == ["raises"]
-        with pytest.raises(RuntimeError, match="scatter_mul has no deterministic"):
-            impl.testing.lower(jitted, COMPLEX)
-        assert verdicts(jitted, COMPLEX, device="cpu") == []
-        assert jitted.lower(COMPLEX)
-    with impl.deterministic(warn_only=True):
-        assert verdicts(jitted, COMPLEX) == ["varies"]
-        assert verdicts(jitted, COMPLEX, device="cpu") == []
+@pytest.mark.parametrize(
+    ("function", "x", "options", "verdict"),
+    [
+        (add, X, {"mode": False}, "varies"),
+        (of_impl, X, {"mode": False}, "varies"),
+        (of_impl, X, {}, "deterministic"),
+        (jax.jit(multiply), COMPLEX, {}, "raises"),
+        (jax.jit(multiply), COMPLEX, {"warn_only": True}, "varies"),
+    ],
+)
+def test_a_verdict_is_of_the_mode_and_a_cpu_gives_the_same_bits_anyway(
+    function, x, options, verdict
+):
+    with impl.deterministic(**options):
+        assert verdicts(function, x) == [verdict]
+        assert verdicts(function, x, device="cpu") == []
+        if verdict == "raises":
+            with pytest.raises(RuntimeError, match="scatter_mul has no deterministic"):
+                impl.testing.lower(function, x)
+            assert function.lower(x)
 
 
 def test_what_only_values_prove_safe_is_stated_as_the_rules_treat_it():
@@ -242,7 +248,7 @@ def dots(x):
     return x[None] @ x[:, None]
 
 
-def test_the_compiler_options_count_that_the_program_is_compiled_with():
+def test_the_compiler_options_count_that_the_program_is_compiled_with(monkeypatch):
     assert verdicts(dots) == verdicts(jax.jit(dots)) == ["unknown"]
     with impl.deterministic():
         options = impl.compile_options()
@@ -252,23 +258,9 @@ def test_the_compiler_options_count_that_the_program_is_compiled_with():
     # With the mode off impl.jit has the options of its switches, and no more.
     expected = [] if options.items() <= impl.compile_options().items() else ["unknown"]
     assert verdicts(impl.jit(dots)) == expected
-
-
-def test_the_flags_of_the_environment_count(monkeypatch):
-    with impl.deterministic():
-        flags = " ".join(f"--{n}={str(v).lower()}" for n, v in impl.compile_options().items())
+    flags = " ".join(f"--{name}={str(value).lower()}" for name, value in options.items())
     monkeypatch.setenv("XLA_FLAGS", flags)
     assert verdicts(dots) == []
-
-
-def test_functions_of_impl_are_judged_by_their_own_decisions():
-    def program(x):
-        return impl.index_add(x, 0, INDEX, UPDATES)
-
-    assert verdicts(program) == ["varies"]
-    assert verdicts(program, device="cpu") == []
-    with impl.deterministic():
-        assert verdicts(program) == ["deterministic"]
 
 
 def test_arguments_may_be_shapes_static_and_named():
@@ -323,20 +315,17 @@ def test_no_profile_is_advised_for_an_op_of_another_library():
     assert "complete" not in other.remedy
 
 
-def test_a_function_that_jax_writes_as_one_equation_with_more_operands_than_its_steps():
-    def program(x):
-        return jnp.setxor1d(x, x[:3], size=9), jnp.intersect1d(x, x[:3], size=3)
-
-    assert impl.audit(program, device="cpu")(X).ok
-
-
-def test_what_jax_writes_for_gradients_and_for_sizes_has_a_row():
+def test_what_jax_writes_for_gradients_functions_and_sizes_has_a_row():
     def body(carry, value):
         return jax.lax.cond(value > 0, lambda: jnp.sin(carry) + value, lambda: carry * value), carry
 
     def of_condition(values):
         return jax.grad(lambda v: lax.scan(body, v[0], v)[1].sum())(values)
 
+    def with_more_operands_than_its_steps(x):
+        return jnp.setxor1d(x, x[:3], size=9), jnp.intersect1d(x, x[:3], size=3)
+
+    assert impl.audit(with_more_operands_than_its_steps, device="cpu")(X).ok
     (size,) = jax.export.symbolic_shape("n")
     values = jax.ShapeDtypeStruct((size,), "float32")
     with impl.deterministic():

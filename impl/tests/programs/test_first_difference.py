@@ -28,81 +28,31 @@ def identity(x):
 identity.defvjp(lambda x: (x, None), lambda _, g: (g + sums(SAME, SIZES),))
 
 
-def everything(x):
-    """All forms in which an equation can stand inside another; which of them races is an input."""
-
+def in_scan(x):
     def step(carry, number):
-        index = jnp.where((number == x["iteration"]) & x["in_scan"], SAME, OTHER)
-        out = sums(index, carry)
-        key = jax.random.split(x["key"])[0]
-        return jnp.where(jnp.isnan(out), carry, carry), (key, out > 0, out.astype(jnp.bfloat16))
+        return sums(jnp.where(number == 3, SAME, OTHER), carry), carry > 0
 
-    carry, stacked = lax.scan(step, x["values"], jnp.arange(5), reverse=True)
-
-    def racing(values):
-        return sums(jnp.where(x["in_cond"], SAME, OTHER), values)
-
-    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: -v, carry)
-
-    def repeat(state):
-        index = jnp.where((state[0] == x["iteration"]) & x["in_while"], SAME, OTHER)
-        return state[0] + 1, sums(index, x["values"])
-
-    last = lax.while_loop(lambda s: s[0] < 5, repeat, (0, carry))
-    index = jnp.where(x["in_jit"], SAME, OTHER)
-    jitted = jax.jit(lambda v: jax.nn.relu(jax.ops.segment_sum(v, index, 6)))(x["values"])
-    jax.debug.print("", ordered=True)
-    wide = jnp.fft.fft(x["values"]), x["values"].astype(jnp.float8_e4m3fn), jnp.int4(3)
-    return stacked, chosen, last, jitted, wide, jnp.float32("nan") * jitted
+    return lax.scan(step, x, jnp.arange(5), reverse=True)
 
 
-def arguments(**given):
-    flags = dict.fromkeys(("in_scan", "in_cond", "in_while", "in_jit"), False) | given
-    x = {name: jnp.asarray(flag) for name, flag in flags.items()}
-    x["iteration"] = jnp.asarray(given.get("iteration", 3))
-    return x | {"values": jnp.asarray(SIZES), "key": jax.random.key(0)}
+def in_cond(x):
+    return lax.cond(x[0] > 0, lambda v: sums(SAME, v), lambda v: jnp.sin(jnp.cos(v)), x)
 
 
-@pytest.fixture(scope="module")
-def run():
-    """Returns the difference of ``everything``; each of the two schedules is compiled once."""
-    seed = impl.testing.Seed()
-    program = first_difference.Program
+def in_while(x):
+    def step(state):
+        return state[0] + 1, sums(jnp.where(state[0] == 3, SAME, OTHER), x)
 
-    @contextlib.contextmanager
-    def scope(value):
-        seed.value = value
-        with impl.testing.schedule(seed):
-            yield
-
-    compiled = {}
-
-    class Once(program):
-        def _executable(self, function, *arrays, text):
-            if text not in compiled:
-                compiled[text] = super()._executable(function, *arrays, text=text)
-            return compiled[text]
-
-        def plain(self):
-            return np.zeros(
-                0, np.uint32
-            )  # A test below compares the plain runs of another program.
-
-    def difference(marks="equations", **given):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(first_difference, "Program", Once)
-            runs = scope(1), scope(3)
-            return impl.first_difference(everything, arguments(**given), between=runs, marks=marks)
-
-    return difference
+    return lax.while_loop(lambda state: state[0] < 5, step, (0, x))
 
 
 @pytest.mark.parametrize(
-    ("where", "inside", "iterations"),
-    [("in_scan", ("scan",), (1,)), ("in_cond", ("cond",), ()), ("in_while", ("while",), (3,))],
+    ("program", "inside", "iterations"),
+    [(in_scan, ("scan",), (1,)), (in_cond, ("cond",), ()), (in_while, ("while",), (3,))],
 )
-def test_a_racing_scatter_is_named_with_its_line_and_iteration(run, where, inside, iterations):
-    found = run(**{where: True})
+def test_a_racing_scatter_is_named_with_its_line_and_iteration(program, inside, iterations):
+    x = jnp.asarray(SIZES)
+    found = impl.first_difference(program, x, between=schedules(), marks="equations")
     assert found.kind == "equation"
     assert found.primitive == "lax.scatter_add"
     assert found.source.endswith(LINE)
@@ -112,14 +62,22 @@ def test_a_racing_scatter_is_named_with_its_line_and_iteration(run, where, insid
     assert LINE in str(found)
 
 
-def test_a_scatter_of_a_library_is_named_with_both_lines(run):
-    found = run(in_jit=True)
+def test_a_scatter_of_a_library_is_named_with_both_lines():
+    program = jax.jit(lambda v: jax.nn.relu(jax.ops.segment_sum(v, SAME, 6)))
+    found = impl.first_difference(program, jnp.asarray(SIZES), between=schedules())
     assert found.source.rpartition(":")[0].endswith("test_first_difference.py")
     assert "segment_sum" in found.library
 
 
-def test_equal_runs_have_no_difference(run):
-    assert run() is None
+def test_equal_runs_have_no_difference_in_any_dtype():
+    def program(x, key):
+        jax.debug.print("", ordered=True)
+        wide = jnp.fft.fft(x), x.astype(jnp.float8_e4m3fn), x.astype(jnp.bfloat16), jnp.int4(3)
+        return jax.random.split(key), wide, jnp.float32("nan") * x, sums(OTHER, x), x > 0
+
+    args = jnp.asarray(SIZES), jax.random.key(0)
+    found = impl.first_difference(program, *args, between=schedules(), marks="equations")
+    assert found is None
 
 
 def test_the_backward_pass_of_a_custom_derivative_is_named():
@@ -418,11 +376,6 @@ def test_sharded_arrays_are_compared():
     assert found.source.endswith(LINE)
 
 
-def test_runs_on_two_devices_are_compared():
-    device = jax.devices()[0]
-    assert impl.first_difference(jnp.cos, jnp.ones(3), between=(device, device)) is None
-
-
 def test_bad_arguments_are_named():
     for given, message in (
         ({"between": (None,)}, "'between' must have two runs"),
@@ -441,27 +394,24 @@ def test_bad_arguments_are_named():
             impl.first_difference(function, argument, **given)
 
 
-def test_texts_among_the_arguments_are_constants():
+def test_texts_among_the_arguments_are_constants_and_a_run_may_name_a_device():
+    device = jax.devices()[0]
+    assert impl.first_difference(jnp.cos, jnp.ones(3), between=(device, device)) is None
     names = np.array(["a", "b"])
     assert impl.first_difference(lambda x, names: x * len(names), jnp.ones(3), names) is None
     assert impl.audit(lambda x, names: x * len(names))(jnp.ones(3), names).ok
 
 
-def test_steps_are_printed_where_they_are_asked_for(capsys):
-    with first_difference.Progress("record", True) as progress:
-        progress.step("traces")
-    assert capsys.readouterr().err == "record: traces (0 s)\n"
-    for shown in (False, None):  # The stderr of a test is not a terminal.
+def test_a_terminal_shows_the_step_of_a_long_call_and_those_that_follow(monkeypatch, capsys):
+    def printed(shown):
         with first_difference.Progress("record", shown) as progress:
             progress.step("traces")
-    assert capsys.readouterr().err == ""
+        return capsys.readouterr().err
 
-
-def test_a_terminal_shows_the_step_of_a_long_call_and_those_that_follow(monkeypatch, capsys):
+    assert printed(True) == "record: traces (0 s)\n"
+    assert printed(False) == printed(None) == ""  # The stderr of a test is no terminal.
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with first_difference.Progress("record", None) as progress:
-        progress.step("traces")
-    assert capsys.readouterr().err == ""
+    assert printed(None) == ""
     monkeypatch.setattr(first_difference, "PATIENCE", 0.01)
     with first_difference.Progress("record", None) as progress:
         time.sleep(0.02)  # The timer and the step both find the call long.
@@ -489,9 +439,7 @@ def test_arrays_with_other_bits_have_other_digests():
         mine, words = words[: len(group)], words[len(group) :]
         assert len({bytes(word) for word in mine}) == len(group), group
         assert all(len(set(column.tolist())) == len(group) for column in mine.T), group
-
-
-def test_a_value_without_elements_has_a_digest():
+    # A value without elements has a digest too.
     assert [word.shape for word in digests([jnp.zeros((0, 3)), 1.5])] == [(1,), (1,)]
 
 

@@ -109,7 +109,7 @@ def test_the_equation_is_named_where_rows_are_merged_and_sorted():
 
 
 @pytest.mark.usefixtures("portable")
-def test_a_loop_is_entered_and_its_iteration_named():
+def test_loops_and_branches_are_entered_and_the_iteration_is_named():
     def program(x):
         def step(carry, number):
             carry = jax.lax.cond(number == 2, lambda x: x - x.sum(0), jnp.sin, carry)
@@ -121,13 +121,10 @@ def test_a_loop_is_entered_and_its_iteration_named():
     assert "lax.reduce_sum is the first equation" in text
     assert "in scan (iteration 2) > cond" in text
 
-
-@pytest.mark.usefixtures("portable")
-def test_a_branch_is_entered():
-    def program(x):
+    def branching(x):
         return jax.lax.cond(x[0, 0] > 9, jnp.sin, lambda x: jnp.exp(x) / x.sum(), x)
 
-    assert "lax.reduce_sum is the first equation" in message(program, X, batch=0)
+    assert "lax.reduce_sum is the first equation" in message(branching, X, batch=0)
 
 
 @pytest.mark.usefixtures("portable")
@@ -169,16 +166,12 @@ def test_the_padding_can_be_given():
     assert "more elements of padding" in message(of_segments, X, segments, pad=0)
 
 
-def test_a_choice_by_index_is_no_equation_that_rounds():
+def test_a_choice_by_index_or_a_shape_is_no_equation_that_rounds():
     text = message(lambda x: jnp.where(jnp.arange(len(x))[:, None] % 2, x, 0), X, batch=0)
     assert "its output differs for row 5 of 6 alone" in text
     assert "Either the index of a row chooses among them, as\nin a dropout" in text
-
-
-def test_a_shape_that_changes_is_a_difference():
-    assert "float32[3, 2] and not float32[3, 5]" in message(
-        lambda x: x if len(x) > 3 else x[:, :2], X, batch=0
-    )
+    text = message(lambda x: x if len(x) > 3 else x[:, :2], X, batch=0)
+    assert "float32[3, 2] and not float32[3, 5]" in text
 
 
 def test_each_change_has_the_rows_that_are_compared():
@@ -216,35 +209,32 @@ def test_padding_has_numbers_of_each_dtype():
     assert [leaf[-1] for leaf in given.leaves[:3]] == [0.5, True, -1]
 
 
-WRONG = {
-    "none of the arguments 'batch', 'time' and 'pad' names an axis; pass one": {},
-    "argument 'fill' needs 'pad'": {"batch": 0, "fill": 1},
-    "argument 'batch' got (0,), which does not fit the 2 arguments": {"batch": (0,)},
-    "argument 'batch' names axis 2 of args[0], whose shape is (6, 5)": {"batch": (2, None)},
-    "'pad' names axes of different sizes: args[0] has 6, args[1] has 5": {"pad": 0},
-    "argument 'time' names no axis; an axis of at least 2 is needed": {"time": (None, None)},
-    "argument 'batch' names several axes, [0, 1]; pass 'out_batch'": {"batch": (1, 0)},
-    "argument 'out_batch' got (0, 0), which does not fit the results": {
-        "batch": (0, None),
-        "out_batch": (0, 0),
-    },
-}
+OF_SHAPE = jax.ShapeDtypeStruct((6, 5), "float32")
 
 
-@pytest.mark.parametrize("words", WRONG)
-def test_an_axis_that_does_not_fit_is_refused(words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        assert_invariant(layer, X, W, **WRONG[words])
-
-
-def test_other_types_are_refused():
+@pytest.mark.parametrize(
+    ("args", "axes", "error", "words"),
+    [
+        ((X, W), {}, ValueError, "none of the arguments 'batch', 'time' and 'pad' names an axis"),
+        ((X, W), {"batch": 0, "fill": 1}, ValueError, "argument 'fill' needs 'pad'"),
+        ((X, W), {"batch": (0,)}, ValueError, "got (0,), which does not fit the 2 arguments"),
+        ((X, W), {"batch": (2, None)}, ValueError, "axis 2 of args[0], whose shape is (6, 5)"),
+        ((X, W), {"pad": 0}, ValueError, "different sizes: args[0] has 6, args[1] has 5"),
+        ((X, W), {"time": (None, None)}, ValueError, "'time' names no axis; an axis of at least 2"),
+        ((X, W), {"batch": (1, 0)}, ValueError, "several axes, [0, 1]; pass 'out_batch'"),
+        (
+            (X, W),
+            {"batch": (0, None), "out_batch": (0, 0)},
+            *(ValueError, "argument 'out_batch' got (0, 0), which does not fit the results"),
+        ),
+        ((X[:1], W), {"batch": (0, None)}, ValueError, "an axis of size 1; an axis of at least 2"),
+        ((X, W), {"batch": (True, None)}, TypeError, "and has True for args"),
+        ((X, "w"), {"batch": 0}, TypeError, "an axis of args[1], which is str, not an array"),
+        ((OF_SHAPE, W), {"batch": (0, None)}, TypeError, "jax.ShapeDtypeStruct, "),
+    ],
+)
+def test_an_axis_or_a_type_that_does_not_fit_is_refused(args, axes, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        assert_invariant(layer, *args, **axes)
     with pytest.raises(TypeError, match="argument 'function' must be callable, not int"):
         assert_invariant(3, X, batch=0)
-    with pytest.raises(TypeError, match=r"must have an int or None .* and has True for args"):
-        assert_invariant(layer, X, W, batch=(True, None))
-    with pytest.raises(TypeError, match=r"an axis of args\[1\], which is str, not an array"):
-        assert_invariant(layer, X, "w", batch=0)
-    with pytest.raises(TypeError, match=r"jax.ShapeDtypeStruct, .* Pass arrays"):
-        assert_invariant(layer, jax.ShapeDtypeStruct((6, 5), "float32"), W, batch=(0, None))
-    with pytest.raises(ValueError, match="names an axis of size 1; an axis of at least 2"):
-        assert_invariant(layer, X[:1], W, batch=(0, None))

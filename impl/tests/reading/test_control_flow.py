@@ -1,19 +1,25 @@
-"""The description of control flow: the bodies of each kind of equation, and new bodies for them."""
+"""The description of control flow: the bodies of each kind of equation, and new bodies for them.
+
+``impl/tests/programs/test_scopes_in_programs.py`` tests that a walk goes into every kind.
+
+Tests: impl._reading.walk.
+"""
 
 import re
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 from jax.sharding import PartitionSpec
 
 import impl
-from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow
 from impl._reading.control_flow import Carry, Slice, bodies, with_bodies
+from impl._reading.values import Scope
+from impl._reading.walk import walk
 
 X = jnp.arange(3.0)
 ROWS = jnp.arange(12.0).reshape(4, 3)
@@ -109,9 +115,6 @@ def test_a_call_has_one_body_with_its_operands(kind):
     assert control_flow.called(equation) == body
     assert names(body) == ["sin"]
     assert control_flow.only_runs(equation)
-
-
-def test_a_scan_is_no_call():
     assert control_flow.called(equation_of(scanned, X, ROWS)) is None
 
 
@@ -140,35 +143,9 @@ def test_every_jaxpr_is_also_the_one_that_combines_two_elements():
     assert len(control_flow.every_jaxpr(equation)) == 1
     solve = equation_of(solved, kind="custom_linear_solve")
     assert len(control_flow.every_jaxpr(solve)) > len(bodies(solve)) == 1
-    assert not control_flow.only_runs(equation)
-
-
-def test_an_equation_without_jaxprs_has_no_body():
-    equation = traced(jnp.sin).eqns[0]
-    assert bodies(equation) == []
-    assert not control_flow.only_runs(equation)
-
-
-def test_a_platform_runs_its_own_branch_or_the_default():
-    def program(x):
-        return lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.cos, default=jnp.tan)
-
-    branches = bodies(equation_of(program, kind="cond"))
-    chosen = {
-        platform: [names(body) for body in control_flow.on_platform(branches, platform)]
-        for platform in ("cpu", "cuda", "tpu", None)
-    }
-    assert chosen == {
-        "cpu": [["sin"]],
-        "cuda": [["cos"]],
-        "tpu": [["tan"]],
-        None: [["sin"], ["cos"], ["tan"]],
-    }
-
-
-def test_of_a_condition_without_platforms_each_branch_runs():
-    branches = bodies(equation_of(lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), kind="cond"))
-    assert control_flow.on_platform(branches, "cpu") == branches
+    without = traced(jnp.sin).eqns[0]
+    assert bodies(without) == []
+    assert not any(map(control_flow.only_runs, (equation, without)))
 
 
 #: A program for each equation that takes new bodies.
@@ -202,32 +179,64 @@ def test_new_bodies_are_those_of_the_equation(kind):
     assert (new.invars, new.outvars) == (equation.invars, equation.outvars)
 
 
-def test_a_program_with_new_bodies_computes_with_them():
-    closed = traced(lambda x: lax.cond(x[0] > 1, jnp.sin, jnp.cos, x))
-    (equation,) = [each for each in closed.eqns if each.primitive.name == "cond"]
-    new = with_bodies(equation, [changed(body.opened) for body in bodies(equation)])
-    equations = [new if each is equation else each for each in closed.eqns]
-    inside = closed.jaxpr.replace(eqns=equations)
-    result = jaxpr_as_fun(jaxprs.reclosed(closed, inside))(X)[0]
-    np.testing.assert_array_equal(result, jnp.sin(X))
-
-
-def test_a_scan_may_carry_more():
-    equation = equation_of(scanned, X, ROWS)
-    (body,) = bodies(equation)
-    jaxpr = body.opened
-    outputs = [jaxpr.outvars[0], jaxpr.invars[0], jaxpr.outvars[1]]
-    invars = [*jaxpr.invars[:2], jaxprs.variable(jaxpr.invars[1].aval), *jaxpr.invars[2:]]
-    more = jaxpr.replace(invars=invars, outvars=outputs)
-    operands = [*equation.invars[:2], equation.invars[1], *equation.invars[2:]]
-    new = with_bodies(equation.replace(invars=operands), [more], counts=(1, 2))
-    (body,) = bodies(new)
-    assert body.inputs == (0, Carry(1, 0), Carry(2, 1), Slice(3))
-
-
 def test_no_new_bodies_for_an_equation_of_an_unknown_kind():
     with pytest.raises(TypeError, match="custom_linear_solve"):
         with_bodies(equation_of(solved, kind="custom_linear_solve"), [])
+
+
+INDEX, UPDATES = jnp.zeros(9, jnp.int32), jnp.ones(9)
+
+
+def add(x, i, u):
+    return x.at[i].add(u)
+
+
+def chosen(x, i, u):
+    return lax.platform_dependent(
+        x, cpu=lambda x: x, cuda=lambda x: add(x, i, u), default=lambda x: -x
+    )
+
+
+def kept_not(u, x, i):
+    return jax.checkpoint(lambda u: jnp.sin(add(x, i, jnp.sin(u))).sum())(u)
+
+
+def paths(function, platform=None, *args):
+    closed = jax.make_jaxpr(function)(*(args or (X, INDEX, UPDATES)))
+    sites = walk(Scope(closed.jaxpr), lambda name: name == "scatter-add", platform=platform)
+    return [site.path for site in sites if site.name == "scatter-add"]
+
+
+def test_a_scatter_is_found_as_often_as_the_program_has_it():
+    def program(x, i, u):
+        x = jax.jit(add)(jax.jit(add)(x, i, u), i, u)
+        x = lax.while_loop(lambda c: add(c, i, u).sum() < 9, lambda c: add(c, i, u) * 2, x)
+        return lax.cond(x[0] > 0, lambda: add(x, i, u), lambda: add(-x, i, u))
+
+    assert paths(program) == [("jit add",)] * 2 + [("while",)] * 2 + [("cond",)] * 2
+
+
+def test_rematerialization_computes_the_scatter_again():
+    # The gradient of the sine needs the sum, which is not kept.
+    kept = jax.grad(lambda u, x, i: jnp.sin(add(x, i, jnp.sin(u))).sum())
+    assert len(paths(lambda x, i, u: jax.value_and_grad(kept_not)(u, x, i))) == 2
+    assert len(paths(lambda x, i, u: kept(u, x, i))) == 1
+
+
+@pytest.mark.parametrize(("platform", "count"), [("cpu", 0), ("cuda", 1), ("tpu", 0), (None, 1)])
+def test_of_a_program_for_platforms_one_branch_counts(platform, count):
+    assert len(paths(chosen, platform)) == count
+
+
+def test_a_primitive_that_does_more_than_run_its_jaxpr_is_yielded():
+    mine = Primitive("mine")
+    mine.def_abstract_eval(lambda x, **_: x)
+    inner = jax.make_jaxpr(add)(X, INDEX, UPDATES)
+    closed = jax.make_jaxpr(lambda x: mine.bind(x, jaxpr=inner))(X)
+    sites = list(walk(Scope(closed.jaxpr), lambda name: name == "scatter-add"))
+    assert sites[0].name == "mine"
+    assert sites[-1].name == "scatter-add"
+    assert sites[-1].path == ("mine",)
 
 
 ROOT = Path(impl.__file__).parent

@@ -80,12 +80,15 @@ QUICK = [
     *("impl/tests/test_api.py", "impl/tests/test_modules.py"),
     "conformance/tests/every_op/test_bits.py",
 ]
-#: The checks of the suite whose result may depend on the release of JAX. Kernels have unit tests on
-#: each release, so that their stand-ins on a CPU need no second release. A race is a scatter: of a
-#: gradient, or of an op with one of these words in its name.
+#: The checks of the suite whose result may depend on the release of JAX, for one call of each code
+#: and dtype. Kernels have unit tests on each release, so that their stand-ins on a CPU need no
+#: second release. A race is a scatter: of a gradient, or of an op with one of these words in its
+#: name.
 _SCATTERS = "(backward or scatter or index or put or bincount or histc or bag or sparse)"
 _WORDS = f"(test_bits and not cuda) or test_fill or (test_no_race and {_SCATTERS}) or test_promise"
-BITS = ["--profile", "complete", "-k", _WORDS]
+BITS = ["--profile", "complete", "-m", "not once", "-k", _WORDS]
+#: The other release. `every_op/test_bits.py` asks the oracles about these calls there, and more.
+REST = ["-k", "not test_bits_under_portable"]
 
 
 def with_newest(session: nox.Session) -> bool:
@@ -241,7 +244,8 @@ def without_triton(session: nox.Session) -> None:
 def conformance(session: nox.Session) -> None:
     """Runs the conformance suite on the CPU."""
     install(session, "test")
-    chosen = session.posargs or (BITS if with_oldest(session) else [])
+    chosen = BITS if with_oldest(session) else REST if with_newest(session) else []
+    chosen = session.posargs or chosen
     command = ("python", "-m", "conformance", "run", "--device", "cpu")
     session.run(*command, *chosen, env=flags_of_suite(session))
 

@@ -124,6 +124,11 @@ def difference(expected: ReleaseBehaviour) -> str:
     return f"{expected.behaviour or 'unaffected'}; {expected.reason}"
 
 
+def words_of(sample: Sample) -> Hashable:
+    """Returns the facts of a call that choose a path of an op's code: those that are words."""
+    return frozenset(fact for fact in sample.facts.items() if isinstance(fact[1], str))
+
+
 def ops_with_samples() -> tuple[str, ...]:
     """Returns the ops of the spec that have samples, in alphabetical order."""
     ops = sorted({row.op for row in spec.load().select(kind="op", active=True)})

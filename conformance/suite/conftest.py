@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import spec
 from conformance.adapters.base import Adapter
 from conformance.pytest_plugin import options
 from conformance.suite import releases
-from conformance.suite.cells import Cell, cells, portable_cells
+from conformance.suite.cells import Cell, cells, portable_cells, words_of
 
 
 @pytest.fixture(scope="session")
@@ -76,8 +76,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for cell in of_test:
             first.setdefault(mark.kwargs["alike"](adapter, cell), cell)
         of_test = list(first.values())
-    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in of_test]
-    metafunc.parametrize("cell", parameters, ids=str)
+    metafunc.parametrize("cell", list(_marked(of_test)), ids=str)
+
+
+def _marked(of_test: Iterable[Cell]) -> Iterator[Any]:
+    """Yields cells as parameters. Those of a code and of dtypes that an earlier cell has are alike.
+
+    Another release of JAX has nothing new for them, which their mark says.
+    """
+    known: set[Hashable] = set()
+    for cell in of_test:
+        code = cell.device, cell.profile, cell.op, cell.direction, cell.row and cell.row.id
+        key = code, words_of(cell.sample), *(array.dtype for array in cell.sample.arrays)
+        once = [pytest.mark.once] if key in known else []
+        known.add(key)
+        yield pytest.param(cell, marks=[_one_worker(cell), *once])
 
 
 def _one_worker(cell: Cell) -> pytest.MarkDecorator:
@@ -150,4 +163,5 @@ def pytest_collection_finish() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks of the suite."""
     config.addinivalue_line("markers", "about(*behaviours): the cells that a test takes")
+    config.addinivalue_line("markers", "once: an earlier test has the code and the dtypes of it")
     config.addinivalue_line("markers", "xdist_group(name): tests that run in one worker")

@@ -30,7 +30,7 @@ from conformance import bits
 from conformance.adapters.base import Adapter
 from conformance.cases.table import Sample, samples
 from conformance.lab.readers import stablehlo
-from conformance.suite.cells import Cell
+from conformance.suite.cells import Cell, words_of
 
 EVERY = (None, *spec.BEHAVIOURS)
 #: The number of runs of a program after which its arrays are copied to the device again.
@@ -92,11 +92,6 @@ def beginning(implementation: Adapter, cell: Cell) -> str:
     return f"{caller} {ALERT}" if caller else ""
 
 
-def words(sample: Sample) -> Hashable:
-    """Returns the facts of a call that choose a path of an op's code: those that are words."""
-    return frozenset(fact for fact in sample.facts.items() if isinstance(fact[1], str))
-
-
 def path(implementation: Adapter, cell: Cell) -> Hashable:
     """Returns a key of the code that computes a call on the device of a cell.
 
@@ -107,7 +102,7 @@ def path(implementation: Adapter, cell: Cell) -> Hashable:
     if cell.device != "cpu" and "native" in implementation.lowerings(cell.device):
         return cell.device, cell.call()
     row = cell.answer.row and cell.answer.row.id
-    return cell.device, cell.op, cell.direction, row, words(cell.sample)
+    return cell.device, cell.op, cell.direction, row, words_of(cell.sample)
 
 
 def contracts(cell: Cell) -> bool:
@@ -118,7 +113,7 @@ def contracts(cell: Cell) -> bool:
     """
 
     def key(sample: Sample) -> Hashable:
-        return words(sample), *(array.dtype for array in sample.arrays)
+        return words_of(sample), *(array.dtype for array in sample.arrays)
 
     alike = (s for s in samples(cell.op) if cell.direction in s.directions)
     return next(s for s in alike if key(s) == key(cell.sample)) is cell.sample

@@ -65,13 +65,22 @@ def rounded_once(value: Fraction, dtype: npt.DTypeLike) -> float:
         A float that converts to ``dtype`` without error: an infinity if the rounded number exceeds
         the greatest float. A zero is +0.
     """
-    to = _FORMATS[np.dtype(dtype).name]
-    magnitude = abs(value) if abs(value) >= to.kept else Fraction(0)
-    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    quantum = Fraction(2) ** (max(exponent, to.least) - to.bits + 1)
-    rounded = round(magnitude / quantum) * quantum  # Of two integers, Python takes the even one.
-    result = float(rounded) if rounded < Fraction(2) ** (to.greatest + 1) else math.inf
-    return -result if value < 0 < result else result
+    return _rounded_integer(value.numerator, 1 - value.denominator.bit_length(), dtype)
+
+
+def _rounded_integer(count: int, unit: int, dtype: npt.DTypeLike) -> float:
+    """Returns ``rounded_once(count * 2**unit, dtype)``; with integers it takes a tenth as long."""
+    to, size = _FORMATS[np.dtype(dtype).name], abs(count)
+    exponent = size.bit_length() - 1 + unit
+    if not size or (exponent < to.least and size * Fraction(2) ** unit < to.kept):
+        return 0.0
+    dropped = max(exponent, to.least) - to.bits + 1 - unit
+    if dropped > 0:  # Of two neighbours at the same distance, the even one.
+        size = (size + (1 << dropped - 1) - 1 + (size >> dropped & 1)) >> dropped
+        unit += dropped
+    is_finite = size.bit_length() - 1 + unit <= to.greatest
+    result = math.ldexp(size, unit) if is_finite else math.inf
+    return -result if count < 0 < result else result
 
 
 def nearest(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
@@ -220,9 +229,8 @@ def _kinds(value: Array) -> Array:
 
 def _rounded(sums: Array, unit: int, specials: Array, dtype: npt.DTypeLike) -> Array:
     """Returns ``sums * 2**unit``, rounded once, or ``specials`` where they are not finite."""
-    scale = Fraction(2) ** unit
-    pairs = zip(np.asarray(sums).flat, np.asarray(specials).flat, strict=True)
-    rounded = [rounded_once(n * scale, dtype) if math.isfinite(s) else s for n, s in pairs]
+    pairs = zip(np.asarray(sums, object).flat, np.asarray(specials).flat, strict=True)
+    rounded = [_rounded_integer(n, unit, dtype) if math.isfinite(s) else s for n, s in pairs]
     return np.array(rounded, np.dtype(dtype)).reshape(np.shape(sums))
 
 

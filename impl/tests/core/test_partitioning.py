@@ -3,8 +3,6 @@
 Tests: impl._jax.shardings.
 """
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,17 +15,11 @@ import impl
 from impl._core import partitioning
 from impl._core.partitioning import Axes
 from impl._jax import shardings
-from impl.tests.support import eight_devices
 
 pytestmark = pytest.mark.usefixtures("complete")
 
-HERE = Path(__file__).parent
 VALUES = np.ones((2, 4, 3), np.float32)
 INDEX = np.array([0, 1, 1, 3])
-
-
-def test_on_eight_devices():
-    eight_devices.run(HERE.parent / "run_to_run" / "scatters_on_eight_devices.py")
 
 
 def ops(values):

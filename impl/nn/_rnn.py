@@ -27,10 +27,10 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout, _recurrent
 from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
-from impl.nn._variants import variant
+from impl.ops._op import op, variant
 
 
-def _rnn(
+def _rnn(  # noqa: D417  # The ops have no ``name``.
     name: str,
     input: Array,
     hx: Array,
@@ -45,16 +45,6 @@ def _rnn(
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Computes one of the ops whose state is h alone."""
-    flags = _Flags(has_biases, train, bidirectional, batch_first)
-    out, (h,) = _run(name, flags, input, hx, params, num_layers, dropout, lengths, key)
-    return out, h
-
-
-rnn_tanh = variant(
-    _rnn,
-    "rnn_tanh",
-    "rnn_tanh",
     """Computes layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
     In float16 and bfloat16, products are added in float32 and rounded. The states, and the products
@@ -96,32 +86,29 @@ rnn_tanh = variant(
         NotImplementedError: ``input`` is of bools.
         RuntimeError: Shapes, dtypes, the number of ``params``, ``lengths`` or ``dropout`` do not
             fit; or ``input`` is of integers, or has no step.
-        TypeError: An argument is of the wrong type; or elements are to be dropped, and ``key`` is
-            None.
+        TypeError: Elements are to be dropped, and ``key`` is None.
+    """
+    flags = _Flags(has_biases, train, bidirectional, batch_first)
+    out, (h,) = _run(name, flags, input, hx, params, num_layers, dropout, lengths, key)
+    return out, h
 
-    Source: ``torch.rnn_tanh``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
-    does, and the guarantee.
-    """,
-)
 
+rnn_tanh = variant(_rnn, "rnn_tanh", "torch.rnn_tanh")
 rnn_relu = variant(
     _rnn,
     "rnn_relu",
-    "rnn_relu",
+    "torch.rnn_relu",
     """Computes layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
     Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``input`` of
     complex numbers raises RuntimeError.
-
-    Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
-    does, and the guarantee.
     """,
 )
 
 gru = variant(
     _rnn,
     "gru",
-    "gru",
+    "torch.gru",
     """Computes layers of gated recurrent units: ``h = (1 - z) * n + z * h``.
 
     The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh``, followed by the logistic function. n is
@@ -129,14 +116,11 @@ gru = variant(
 
     Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``params``
     have 3 * hidden rows, a block for each of r, z and n.
-
-    Source: ``torch.gru``, which ``torch.nn.GRU`` calls. The spec's rows state what the mode does,
-    and the guarantee.
     """,
 )
 
 
-@eager.compiled
+@op("torch.lstm")
 def lstm(
     input: Array,
     hx: Sequence[Array],
@@ -166,9 +150,6 @@ def lstm(
       its end: ``weight_hr`` of shape [size, hidden].
     - The result has three arrays: the output of shape [steps, batch, directions * size], or with
       the batch first; the final h; and the final c.
-
-    Source: ``torch.lstm``, which ``torch.nn.LSTM`` calls. The spec's rows state what the mode does,
-    and the guarantee.
     """
     flags = _Flags(has_biases, train, bidirectional, batch_first)
     out, (h, c) = _run("lstm", flags, input, hx, params, num_layers, dropout, lengths, key)

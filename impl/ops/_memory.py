@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir, xla
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import fill_value
 from impl._core.shard_axes import aligned
@@ -29,10 +29,11 @@ from impl._jax import Primitive
 from impl._mode import modes
 from impl._mode.alert import alert, register_per_platform
 from impl._mode.decide import Decision, decide
+from impl.ops._op import op
 from impl.quantized import QuantizedArray
 
 
-@eager.compiled
+@op("torch.empty")
 def empty(
     *sizes: int | Sequence[int],
     size: Sequence[int] | None = None,
@@ -60,15 +61,12 @@ def empty(
 
     Raises:
         RuntimeError: A size is negative.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
 
-@eager.compiled
+@op("torch.empty_like")
 def empty_like(
     input: Array, *, dtype: jax.typing.DTypeLike | None = None, **keywords: Any
 ) -> jax.Array:
@@ -85,16 +83,13 @@ def empty_like(
         An array of the shape of ``input``.
 
     Raises:
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_like``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     input = arguments.array("empty_like", "input", input)
     return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
 
 
-@eager.compiled
+@op("torch.Tensor.new_empty")
 def new_empty(
     input: Array,
     *sizes: int | Sequence[int],
@@ -106,15 +101,13 @@ def new_empty(
 
     Arguments, results and exceptions are as for ``empty``, but with a ``dtype`` of None the array
     has the dtype of ``input``.
-
-    Source: ``torch.Tensor.new_empty``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("new_empty", "input", input)
     shape = arguments.sizes("new_empty", sizes, size)
     return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
 
 
-@eager.compiled
+@op("torch.empty_strided")
 def empty_strided(
     size: Sequence[int],
     stride: Sequence[int],
@@ -138,15 +131,12 @@ def empty_strided(
 
     Raises:
         RuntimeError: A size or a stride is negative, or their numbers differ.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_strided``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
 
 
-@eager.compiled
+@op("torch.Tensor.new_empty_strided")
 def new_empty_strided(
     input: Array,
     size: Sequence[int],
@@ -159,9 +149,6 @@ def new_empty_strided(
 
     Arguments, results and exceptions are as for ``empty_strided``, but with a ``dtype`` of None the
     array has the dtype of ``input``.
-
-    Source: ``torch.Tensor.new_empty_strided``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     input = arguments.array("new_empty_strided", "input", input)
     shape = _strided("new_empty_strided", size, stride)
@@ -185,7 +172,7 @@ def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple
     return shape
 
 
-@eager.compiled
+@op("torch.empty_permuted")
 def empty_permuted(
     size: Sequence[int],
     physical_layout: Sequence[int],
@@ -208,10 +195,7 @@ def empty_permuted(
 
     Raises:
         RuntimeError: A size is negative, or ``physical_layout`` does not name each dimension once.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_permuted``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     shape = arguments.sizes("empty_permuted", (), size)
     layout = arguments.tuple_of_ints("empty_permuted", "physical_layout", physical_layout)
@@ -250,7 +234,7 @@ def resize(
 ) -> QuantizedArray: ...
 
 
-@eager.compiled
+@op("torch.Tensor.resize_")
 def resize(
     input: Array | QuantizedArray,
     *sizes: int | Sequence[int],
@@ -261,7 +245,7 @@ def resize(
 
     Elements stay in row-major order. The values of new elements are those described for ``empty``;
     in a quantized array they are the zero point, which represents 0. Gradients go to the elements
-    that stay. (In PyTorch a tensor that requires a gradient cannot be resized.)
+    that stay. (PyTorch changes the tensor itself, which may not require a gradient.)
 
     Args:
         input: Any shape and dtype, or a ``QuantizedArray``.
@@ -273,13 +257,8 @@ def resize(
         An array of the given shape and of the dtype of ``input``; quantized if ``input`` is.
 
     Raises:
-        RuntimeError: A size is negative; or the mode is on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.Tensor.resize_``, which changes its tensor; this function does not. The spec's
-    rows state what the mode does, and the guarantee.
+        RuntimeError: A size is negative.
+        TypeError: A keyword has a value that JAX does not support.
     """
     codes = input.int_repr if isinstance(input, QuantizedArray) else input
     codes = arguments.array("resize", "input", codes)

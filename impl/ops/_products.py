@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +29,11 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
+from impl.ops._op import op
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 #: A left operand, dense or sparse.
 Left: TypeAlias = "Array | Sparse"
@@ -167,12 +164,7 @@ def _workspace() -> str:
     return os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
 
 
-def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Returns an op with ``library_facts`` that compiles its calls outside of any trace."""
-    return eager.compiled(function, setting=_workspace)
-
-
-@compiled
+@op("torch.mm", setting=_workspace)
 def mm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies two matrices.
 
@@ -190,19 +182,15 @@ def mm(input: Left, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mm``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped).
     """
     a, b = left_operand("mm", input), arguments.array("mm", "mat2", mat2)
     check_matrices("mm", input=a, mat2=b)
     return product("mm", a, b, **library_facts(a))
 
 
-@compiled
+@op("torch.bmm", setting=_workspace)
 def bmm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies the matrices of two batches, pair by pair.
 
@@ -220,12 +208,8 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.bmm``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped).
     """
     a, b = left_operand("bmm", input), arguments.array("bmm", "mat2", mat2)
     for name, operand in (("input", a), ("mat2", b)):
@@ -243,7 +227,7 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
     return product("bmm", a, b, **library_facts(a))
 
 
-@compiled
+@op("torch.mv", setting=_workspace)
 def mv(input: Left, vec: Array) -> jax.Array:
     """Multiplies a matrix and a vector.
 
@@ -259,12 +243,8 @@ def mv(input: Left, vec: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mv``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped).
     """
     a, b = left_operand("mv", input), arguments.array("mv", "vec", vec)
     if (a.ndim, b.ndim) != (2, 1):

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array, dtype_kind
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, highest, lowest
@@ -28,9 +28,10 @@ from impl._kernels.launch import ADD, MUL, ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import accumulate, extreme
+from impl.ops._op import op
 
 
-@eager.compiled
+@op("torch.index_reduce")
 def index_reduce(
     input: Array,
     dim: int,
@@ -67,11 +68,7 @@ def index_reduce(
     Raises:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
         NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: Shapes or dtypes do not fit; ``reduce`` is another string; or the mode is on
-            and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_reduce``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or ``reduce`` is another string.
     """
     input = arguments.array("index_reduce", "input", input)
     source = arguments.array("index_reduce", "source", source)

@@ -33,6 +33,7 @@ from impl._mode import modes
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
 from impl._mode.modes import sum_dtype
+from impl.ops._op import op
 from impl.ops._selection import Indexed
 
 #: A running fold along an axis.
@@ -40,7 +41,7 @@ Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
-@eager.compiled
+@op("torch.cumsum")
 def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative sums along one dimension.
 
@@ -58,29 +59,22 @@ def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None)
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``dtype`` is bool.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.cumsum``. The spec's rows state what the mode does, and the guarantee.
     """
     return _total("cumsum", _sums, input, dim, dtype)
 
 
-@eager.compiled
+@op("torch.cumprod")
 def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative products along one dimension.
 
     If a product of some elements overflows and another is 0, the products after both may be NaN.
 
     Arguments, results and exceptions are as for ``cumsum``.
-
-    Source: ``torch.cumprod``. The spec's rows state what the mode does, and the guarantee.
     """
     return _total("cumprod", _products, input, dim, dtype)
 
 
-@eager.compiled
+@op("torch.logcumsumexp")
 def logcumsumexp(input: Array, dim: int) -> jax.Array:
     """Computes logarithms of cumulative sums of exponentials along one dimension.
 
@@ -95,11 +89,6 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is of integers or bools.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.logcumsumexp``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("logcumsumexp", "input", input)
     dim = arguments.dimension(dim, input.ndim, "logcumsumexp")
@@ -113,7 +102,7 @@ class Cummax(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.cummax")
 def cummax(input: Array, dim: int) -> Cummax:
     """Computes cumulative maxima along one dimension, and their indices.
 
@@ -129,11 +118,6 @@ def cummax(input: Array, dim: int) -> Cummax:
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is complex.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.cummax``. The spec's rows state what the mode does, and the guarantee.
     """
     return Cummax(*_extreme("cummax", lax.cummax, input, dim))
 
@@ -144,13 +128,11 @@ class Cummin(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.cummin")
 def cummin(input: Array, dim: int) -> Cummin:
     """Computes cumulative minima along one dimension, and their indices.
 
     Arguments, results and exceptions are as for ``cummax``.
-
-    Source: ``torch.cummin``. The spec's rows state what the mode does, and the guarantee.
     """
     return Cummin(*_extreme("cummin", lax.cummin, input, dim))
 

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._core.numerics import accumulator, convert, product, seal
@@ -27,10 +27,11 @@ from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.ops import _indexing
+from impl.ops._op import op
 from impl.ops._reductions import BY, check_dtype, reduced, refuse_complex_product
 
 
-@eager.compiled
+@op("torch.index_add")
 def index_add(
     input: Array,
     dim: int,
@@ -57,11 +58,7 @@ def index_add(
 
     Raises:
         IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_add``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; or shapes or dtypes do not fit.
     """
     input = arguments.array("index_add", "input", input)
     source = arguments.array("index_add", "source", source)
@@ -93,7 +90,7 @@ def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
     return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
 
 
-@eager.compiled
+@op("torch.index_copy")
 def index_copy(
     input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
 ) -> jax.Array:
@@ -114,13 +111,9 @@ def index_copy(
         An array of the shape and dtype of ``input``.
 
     Raises:
-        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index``
-            or ``source``, or the number of slices, does not fit.
-        RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
-            no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_copy``. The spec's rows state what the mode does, and the guarantee.
+        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index`` or
+            ``source``, or the number of slices, does not fit.
+        RuntimeError: Shapes of slices or dtypes do not fit.
     """
     input = arguments.array("index_copy", "input", input)
     source = arguments.array("index_copy", "source", source)
@@ -169,7 +162,7 @@ def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> 
         )
 
 
-@eager.compiled
+@op("torch.index_fill")
 def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
     """Writes a number to slices of ``input`` along one dimension.
 
@@ -187,9 +180,6 @@ def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
         RuntimeError: ``index`` is of another dtype, or the dtype of ``input`` cannot hold
             ``value``.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_fill``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("index_fill", "input", input)
     dim = arguments.dimension(dim, input.ndim, "index_fill")
@@ -206,7 +196,7 @@ def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
     return out.reshape(input.shape)
 
 
-@eager.compiled
+@op("torch.Tensor.put_")
 def put(
     input: Array,
     index: Array,
@@ -235,11 +225,7 @@ def put(
         IndexError: An index is out of range; or ``source`` and ``index`` differ in their number of
             elements.
         NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
-        RuntimeError: ``index`` is not of int32 or int64; ``source`` is of another dtype; or the
-            mode is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.Tensor.put_``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``index`` is not of int32 or int64; or ``source`` is of another dtype.
     """
     input = arguments.array("put", "input", input)
     source = arguments.array("put", "source", source)
@@ -269,7 +255,7 @@ def put(
 _BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
 
-@eager.compiled
+@op("torch.scatter")
 def scatter(
     input: Array,
     dim: int,
@@ -309,13 +295,9 @@ def scatter(
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``reduce`` is "multiply" and ``input`` is complex.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
-            string; or the mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type, or ``src`` and ``value`` are both given or both
-            missing.
-
-    Source: ``torch.scatter``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or ``reduce`` is
+            another string.
+        TypeError: ``src`` and ``value`` are both given or both missing.
     """
     input = arguments.array("scatter", "input", input)
     dim = arguments.dimension(dim, input.ndim, "scatter")
@@ -364,7 +346,7 @@ def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.A
     return jnp.where(counts > 0, number, operand)
 
 
-@eager.compiled
+@op("torch.scatter_add")
 def scatter_add(
     input: Array,
     dim: int,
@@ -390,11 +372,7 @@ def scatter_add(
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.scatter_add``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; or shapes or dtypes do not fit.
     """
     input = arguments.array("scatter_add", "input", input)
     src = arguments.array("scatter_add", "src", src)
@@ -405,7 +383,7 @@ def scatter_add(
     return scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
 
 
-@eager.compiled
+@op("torch.scatter_reduce")
 def scatter_reduce(
     input: Array,
     dim: int,
@@ -441,12 +419,8 @@ def scatter_reduce(
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
-            string; or the mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.scatter_reduce``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or ``reduce`` is
+            another string.
     """
     input = arguments.array("scatter_reduce", "input", input)
     src = arguments.array("scatter_reduce", "src", src)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d
 from impl._core.float_order import in_order, sort_keys
@@ -28,6 +28,7 @@ from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
 from impl._mode.alert import alert
 from impl._mode.decide import decide
+from impl.ops._op import op
 
 
 class Indexed(NamedTuple):
@@ -51,7 +52,7 @@ class Kthvalue(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.kthvalue")
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
     """Returns the k-th smallest element along one dimension, and its index.
 
@@ -68,11 +69,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
-        RuntimeError: ``k`` is out of range; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.kthvalue``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``k`` is out of range.
     """
     input = real("kthvalue", input)
     k = arguments.integer("kthvalue", "k", k)
@@ -109,7 +106,7 @@ def median(input: Array, dim: None = None) -> jax.Array: ...
 def median(input: Array, dim: int, keepdim: bool = False) -> Median: ...
 
 
-@eager.compiled
+@op("torch.median")
 def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Median:
     """Returns the median of all elements, or the medians along one dimension with their indices.
 
@@ -133,11 +130,7 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.A
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type, or ``keepdim`` is True and ``dim`` is None.
-
-    Source: ``torch.median``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: ``keepdim`` is True and ``dim`` is None.
     """
     return _median("median", Median, _middle, input, dim, keepdim)
 
@@ -150,15 +143,13 @@ def nanmedian(input: Array, dim: None = None) -> jax.Array: ...
 def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Nanmedian: ...
 
 
-@eager.compiled
+@op("torch.nanmedian")
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Nanmedian:
     """Returns the median of the elements that are not NaN: of all, or along one dimension.
 
     If all elements are NaN, so is the median.
 
     Arguments, results and exceptions are as for ``median``.
-
-    Source: ``torch.nanmedian``. The spec's rows state what the mode does, and the guarantee.
     """
     return _median("nanmedian", Nanmedian, _middle_number, input, dim, keepdim)
 
@@ -236,7 +227,7 @@ class Mode(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.mode")
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     """Returns the most frequent element along one dimension, and its index.
 
@@ -255,11 +246,6 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is complex.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mode``. The spec's rows state what the mode does, and the guarantee.
     """
     input = real("mode", input, bools=True)
     arguments.flag("mode", "keepdim", keepdim)
@@ -275,7 +261,7 @@ class Sort(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.sort")
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Sort:
     """Sorts the elements along one dimension, and returns their indices too.
 
@@ -294,26 +280,20 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: ``input`` is complex; or the mode is on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``input`` is complex.
     """
     values, dim = _prepared("sort", input, dim, descending, stable)
     index = indices_in_order(values, dim, descending=descending)
     return indexed(Sort, values, index, dim, np.shape(input))
 
 
-@eager.compiled
+@op("torch.argsort")
 def argsort(
     input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> jax.Array:
     """Returns the indices that sort the elements along one dimension.
 
     Arguments, results and exceptions are as for ``sort``, without the values.
-
-    Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
     """
     values, dim = _prepared("argsort", input, dim, descending, stable)
     index = indices_in_order(values, dim, descending=descending)
@@ -337,7 +317,7 @@ class Topk(Indexed):
     __slots__ = ()
 
 
-@eager.compiled
+@op("torch.topk")
 def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Topk:
     """Returns the ``k`` greatest or least elements along one dimension, and their indices.
 
@@ -357,11 +337,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: ``k`` is out of range; ``input`` is of bools or complex numbers; or the mode
-            is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.topk``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``k`` is out of range; or ``input`` is of bools or complex numbers.
     """
     input = real("topk", input, error=RuntimeError)
     k = arguments.integer("topk", "k", k)

@@ -22,17 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import AxisIndex, FlatIndex, assign, flat_index, gather
 from impl.ops._indexing import accumulate as add
+from impl.ops._op import op
 from impl.quantized import QuantizedArray, to_be_written
 
 
-@eager.compiled
+@op("torch.Tensor.__getitem__")
 def getitem(input: Array, indices: Any) -> jax.Array:
     """Reads ``input[indices]``, with PyTorch's meaning of the indices.
 
@@ -60,14 +61,9 @@ def getitem(input: Array, indices: Any) -> jax.Array:
             arrays do not broadcast.
         NotImplementedError: The indexed dimensions together have more elements than 32 bits can
             count, and x64 is off.
-        RuntimeError: When differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
         TypeError: ``input`` is not an array, a bound of a slice is not an int, or a mask is not
             known under ``jit``.
         ValueError: The step of a slice is not positive, or a list is ragged.
-
-    Source: ``torch.Tensor.__getitem__``. The spec's rows state what the mode does with the
-    gradient, and the guarantee.
     """
     input = arguments.array("getitem", "input", input)
     selection = subscript("getitem", input.shape, indices)
@@ -107,7 +103,7 @@ def index_put(
 ) -> QuantizedArray: ...
 
 
-@eager.compiled
+@op("torch.Tensor.index_put")
 def index_put(
     input: Array | QuantizedArray,
     indices: Sequence[Array | None],
@@ -143,12 +139,9 @@ def index_put(
         NotImplementedError: The indexed dimensions together have more elements than 32 bits can
             count, and x64 is off.
         RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` holds no
-            array; ``input`` is quantized and ``accumulate`` is True; or the mode is on and the
-            profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; or a mask is not known under ``jit``. Such a
-            mask is accepted only as the single array, with one value and ``accumulate=False``.
-
-    Source: ``torch.Tensor.index_put``. The spec's rows state what the mode does, and the guarantee.
+            array; or ``input`` is quantized and ``accumulate`` is True.
+        TypeError: A mask is not known under ``jit``. Such a mask is accepted only as the single
+            array, with one value and ``accumulate=False``.
     """
     if isinstance(input, QuantizedArray):
         return _put_quantized(input, indices, values, accumulate, unique_indices)

@@ -116,7 +116,7 @@ def test_the_files_of_an_op_are_python_and_name_it(checkout, op, module, directi
         assert "FILL IN" in text
         assert "$" not in text
     assert "def gamma(input" in (checkout / module).read_text(encoding="utf-8")
-    assert "``torch.Tensor.gamma_``" in (checkout / module).read_text(encoding="utf-8")
+    assert '@op("torch.Tensor.gamma_")' in (checkout / module).read_text(encoding="utf-8")
     assert rows(checkout, "gamma")[0]["torch"] == "torch.Tensor.gamma_"
 
 

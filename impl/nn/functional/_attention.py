@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
@@ -30,10 +30,11 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout
 from impl.nn._dropout import dropped
+from impl.ops._op import op
 from impl.ops._products import matmul
 
 
-@eager.compiled
+@op("torch.nn.functional.scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Array,
     key: Array,
@@ -78,13 +79,8 @@ def scaled_dot_product_attention(
         IndexError: ``enable_gqa`` is True, and an array has no dimension -3.
         NotImplementedError: The arrays are of complex numbers.
         RuntimeError: Shapes or dtypes do not fit; the arrays are of integers or bools; there are
-            both ``attn_mask`` and ``is_causal``; ``dropout_p`` is not in [0, 1]; or the mode is on
-            and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; or weights are to be dropped, and
-            ``dropout_key`` is None.
-
-    Source: ``torch.nn.functional.scaled_dot_product_attention``. The spec's rows state what the
-    mode does, and the guarantee.
+            both ``attn_mask`` and ``is_causal``; or ``dropout_p`` is not in [0, 1].
+        TypeError: Weights are to be dropped, and ``dropout_key`` is None.
     """
     arguments.flag("scaled_dot_product_attention", "is_causal", is_causal)
     arguments.flag("scaled_dot_product_attention", "enable_gqa", enable_gqa)

@@ -22,11 +22,12 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
-from impl.nn._variants import each, for_dims
+from impl.nn.functional._windows import each
+from impl.ops._op import for_dims
 from impl.ops._products import precision
 
 
-def _conv(
+def _conv(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     weight: Array,
@@ -36,7 +37,30 @@ def _conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> jax.Array:
-    """Computes a convolution over the last ``dims`` dimensions."""
+    """Computes a cross-correlation, which neural networks call a convolution.
+
+    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set to a
+    lower one. Products of float16 and bfloat16 are added in float32, and each sum is rounded.
+
+    Args:
+        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
+        weight: Shape [D, C / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The distance between the starts of two windows.
+        padding: The number of zeros on each side of the input. "valid" means none. "same" pads so
+            that the result has the length of the input; if the number of zeros is odd, there is
+            one more after the input than before it. "same" needs a stride of 1.
+        dilation: The distance between two elements of a window.
+        groups: The number of groups of channels. A group of the result reads one group of the
+            input.
+
+    Returns:
+        An array of shape [N, D, windows] or [D, windows], in the dtype of ``input``.
+
+    Raises:
+        NotImplementedError: The arrays are of bools.
+        RuntimeError: Shapes, sizes or dtypes do not fit.
+    """
     name = f"conv{dims}d"
     groups = positive(name, "groups", groups)
     operands = checked_operands(name, dims, input, weight, bias, groups, transposed=False)
@@ -61,51 +85,10 @@ def _conv(
     return convolved(name, operands, operands.weight, window)
 
 
-conv1d = for_dims(
+conv1d, conv2d, conv3d = for_dims(
     _conv,
-    1,
-    """Computes a cross-correlation, which neural networks call a convolution.
-
-    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set to a
-    lower one. Products of float16 and bfloat16 are added in float32, and each sum is rounded.
-
-    Args:
-        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
-        weight: Shape [D, C / groups, K], in the dtype of ``input``.
-        bias: Shape [D], in the dtype of ``input``; or None.
-        stride: The distance between the starts of two windows.
-        padding: The number of zeros on each side of the input. "valid" means none. "same" pads so
-            that the result has the length of the input; if the number of zeros is odd, there is
-            one more after the input than before it. "same" needs a stride of 1.
-        dilation: The distance between two elements of a window.
-        groups: The number of groups of channels. A group of the result reads one group of the
-            input.
-
-    Returns:
-        An array of shape [N, D, windows] or [D, windows], in the dtype of ``input``.
-
-    Raises:
-        NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
-
-conv2d = for_dims(
-    _conv,
-    2,
-    """Computes what ``conv1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
-
-    ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one int for each.
-    """,
-)
-
-conv3d = for_dims(
-    _conv,
-    3,
-    """Computes what ``conv2d`` does, for an input of shape [N, C, T, H, W] or [C, T, H, W].
-    """,
+    (1, 2, 3),
+    "``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one for each.",
 )
 
 
@@ -127,7 +110,7 @@ def _padding(
     return tuple((r - 1) // 2 for r in reach), tuple(r // 2 for r in reach)
 
 
-def _conv_transpose(
+def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     weight: Array,
@@ -138,7 +121,32 @@ def _conv_transpose(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> jax.Array:
-    """Computes a transposed convolution over the last ``dims`` dimensions."""
+    """Computes the transpose of a convolution, plus a bias.
+
+    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
+    result is the gradient for the input of the convolution. Products of float32 have full
+    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
+    and bfloat16 are added in float32, and each sum is rounded.
+
+    Args:
+        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
+        weight: Shape [C, D / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The stride of the convolution.
+        padding: The padding of the convolution, which is cut off on each side of the result.
+        output_padding: The number of elements that are added at the end of the result; less than
+            ``stride`` or less than ``dilation``.
+        groups: The groups of the convolution.
+        dilation: The dilation of the convolution.
+
+    Returns:
+        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
+        (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
+
+    Raises:
+        NotImplementedError: The arrays are of bools.
+        RuntimeError: Shapes, sizes or dtypes do not fit.
+    """
     name = f"conv_transpose{dims}d"
     groups = positive(name, "groups", groups)
     operands = checked_operands(name, dims, input, weight, bias, groups, transposed=True)
@@ -186,53 +194,11 @@ def _conv_transpose(
     return convolved(name, operands, weight, window)
 
 
-conv_transpose1d = for_dims(
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_dims(
     _conv_transpose,
-    1,
-    """Computes the transpose of a convolution, plus a bias.
-
-    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
-    result is the gradient for the input of the convolution. Products of float32 have full
-    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
-    and bfloat16 are added in float32, and each sum is rounded.
-
-    Args:
-        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
-        weight: Shape [C, D / groups, K], in the dtype of ``input``.
-        bias: Shape [D], in the dtype of ``input``; or None.
-        stride: The stride of the convolution.
-        padding: The padding of the convolution, which is cut off on each side of the result.
-        output_padding: The number of elements that are added at the end of the result; less than
-            ``stride`` or less than ``dilation``.
-        groups: The groups of the convolution.
-        dilation: The dilation of the convolution.
-
-    Returns:
-        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
-        (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
-
-    Raises:
-        NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
-
-conv_transpose2d = for_dims(
-    _conv_transpose,
-    2,
-    """Computes what ``conv_transpose1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
-
-    ``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions, or
-    one int for each.
-    """,
-)
-
-conv_transpose3d = for_dims(
-    _conv_transpose,
-    3,
-    """Computes what ``conv_transpose2d`` does, for an input of [N, C, T, H, W] or [C, T, H, W].
+    (1, 2, 3),
+    """``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions,
+    or one for each.
     """,
 )
 

@@ -34,12 +34,13 @@ from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.nn.functional._losses import floats, reduction_of
 from impl.ops._indexing import accumulate
+from impl.ops._op import op
 
 #: The greatest length of a target.
 _MOST = np.iinfo(np.int32).max
 
 
-@eager.compiled
+@op("torch.nn.functional.ctc_loss")
 def ctc_loss(
     log_probs: Array,
     targets: Array,
@@ -82,14 +83,8 @@ def ctc_loss(
     Raises:
         IndexError: A label is out of range.
         NotImplementedError: ``log_probs`` is not of floats; or a second derivative is taken.
-        RuntimeError: Shapes, lengths or ``blank`` do not fit; a length is out of range; or the
-            call is differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes, lengths or ``blank`` do not fit; or a length is out of range.
         ValueError: The reduction is unknown.
-
-    Source: ``torch.nn.functional.ctc_loss``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     reduction = reduction_of("ctc_loss", reduction)
     log_probs = floats("ctc_loss", "log_probs", log_probs)

@@ -30,11 +30,12 @@ from impl._core.numerics import accumulator, convert, fence
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
 from impl.ops._indexing import gather
+from impl.ops._op import op
 
 _DEFAULT_IGNORE = -100
 
 
-@eager.compiled
+@op("torch.nn.functional.cross_entropy")
 def cross_entropy(
     input: Array,
     target: Array,
@@ -72,14 +73,9 @@ def cross_entropy(
     Raises:
         IndexError: A target is out of range.
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit; ``label_smoothing`` is out of range;
-            ``ignore_index`` is given for probabilities; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes or dtypes do not fit; ``label_smoothing`` is out of range; or
+            ``ignore_index`` is given for probabilities.
         ValueError: The number of targets does not fit, or the reduction is unknown.
-
-    Source: ``torch.nn.functional.cross_entropy``. The spec's rows state what the mode does, and
-    the guarantee.
     """
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
     logits = floats("cross_entropy", "input", input)
@@ -237,7 +233,7 @@ def _probabilities(target: Any, input: jax.Array, ignore_index: int) -> jax.Arra
     return probabilities
 
 
-@eager.compiled
+@op("torch.nn.functional.nll_loss")
 def nll_loss(
     input: Array,
     target: Array,
@@ -270,13 +266,8 @@ def nll_loss(
     Raises:
         IndexError: A target is out of range.
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes or dtypes do not fit.
         ValueError: The number of targets does not fit, or the reduction is unknown.
-
-    Source: ``torch.nn.functional.nll_loss``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
     input = floats("nll_loss", "input", input)

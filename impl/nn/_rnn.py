@@ -1,6 +1,6 @@
 """The ops ``rnn_tanh``, ``rnn_relu``, ``lstm`` and ``gru``: recurrent nets.
 
-``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers. The four ops are
+This module checks the arguments; ``_recurrent`` computes the layers. The four ops are
 one function with four kinds of cells. Each step reads the state of the step before. ``rnn_relu`` of
 one element, with ``weight_ih`` 1 and ``weight_hh`` 0.5::
 
@@ -189,7 +189,7 @@ def _run(
     key: Any,
 ) -> tuple[jax.Array, State]:
     advance, gates, count = _CELLS[name]
-    net, weights = net_of(
+    net, weights = _net_of(
         name,
         gates,
         params,
@@ -198,13 +198,13 @@ def _run(
         bidirectional=flags.bidirectional,
         may_project=count == 2,
     )
-    dropout, key = dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
-    x = sequences(name, input, batch_first=flags.batch_first)
+    dropout, key = _dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
+    x = _sequences(name, input, batch_first=flags.batch_first)
     if name == "rnn_relu":
         arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
-    states = states_of(name, hx, count)
-    check_shapes(net, x, states, weights)
-    lengths = lengths_of(name, lengths, *x.shape[:2])
+    states = _states_of(name, hx, count)
+    _check_shapes(net, x, states, weights)
+    lengths = _lengths_of(name, lengths, *x.shape[:2])
     facts = arguments.facts(x)
     decision, pullback = decide_both(f"nn.{name}", **facts)
     rules = Rules(advance, dropout, key)
@@ -263,7 +263,7 @@ class Net:
         return shapes
 
 
-def net_of(
+def _net_of(
     function: str,
     gates: int,
     params: Any,
@@ -276,10 +276,6 @@ def net_of(
     """Returns the structure of a net, and its weights as arrays.
 
     The number of weights tells whether a net has projections.
-
-    Raises:
-        RuntimeError: There is no layer, or the number of weights does not fit.
-        TypeError: An argument is of the wrong type.
     """
     if isinstance(has_biases, list | tuple):
         raise TypeError(
@@ -306,15 +302,8 @@ def net_of(
     )
 
 
-def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
-    """Returns ``input`` as an array of shape [steps, batch, features].
-
-    Raises:
-        IndexError: It has fewer dimensions.
-        NotImplementedError: It is of bools.
-        RuntimeError: It has more dimensions, no step, or is of integers.
-        TypeError: It is not an array.
-    """
+def _sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
+    """Returns ``input`` as an array of shape [steps, batch, features]."""
     arguments.flag(function, "batch_first", batch_first)
     x = arguments.array(function, "input", input)
     if x.ndim != 3:
@@ -334,13 +323,8 @@ def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
     return x
 
 
-def states_of(function: str, hx: Any, count: int) -> State:
-    """Returns the ``count`` arrays of ``hx``, which is an array if ``count`` is 1.
-
-    Raises:
-        RuntimeError: ``hx`` has another number of arrays.
-        TypeError: ``hx`` has another type.
-    """
+def _states_of(function: str, hx: Any, count: int) -> State:
+    """Returns the ``count`` arrays of ``hx``, which is an array if ``count`` is 1."""
     if count == 1:
         return (arguments.array(function, "hx", hx),)
     states = _arrays(function, "hx", hx)
@@ -351,12 +335,8 @@ def states_of(function: str, hx: Any, count: int) -> State:
     return tuple(states)
 
 
-def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
-    """Checks the shapes and dtypes of states and weights against the input and the net.
-
-    Raises:
-        RuntimeError: A shape or a dtype does not fit.
-    """
+def _check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
+    """Checks the shapes and dtypes of states and weights against the input and the net."""
     _, batch, features = x.shape
     hidden_weight = weights[1]
     if hidden_weight.ndim != 2 or hidden_weight.shape[0] % net.gates:
@@ -408,14 +388,8 @@ def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
         yield Layer(of_input, hidden, bias, inner, projection)
 
 
-def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
-    """Returns ``lengths`` as an array of integers of shape [batch]; None stays None.
-
-    Raises:
-        RuntimeError: They are not integers, their number does not fit, or a known value is out of
-            range.
-        TypeError: They are neither an array nor a sequence of ints.
-    """
+def _lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
+    """Returns ``lengths`` as an array of integers of shape [batch]; None stays None."""
     if lengths is None:
         return None
     if isinstance(lengths, Sequence) and not isinstance(lengths, str):
@@ -443,15 +417,10 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
     return array
 
 
-def dropout_of(
+def _dropout_of(
     function: str, dropout: Any, key: Any, *, train: bool, layers: int
 ) -> tuple[float, jax.Array | None]:
-    """Returns the share to drop, and the key; None in place of the key if nothing is dropped.
-
-    Raises:
-        RuntimeError: The share is not in [0, 1].
-        TypeError: An argument is of the wrong type; or elements are to be dropped without a key.
-    """
+    """Returns the share to drop, and the key; None in place of the key if nothing is dropped."""
     arguments.flag(function, "train", train)
     share = _dropout.share_of(function, "dropout", dropout)
     if key is not None:

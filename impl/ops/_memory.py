@@ -63,7 +63,7 @@ def empty(
         RuntimeError: A size is negative.
         TypeError: A keyword has a value that JAX does not support.
     """
-    return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
+    return _make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
 
 @op("torch.empty_like")
@@ -86,7 +86,7 @@ def empty_like(
         TypeError: A keyword has a value that JAX does not support.
     """
     input = arguments.array("empty_like", "input", input)
-    return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
 
 
 @op("torch.Tensor.new_empty")
@@ -104,7 +104,7 @@ def new_empty(
     """
     input = arguments.array("new_empty", "input", input)
     shape = arguments.sizes("new_empty", sizes, size)
-    return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
 
 
 @op("torch.empty_strided")
@@ -133,7 +133,7 @@ def empty_strided(
         RuntimeError: A size or a stride is negative, or their numbers differ.
         TypeError: A keyword has a value that JAX does not support.
     """
-    return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
+    return _make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
 
 
 @op("torch.Tensor.new_empty_strided")
@@ -152,7 +152,7 @@ def new_empty_strided(
     """
     input = arguments.array("new_empty_strided", "input", input)
     shape = _strided("new_empty_strided", size, stride)
-    return make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
 
 
 def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ def empty_permuted(
             raise RuntimeError(
                 f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
             )
-    return make("empty_permuted", shape, dtype, keywords)
+    return _make("empty_permuted", shape, dtype, keywords)
 
 
 @overload
@@ -263,7 +263,7 @@ def resize(
     codes = input.int_repr if isinstance(input, QuantizedArray) else input
     codes = arguments.array("resize", "input", codes)
     shape = arguments.sizes("resize", sizes, size)
-    unused("resize", keywords)
+    _unused("resize", keywords)
     decision = decide(
         "resize",
         quantized=isinstance(input, QuantizedArray),
@@ -284,7 +284,7 @@ def _resized(
         return flat[:count].reshape(shape)
     shortage = (count - flat.size,)
     if tail is None:
-        new = uninitialized(shortage, input.dtype, decision=decision)
+        new = _uninitialized(shortage, input.dtype, decision=decision)
     else:
         new = jnp.broadcast_to(tail, shortage)
     return jnp.concatenate(aligned(flat, new)).reshape(shape)
@@ -301,20 +301,16 @@ _ALTERNATIVES = {
 }
 
 
-def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
+def _make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
     """Makes an array of uninitialised memory for the op ``function``."""
-    unused(function, keywords)
-    dtype = element_type(function, dtype)
+    _unused(function, keywords)
+    dtype = _element_type(function, dtype)
     decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
-    return uninitialized(shape, dtype, decision=decision)
+    return _uninitialized(shape, dtype, decision=decision)
 
 
-def unused(function: str, keywords: dict[str, Any]) -> None:
-    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False.
-
-    Raises:
-        TypeError: A keyword has another value, or is not one of PyTorch's.
-    """
+def _unused(function: str, keywords: dict[str, Any]) -> None:
+    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False."""
     for name, value in keywords.items():
         if name not in _ALTERNATIVES:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
@@ -325,12 +321,8 @@ def unused(function: str, keywords: dict[str, Any]) -> None:
             )
 
 
-def element_type(function: str, dtype: Any) -> Any:
-    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float.
-
-    Raises:
-        TypeError: ``dtype`` is not a dtype of numbers or bool.
-    """
+def _element_type(function: str, dtype: Any) -> Any:
+    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float."""
     try:
         canonical = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
         supported = jnp.issubdtype(canonical, jnp.number) or canonical == jnp.bool_
@@ -346,7 +338,7 @@ def element_type(function: str, dtype: Any) -> Any:
 uninitialized_p = Primitive("samebits_uninitialized")
 
 
-def uninitialized(
+def _uninitialized(
     shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
 ) -> jax.Array:
     """Returns fresh memory, filled with the known value if ``decision`` says so.

@@ -96,14 +96,8 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     return _along("logcumsumexp", _logarithms, input, dim)
 
 
-class Cummax(Indexed):
-    """The result of ``cummax``."""
-
-    __slots__ = ()
-
-
 @op("torch.cummax")
-def cummax(input: Array, dim: int) -> Cummax:
+def cummax(input: Array, dim: int) -> Indexed:
     """Computes cumulative maxima along one dimension, and their indices.
 
     Args:
@@ -119,22 +113,16 @@ def cummax(input: Array, dim: int) -> Cummax:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is complex.
     """
-    return Cummax(*_extreme("cummax", lax.cummax, input, dim))
-
-
-class Cummin(Indexed):
-    """The result of ``cummin``."""
-
-    __slots__ = ()
+    return _extreme("cummax", lax.cummax, input, dim)
 
 
 @op("torch.cummin")
-def cummin(input: Array, dim: int) -> Cummin:
+def cummin(input: Array, dim: int) -> Indexed:
     """Computes cumulative minima along one dimension, and their indices.
 
     Arguments, results and exceptions are as for ``cummax``.
     """
-    return Cummin(*_extreme("cummin", lax.cummin, input, dim))
+    return _extreme("cummin", lax.cummin, input, dim)
 
 
 def _total(
@@ -144,13 +132,7 @@ def _total(
     dim: int,
     dtype: jax.typing.DTypeLike | None,
 ) -> jax.Array:
-    """Computes cumulative sums or products of ``input``, converted to ``dtype`` first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``dtype`` is bool.
-        TypeError: An argument is of the wrong type.
-    """
+    """Computes cumulative sums or products of ``input``, converted to ``dtype`` first."""
     input = arguments.array(function, "input", input)
     dim = arguments.dimension(dim, input.ndim, function)
     if dtype is None:
@@ -312,14 +294,8 @@ _portable_products = _differentiable(_products_of, _after_products)
 _logarithms = _differentiable(_logarithms_of, _after_logarithms)
 
 
-def _extreme(function: str, scan: Scan, input: Array, dim: int) -> tuple[jax.Array, jax.Array]:
-    """Computes cumulative maxima or minima of ``input``, and their indices.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``input`` is complex.
-        TypeError: An argument is of the wrong type.
-    """
+def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:
+    """Computes cumulative maxima or minima of ``input``, and their indices."""
     input = arguments.array(function, "input", input)
     dim = arguments.dimension(dim, input.ndim, function)
     if arguments.dtype_kind(input.dtype) == "complex":
@@ -332,7 +308,7 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> tuple[jax.Arr
     values = _widened(_lanes(alert(input, decision), dim))
     extremes, last = _indexed(scan, values, dim)
     extremes = alert_pullback(convert(extremes, input.dtype), decide(function, "backward", **facts))
-    return _like(extremes, input), _like(last.astype(jnp.result_type(int)), input)
+    return Indexed(_like(extremes, input), _like(last.astype(jnp.result_type(int)), input))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2))

@@ -359,20 +359,7 @@ def scatter_add(
 
     In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] += src[i, j, k]``.
 
-    Args:
-        input: Any shape and dtype.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``scatter``.
-        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
-        unique_indices: Promises that no element is updated twice, so that the order does not
-            matter.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        RuntimeError: An index is out of range; or shapes or dtypes do not fit.
+    Arguments, results and exceptions are as for ``scatter``, but ``src`` is an array.
     """
     input = arguments.array("scatter_add", "input", input)
     src = arguments.array("scatter_add", "src", src)
@@ -399,28 +386,14 @@ def scatter_reduce(
     In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
     Elements of ``input`` whose index does not occur in ``index`` keep their bits.
 
-    Means, and gradients of maxima and minima, are as for ``index_reduce``.
+    Arguments, results and exceptions are as for ``scatter``, with these differences:
 
-    Args:
-        input: Any shape and dtype; not bool for a mean, and not complex for products, maxima and
-            minima.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``scatter``.
-        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
-        reduce: "sum", "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the
-            minimum are NaN.
-        include_self: Whether the elements of ``input`` take part in the reduction.
-        unique_indices: Promises that no element is updated twice, so that the order does not
-            matter.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or ``reduce`` is
-            another string.
+    - ``src`` is an array.
+    - ``reduce`` is "sum", "prod", "mean", "amax" or "amin". Means, NaN, and gradients of maxima and
+      minima are as for ``index_reduce``.
+    - ``include_self`` is whether the elements of ``input`` take part in the reduction.
+    - A reduction that is not defined for the dtype raises a NotImplementedError: a mean of bools,
+      and products, maxima and minima of complex numbers.
     """
     input = arguments.array("scatter_reduce", "input", input)
     src = arguments.array("scatter_reduce", "src", src)

@@ -1,6 +1,5 @@
 """The op ``scaled_dot_product_attention``.
 
-This module checks the arguments and brings them to one dtype; ``_attention`` computes the result.
 Two queries and two keys of two features, with ``scale=1``::
 
     query              [0., 0.]      [log 3, 0.]
@@ -105,7 +104,7 @@ def scaled_dot_product_attention(
     if mask is not None and mask.dtype != jnp.bool_:
         mask = convert(mask, wide)
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
-    out = attention(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
+    out = _attended(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
     return alert(alert_pullback(convert(out, q.dtype), pullback), decision)
 
 
@@ -179,12 +178,7 @@ def _batch(operands: dict[str, jax.Array], *, grouped: bool) -> tuple[int, ...] 
 def _mask(
     attn_mask: Any, operands: dict[str, jax.Array], *, is_causal: bool, grouped: bool
 ) -> jax.Array | None:
-    """Returns the mask as an array, or None.
-
-    Raises:
-        RuntimeError: There is a causal mask too, or its dtype or shape does not fit.
-        TypeError: It is not an array.
-    """
+    """Returns the mask as an array, or None."""
     if attn_mask is None:
         return None
     mask = arguments.array("scaled_dot_product_attention", "attn_mask", attn_mask)
@@ -265,7 +259,7 @@ class Rules:
         return out.reshape(*batch, shape[-2], b.shape[-1])
 
 
-def attention(
+def _attended(
     query: jax.Array,
     key: jax.Array,
     value: jax.Array,
@@ -275,16 +269,7 @@ def attention(
 ) -> jax.Array:
     """Computes the attention of checked arrays, all in the dtype of the computation.
 
-    Args:
-        query: Shape [..., queries, features].
-        key: Shape [..., keys, features].
-        value: Shape [..., keys, outputs].
-        mask: Bools, True for the keys that a query sees; or floats to add to the scores.
-        rules: The static arguments.
-        dropout_key: The JAX key that decides which weights are dropped; None if none is.
-
-    Returns:
-        Shape [..., queries, outputs].
+    ``mask`` has bools, True for the keys that a query sees; or floats to add to the scores.
     """
     scores = rules.product(query * jnp.asarray(rules.scale, query.dtype), key.mT)
     if rules.causal:

@@ -62,10 +62,10 @@ def _conv(  # noqa: D417  # The ops have no ``dims``.
         RuntimeError: Shapes, sizes or dtypes do not fit.
     """
     name = f"conv{dims}d"
-    groups = positive(name, "groups", groups)
-    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=False)
-    step = numbers_of(name, "stride", stride, dims, least=1)
-    distance = numbers_of(name, "dilation", dilation, dims, least=1)
+    groups = _positive(name, "groups", groups)
+    operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=False)
+    step = _numbers_of(name, "stride", stride, dims, least=1)
+    distance = _numbers_of(name, "dilation", dilation, dims, least=1)
     reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
     before, after = _padding(name, padding, step, reach)
     padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
@@ -82,7 +82,7 @@ def _conv(  # noqa: D417  # The ops have no ``dims``.
         dilation=distance,
         groups=groups,
     )
-    return convolved(name, operands, operands.weight, window)
+    return _convolved(name, operands, operands.weight, window)
 
 
 conv1d, conv2d, conv3d = for_dims(
@@ -97,7 +97,7 @@ def _padding(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the numbers of zeros before, and those after, each dimension."""
     if not isinstance(padding, str):
-        both = numbers_of(name, "padding", padding, len(reach), least=0)
+        both = _numbers_of(name, "padding", padding, len(reach), least=0)
         return both, both
     arguments.choice(name, "padding", padding, ("valid", "same"))
     if padding == "valid":
@@ -148,12 +148,12 @@ def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
         RuntimeError: Shapes, sizes or dtypes do not fit.
     """
     name = f"conv_transpose{dims}d"
-    groups = positive(name, "groups", groups)
-    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=True)
-    step = numbers_of(name, "stride", stride, dims, least=1)
-    cut = numbers_of(name, "padding", padding, dims, least=0)
-    extra = numbers_of(name, "output_padding", output_padding, dims, least=0)
-    distance = numbers_of(name, "dilation", dilation, dims, least=1)
+    groups = _positive(name, "groups", groups)
+    operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=True)
+    step = _numbers_of(name, "stride", stride, dims, least=1)
+    cut = _numbers_of(name, "padding", padding, dims, least=0)
+    extra = _numbers_of(name, "output_padding", output_padding, dims, least=0)
+    distance = _numbers_of(name, "dilation", dilation, dims, least=1)
     if any(e >= max(s, d) for e, s, d in zip(extra, step, distance, strict=True)):
         raise RuntimeError(
             f"{name}(): output padding must be smaller than either stride or dilation, but got "
@@ -191,7 +191,7 @@ def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
     weight = operands.weight.reshape(groups, inputs // groups, outputs, *taps)
     weight = jnp.swapaxes(weight, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
     weight = jax.lax.rev(weight, tuple(range(2, weight.ndim)))
-    return convolved(name, operands, weight, window)
+    return _convolved(name, operands, weight, window)
 
 
 conv_transpose1d, conv_transpose2d, conv_transpose3d = for_dims(
@@ -230,16 +230,10 @@ class Operands:
         return self.weight.shape[2:]
 
 
-def checked_operands(
+def _checked_operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
 ) -> Operands:
-    """Checks the arrays of a call, and adds a batch if there is none.
-
-    Raises:
-        NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes or dtypes do not fit.
-        TypeError: One of them is not an array.
-    """
+    """Checks the arrays of a call, and adds a batch if there is none."""
     x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
     b = None if bias is None else arguments.array(function, "bias", bias)
     if x.ndim not in (dims + 1, dims + 2):
@@ -276,26 +270,16 @@ def checked_operands(
     return Operands(x, w, b, batched)
 
 
-def positive(function: str, name: str, value: Any) -> int:
-    """Returns ``value`` as a positive int.
-
-    Raises:
-        RuntimeError: It is not positive.
-        TypeError: It is not an int.
-    """
+def _positive(function: str, name: str, value: Any) -> int:
+    """Returns ``value`` as a positive int."""
     number = arguments.integer(function, name, value)
     if number < 1:
         raise RuntimeError(f"{function}(): non-positive {name} is not supported, got {number}")
     return number
 
 
-def numbers_of(function: str, name: str, value: Any, dims: int, *, least: int) -> tuple[int, ...]:
-    """Returns one int for each dimension, ``least`` or more.
-
-    Raises:
-        RuntimeError: A value is below ``least``, or a sequence has another length.
-        TypeError: A value is not an int.
-    """
+def _numbers_of(function: str, name: str, value: Any, dims: int, *, least: int) -> tuple[int, ...]:
+    """Returns one int for each dimension, ``least`` or more."""
     numbers = each(function, name, value, dims)
     if min(numbers) < least:
         kind = "negative" if least == 0 else "non-positive"
@@ -358,7 +342,7 @@ class Window:
         return jnp.moveaxis(out, (1, 0, -1), (0, 1, 2))
 
 
-def convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
+def _convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
     """Computes a convolution, and adds the bias of each channel, in the accumulator's dtype."""
     facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"

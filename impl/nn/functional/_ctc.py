@@ -1,8 +1,7 @@
 """The op ``ctc_loss``: connectionist temporal classification.
 
-This module checks the arguments and brings them to one form; ``_ctc`` computes the losses and
-their gradient. The loss is minus the logarithm of the probability of all paths that give the
-target once repeated labels are merged and blanks removed. Two steps, with the blank 0::
+The loss is minus the logarithm of the probability of all paths that give the target once repeated
+labels are merged and blanks removed. Two steps, with the blank 0::
 
     probabilities     [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]        of the classes 0, 1, 2
     target            [1]                                         from the paths 0 1, 1 1 and 1 0
@@ -204,14 +203,8 @@ def _longest(
 ) -> int:
     """Checks targets, and returns how many labels of a target are read.
 
-    Args:
-        targets: The targets.
-        lengths: Their lengths, checked.
-        given: Their lengths, as they were given.
-        extent: The extent of the lengths, if targets are concatenated and values are known.
-        times: The length of the input.
-        n: The number of targets.
-        classes: The number of classes.
+    ``lengths`` are checked, ``given`` are as the caller gave them. ``extent`` is None unless
+    targets are concatenated and values are known.
     """
     array = arguments.array("ctc_loss", "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
@@ -245,11 +238,8 @@ def _labels(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns labels of shape [n, S], and lengths, with -1 for targets that lack labels.
 
-    Args:
-        targets: The argument of the op.
-        lengths: Their lengths, int32.
-        longest: The greatest number of labels of a target that are read.
-        shape: The shape of the logarithms of probabilities.
+    ``shape`` is the shape of the logarithms of probabilities, and ``longest`` the greatest number
+    of labels of a target that are read.
     """
     _, n, classes = shape
     inside = within(targets.astype(jnp.promote_types(targets.dtype, jnp.int32)), classes)
@@ -314,18 +304,11 @@ def losses(
     target_lengths: jax.Array,
     rules: Rules,
 ) -> jax.Array:
-    """Returns the negative logarithm of the probability of each target.
+    """Returns the negative logarithm of the probability of each target, [n].
 
-    Args:
-        log_probs: Shape [T, n, classes], in the dtype of the computation.
-        labels: Shape [n, S], integers. Labels after the end of a target are not used.
-        input_lengths: Shape [n], int32, each in [0, T]; or -1 if out of range.
-        target_lengths: Shape [n], int32; or -1 if out of range. A target longer than S has the
-            probability 0.
-        rules: The static arguments.
-
-    Returns:
-        An array of shape [n]; NaN if a length or a label is out of range.
+    ``labels`` have shape [n, S]; those after the end of a target are not used. A length out of
+    range is -1. It gives NaN, as a label out of range does. A target longer than S has the
+    probability 0.
     """
     states = _States.of(log_probs, labels, input_lengths, target_lengths, rules)
     return _or_zero(states.forward(keep=False)[0], rules)

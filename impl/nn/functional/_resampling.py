@@ -1,6 +1,6 @@
 """The op ``interpolate``: resizes the spatial dimensions of an array.
 
-``_resampling`` computes the indices and weights of each dimension. The result is a weighted sum
+An ``Axis`` computes the indices and weights of a dimension. The result is a weighted sum
 over windows. Indices and weights depend on shapes and options alone, so they are constants of the
 program, and the ordered path of the gradient adds the windows over an element in ascending order.
 For 2 elements that become 4 (-1 stands for no element)::

@@ -84,7 +84,7 @@ def grid_sample(
     # With channels last, a sample reads rows, and so does the sum of the gradient.
     rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
     coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
-    indices, weights = indices_and_weights(coordinates, sampling)
+    indices, weights = _indices_and_weights(coordinates, sampling)
     out = jnp.moveaxis(_blended(rows, weights, indices), 2, 1)
     out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
     return alert_pullback(out, decision)
@@ -259,16 +259,11 @@ class Sampling:
 
 
 @functools.partial(jax.jit, static_argnames="sampling")
-def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
+def _indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
     """Returns the indices of the elements that each sample reads, and their weights.
 
-    Args:
-        coordinates: float32 or float64, shape [n, samples, dims].
-        sampling: The arguments of the sampling.
-
-    Returns:
-        Indices into the flattened spatial dimensions, in row-major order, -1 for elements outside
-        the input; and weights. Both have the shape [n, samples, elements].
+    Indices are into the flattened spatial dimensions, in row-major order, -1 for elements outside
+    the input. For coordinates [n, samples, dims], both have the shape [n, samples, elements].
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]

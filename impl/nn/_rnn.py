@@ -27,13 +27,23 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout, _recurrent
 from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
-from impl.ops._op import op, variant
+from impl.ops._op import variant
+
+#: For each op: its step, its number of gates and its number of states.
+_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
+    {
+        "rnn_tanh": (_recurrent.tanh, 1, 1),
+        "rnn_relu": (_recurrent.relu, 1, 1),
+        "lstm": (_recurrent.lstm, 4, 2),
+        "gru": (_recurrent.gru, 3, 1),
+    }
+)
 
 
 def _rnn(  # noqa: D417  # The ops have no ``name``.
     name: str,
     input: Array,
-    hx: Array,
+    hx: Array | Sequence[Array],
     params: Sequence[Array],
     has_biases: bool,
     num_layers: int,
@@ -44,7 +54,7 @@ def _rnn(  # noqa: D417  # The ops have no ``name``.
     *,
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, ...]:
     """Computes layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
     In float16 and bfloat16, products are added in float32 and rounded. The states, and the products
@@ -88,9 +98,31 @@ def _rnn(  # noqa: D417  # The ops have no ``name``.
             fit; or ``input`` is of integers, or has no step.
         TypeError: Elements are to be dropped, and ``key`` is None.
     """
-    flags = _Flags(has_biases, train, bidirectional, batch_first)
-    out, (h,) = _run(name, flags, input, hx, params, num_layers, dropout, lengths, key)
-    return out, h
+    advance, gates, count = _CELLS[name]
+    net, weights = _net_of(
+        name,
+        gates,
+        params,
+        has_biases=has_biases,
+        num_layers=num_layers,
+        bidirectional=bidirectional,
+        may_project=count == 2,
+    )
+    dropout, key = _dropout_of(name, dropout, key, train=train, layers=net.layers)
+    x = _sequences(name, input, batch_first=batch_first)
+    if name == "rnn_relu":
+        arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
+    states = _states_of(name, hx, count)
+    _check_shapes(net, x, states, weights)
+    lengths = _lengths_of(name, lengths, *x.shape[:2])
+    facts = arguments.facts(x)
+    decision, pullback = decide_both(f"nn.{name}", **facts)
+    rules = Rules(advance, dropout, key)
+    layers = [*_layers(net, weights)]
+    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
+    out = alert(alert_pullback(out, pullback), decision)
+    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
+    return jnp.swapaxes(out, 0, 1) if batch_first else out, *final_states
 
 
 rnn_tanh = variant(_rnn, "rnn_tanh", "torch.rnn_tanh")
@@ -119,22 +151,10 @@ gru = variant(
     """,
 )
 
-
-@op("torch.lstm")
-def lstm(
-    input: Array,
-    hx: Sequence[Array],
-    params: Sequence[Array],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Array | Sequence[int] | None = None,
-    key: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+lstm = variant(
+    _rnn,
+    "lstm",
+    "torch.lstm",
     """Computes layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
 
     The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, followed by tanh for g and by the
@@ -150,69 +170,8 @@ def lstm(
       its end: ``weight_hr`` of shape [size, hidden].
     - The result has three arrays: the output of shape [steps, batch, directions * size], or with
       the batch first; the final h; and the final c.
-    """
-    flags = _Flags(has_biases, train, bidirectional, batch_first)
-    out, (h, c) = _run("lstm", flags, input, hx, params, num_layers, dropout, lengths, key)
-    return out, h, c
-
-
-@dataclasses.dataclass(frozen=True)
-class _Flags:
-    """The arguments that must be bools."""
-
-    has_biases: bool
-    train: bool
-    bidirectional: bool
-    batch_first: bool
-
-
-#: For each op: its step, its number of gates and its number of states.
-_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
-    {
-        "rnn_tanh": (_recurrent.tanh, 1, 1),
-        "rnn_relu": (_recurrent.relu, 1, 1),
-        "lstm": (_recurrent.lstm, 4, 2),
-        "gru": (_recurrent.gru, 3, 1),
-    }
+    """,
 )
-
-
-def _run(
-    name: str,
-    flags: _Flags,
-    input: Any,
-    hx: Any,
-    params: Any,
-    num_layers: Any,
-    dropout: Any,
-    lengths: Any,
-    key: Any,
-) -> tuple[jax.Array, State]:
-    advance, gates, count = _CELLS[name]
-    net, weights = _net_of(
-        name,
-        gates,
-        params,
-        has_biases=flags.has_biases,
-        num_layers=num_layers,
-        bidirectional=flags.bidirectional,
-        may_project=count == 2,
-    )
-    dropout, key = _dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
-    x = _sequences(name, input, batch_first=flags.batch_first)
-    if name == "rnn_relu":
-        arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
-    states = _states_of(name, hx, count)
-    _check_shapes(net, x, states, weights)
-    lengths = _lengths_of(name, lengths, *x.shape[:2])
-    facts = arguments.facts(x)
-    decision, pullback = decide_both(f"nn.{name}", **facts)
-    rules = Rules(advance, dropout, key)
-    layers = [*_layers(net, weights)]
-    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
-    out = alert(alert_pullback(out, pullback), decision)
-    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
-    return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, final_states
 
 
 @dataclasses.dataclass(frozen=True)

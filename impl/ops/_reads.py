@@ -90,15 +90,11 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
             ``input``.
     """
     input = arguments.array("index_select", "input", input)
-    dim = arguments.dimension(dim, input.ndim, "index_select")
-    indices = arguments.index_vector("index_select", index)
+    dim, indices = _indexing.index_of_slices("index_select", input, dim, index)
     if input.ndim == 0 and indices.size != 1:
         raise RuntimeError(
             f"index_select(): Index to scalar can have only 1 value, got {indices.size} value(s)"
         )
-    arguments.index_range(
-        "index_select", index, input.shape[dim] if input.ndim else 1, dim, IndexError
-    )
     pullback = decide("index_select", "backward", **arguments.facts(input))
     out = _indexing.gather(three_axes(input, dim), indices[None, :, None], pullback=pullback)
     shape = list(input.shape)

@@ -62,22 +62,14 @@ def index_add(
     """
     input = arguments.array("index_add", "input", input)
     source = arguments.array("index_add", "source", source)
-    dim = arguments.dimension(dim, input.ndim, "index_add")
-    size = input.shape[dim] if input.ndim else 1
-    flat = arguments.index_vector("index_add", index)
-    arguments.index_range("index_add", index, size, dim)
+    dim, flat = _indexing.index_of_slices("index_add", input, dim, index, RuntimeError)
     arguments.source_slices("index_add", input, dim, flat.shape[0], source)
     if not arguments.is_one(arguments.number("index_add", "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
     arguments.flag("index_add", "unique_indices", unique_indices)
     decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
-    out = _indexing.accumulate(
-        three_axes(alert(input, decision), dim),
-        flat[None, :, None],
-        three_axes(source, dim),
-        unique=unique_indices,
-    )
-    return out.reshape(input.shape)
+    operands = alert(input, decision), dim, flat, source
+    return _indexing.into_slices(_indexing.accumulate, *operands, unique=unique_indices)
 
 
 def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
@@ -117,21 +109,12 @@ def index_copy(
     """
     input = arguments.array("index_copy", "input", input)
     source = arguments.array("index_copy", "source", source)
-    dim = arguments.dimension(dim, input.ndim, "index_copy")
-    flat = arguments.index_vector("index_copy", index)
+    dim, flat = _indexing.index_of_slices("index_copy", input, dim, index)
     _check_slices(input, dim, flat.shape[0], source)
-    arguments.index_range(
-        "index_copy", index, input.shape[dim] if input.ndim else 1, dim, IndexError
-    )
     arguments.flag("index_copy", "unique_indices", unique_indices)
     decision = decide("index_copy", **arguments.facts(input, unique_indices=unique_indices))
-    out = _indexing.assign(
-        three_axes(alert(input, decision), dim),
-        flat[None, :, None],
-        three_axes(source, dim),
-        unique=unique_indices,
-    )
-    return out.reshape(input.shape)
+    operands = alert(input, decision), dim, flat, source
+    return _indexing.into_slices(_indexing.assign, *operands, unique=unique_indices)
 
 
 def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
@@ -182,15 +165,12 @@ def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
             ``value``.
     """
     input = arguments.array("index_fill", "input", input)
-    dim = arguments.dimension(dim, input.ndim, "index_fill")
-    size = input.shape[dim] if input.ndim else 1
-    flat = arguments.index_vector("index_fill", index)
-    arguments.index_range("index_fill", index, size, dim, IndexError, wrap=True)
+    dim, flat = _indexing.index_of_slices("index_fill", input, dim, index, wrap=True)
     number = arguments.number_as("index_fill", "value", value, input.dtype)
     decision = decide("index_fill", **arguments.facts(input))
     out = _filled(
         three_axes(alert(input, decision), dim),
-        wrapped(flat, size)[None, :, None],
+        wrapped(flat, input.shape[dim] if input.ndim else 1)[None, :, None],
         jnp.broadcast_to(number, (1, 1, 1)),
     )
     return out.reshape(input.shape)
@@ -324,14 +304,14 @@ def scatter(
             input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
         ),
     )
-    combine: Combine
+    combine: _Combine
     if reduce is None and not is_array:
         combine = _filled
     elif reduce is None:
         combine = functools.partial(_indexing.assign, unique=unique_indices)
     else:
         combine = functools.partial(_indexing.accumulate, by=_BY[reduce], unique=unique_indices)
-    return scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
+    return _scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
 
 
 def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
@@ -367,7 +347,7 @@ def scatter_add(
     arguments.flag("scatter_add", "unique_indices", unique_indices)
     decision = decide("scatter_add", **arguments.facts(input, unique_indices=unique_indices))
     add = functools.partial(_indexing.accumulate, unique=unique_indices)
-    return scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
+    return _scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
 
 
 @op("torch.scatter_reduce")
@@ -408,40 +388,27 @@ def scatter_reduce(
     combine = functools.partial(
         reduced, reduce=reduce, include_self=include_self, unique=unique_indices
     )
-    return scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
+    return _scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
 
 
 #: Combines an operand with updates at indices, each of three axes; returns the new operand.
-Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+_Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
-def scattered(
+def _scattered(
     function: str,
     input: jax.Array,
     dim: int,
     index: Array,
     src: jax.Array,
     *,
-    combine: Combine,
+    combine: _Combine,
     decision: Decision,
 ) -> jax.Array:
     """Combines ``src`` with the corner of ``input`` that ``index`` spans.
 
-    Args:
-        function: The name of the op, for messages.
-        input: An array of any shape.
-        dim: The dimension that ``index`` counts along, counted from the front.
-        index: The index as the user gave it, int32 or int64.
-        src: The updates. Elements beyond the shape of ``index`` are not used.
-        combine: The scatter.
-        decision: The decision whose alert is given after the arguments are checked.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        RuntimeError: An index is out of range; shapes or dtypes do not fit.
-        TypeError: ``index`` is not an array.
+    ``dim`` counts from the front, ``index`` is as the user gave it, and the alert of ``decision``
+    is given after the arguments are checked.
     """
     indices = arguments.index_array(function, index)
     if input.dtype != src.dtype:

@@ -33,7 +33,7 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert, fence, isolate
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl.nn.functional import _maxima, _windows
+from impl.nn.functional import _windows
 from impl.nn.functional._maxima import Spans
 from impl.ops._indexing import assign
 from impl.ops._op import for_dims
@@ -207,7 +207,6 @@ def _fractional_max_pool(  # noqa: D417  # The ops have no ``dims``.
             neither of ``key`` and ``_random_samples``; or a ratio is not between 0 and 1.
     """
     name = f"fractional_max_pool{dims}d"
-    op = f"nn.functional.{name}"
     # As in PyTorch, the number of channels may be 0 if there is no batch.
     unbatched = np.ndim(input) == dims + 1
     input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
@@ -216,23 +215,14 @@ def _fractional_max_pool(  # noqa: D417  # The ops have no ``dims``.
     kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
     lengths = _lengths(name, sizes, output_size, output_ratio)
     _check_sizes(name, sizes, kernel, lengths)
-    arguments.flag(name, "return_indices", return_indices)
-    samples = _samples(name, dims, input, _random_samples, key)
+    samples = isolate(_samples(name, dims, input, _random_samples, key))
     if dims == 2:
         samples = samples[:, ::-1]  # The caller's samples begin with the last dimension.
-    facts = arguments.facts(input)
-    pullback = decide(op, "backward", **facts)
-    lanes = _windows.lanes(alert(input, decide(op, **facts)), dims)
-    samples = isolate(samples)
     spans = [
         Spans(_starts(samples[:, dim], sizes[dim], n, kernel[dim]), (kernel[dim],) * n)
         for dim, n in enumerate(lengths)
     ]
-    out, position = _maxima.greatest(lanes, spans)
-    shape = (*input.shape[:-dims], *lengths)
-    out = alert_pullback(out.reshape(shape), pullback)
-    position = position.astype(jnp.result_type(int)).reshape(shape)
-    return (out, position) if return_indices else out
+    return _maxima_with_alerts(name, input, spans, return_indices)
 
 
 fractional_max_pool2d, fractional_max_pool3d = for_dims(

@@ -128,13 +128,12 @@ if _typing.TYPE_CHECKING:
     from impl.programs._auditing.audit import audit as audit
     from impl.programs._differences.first_difference import first_difference as first_difference
 else:
+    # Type checkers read the imports, and take a list that they cannot know for an empty one.
+    __all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
     __getattr__ = _modules.names(__name__, _LATER)
 
-__all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
-
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__
 
 
 # When all names are there: the guarantee portable imports what uses them.

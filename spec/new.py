@@ -8,7 +8,7 @@ texts are made before the first file is written, so that a refusal leaves the ch
     spec/rows/foo.toml                  a row for CUDA, where bits vary, and a row for a CPU
     spec/ids.toml                       + R0543 = "foo" and R0544 = "foo", the next free ids
     impl/ops/_foo.py                    a function to fill in
-    impl/__init__.py                    + from impl.ops._foo import foo, and "foo" in __all__
+    impl/__init__.py                    + from impl.ops._foo import foo as foo
     conformance/cases/foo.py            an entry of the table of operations, to fill in
 
 and prints the steps that are left, each with the command that checks it.
@@ -240,21 +240,16 @@ def _with_rows(path: Path, ids: Mapping[str, str], new: NewOp, spec: Spec) -> st
 def _with_export(path: Path, new: NewOp) -> str:
     """Returns an ``__init__`` with the import of the op, in alphabetical order.
 
-    If the ``__init__`` has ``__all__``, the op is added to it too; if not, the import has an alias,
-    which exports the op.
-
     Raises:
         SpecError: The package has the name already, or has no op of the namespace.
     """
     package, name = new.namespace.package, new.name
     text = path.read_text(encoding="utf-8")
-    listed = "__all__ = [\n" in text
-    if re.search(rf'\bas {name}\b|^    "{name}",$', text, re.MULTILINE):
+    if re.search(rf"\bas {name}\b", text):
         raise SpecError(f"{new.exports} has the name {name!r} already")
-    exported = name if listed else f"{name} as {name}"
-    statement = f"from {package}._{name} import {exported}\n"
+    statement = f"from {package}._{name} import {name} as {name}\n"
     if len(statement) > _LINE + 1:
-        statement = f"from {package}._{name} import (\n    {exported},\n)\n"
+        statement = f"from {package}._{name} import (\n    {name} as {name},\n)\n"
     imports = re.compile(
         rf"^from {re.escape(package)}\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE
     )
@@ -263,18 +258,7 @@ def _with_export(path: Path, new: NewOp) -> str:
         raise SpecError(f"{new.exports} has no import from {package}")
     later = [match.start() for match in found if match[1] > f"_{name}"]
     at = later[0] if later else found[-1].end()
-    text = text[:at] + statement + text[at:]
-    return _with_name(text, name) if listed else text
-
-
-def _with_name(text: str, name: str) -> str:
-    """Returns an ``__init__`` with a name in its ``__all__``, in alphabetical order."""
-    start = text.index("__all__ = [\n")
-    end = text.index("]\n", start)
-    entries = re.finditer(r'^    "([a-z]\w*)",\n', text[start:end], re.MULTILINE)
-    later = [start + match.start() for match in entries if match[1] > name]
-    at = later[0] if later else end
-    return f'{text[:at]}    "{name}",\n{text[at:]}'
+    return text[:at] + statement + text[at:]
 
 
 def _filled(template: str, names: Mapping[str, str]) -> str:

@@ -10,10 +10,9 @@ and the given value. Checks of values run at each eager call, and not under ``ji
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -413,9 +412,10 @@ def no_larger(
         name: Name of ``other``.
 
     Raises:
+        NotImplementedError: A size is symbolic (jax.export), and the answer is not known.
         RuntimeError: ``index`` is larger.
     """
-    with needs_sizes(function, index=index, **{name: other}):
+    try:
         for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
             if not (but_along_dim and axis == dim) and length > limit:
                 apart = f" apart from dimension {dim}" if but_along_dim else ""
@@ -423,28 +423,10 @@ def no_larger(
                     f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
                     f"{list(other.shape)}{apart}, but dimension {axis} is"
                 )
-
-
-@contextlib.contextmanager
-def needs_sizes(op: str, **arrays: jax.Array) -> Iterator[None]:
-    """Names the op and the arrays in an error about a size that a program of ``jax.export`` lacks.
-
-    Ops compare sizes when they check arguments. JAX raises its own error where a comparison of a
-    symbolic size has no answer.
-
-    Args:
-        op: Name of the op.
-        **arrays: The arrays whose sizes are compared, by the names of their arguments.
-
-    Raises:
-        NotImplementedError: The block compares a symbolic size, and the answer is not known.
-    """
-    try:
-        yield
     except jax.errors.InconclusiveDimensionOperation as error:
-        shapes = ", ".join(f"'{name}' of shape {list(a.shape)}" for name, a in arrays.items())
         raise NotImplementedError(
-            f"{op}(): needs the sizes of its arguments, but got {shapes}, with a symbolic size; "
+            f"{function}(): needs the sizes of its arguments, but got 'index' of shape "
+            f"{list(index.shape)}, '{name}' of shape {list(other.shape)}, with a symbolic size; "
             "export the program with known sizes, or add constraints to jax.export.symbolic_shape"
         ) from error
 

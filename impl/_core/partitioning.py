@@ -6,21 +6,17 @@ Here, every device gets the whole of each axis along which a primitive adds, sor
 computes as a single device would. All other axes are free: they stay sharded. The mechanism is
 ``jax.experimental.custom_partitioning`` with a sharding rule of Shardy.
 
-For a scan of [outer, n, inner] along its middle axis, ``Axes("o.i -> o.i")`` says that ``o`` and
-``i`` are free, and that the middle axis is gathered::
+For a scan of [outer, n, inner] along its middle axis, the names ``("o", None, "i")`` of the operand
+and of the result say that ``o`` and ``i`` are free, and that the middle axis is gathered::
 
     rule of Shardy             o whole_0_1 i -> o whole_1_1 i
     operand sharded along n    all-gather; each of 8 devices computes the whole result
     operand sharded along o    no data moves; each device scans its own rows
-
-A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,49 +28,8 @@ from impl._jax import lowering, partitions, shardings
 from impl._jax.shardings import Names
 from impl._version import __version__
 
-
-@dataclasses.dataclass(frozen=True)
-class Axes:
-    """The free axes of a primitive: those along which it computes each element by itself.
-
-    Attributes:
-        rule: A word for each operand, an arrow, and a word for each result. A letter of a word
-            names a free axis, and a point stands for an axis that is gathered. Axes beyond the
-            word are gathered too. If a side has fewer words than arrays, the last word holds for
-            the remaining arrays. A star stands for any number of free axes. An axis of one element
-            is replicated along the free axis of its name. None leaves everything to XLA.
-    """
-
-    rule: str | None = None
-
-    def names(self, operands: Sequence[Any], results: Sequence[Any]) -> list[Names]:
-        """Returns the names of the axes of all operands, then of all results."""
-        words = []
-        for side, arrays in zip(f"{self.rule}->".split("->"), (operands, results), strict=False):
-            given = [word.strip() for word in side.split(",")] if side or arrays else []
-            words += given + given[-1:] * (len(arrays) - len(given))
-        shapes = [array.shape for array in (*operands, *results)]
-        words = [
-            word.replace("*", string.ascii_uppercase[: len(shape) - len(word) + 1])
-            for word, shape in zip(words, shapes, strict=True)
-        ]
-        lengths: dict[str, int] = {}
-        for word, shape in zip(words, shapes, strict=True):
-            for name, length in zip(word, shape, strict=False):
-                lengths[name] = max(length, lengths.get(name, 0))
-        return [
-            tuple(
-                name if name != "." and lengths[name] == length else None
-                for name, length in zip(word.ljust(len(shape), "."), shape, strict=True)
-            )
-            for word, shape in zip(words, shapes, strict=True)
-        ]
-
-
 #: The number of bits of the narrowest float that an unsigned integer stands for.
 NARROWEST = 8
-#: XLA partitions the lowering. Its result must not depend on the order of sums.
-LEFT_TO_XLA = Axes(None)
 
 
 def is_partitioned(context: Any) -> bool:
@@ -122,37 +77,36 @@ def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lower(
-    function: Callable[..., Any], axes: Axes, context: Any, *args: Any, multiple_results: bool
+    function: Callable[..., jax.Array], names: list[Names] | None, context: Any, *args: Any
 ) -> Any:
     """Lowers ``function``; if XLA partitions the result, every device gets whole arrays.
 
     Args:
-        function: Takes and returns arrays.
-        axes: The free axes of ``function``.
+        function: Takes arrays and returns one.
+        names: The names of the axes of each operand, then of the result: a name for each free axis.
+            None leaves everything to XLA; the result must not depend on the order of sums then.
         context: The context of the lowering rule.
         *args: The operands of the lowering rule.
-        multiple_results: Whether ``function`` returns several arrays.
     """
-    whole = mlir.lower_fun(function, multiple_results=multiple_results)
+    whole = mlir.lower_fun(function, multiple_results=False)
     context = lowering.with_own_sizes(context)
     if shardings.is_local(context):
         return whole(context, *args)
-    is_cut = axes.rule is not None and is_partitioned(context)
     with shardings.no_mesh():
         context = shardings.without_shardings(context)
-        if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):
+        is_empty = any(0 in a.shape for a in (*context.avals_in, *context.avals_out))
+        if names is None or is_empty or not is_partitioned(context):
             return whole(context, *args)
         if _jax.exports(context):
             # An exported program has no callbacks.
             results = whole(context, *map(shardings.replicated, args))
             return jax.tree.map(shardings.replicated, results)
         shardings.check_partitioner(context)
-        names = axes.names(context.avals_in, context.avals_out)
         # JAX lowers the part of a device in a module of its own.
         part = lowering.native(function) if lowering.is_native(context) else function
-        call = partitions.partitioned(part, names[: len(args)], names[len(args) :])
+        call = partitions.partitioned(part, names[:-1], names[-1:])
         context = shardings.with_devices(context)
-        results = mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
+        results = mlir.lower_fun(call, multiple_results=False)(context, *args)
         partitions.name_by_content(context, results, lambda: _text(part, names, context))
         return results
 

@@ -40,10 +40,10 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 from impl import _kernels
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, isolate
-from impl._core.partitioning import LEFT_TO_XLA, Axes
 from impl._core.shard_axes import vary_like
 from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
 from impl._jax import Primitive
+from impl._jax.shardings import Names
 from impl._kernels.launch import ADD, MUL, Launch, Reduction, scheduled
 from impl._mode.emulation import Seed
 
@@ -92,8 +92,8 @@ def has_atomics(primitive: Primitive, dtype: jax.typing.DTypeLike) -> bool:
     return primitive is lax.scatter_mul_p and dtype in (jnp.float32, jnp.float64)
 
 
-def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:
-    """Returns the axes along which devices may share an equation, each with its own elements.
+def free_axes(primitive: Primitive, operands: Any, params: Any) -> list[Names] | None:
+    """Returns names of the axes along which devices may share an equation, as ``lower`` takes them.
 
     Args:
         primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
@@ -101,7 +101,7 @@ def free_axes(primitive: Primitive, operands: Any, params: Any) -> Axes:
         params: The parameters of the equation.
     """
     if primitive is lax.select_and_scatter_add_p:
-        return LEFT_TO_XLA  # It partitions additions of shifted arrays, which keep their order.
+        return None  # XLA partitions additions of shifted arrays, which keep their order.
     return _free_axes(*operands, numbers=params["dimension_numbers"])
 
 
@@ -373,26 +373,18 @@ def flatten(
 
 def _free_axes(
     operand: Any, indices: Any, updates: Any, *, numbers: ScatterDimensionNumbers
-) -> Axes:
-    """Returns the axes along which devices may share a scatter: of batches, and of whole windows.
-
-    Args:
-        operand: The array that is written to, or its type.
-        indices: The indices, or their type.
-        updates: The windows, or their type.
-        numbers: As ``lax.scatter`` takes them.
-    """
+) -> list[Names]:
+    """Returns names of the axes along which devices may share a scatter: batches, whole windows."""
     axes = _axes(operand, indices, updates, numbers)
-    words = [["."] * each.ndim for each in (operand, indices, updates)]
+    names: list[list[str | None]] = [[None] * each.ndim for each in (operand, indices, updates)]
     letters = iter(string.ascii_lowercase)
     for axis, of_indices in zip(axes.batch, axes.index_batch, strict=True):
         letter = next(letters)
-        words[0][axis] = words[1][of_indices] = words[2][axes.of_index[of_indices]] = letter
+        names[0][axis] = names[1][of_indices] = names[2][axes.of_index[of_indices]] = letter
     for axis in axes.others:
         if axis in axes.of_window and axes.extents[axis] == operand.shape[axis]:
-            words[0][axis] = words[2][axes.of_window[axis]] = next(letters)
-    of_operand, *others = map("".join, words)
-    return Axes(f"{of_operand}, {', '.join(others)} -> {of_operand}")
+            names[0][axis] = names[2][axes.of_window[axis]] = next(letters)
+    return [*map(tuple, names), tuple(names[0])]
 
 
 def _axes(operand: Any, indices: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Axes:

@@ -32,7 +32,6 @@ from jax import lax
 import spec
 from impl import _jax
 from impl._core import contexts, ordered_primitives, partitioning
-from impl._core.partitioning import LEFT_TO_XLA
 from impl._jax import Primitive, lowering, rules
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
@@ -130,8 +129,8 @@ def _lower(
         function = functools.partial(lax.platform_dependent, **functions)
     context = lowering.natively(context)
     is_cut = any(path.row is not None for path in paths.values())
-    axes = ordered.free_axes(primitive, context.avals_in, params) if is_cut else LEFT_TO_XLA
-    return partitioning.lower(function, axes, context, *operands, multiple_results=False)
+    names = ordered.free_axes(primitive, context.avals_in, params) if is_cut else None
+    return partitioning.lower(function, names, context, *operands)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Ops of ``torch.nn``: recurrent nets, and in ``functional`` the ops of ``torch.nn.functional``.
 
 ``_rnn`` checks the arguments of recurrent nets, and ``_recurrent`` computes their layers. Elements
-are dropped by ``_dropout``, also for attention. ``_variants`` makes several ops of one function.
+are dropped by ``_dropout``, also for attention.
 """
 
 from impl.nn import functional as functional

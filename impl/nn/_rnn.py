@@ -1,6 +1,6 @@
 """The ops ``rnn_tanh``, ``rnn_relu``, ``lstm`` and ``gru``: recurrent nets.
 
-``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers. The four ops are
+This module checks the arguments; ``_recurrent`` computes the layers. The four ops are
 one function with four kinds of cells. Each step reads the state of the step before. ``rnn_relu`` of
 one element, with ``weight_ih`` 1 and ``weight_hh`` 0.5::
 
@@ -27,13 +27,23 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout, _recurrent
 from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
-from impl.nn._variants import variant
+from impl.ops._op import variant
+
+#: For each op: its step, its number of gates and its number of states.
+_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
+    {
+        "rnn_tanh": (_recurrent.tanh, 1, 1),
+        "rnn_relu": (_recurrent.relu, 1, 1),
+        "lstm": (_recurrent.lstm, 4, 2),
+        "gru": (_recurrent.gru, 3, 1),
+    }
+)
 
 
-def _rnn(
+def _rnn(  # noqa: D417  # The ops have no ``name``.
     name: str,
     input: Array,
-    hx: Array,
+    hx: Array | Sequence[Array],
     params: Sequence[Array],
     has_biases: bool,
     num_layers: int,
@@ -44,17 +54,7 @@ def _rnn(
     *,
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
-    """Computes one of the ops whose state is h alone."""
-    flags = _Flags(has_biases, train, bidirectional, batch_first)
-    out, (h,) = _run(name, flags, input, hx, params, num_layers, dropout, lengths, key)
-    return out, h
-
-
-rnn_tanh = variant(
-    _rnn,
-    "rnn_tanh",
-    "rnn_tanh",
+) -> tuple[jax.Array, ...]:
     """Computes layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
     In float16 and bfloat16, products are added in float32 and rounded. The states, and the products
@@ -96,32 +96,51 @@ rnn_tanh = variant(
         NotImplementedError: ``input`` is of bools.
         RuntimeError: Shapes, dtypes, the number of ``params``, ``lengths`` or ``dropout`` do not
             fit; or ``input`` is of integers, or has no step.
-        TypeError: An argument is of the wrong type; or elements are to be dropped, and ``key`` is
-            None.
+        TypeError: Elements are to be dropped, and ``key`` is None.
+    """
+    advance, gates, count = _CELLS[name]
+    net, weights = _net_of(
+        name,
+        gates,
+        params,
+        has_biases=has_biases,
+        num_layers=num_layers,
+        bidirectional=bidirectional,
+        may_project=count == 2,
+    )
+    dropout, key = _dropout_of(name, dropout, key, train=train, layers=net.layers)
+    x = _sequences(name, input, batch_first=batch_first)
+    if name == "rnn_relu":
+        arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
+    states = _states_of(name, hx, count)
+    _check_shapes(net, x, states, weights)
+    lengths = _lengths_of(name, lengths, *x.shape[:2])
+    facts = arguments.facts(x)
+    decision, pullback = decide_both(f"nn.{name}", **facts)
+    rules = Rules(advance, dropout, key)
+    layers = [*_layers(net, weights)]
+    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
+    out = alert(alert_pullback(out, pullback), decision)
+    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
+    return jnp.swapaxes(out, 0, 1) if batch_first else out, *final_states
 
-    Source: ``torch.rnn_tanh``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
-    does, and the guarantee.
-    """,
-)
 
+rnn_tanh = variant(_rnn, "rnn_tanh", "torch.rnn_tanh")
 rnn_relu = variant(
     _rnn,
     "rnn_relu",
-    "rnn_relu",
+    "torch.rnn_relu",
     """Computes layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
     Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``input`` of
     complex numbers raises RuntimeError.
-
-    Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
-    does, and the guarantee.
     """,
 )
 
 gru = variant(
     _rnn,
     "gru",
-    "gru",
+    "torch.gru",
     """Computes layers of gated recurrent units: ``h = (1 - z) * n + z * h``.
 
     The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh``, followed by the logistic function. n is
@@ -129,28 +148,13 @@ gru = variant(
 
     Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``params``
     have 3 * hidden rows, a block for each of r, z and n.
-
-    Source: ``torch.gru``, which ``torch.nn.GRU`` calls. The spec's rows state what the mode does,
-    and the guarantee.
     """,
 )
 
-
-@eager.compiled
-def lstm(
-    input: Array,
-    hx: Sequence[Array],
-    params: Sequence[Array],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Array | Sequence[int] | None = None,
-    key: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+lstm = variant(
+    _rnn,
+    "lstm",
+    "torch.lstm",
     """Computes layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
 
     The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, followed by tanh for g and by the
@@ -166,72 +170,8 @@ def lstm(
       its end: ``weight_hr`` of shape [size, hidden].
     - The result has three arrays: the output of shape [steps, batch, directions * size], or with
       the batch first; the final h; and the final c.
-
-    Source: ``torch.lstm``, which ``torch.nn.LSTM`` calls. The spec's rows state what the mode does,
-    and the guarantee.
-    """
-    flags = _Flags(has_biases, train, bidirectional, batch_first)
-    out, (h, c) = _run("lstm", flags, input, hx, params, num_layers, dropout, lengths, key)
-    return out, h, c
-
-
-@dataclasses.dataclass(frozen=True)
-class _Flags:
-    """The arguments that must be bools."""
-
-    has_biases: bool
-    train: bool
-    bidirectional: bool
-    batch_first: bool
-
-
-#: For each op: its step, its number of gates and its number of states.
-_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
-    {
-        "rnn_tanh": (_recurrent.tanh, 1, 1),
-        "rnn_relu": (_recurrent.relu, 1, 1),
-        "lstm": (_recurrent.lstm, 4, 2),
-        "gru": (_recurrent.gru, 3, 1),
-    }
+    """,
 )
-
-
-def _run(
-    name: str,
-    flags: _Flags,
-    input: Any,
-    hx: Any,
-    params: Any,
-    num_layers: Any,
-    dropout: Any,
-    lengths: Any,
-    key: Any,
-) -> tuple[jax.Array, State]:
-    advance, gates, count = _CELLS[name]
-    net, weights = net_of(
-        name,
-        gates,
-        params,
-        has_biases=flags.has_biases,
-        num_layers=num_layers,
-        bidirectional=flags.bidirectional,
-        may_project=count == 2,
-    )
-    dropout, key = dropout_of(name, dropout, key, train=flags.train, layers=net.layers)
-    x = sequences(name, input, batch_first=flags.batch_first)
-    if name == "rnn_relu":
-        arguments.check_kind(name, x.dtype, "floating", error=RuntimeError)
-    states = states_of(name, hx, count)
-    check_shapes(net, x, states, weights)
-    lengths = lengths_of(name, lengths, *x.shape[:2])
-    facts = arguments.facts(x)
-    decision, pullback = decide_both(f"nn.{name}", **facts)
-    rules = Rules(advance, dropout, key)
-    layers = [*_layers(net, weights)]
-    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
-    out = alert(alert_pullback(out, pullback), decision)
-    final_states = tuple(alert_pullback(state, pullback) for state in final_states)
-    return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, final_states
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,7 +222,7 @@ class Net:
         return shapes
 
 
-def net_of(
+def _net_of(
     function: str,
     gates: int,
     params: Any,
@@ -295,10 +235,6 @@ def net_of(
     """Returns the structure of a net, and its weights as arrays.
 
     The number of weights tells whether a net has projections.
-
-    Raises:
-        RuntimeError: There is no layer, or the number of weights does not fit.
-        TypeError: An argument is of the wrong type.
     """
     if isinstance(has_biases, list | tuple):
         raise TypeError(
@@ -325,15 +261,8 @@ def net_of(
     )
 
 
-def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
-    """Returns ``input`` as an array of shape [steps, batch, features].
-
-    Raises:
-        IndexError: It has fewer dimensions.
-        NotImplementedError: It is of bools.
-        RuntimeError: It has more dimensions, no step, or is of integers.
-        TypeError: It is not an array.
-    """
+def _sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
+    """Returns ``input`` as an array of shape [steps, batch, features]."""
     arguments.flag(function, "batch_first", batch_first)
     x = arguments.array(function, "input", input)
     if x.ndim != 3:
@@ -353,13 +282,8 @@ def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
     return x
 
 
-def states_of(function: str, hx: Any, count: int) -> State:
-    """Returns the ``count`` arrays of ``hx``, which is an array if ``count`` is 1.
-
-    Raises:
-        RuntimeError: ``hx`` has another number of arrays.
-        TypeError: ``hx`` has another type.
-    """
+def _states_of(function: str, hx: Any, count: int) -> State:
+    """Returns the ``count`` arrays of ``hx``, which is an array if ``count`` is 1."""
     if count == 1:
         return (arguments.array(function, "hx", hx),)
     states = _arrays(function, "hx", hx)
@@ -370,12 +294,8 @@ def states_of(function: str, hx: Any, count: int) -> State:
     return tuple(states)
 
 
-def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
-    """Checks the shapes and dtypes of states and weights against the input and the net.
-
-    Raises:
-        RuntimeError: A shape or a dtype does not fit.
-    """
+def _check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
+    """Checks the shapes and dtypes of states and weights against the input and the net."""
     _, batch, features = x.shape
     hidden_weight = weights[1]
     if hidden_weight.ndim != 2 or hidden_weight.shape[0] % net.gates:
@@ -427,14 +347,8 @@ def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
         yield Layer(of_input, hidden, bias, inner, projection)
 
 
-def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
-    """Returns ``lengths`` as an array of integers of shape [batch]; None stays None.
-
-    Raises:
-        RuntimeError: They are not integers, their number does not fit, or a known value is out of
-            range.
-        TypeError: They are neither an array nor a sequence of ints.
-    """
+def _lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
+    """Returns ``lengths`` as an array of integers of shape [batch]; None stays None."""
     if lengths is None:
         return None
     if isinstance(lengths, Sequence) and not isinstance(lengths, str):
@@ -462,15 +376,10 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
     return array
 
 
-def dropout_of(
+def _dropout_of(
     function: str, dropout: Any, key: Any, *, train: bool, layers: int
 ) -> tuple[float, jax.Array | None]:
-    """Returns the share to drop, and the key; None in place of the key if nothing is dropped.
-
-    Raises:
-        RuntimeError: The share is not in [0, 1].
-        TypeError: An argument is of the wrong type; or elements are to be dropped without a key.
-    """
+    """Returns the share to drop, and the key; None in place of the key if nothing is dropped."""
     arguments.flag(function, "train", train)
     share = _dropout.share_of(function, "dropout", dropout)
     if key is not None:

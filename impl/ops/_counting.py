@@ -26,9 +26,10 @@ from impl._core.shard_axes import aligned
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import accumulate
+from impl.ops._op import op
 
 
-@eager.compiled
+@op("torch.bincount")
 def bincount(
     input: Array,
     weights: Array | None = None,
@@ -52,13 +53,9 @@ def bincount(
 
     Raises:
         NotImplementedError: ``input`` is not of integers.
-        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights``
-            and ``input`` differ in shape; ``minlength`` is negative or above ``length``; or the
-            mode is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; ``weights`` are complex; or ``length`` is
-            missing under ``jit``.
-
-    Source: ``torch.bincount``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights`` and ``input``
+            differ in shape; or ``minlength`` is negative or above ``length``.
+        TypeError: ``weights`` are complex, or ``length`` is missing under ``jit``.
     """
     numbers = arguments.array("bincount", "input", input)
     arguments.check_kind("bincount", numbers.dtype, "integer", name="input")
@@ -133,7 +130,7 @@ def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
     return amounts if amounts.dtype == jnp.float32 else amounts.astype(jnp.result_type(float))
 
 
-@eager.compiled
+@op("torch.histc")
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Array:
     """Counts the elements in each of ``bins`` bins of equal width from ``min`` to ``max``.
 
@@ -155,12 +152,8 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
 
     Raises:
         NotImplementedError: ``input`` is of bools or complex numbers.
-        RuntimeError: ``bins`` is not positive; ``min`` is above ``max``; the range is not finite;
-            or the mode is on and the profile has no deterministic implementation for the device.
-            Under ``jit``, where the range is not known, such a range counts nothing.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.histc``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``bins`` is not positive; ``min`` is above ``max``; or the range is not
+            finite. Under ``jit``, where the range is not known, such a range counts nothing.
     """
     numbers = arguments.array("histc", "input", input)
     arguments.check_kind("histc", numbers.dtype, "floating", "integer", name="input")

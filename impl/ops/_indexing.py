@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,7 +29,7 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionN
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import index_dtype, within, wrapped
+from impl._core.axes import index_dtype, three_axes, within, wrapped
 from impl._core.float_order import extreme_keys, from_extreme_keys
 from impl._core.lax_functions import where
 from impl._core.numerics import convert
@@ -38,6 +38,39 @@ from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import Decision
 from impl._mode.modes import sum_dtype
+
+
+def index_of_slices(
+    function: str,
+    input: jax.Array,
+    dim: int,
+    index: Array,
+    error: type[Exception] = IndexError,
+    *,
+    wrap: bool = False,
+) -> tuple[int, jax.Array]:
+    """Returns ``dim`` counted from the front, and an index of slices along it, as a vector.
+
+    Both are checked; ``error`` is the exception for an index that is out of range.
+    """
+    dim = arguments.dimension(dim, input.ndim, function)
+    vector = arguments.index_vector(function, index)
+    size = input.shape[dim] if input.ndim else 1
+    arguments.index_range(function, index, size, dim, error, wrap=wrap)
+    return dim, vector
+
+
+def into_slices(
+    write: Callable[..., jax.Array],
+    input: jax.Array,
+    dim: int,
+    index: jax.Array,
+    source: jax.Array,
+    **options: Any,
+) -> jax.Array:
+    """Writes the slices of ``source`` along ``dim`` by a function such as ``accumulate``."""
+    operands = three_axes(input, dim), index[None, :, None], three_axes(source, dim)
+    return write(*operands, **options).reshape(input.shape)
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:

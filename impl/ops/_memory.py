@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir, xla
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import fill_value
 from impl._core.shard_axes import aligned
@@ -29,10 +29,11 @@ from impl._jax import Primitive
 from impl._mode import modes
 from impl._mode.alert import alert, register_per_platform
 from impl._mode.decide import Decision, decide
+from impl.ops._op import op
 from impl.quantized import QuantizedArray
 
 
-@eager.compiled
+@op("torch.empty")
 def empty(
     *sizes: int | Sequence[int],
     size: Sequence[int] | None = None,
@@ -60,15 +61,12 @@ def empty(
 
     Raises:
         RuntimeError: A size is negative.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
-    return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
+    return _make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
 
-@eager.compiled
+@op("torch.empty_like")
 def empty_like(
     input: Array, *, dtype: jax.typing.DTypeLike | None = None, **keywords: Any
 ) -> jax.Array:
@@ -85,16 +83,13 @@ def empty_like(
         An array of the shape of ``input``.
 
     Raises:
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_like``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     input = arguments.array("empty_like", "input", input)
-    return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
 
 
-@eager.compiled
+@op("torch.Tensor.new_empty")
 def new_empty(
     input: Array,
     *sizes: int | Sequence[int],
@@ -106,15 +101,13 @@ def new_empty(
 
     Arguments, results and exceptions are as for ``empty``, but with a ``dtype`` of None the array
     has the dtype of ``input``.
-
-    Source: ``torch.Tensor.new_empty``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("new_empty", "input", input)
     shape = arguments.sizes("new_empty", sizes, size)
-    return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
 
 
-@eager.compiled
+@op("torch.empty_strided")
 def empty_strided(
     size: Sequence[int],
     stride: Sequence[int],
@@ -138,15 +131,12 @@ def empty_strided(
 
     Raises:
         RuntimeError: A size or a stride is negative, or their numbers differ.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_strided``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
-    return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
+    return _make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
 
 
-@eager.compiled
+@op("torch.Tensor.new_empty_strided")
 def new_empty_strided(
     input: Array,
     size: Sequence[int],
@@ -159,13 +149,10 @@ def new_empty_strided(
 
     Arguments, results and exceptions are as for ``empty_strided``, but with a ``dtype`` of None the
     array has the dtype of ``input``.
-
-    Source: ``torch.Tensor.new_empty_strided``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     input = arguments.array("new_empty_strided", "input", input)
     shape = _strided("new_empty_strided", size, stride)
-    return make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
+    return _make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
 
 
 def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
@@ -185,7 +172,7 @@ def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple
     return shape
 
 
-@eager.compiled
+@op("torch.empty_permuted")
 def empty_permuted(
     size: Sequence[int],
     physical_layout: Sequence[int],
@@ -208,10 +195,7 @@ def empty_permuted(
 
     Raises:
         RuntimeError: A size is negative, or ``physical_layout`` does not name each dimension once.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.empty_permuted``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: A keyword has a value that JAX does not support.
     """
     shape = arguments.sizes("empty_permuted", (), size)
     layout = arguments.tuple_of_ints("empty_permuted", "physical_layout", physical_layout)
@@ -232,7 +216,7 @@ def empty_permuted(
             raise RuntimeError(
                 f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
             )
-    return make("empty_permuted", shape, dtype, keywords)
+    return _make("empty_permuted", shape, dtype, keywords)
 
 
 @overload
@@ -250,7 +234,7 @@ def resize(
 ) -> QuantizedArray: ...
 
 
-@eager.compiled
+@op("torch.Tensor.resize_")
 def resize(
     input: Array | QuantizedArray,
     *sizes: int | Sequence[int],
@@ -261,7 +245,7 @@ def resize(
 
     Elements stay in row-major order. The values of new elements are those described for ``empty``;
     in a quantized array they are the zero point, which represents 0. Gradients go to the elements
-    that stay. (In PyTorch a tensor that requires a gradient cannot be resized.)
+    that stay. (PyTorch changes the tensor itself, which may not require a gradient.)
 
     Args:
         input: Any shape and dtype, or a ``QuantizedArray``.
@@ -273,18 +257,13 @@ def resize(
         An array of the given shape and of the dtype of ``input``; quantized if ``input`` is.
 
     Raises:
-        RuntimeError: A size is negative; or the mode is on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
-            support.
-
-    Source: ``torch.Tensor.resize_``, which changes its tensor; this function does not. The spec's
-    rows state what the mode does, and the guarantee.
+        RuntimeError: A size is negative.
+        TypeError: A keyword has a value that JAX does not support.
     """
     codes = input.int_repr if isinstance(input, QuantizedArray) else input
     codes = arguments.array("resize", "input", codes)
     shape = arguments.sizes("resize", sizes, size)
-    unused("resize", keywords)
+    _unused("resize", keywords)
     decision = decide(
         "resize",
         quantized=isinstance(input, QuantizedArray),
@@ -305,7 +284,7 @@ def _resized(
         return flat[:count].reshape(shape)
     shortage = (count - flat.size,)
     if tail is None:
-        new = uninitialized(shortage, input.dtype, decision=decision)
+        new = _uninitialized(shortage, input.dtype, decision=decision)
     else:
         new = jnp.broadcast_to(tail, shortage)
     return jnp.concatenate(aligned(flat, new)).reshape(shape)
@@ -322,20 +301,16 @@ _ALTERNATIVES = {
 }
 
 
-def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
+def _make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
     """Makes an array of uninitialised memory for the op ``function``."""
-    unused(function, keywords)
-    dtype = element_type(function, dtype)
+    _unused(function, keywords)
+    dtype = _element_type(function, dtype)
     decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
-    return uninitialized(shape, dtype, decision=decision)
+    return _uninitialized(shape, dtype, decision=decision)
 
 
-def unused(function: str, keywords: dict[str, Any]) -> None:
-    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False.
-
-    Raises:
-        TypeError: A keyword has another value, or is not one of PyTorch's.
-    """
+def _unused(function: str, keywords: dict[str, Any]) -> None:
+    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False."""
     for name, value in keywords.items():
         if name not in _ALTERNATIVES:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
@@ -346,12 +321,8 @@ def unused(function: str, keywords: dict[str, Any]) -> None:
             )
 
 
-def element_type(function: str, dtype: Any) -> Any:
-    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float.
-
-    Raises:
-        TypeError: ``dtype`` is not a dtype of numbers or bool.
-    """
+def _element_type(function: str, dtype: Any) -> Any:
+    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float."""
     try:
         canonical = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
         supported = jnp.issubdtype(canonical, jnp.number) or canonical == jnp.bool_
@@ -367,7 +338,7 @@ def element_type(function: str, dtype: Any) -> Any:
 uninitialized_p = Primitive("samebits_uninitialized")
 
 
-def uninitialized(
+def _uninitialized(
     shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
 ) -> jax.Array:
     """Returns fresh memory, filled with the known value if ``decision`` says so.

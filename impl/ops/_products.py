@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -30,53 +29,36 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
+from impl.ops._op import op
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
 #: A left operand, dense or sparse.
 Left: TypeAlias = "Array | Sparse"
 
 
-def left_operand(function: str, input: Any) -> jax.Array | Sparse:
-    """Returns the left operand ``input``, checked.
-
-    Raises:
-        RuntimeError: A sparse ``input`` has dense dimensions or an index that is out of range.
-        TypeError: ``input`` is neither an array nor sparse.
-    """
+def _left_operand(function: str, input: Any) -> jax.Array | Sparse:
+    """Returns the left operand ``input``, checked."""
     if is_sparse(input):
         return sparse_operand(function, "input", input)
     return arguments.array(function, "input", input)
 
 
 def sparse_operand(function: str, name: str, value: Any) -> Sparse:
-    """Returns the sparse operand ``value``, checked.
-
-    Raises:
-        RuntimeError: It has dense dimensions or an index that is out of range.
-        TypeError: It is not sparse.
-    """
+    """Returns the sparse operand ``value``, checked."""
     if not is_sparse(value):
         raise TypeError(
             f"{function}(): argument '{name}' must be a jax.experimental.sparse.BCOO or BCSR, not "
             f"{type(value).__name__}; {function.rpartition('.')[2]} takes dense matrices"
         )
-    check_sparse(function, name, value)
+    _check_sparse(function, name, value)
     return value
 
 
 def check_matrices(function: str, **operands: jax.Array | Sparse) -> None:
-    """Refuses two operands, given by name, that cannot be multiplied as matrices.
-
-    Raises:
-        NotImplementedError: The operands are of bools.
-        RuntimeError: An operand is not a matrix, or shapes or dtypes do not fit.
-    """
+    """Refuses two operands, given by name, that cannot be multiplied as matrices."""
     for name, operand in operands.items():
         if operand.ndim != 2:
             raise RuntimeError(
@@ -89,7 +71,7 @@ def check_matrices(function: str, **operands: jax.Array | Sparse) -> None:
             f"{function}(): {left} and {right} shapes cannot be multiplied "
             f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
         )
-    check_dtypes(function, a, right, b, left=left)
+    _check_dtypes(function, a, right, b, left=left)
 
 
 def _other_product(ndim: int) -> str:
@@ -100,7 +82,7 @@ def _other_product(ndim: int) -> str:
     return f"; impl.bmm multiplies batches of matrices{several}"
 
 
-def check_dtypes(
+def _check_dtypes(
     function: str,
     input: jax.Array | Sparse,
     name: str,
@@ -108,12 +90,7 @@ def check_dtypes(
     *,
     left: str = "input",
 ) -> None:
-    """Refuses operands of two dtypes, and operands of bools.
-
-    Raises:
-        NotImplementedError: The operands are of bools.
-        RuntimeError: The dtypes differ.
-    """
+    """Refuses operands of two dtypes, and operands of bools."""
     if input.dtype != other.dtype:
         raise RuntimeError(
             f"{function}(): expected {left} and {name} to have the same dtype, but got: "
@@ -157,7 +134,7 @@ def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     return jax.lax.dot_general(a, b, numbers, precision=precision())
 
 
-def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
+def _library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
     """Returns the facts of products that NVIDIA's libraries may compute."""
     return {"sparse": is_sparse(input), "cublas_workspace_config": _workspace()}
 
@@ -167,12 +144,7 @@ def _workspace() -> str:
     return os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
 
 
-def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Returns an op with ``library_facts`` that compiles its calls outside of any trace."""
-    return eager.compiled(function, setting=_workspace)
-
-
-@compiled
+@op("torch.mm", setting=_workspace)
 def mm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies two matrices.
 
@@ -190,44 +162,22 @@ def mm(input: Left, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mm``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped).
     """
-    a, b = left_operand("mm", input), arguments.array("mm", "mat2", mat2)
+    a, b = _left_operand("mm", input), arguments.array("mm", "mat2", mat2)
     check_matrices("mm", input=a, mat2=b)
-    return product("mm", a, b, **library_facts(a))
+    return product("mm", a, b, **_library_facts(a))
 
 
-@compiled
+@op("torch.bmm", setting=_workspace)
 def bmm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies the matrices of two batches, pair by pair.
 
-    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set. float16
-    and bfloat16 are added in float32 and rounded once.
-
-    Args:
-        input: Shape [b, m, k], of integers, floats or complex numbers; an array, or a
-            ``jax.experimental.sparse.BCOO`` or ``BCSR``. Several elements that a sparse operand
-            stores at one position are added up.
-        mat2: Shape [b, k, n], of the same dtype.
-
-    Returns:
-        An array of shape [b, m, n], of the dtype of ``input``.
-
-    Raises:
-        NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.bmm``. The spec's rows state what the mode does, and the guarantee.
+    Arguments, results and exceptions are as for ``mm``, with shapes [b, m, k], [b, k, n] and
+    [b, m, n].
     """
-    a, b = left_operand("bmm", input), arguments.array("bmm", "mat2", mat2)
+    a, b = _left_operand("bmm", input), arguments.array("bmm", "mat2", mat2)
     for name, operand in (("input", a), ("mat2", b)):
         if operand.ndim != 3:
             raise RuntimeError(
@@ -239,34 +189,18 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
             f"bmm(): Expected size for first two dimensions of mat2 to be: {expected} but got: "
             f"{list(b.shape[:2])}"
         )
-    check_dtypes("bmm", a, "mat2", b)
-    return product("bmm", a, b, **library_facts(a))
+    _check_dtypes("bmm", a, "mat2", b)
+    return product("bmm", a, b, **_library_facts(a))
 
 
-@compiled
+@op("torch.mv", setting=_workspace)
 def mv(input: Left, vec: Array) -> jax.Array:
     """Multiplies a matrix and a vector.
 
-    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set. float16
-    and bfloat16 are added in float32 and rounded once.
-
-    Args:
-        input: As for ``mm``.
-        vec: Shape [k], of the same dtype.
-
-    Returns:
-        An array of shape [m], of the dtype of ``input``.
-
-    Raises:
-        NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
-            index that is out of range (under ``jit`` such an element is dropped); or the mode is
-            on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mv``. The spec's rows state what the mode does, and the guarantee.
+    Arguments, results and exceptions are as for ``mm``, with ``vec`` of shape [k] and a result of
+    shape [m].
     """
-    a, b = left_operand("mv", input), arguments.array("mv", "vec", vec)
+    a, b = _left_operand("mv", input), arguments.array("mv", "vec", vec)
     if (a.ndim, b.ndim) != (2, 1):
         raise RuntimeError(
             f"mv(): input must be a matrix and vec a vector, but got shapes {list(a.shape)} "
@@ -276,8 +210,8 @@ def mv(input: Left, vec: Array) -> jax.Array:
         raise RuntimeError(
             f"mv(): size mismatch, got input ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})"
         )
-    check_dtypes("mv", a, "vec", b)
-    return product("mv", a, b[:, None], **library_facts(a))[:, 0]
+    _check_dtypes("mv", a, "vec", b)
+    return product("mv", a, b[:, None], **_library_facts(a))[:, 0]
 
 
 #: The module of sparse matrices. It imports SciPy, which takes longer than all of this package:
@@ -301,15 +235,12 @@ def _is_one_of(value: Any, *names: str) -> bool:
     return isinstance(value, tuple(getattr(module, name) for name in names if module is not None))
 
 
-def check_sparse(function: str, name: str, value: Sparse) -> None:
+def _check_sparse(function: str, name: str, value: Sparse) -> None:
     """Refuses dense dimensions, and indices that are out of range.
 
-    An index that equals the length of its dimension is padding and is accepted; so is an element
-    of a BCSR that belongs to no row. Under ``jit`` the indices are not known; elements whose index
-    is out of range are dropped there.
-
-    Raises:
-        RuntimeError: ``value`` has a dense dimension or an index that is out of range.
+    An index that equals the length of its dimension is padding and is accepted; so is an element of
+    a BCSR that belongs to no row. Under ``jit`` the indices are not known; elements whose index is
+    out of range are dropped there.
     """
     if value.n_dense:
         raise RuntimeError(

@@ -21,14 +21,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._mode.decide import Decision, decide
 from impl.ops import _indexing
+from impl.ops._op import op
 
 
-@eager.compiled
+@op("torch.gather")
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> jax.Array:  # noqa: ARG001
     """Reads the elements of ``input`` at the indices ``index`` along ``dim``.
 
@@ -50,12 +51,7 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: An index is out of range, shapes do not fit, or ``index`` is not of int32 or
-            int64; when differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.gather``. The spec's rows state what the mode does with the gradient, and the
-    guarantee.
+            int64.
     """
     input = arguments.array("gather", "input", input)
     dim = arguments.dimension(dim, input.ndim, "gather")
@@ -74,7 +70,7 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     return out.reshape(shape)
 
 
-@eager.compiled
+@op("torch.index_select")
 def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     """Reads slices of ``input`` along one dimension.
 
@@ -91,23 +87,14 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     Raises:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
         RuntimeError: ``index`` is not of int32 or int64, or has several elements for a 0-d
-            ``input``; when differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_select``. The spec's rows state what the mode does with the gradient, and
-    the guarantee.
+            ``input``.
     """
     input = arguments.array("index_select", "input", input)
-    dim = arguments.dimension(dim, input.ndim, "index_select")
-    indices = arguments.index_vector("index_select", index)
+    dim, indices = _indexing.index_of_slices("index_select", input, dim, index)
     if input.ndim == 0 and indices.size != 1:
         raise RuntimeError(
             f"index_select(): Index to scalar can have only 1 value, got {indices.size} value(s)"
         )
-    arguments.index_range(
-        "index_select", index, input.shape[dim] if input.ndim else 1, dim, IndexError
-    )
     pullback = decide("index_select", "backward", **arguments.facts(input))
     out = _indexing.gather(three_axes(input, dim), indices[None, :, None], pullback=pullback)
     shape = list(input.shape)
@@ -116,7 +103,7 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     return out.reshape(shape)
 
 
-@eager.compiled
+@op("torch.take")
 def take(input: Array, index: Array) -> jax.Array:
     """Reads elements of ``input`` at indices that count in row-major order.
 
@@ -133,12 +120,7 @@ def take(input: Array, index: Array) -> jax.Array:
     Raises:
         IndexError: An index is out of range.
         NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
-        RuntimeError: ``index`` is not of int32 or int64; when differentiated, the mode was on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is not an array.
-
-    Source: ``torch.take``. The spec's rows state what the mode does with the gradient, and the
-    guarantee.
+        RuntimeError: ``index`` is not of int32 or int64.
     """
     input = arguments.array("take", "input", input)
     indices = arguments.index_array("take", index)
@@ -148,11 +130,11 @@ def take(input: Array, index: Array) -> jax.Array:
     return _indexing.gather(input.reshape(1, -1, 1), flat, pullback=pullback).reshape(indices.shape)
 
 
-@eager.compiled
+@op("torch.take_along_dim")
 def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.Array:
     """Reads the elements of ``input`` at the indices ``indices`` along ``dim``.
 
-    This is ``gather`` for shapes that broadcast.
+    This is ``gather`` for shapes that broadcast. (PyTorch reduces indices modulo ``size``.)
 
     Args:
         input: Any shape and dtype.
@@ -170,12 +152,7 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: An index is out of range, shapes do not fit, or ``indices`` are not of int32
-            or int64; when differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.take_along_dim``, which reduces indices modulo ``size``. The spec's rows state
-    what the mode does with the gradient, and the guarantee.
+            or int64.
     """
     input = arguments.array("take_along_dim", "input", input)
     index = arguments.index_array("take_along_dim", indices, name="indices")
@@ -239,7 +216,7 @@ def _broadcast_shape(input: jax.Array, index: jax.Array, dim: int) -> tuple[int,
     return tuple(shape)
 
 
-@eager.compiled
+@op("torch.repeat_interleave")
 def repeat_interleave(
     input: Array,
     repeats: int | Array | None = None,
@@ -268,12 +245,8 @@ def repeat_interleave(
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``repeats`` is an array of another dtype than int32 and int64.
         RuntimeError: ``repeats`` has a negative number or does not fit ``input``, or
-            ``output_size`` is not their sum; when differentiated, the mode was on and the profile
-            has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type, or ``output_size`` is missing under ``jit``.
-
-    Source: ``torch.repeat_interleave``. The spec's rows state what the mode does with the gradient,
-    and the guarantee.
+            ``output_size`` is not their sum.
+        TypeError: ``output_size`` is missing under ``jit``.
     """
     if output_size is not None:
         output_size = _not_negative("output_size", output_size)

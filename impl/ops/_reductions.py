@@ -20,17 +20,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array, dtype_kind
-from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._kernels.launch import ADD, MUL, ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl.ops._indexing import accumulate, extreme
+from impl.ops._indexing import accumulate, extreme, index_of_slices, into_slices
+from impl.ops._op import op
 
 
-@eager.compiled
+@op("torch.index_reduce")
 def index_reduce(
     input: Array,
     dim: int,
@@ -67,36 +67,21 @@ def index_reduce(
     Raises:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
         NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: Shapes or dtypes do not fit; ``reduce`` is another string; or the mode is on
-            and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_reduce``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or ``reduce`` is another string.
     """
     input = arguments.array("index_reduce", "input", input)
     source = arguments.array("index_reduce", "source", source)
-    dim = arguments.dimension(dim, input.ndim, "index_reduce")
-    flat = arguments.index_vector("index_reduce", index)
+    dim, flat = index_of_slices("index_reduce", input, dim, index)
     arguments.choice("index_reduce", "reduce", reduce, tuple(by for by in BY if by != "sum"))
     arguments.flag("index_reduce", "include_self", include_self)
     arguments.flag("index_reduce", "unique_indices", unique_indices)
     check_dtype("index_reduce", reduce, input.dtype)
     arguments.source_slices("index_reduce", input, dim, flat.shape[0], source)
-    arguments.index_range(
-        "index_reduce", index, input.shape[dim] if input.ndim else 1, dim, IndexError
-    )
     decision = decide(
         "index_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
     )
-    out = reduced(
-        three_axes(alert(input, decision), dim),
-        flat[None, :, None],
-        three_axes(source, dim),
-        reduce=reduce,
-        include_self=include_self,
-        unique=unique_indices,
-    )
-    return out.reshape(input.shape)
+    options = {"reduce": reduce, "include_self": include_self, "unique": unique_indices}
+    return into_slices(reduced, alert(input, decision), dim, flat, source, **options)
 
 
 #: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.

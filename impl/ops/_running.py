@@ -33,6 +33,7 @@ from impl._mode import modes
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
 from impl._mode.modes import sum_dtype
+from impl.ops._op import op
 from impl.ops._selection import Indexed
 
 #: A running fold along an axis.
@@ -40,7 +41,7 @@ Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
-@eager.compiled
+@op("torch.cumsum")
 def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative sums along one dimension.
 
@@ -58,29 +59,22 @@ def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None)
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``dtype`` is bool.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.cumsum``. The spec's rows state what the mode does, and the guarantee.
     """
     return _total("cumsum", _sums, input, dim, dtype)
 
 
-@eager.compiled
+@op("torch.cumprod")
 def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative products along one dimension.
 
     If a product of some elements overflows and another is 0, the products after both may be NaN.
 
     Arguments, results and exceptions are as for ``cumsum``.
-
-    Source: ``torch.cumprod``. The spec's rows state what the mode does, and the guarantee.
     """
     return _total("cumprod", _products, input, dim, dtype)
 
 
-@eager.compiled
+@op("torch.logcumsumexp")
 def logcumsumexp(input: Array, dim: int) -> jax.Array:
     """Computes logarithms of cumulative sums of exponentials along one dimension.
 
@@ -95,11 +89,6 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is of integers or bools.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.logcumsumexp``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("logcumsumexp", "input", input)
     dim = arguments.dimension(dim, input.ndim, "logcumsumexp")
@@ -107,14 +96,8 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
     return _along("logcumsumexp", _logarithms, input, dim)
 
 
-class Cummax(Indexed):
-    """The result of ``cummax``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def cummax(input: Array, dim: int) -> Cummax:
+@op("torch.cummax")
+def cummax(input: Array, dim: int) -> Indexed:
     """Computes cumulative maxima along one dimension, and their indices.
 
     Args:
@@ -129,30 +112,17 @@ def cummax(input: Array, dim: int) -> Cummax:
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is complex.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.cummax``. The spec's rows state what the mode does, and the guarantee.
     """
-    return Cummax(*_extreme("cummax", lax.cummax, input, dim))
+    return _extreme("cummax", lax.cummax, input, dim)
 
 
-class Cummin(Indexed):
-    """The result of ``cummin``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def cummin(input: Array, dim: int) -> Cummin:
+@op("torch.cummin")
+def cummin(input: Array, dim: int) -> Indexed:
     """Computes cumulative minima along one dimension, and their indices.
 
     Arguments, results and exceptions are as for ``cummax``.
-
-    Source: ``torch.cummin``. The spec's rows state what the mode does, and the guarantee.
     """
-    return Cummin(*_extreme("cummin", lax.cummin, input, dim))
+    return _extreme("cummin", lax.cummin, input, dim)
 
 
 def _total(
@@ -162,13 +132,7 @@ def _total(
     dim: int,
     dtype: jax.typing.DTypeLike | None,
 ) -> jax.Array:
-    """Computes cumulative sums or products of ``input``, converted to ``dtype`` first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``dtype`` is bool.
-        TypeError: An argument is of the wrong type.
-    """
+    """Computes cumulative sums or products of ``input``, converted to ``dtype`` first."""
     input = arguments.array(function, "input", input)
     dim = arguments.dimension(dim, input.ndim, function)
     if dtype is None:
@@ -330,14 +294,8 @@ _portable_products = _differentiable(_products_of, _after_products)
 _logarithms = _differentiable(_logarithms_of, _after_logarithms)
 
 
-def _extreme(function: str, scan: Scan, input: Array, dim: int) -> tuple[jax.Array, jax.Array]:
-    """Computes cumulative maxima or minima of ``input``, and their indices.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: ``input`` is complex.
-        TypeError: An argument is of the wrong type.
-    """
+def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:
+    """Computes cumulative maxima or minima of ``input``, and their indices."""
     input = arguments.array(function, "input", input)
     dim = arguments.dimension(dim, input.ndim, function)
     if arguments.dtype_kind(input.dtype) == "complex":
@@ -350,7 +308,7 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> tuple[jax.Arr
     values = _widened(_lanes(alert(input, decision), dim))
     extremes, last = _indexed(scan, values, dim)
     extremes = alert_pullback(convert(extremes, input.dtype), decide(function, "backward", **facts))
-    return _like(extremes, input), _like(last.astype(jnp.result_type(int)), input)
+    return Indexed(_like(extremes, input), _like(last.astype(jnp.result_type(int)), input))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2))

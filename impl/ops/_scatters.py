@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
 from impl._core.numerics import accumulator, convert, product, seal
@@ -27,10 +27,11 @@ from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.ops import _indexing
+from impl.ops._op import op
 from impl.ops._reductions import BY, check_dtype, reduced, refuse_complex_product
 
 
-@eager.compiled
+@op("torch.index_add")
 def index_add(
     input: Array,
     dim: int,
@@ -57,30 +58,18 @@ def index_add(
 
     Raises:
         IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_add``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; or shapes or dtypes do not fit.
     """
     input = arguments.array("index_add", "input", input)
     source = arguments.array("index_add", "source", source)
-    dim = arguments.dimension(dim, input.ndim, "index_add")
-    size = input.shape[dim] if input.ndim else 1
-    flat = arguments.index_vector("index_add", index)
-    arguments.index_range("index_add", index, size, dim)
+    dim, flat = _indexing.index_of_slices("index_add", input, dim, index, RuntimeError)
     arguments.source_slices("index_add", input, dim, flat.shape[0], source)
     if not arguments.is_one(arguments.number("index_add", "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
     arguments.flag("index_add", "unique_indices", unique_indices)
     decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
-    out = _indexing.accumulate(
-        three_axes(alert(input, decision), dim),
-        flat[None, :, None],
-        three_axes(source, dim),
-        unique=unique_indices,
-    )
-    return out.reshape(input.shape)
+    operands = alert(input, decision), dim, flat, source
+    return _indexing.into_slices(_indexing.accumulate, *operands, unique=unique_indices)
 
 
 def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
@@ -93,7 +82,7 @@ def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
     return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
 
 
-@eager.compiled
+@op("torch.index_copy")
 def index_copy(
     input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
 ) -> jax.Array:
@@ -114,31 +103,18 @@ def index_copy(
         An array of the shape and dtype of ``input``.
 
     Raises:
-        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index``
-            or ``source``, or the number of slices, does not fit.
-        RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
-            no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_copy``. The spec's rows state what the mode does, and the guarantee.
+        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index`` or
+            ``source``, or the number of slices, does not fit.
+        RuntimeError: Shapes of slices or dtypes do not fit.
     """
     input = arguments.array("index_copy", "input", input)
     source = arguments.array("index_copy", "source", source)
-    dim = arguments.dimension(dim, input.ndim, "index_copy")
-    flat = arguments.index_vector("index_copy", index)
+    dim, flat = _indexing.index_of_slices("index_copy", input, dim, index)
     _check_slices(input, dim, flat.shape[0], source)
-    arguments.index_range(
-        "index_copy", index, input.shape[dim] if input.ndim else 1, dim, IndexError
-    )
     arguments.flag("index_copy", "unique_indices", unique_indices)
     decision = decide("index_copy", **arguments.facts(input, unique_indices=unique_indices))
-    out = _indexing.assign(
-        three_axes(alert(input, decision), dim),
-        flat[None, :, None],
-        three_axes(source, dim),
-        unique=unique_indices,
-    )
-    return out.reshape(input.shape)
+    operands = alert(input, decision), dim, flat, source
+    return _indexing.into_slices(_indexing.assign, *operands, unique=unique_indices)
 
 
 def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
@@ -169,7 +145,7 @@ def _check_slices(input: jax.Array, dim: int, count: int, source: jax.Array) -> 
         )
 
 
-@eager.compiled
+@op("torch.index_fill")
 def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
     """Writes a number to slices of ``input`` along one dimension.
 
@@ -187,26 +163,20 @@ def index_fill(input: Array, dim: int, index: Array, value: Any) -> jax.Array:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
         RuntimeError: ``index`` is of another dtype, or the dtype of ``input`` cannot hold
             ``value``.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.index_fill``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("index_fill", "input", input)
-    dim = arguments.dimension(dim, input.ndim, "index_fill")
-    size = input.shape[dim] if input.ndim else 1
-    flat = arguments.index_vector("index_fill", index)
-    arguments.index_range("index_fill", index, size, dim, IndexError, wrap=True)
+    dim, flat = _indexing.index_of_slices("index_fill", input, dim, index, wrap=True)
     number = arguments.number_as("index_fill", "value", value, input.dtype)
     decision = decide("index_fill", **arguments.facts(input))
     out = _filled(
         three_axes(alert(input, decision), dim),
-        wrapped(flat, size)[None, :, None],
+        wrapped(flat, input.shape[dim] if input.ndim else 1)[None, :, None],
         jnp.broadcast_to(number, (1, 1, 1)),
     )
     return out.reshape(input.shape)
 
 
-@eager.compiled
+@op("torch.Tensor.put_")
 def put(
     input: Array,
     index: Array,
@@ -235,11 +205,7 @@ def put(
         IndexError: An index is out of range; or ``source`` and ``index`` differ in their number of
             elements.
         NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
-        RuntimeError: ``index`` is not of int32 or int64; ``source`` is of another dtype; or the
-            mode is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.Tensor.put_``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``index`` is not of int32 or int64; or ``source`` is of another dtype.
     """
     input = arguments.array("put", "input", input)
     source = arguments.array("put", "source", source)
@@ -269,7 +235,7 @@ def put(
 _BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
 
-@eager.compiled
+@op("torch.scatter")
 def scatter(
     input: Array,
     dim: int,
@@ -309,13 +275,9 @@ def scatter(
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``reduce`` is "multiply" and ``input`` is complex.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
-            string; or the mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type, or ``src`` and ``value`` are both given or both
-            missing.
-
-    Source: ``torch.scatter``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or ``reduce`` is
+            another string.
+        TypeError: ``src`` and ``value`` are both given or both missing.
     """
     input = arguments.array("scatter", "input", input)
     dim = arguments.dimension(dim, input.ndim, "scatter")
@@ -342,14 +304,14 @@ def scatter(
             input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
         ),
     )
-    combine: Combine
+    combine: _Combine
     if reduce is None and not is_array:
         combine = _filled
     elif reduce is None:
         combine = functools.partial(_indexing.assign, unique=unique_indices)
     else:
         combine = functools.partial(_indexing.accumulate, by=_BY[reduce], unique=unique_indices)
-    return scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
+    return _scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
 
 
 def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
@@ -364,7 +326,7 @@ def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.A
     return jnp.where(counts > 0, number, operand)
 
 
-@eager.compiled
+@op("torch.scatter_add")
 def scatter_add(
     input: Array,
     dim: int,
@@ -377,24 +339,7 @@ def scatter_add(
 
     In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] += src[i, j, k]``.
 
-    Args:
-        input: Any shape and dtype.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``scatter``.
-        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
-        unique_indices: Promises that no element is updated twice, so that the order does not
-            matter.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.scatter_add``. The spec's rows state what the mode does, and the guarantee.
+    Arguments, results and exceptions are as for ``scatter``, but ``src`` is an array.
     """
     input = arguments.array("scatter_add", "input", input)
     src = arguments.array("scatter_add", "src", src)
@@ -402,10 +347,10 @@ def scatter_add(
     arguments.flag("scatter_add", "unique_indices", unique_indices)
     decision = decide("scatter_add", **arguments.facts(input, unique_indices=unique_indices))
     add = functools.partial(_indexing.accumulate, unique=unique_indices)
-    return scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
+    return _scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
 
 
-@eager.compiled
+@op("torch.scatter_reduce")
 def scatter_reduce(
     input: Array,
     dim: int,
@@ -421,32 +366,14 @@ def scatter_reduce(
     In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
     Elements of ``input`` whose index does not occur in ``index`` keep their bits.
 
-    Means, and gradients of maxima and minima, are as for ``index_reduce``.
+    Arguments, results and exceptions are as for ``scatter``, with these differences:
 
-    Args:
-        input: Any shape and dtype; not bool for a mean, and not complex for products, maxima and
-            minima.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``scatter``.
-        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
-        reduce: "sum", "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the
-            minimum are NaN.
-        include_self: Whether the elements of ``input`` take part in the reduction.
-        unique_indices: Promises that no element is updated twice, so that the order does not
-            matter.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
-            string; or the mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.scatter_reduce``. The spec's rows state what the mode does, and the guarantee.
+    - ``src`` is an array.
+    - ``reduce`` is "sum", "prod", "mean", "amax" or "amin". Means, NaN, and gradients of maxima and
+      minima are as for ``index_reduce``.
+    - ``include_self`` is whether the elements of ``input`` take part in the reduction.
+    - A reduction that is not defined for the dtype raises a NotImplementedError: a mean of bools,
+      and products, maxima and minima of complex numbers.
     """
     input = arguments.array("scatter_reduce", "input", input)
     src = arguments.array("scatter_reduce", "src", src)
@@ -461,40 +388,27 @@ def scatter_reduce(
     combine = functools.partial(
         reduced, reduce=reduce, include_self=include_self, unique=unique_indices
     )
-    return scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
+    return _scattered("scatter_reduce", input, dim, index, src, combine=combine, decision=decision)
 
 
 #: Combines an operand with updates at indices, each of three axes; returns the new operand.
-Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+_Combine = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
-def scattered(
+def _scattered(
     function: str,
     input: jax.Array,
     dim: int,
     index: Array,
     src: jax.Array,
     *,
-    combine: Combine,
+    combine: _Combine,
     decision: Decision,
 ) -> jax.Array:
     """Combines ``src`` with the corner of ``input`` that ``index`` spans.
 
-    Args:
-        function: The name of the op, for messages.
-        input: An array of any shape.
-        dim: The dimension that ``index`` counts along, counted from the front.
-        index: The index as the user gave it, int32 or int64.
-        src: The updates. Elements beyond the shape of ``index`` are not used.
-        combine: The scatter.
-        decision: The decision whose alert is given after the arguments are checked.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        RuntimeError: An index is out of range; shapes or dtypes do not fit.
-        TypeError: ``index`` is not an array.
+    ``dim`` counts from the front, ``index`` is as the user gave it, and the alert of ``decision``
+    is given after the arguments are checked.
     """
     indices = arguments.index_array(function, index)
     if input.dtype != src.dtype:

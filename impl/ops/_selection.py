@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d
 from impl._core.float_order import in_order, sort_keys
@@ -28,6 +28,7 @@ from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
 from impl._mode.alert import alert
 from impl._mode.decide import decide
+from impl.ops._op import op
 
 
 class Indexed(NamedTuple):
@@ -42,17 +43,8 @@ class Indexed(NamedTuple):
     indices: jax.Array
 
 
-_Result = TypeVar("_Result", bound=Indexed)
-
-
-class Kthvalue(Indexed):
-    """The result of ``kthvalue``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
+@op("torch.kthvalue")
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Indexed:
     """Returns the k-th smallest element along one dimension, and its index.
 
     Args:
@@ -68,16 +60,12 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
-        RuntimeError: ``k`` is out of range; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.kthvalue``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``k`` is out of range.
     """
-    input = real("kthvalue", input)
+    input = _real("kthvalue", input)
     k = arguments.integer("kthvalue", "k", k)
     arguments.flag("kthvalue", "keepdim", keepdim)
-    values, dim = lanes("kthvalue", input, dim, reduced=True)
+    values, dim = _lanes("kthvalue", input, dim, reduced=True)
     length = values.shape[dim]
     if not 1 <= k <= length:
         raise RuntimeError(
@@ -85,20 +73,8 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
             f"1 to {length}"
         )
     values = alert(values, decide("kthvalue", **arguments.facts(input)))
-    index = kth(values, dim, lambda keys: lax.slice_in_dim(keys, k - 1, k, axis=dim))
-    return indexed(Kthvalue, values, index, dim, reduced_shape(input, dim, keepdim))
-
-
-class Median(Indexed):
-    """The result of ``median``."""
-
-    __slots__ = ()
-
-
-class Nanmedian(Indexed):
-    """The result of ``nanmedian``."""
-
-    __slots__ = ()
+    index = _kth(values, dim, lambda keys: lax.slice_in_dim(keys, k - 1, k, axis=dim))
+    return _indexed(values, index, dim, _reduced_shape(input, dim, keepdim))
 
 
 @overload
@@ -106,11 +82,11 @@ def median(input: Array, dim: None = None) -> jax.Array: ...
 
 
 @overload
-def median(input: Array, dim: int, keepdim: bool = False) -> Median: ...
+def median(input: Array, dim: int, keepdim: bool = False) -> Indexed: ...
 
 
-@eager.compiled
-def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Median:
+@op("torch.median")
+def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Indexed:
     """Returns the median of all elements, or the medians along one dimension with their indices.
 
     The median of an even number of elements is the lower of the two in the middle. If an element is
@@ -133,13 +109,9 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.A
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type, or ``keepdim`` is True and ``dim`` is None.
-
-    Source: ``torch.median``. The spec's rows state what the mode does, and the guarantee.
+        TypeError: ``keepdim`` is True and ``dim`` is None.
     """
-    return _median("median", Median, _middle, input, dim, keepdim)
+    return _median("median", _middle, input, dim, keepdim)
 
 
 @overload
@@ -147,31 +119,28 @@ def nanmedian(input: Array, dim: None = None) -> jax.Array: ...
 
 
 @overload
-def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Nanmedian: ...
+def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Indexed: ...
 
 
-@eager.compiled
-def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Nanmedian:
+@op("torch.nanmedian")
+def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Indexed:
     """Returns the median of the elements that are not NaN: of all, or along one dimension.
 
     If all elements are NaN, so is the median.
 
     Arguments, results and exceptions are as for ``median``.
-
-    Source: ``torch.nanmedian``. The spec's rows state what the mode does, and the guarantee.
     """
-    return _median("nanmedian", Nanmedian, _middle_number, input, dim, keepdim)
+    return _median("nanmedian", _middle_number, input, dim, keepdim)
 
 
 def _median(
     function: str,
-    result: type[_Result],
     middle: _KeyOf,
     input: Array,
     dim: int | None,
     keepdim: bool,
-) -> jax.Array | _Result:
-    input = real(function, input)
+) -> jax.Array | Indexed:
+    input = _real(function, input)
     arguments.flag(function, "keepdim", keepdim)
     if dim is None and keepdim:
         raise TypeError(f"{function}(): argument 'dim' must be given where 'keepdim' is True")
@@ -180,11 +149,11 @@ def _median(
         values = alert(input.reshape(-1), decide(function, **facts))
         if not input.size:
             return _of_empty(input.dtype)
-        return _shared(values, kth(values, 0, functools.partial(middle, values, 0))).reshape(())
-    values, dim = lanes(function, input, dim, reduced=True)
+        return _shared(values, _kth(values, 0, functools.partial(middle, values, 0))).reshape(())
+    values, dim = _lanes(function, input, dim, reduced=True)
     values = alert(values, decide(function, **facts))
-    index = kth(values, dim, functools.partial(middle, values, dim))
-    return indexed(result, values, index, dim, reduced_shape(input, dim, keepdim))
+    index = _kth(values, dim, functools.partial(middle, values, dim))
+    return _indexed(values, index, dim, _reduced_shape(input, dim, keepdim))
 
 
 #: Returns the key of a median along a dimension from the values, the dimension and the sorted keys.
@@ -204,7 +173,7 @@ def _middle(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
 def _middle_number(values: jax.Array, dim: int, keys: jax.Array) -> jax.Array:
     """Returns the key of the lower median of the numbers, or of a NaN if all are NaN."""
     count = (~jnp.isnan(values)).sum(dim, keepdims=True, dtype=jnp.int32)
-    return picked(keys, jnp.maximum(count - 1, 0) // 2, dim)
+    return _selected(keys, jnp.maximum(count - 1, 0) // 2, dim)
 
 
 def _of_empty(dtype: Any) -> jax.Array:
@@ -217,7 +186,7 @@ def _of_empty(dtype: Any) -> jax.Array:
 @jax.custom_jvp
 def _shared(values: jax.Array, index: jax.Array) -> jax.Array:
     """Returns the element at an index of one axis; its equals share its derivative."""
-    return picked(values, index, 0)
+    return _selected(values, index, 0)
 
 
 @_shared.defjvp
@@ -230,14 +199,8 @@ def _jvp(primals: Any, tangents: Any) -> Any:
     return value, convert(total / is_equal.sum(dtype=dots.dtype), values.dtype)
 
 
-class Mode(Indexed):
-    """The result of ``mode``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
+@op("torch.mode")
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Indexed:
     """Returns the most frequent element along one dimension, and its index.
 
     If several elements are equally frequent, the result is the least of them. -0 equals 0, and a
@@ -255,28 +218,17 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is complex.
-        RuntimeError: The mode is on and the profile has no deterministic implementation for the
-            device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.mode``. The spec's rows state what the mode does, and the guarantee.
     """
-    input = real("mode", input, bools=True)
+    input = _real("mode", input, bools=True)
     arguments.flag("mode", "keepdim", keepdim)
-    values, dim = lanes("mode", input, dim, reduced=True)
+    values, dim = _lanes("mode", input, dim, reduced=True)
     values = alert(values, decide("mode", **arguments.facts(input)))
-    index = most_frequent(values, dim)
-    return indexed(Mode, values, index, dim, reduced_shape(input, dim, keepdim))
+    index = _most_frequent(values, dim)
+    return _indexed(values, index, dim, _reduced_shape(input, dim, keepdim))
 
 
-class Sort(Indexed):
-    """The result of ``sort``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Sort:
+@op("torch.sort")
+def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Indexed:
     """Sorts the elements along one dimension, and returns their indices too.
 
     NaNs are greater than every number, and -0 equals 0.
@@ -294,51 +246,39 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: ``input`` is complex; or the mode is on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``input`` is complex.
     """
     values, dim = _prepared("sort", input, dim, descending, stable)
-    index = indices_in_order(values, dim, descending=descending)
-    return indexed(Sort, values, index, dim, np.shape(input))
+    index = _indices_in_order(values, dim, descending=descending)
+    return _indexed(values, index, dim, np.shape(input))
 
 
-@eager.compiled
+@op("torch.argsort")
 def argsort(
     input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> jax.Array:
     """Returns the indices that sort the elements along one dimension.
 
     Arguments, results and exceptions are as for ``sort``, without the values.
-
-    Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
     """
     values, dim = _prepared("argsort", input, dim, descending, stable)
-    index = indices_in_order(values, dim, descending=descending)
-    return as_index(index).reshape(np.shape(input))
+    index = _indices_in_order(values, dim, descending=descending)
+    return _as_index(index).reshape(np.shape(input))
 
 
 def _prepared(
     function: str, input: Array, dim: int, descending: bool, stable: bool
 ) -> tuple[jax.Array, int]:
     """Returns the input with at least one dimension, and ``dim`` counted from the front."""
-    input = real(function, input, bools=True, error=RuntimeError)
+    input = _real(function, input, bools=True, error=RuntimeError)
     arguments.flag(function, "descending", descending)
     arguments.flag(function, "stable", stable)
-    values, dim = lanes(function, input, dim, reduced=False)
+    values, dim = _lanes(function, input, dim, reduced=False)
     return alert(values, decide(function, **arguments.facts(input))), dim
 
 
-class Topk(Indexed):
-    """The result of ``topk``."""
-
-    __slots__ = ()
-
-
-@eager.compiled
-def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Topk:
+@op("torch.topk")
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Indexed:
     """Returns the ``k`` greatest or least elements along one dimension, and their indices.
 
     NaNs are greater than every number, and -0 equals 0.
@@ -357,17 +297,13 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: ``k`` is out of range; ``input`` is of bools or complex numbers; or the mode
-            is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.topk``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: ``k`` is out of range; or ``input`` is of bools or complex numbers.
     """
-    input = real("topk", input, error=RuntimeError)
+    input = _real("topk", input, error=RuntimeError)
     k = arguments.integer("topk", "k", k)
     arguments.flag("topk", "largest", largest)
     arguments.flag("topk", "sorted", sorted)
-    values, dim = lanes("topk", input, dim, reduced=False)
+    values, dim = _lanes("topk", input, dim, reduced=False)
     length = values.shape[dim]
     if not 0 <= k <= length:
         raise RuntimeError(
@@ -377,48 +313,29 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     values = alert(values, decide("topk", **arguments.facts(input)))
     # The result of a 0-d array is 0-d, also for k = 0.
     count = k if input.ndim else 1
-    index = first_in_order(values, count, dim, descending=largest)
+    index = _first_in_order(values, count, dim, descending=largest)
     shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
-    return indexed(Topk, values, index, dim, shape)
+    return _indexed(values, index, dim, shape)
 
 
-def real(
+def _real(
     function: str,
     input: Array,
     *,
     bools: bool = False,
     error: type[Exception] = NotImplementedError,
 ) -> jax.Array:
-    """Returns ``input`` as a JAX array of real numbers.
-
-    Args:
-        function: The name of the op, for messages.
-        input: The argument of the op.
-        bools: Whether bools are accepted.
-        error: The exception that PyTorch raises for other dtypes.
-
-    Raises:
-        TypeError: ``input`` is not an array.
-        NotImplementedError: ``input`` is complex, or of bools that are not accepted. Another
-            ``error`` replaces this exception.
-    """
+    """Returns ``input`` as a JAX array of real numbers, or of bools where an op accepts them."""
     input = arguments.array(function, "input", input)
     kinds = ("bool", "integer", "floating") if bools else ("integer", "floating")
     arguments.check_kind(function, input.dtype, *kinds, error=error)
     return input
 
 
-def lanes(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple[jax.Array, int]:
+def _lanes(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple[jax.Array, int]:
     """Returns ``input`` with at least one dimension, and ``dim`` counted from the front.
 
-    Args:
-        function: The name of the op, for messages.
-        input: An array of any shape.
-        dim: A dimension; negative ones count from the end.
-        reduced: Whether the op picks one element along ``dim``, which then must not be empty.
-
-    Raises:
-        IndexError: ``dim`` is out of range, or is empty and ``reduced`` is True.
+    ``reduced`` is whether the op picks one element along ``dim``, which then must not be empty.
     """
     dim = arguments.dimension(dim, input.ndim, function)
     values = at_least_1d(input)
@@ -431,12 +348,12 @@ def lanes(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple[
     return values, dim
 
 
-def indices_in_order(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:
+def _indices_in_order(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:
     """Returns the indices along ``dim`` in sorted order, int32, of the shape of ``values``."""
     return _sorted_indices(_keys(values, descending=descending), dim)
 
 
-def first_in_order(
+def _first_in_order(
     values: jax.Array, count: int, dim: int, *, descending: bool = False
 ) -> jax.Array:
     """Returns the first ``count`` indices that ``argsort`` returns along ``dim``."""
@@ -475,12 +392,8 @@ def _sorted_indices(keys: jax.Array, dim: int) -> jax.Array:
     return lax.sort(operands, dimension=dim, is_stable=True, num_keys=1)[1]
 
 
-def most_frequent(values: jax.Array, dim: int) -> jax.Array:
-    """Returns the first index of the least of the most frequent elements along ``dim``.
-
-    Returns:
-        int32, with length 1 along ``dim``.
-    """
+def _most_frequent(values: jax.Array, dim: int) -> jax.Array:
+    """Returns the first index of the least of the most frequent elements, as ``_kth`` does."""
     keys = sort_keys(values)
     ordered = lax.sort(keys, dimension=dim, is_stable=True)
     position = _positions(keys, dim)
@@ -492,24 +405,20 @@ def most_frequent(values: jax.Array, dim: int) -> jax.Array:
     start = lax.cummax(jnp.where(starts_run, position, 0), axis=dim)
     # The first of the longest runs ends where an element is furthest from the start of its run.
     last = jnp.argmax(position - start, axis=dim, keepdims=True).astype(jnp.int32)
-    return first_equal(keys, picked(ordered, last, dim), dim)
+    return _first_equal(keys, _selected(ordered, last, dim), dim)
 
 
-def kth(values: jax.Array, dim: int, key_of: Callable[[jax.Array], jax.Array]) -> jax.Array:
+def _kth(values: jax.Array, dim: int, key_of: Callable[[jax.Array], jax.Array]) -> jax.Array:
     """Returns the first index of an element of a given rank, int32, with length 1 along ``dim``.
 
-    Args:
-        values: Real numbers.
-        dim: The dimension along which the element is picked.
-        key_of: Takes the keys in ascending order, and returns one of them with length 1 along
-            ``dim``.
+    ``key_of`` takes the keys in ascending order, and returns one of them with length 1 there.
     """
     keys = sort_keys(values)
     # Equal keys are interchangeable, and XLA's stable sort of integers is the faster one on a CPU.
-    return first_equal(keys, key_of(lax.sort(keys, dimension=dim, is_stable=True)), dim)
+    return _first_equal(keys, key_of(lax.sort(keys, dimension=dim, is_stable=True)), dim)
 
 
-def first_equal(keys: jax.Array, key: jax.Array, dim: int) -> jax.Array:
+def _first_equal(keys: jax.Array, key: jax.Array, dim: int) -> jax.Array:
     """Returns the first index along ``dim`` of a key, int32, with length 1 along ``dim``."""
     position = _positions(keys, dim)
     beyond = lax.full_like(position, keys.shape[dim])
@@ -517,14 +426,12 @@ def first_equal(keys: jax.Array, key: jax.Array, dim: int) -> jax.Array:
     return lax.expand_dims(first, (dim,))
 
 
-def indexed(
-    result: type[_Result], values: jax.Array, index: jax.Array, dim: int, shape: tuple[int, ...]
-) -> _Result:
+def _indexed(values: jax.Array, index: jax.Array, dim: int, shape: tuple[int, ...]) -> Indexed:
     """Returns the elements at distinct indices along ``dim``, and the indices, of a shape."""
-    return result(picked(values, index, dim).reshape(shape), as_index(index).reshape(shape))
+    return Indexed(_selected(values, index, dim).reshape(shape), _as_index(index).reshape(shape))
 
 
-def picked(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:
+def _selected(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:
     """Returns the elements at distinct indices along ``dim``; gradients go to these alone."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return _gather(values, index, dim)
@@ -564,7 +471,7 @@ def _positions(keys: jax.Array, dim: int) -> jax.Array:
     return lax.broadcasted_iota(jnp.int32, keys.shape, dim, out_sharding=sharding)
 
 
-def reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:
+def _reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:
     """Returns the shape of ``input`` with length 1 along ``dim``, or without ``dim``."""
     shape = list(input.shape)
     if shape:
@@ -572,6 +479,6 @@ def reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def as_index(positions: jax.Array) -> jax.Array:
+def _as_index(positions: jax.Array) -> jax.Array:
     """Converts positions to the dtype of indices: int64, or int32 where x64 is off."""
     return positions.astype(jnp.result_type(int))

@@ -22,17 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import AxisIndex, FlatIndex, assign, flat_index, gather
 from impl.ops._indexing import accumulate as add
+from impl.ops._op import op
 from impl.quantized import QuantizedArray, to_be_written
 
 
-@eager.compiled
+@op("torch.Tensor.__getitem__")
 def getitem(input: Array, indices: Any) -> jax.Array:
     """Reads ``input[indices]``, with PyTorch's meaning of the indices.
 
@@ -60,14 +61,9 @@ def getitem(input: Array, indices: Any) -> jax.Array:
             arrays do not broadcast.
         NotImplementedError: The indexed dimensions together have more elements than 32 bits can
             count, and x64 is off.
-        RuntimeError: When differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
         TypeError: ``input`` is not an array, a bound of a slice is not an int, or a mask is not
             known under ``jit``.
         ValueError: The step of a slice is not positive, or a list is ragged.
-
-    Source: ``torch.Tensor.__getitem__``. The spec's rows state what the mode does with the
-    gradient, and the guarantee.
     """
     input = arguments.array("getitem", "input", input)
     selection = subscript("getitem", input.shape, indices)
@@ -107,7 +103,7 @@ def index_put(
 ) -> QuantizedArray: ...
 
 
-@eager.compiled
+@op("torch.Tensor.index_put")
 def index_put(
     input: Array | QuantizedArray,
     indices: Sequence[Array | None],
@@ -143,12 +139,9 @@ def index_put(
         NotImplementedError: The indexed dimensions together have more elements than 32 bits can
             count, and x64 is off.
         RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` holds no
-            array; ``input`` is quantized and ``accumulate`` is True; or the mode is on and the
-            profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; or a mask is not known under ``jit``. Such a
-            mask is accepted only as the single array, with one value and ``accumulate=False``.
-
-    Source: ``torch.Tensor.index_put``. The spec's rows state what the mode does, and the guarantee.
+            array; or ``input`` is quantized and ``accumulate`` is True.
+        TypeError: A mask is not known under ``jit``. Such a mask is accepted only as the single
+            array, with one value and ``accumulate=False``.
     """
     if isinstance(input, QuantizedArray):
         return _put_quantized(input, indices, values, accumulate, unique_indices)
@@ -194,13 +187,13 @@ def _put_quantized(
 
 def _is_one_traced_mask(indices: Sequence[Any]) -> bool:
     arrays = [index for index in indices if index is not None]
-    return len(arrays) == 1 and is_mask(arrays[0]) and arguments.known(arrays[0]) is None
+    return len(arrays) == 1 and _is_mask(arrays[0]) and arguments.known(arrays[0]) is None
 
 
 def _put_masked(input: jax.Array, indices: Sequence[Any], value: jax.Array) -> jax.Array:
     """Writes one value to every element that a mask selects; their number need not be known."""
     dim, mask = next((axis, index) for axis, index in enumerate(indices) if index is not None)
-    check_mask("index_put", mask.shape, input.shape, dim)
+    _check_mask("index_put", mask.shape, input.shape, dim)
     after = input.ndim - dim - mask.ndim
     _check_values(value, (*input.shape[:dim], 1, *input.shape[dim + mask.ndim :]))
     selected = mask.reshape(mask.shape + (1,) * after) != 0
@@ -307,7 +300,7 @@ def arrays_alone(
             entries.append(slice(None))
             continue
         index = arguments.native(function, name, given)
-        if is_mask(index) and index.ndim == 0:
+        if _is_mask(index) and index.ndim == 0:
             raise RuntimeError(
                 f"{function}(): argument '{name}' is a mask without dimensions; it needs one"
             )
@@ -318,7 +311,7 @@ def arrays_alone(
     return expression.index, expression.unique
 
 
-def is_mask(index: Any) -> bool:
+def _is_mask(index: Any) -> bool:
     """Returns whether an array of indices is a mask: of bool, or, as in PyTorch, of uint8."""
     return isinstance(index, jax.Array | np.ndarray | np.generic) and index.dtype in (
         np.bool_,
@@ -326,12 +319,8 @@ def is_mask(index: Any) -> bool:
     )
 
 
-def check_mask(function: str, mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
-    """Raises if a mask does not have the shape of the dimensions of an array from ``dim`` on.
-
-    Raises:
-        IndexError: The shapes differ.
-    """
+def _check_mask(function: str, mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
+    """Raises if a mask does not have the shape of the dimensions of an array from ``dim`` on."""
     if shape[dim : dim + len(mask)] != mask:
         raise IndexError(
             f"{function}(): The shape of the mask {list(mask)} does not match the shape of the "
@@ -377,7 +366,7 @@ def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
 
 def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _Entry:
     values = arguments.if_known(index)
-    if is_mask(index):
+    if _is_mask(index):
         if values is None:
             raise TypeError(
                 f"{function}(): argument '{name}' is a mask whose values are not known under "
@@ -469,7 +458,7 @@ def _axis_indices(
 ) -> list[AxisIndex]:
     """Returns the arrays of an entry, one for each axis that it indexes, counted from ``dim``."""
     if isinstance(entry, _Mask):
-        check_mask(function, entry.values.shape, shape, dim)
+        _check_mask(function, entry.values.shape, shape, dim)
         return [AxisIndex(axis, index) for axis, index in enumerate(np.nonzero(entry.values))]
     index = entry.values
     arguments.index_range(function, index, shape[dim], dim, IndexError, wrap=True, name=entry.name)

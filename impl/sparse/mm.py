@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl.ops import _products
+from impl.ops._op import op
 from impl.ops._products import Sparse
 
 _NAME = "sparse.mm"
 
 
-@eager.compiled
+@op("torch.sparse.mm")
 def mm(mat1: Sparse, mat2: Array) -> jax.Array:
     """Multiplies a sparse matrix and a dense one.
 
@@ -29,12 +30,9 @@ def mm(mat1: Sparse, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; ``mat1`` has a dense dimension or an index that
-            is out of range; or the mode is on and the profile has no deterministic implementation
-            for the device.
-        TypeError: An argument is of the wrong type, or ``mat2`` is sparse.
-
-    Source: ``torch.sparse.mm``. The spec's rows state what the mode does, and the guarantee.
+        RuntimeError: Shapes or dtypes do not fit; or ``mat1`` has a dense dimension or an index
+            that is out of range.
+        TypeError: ``mat2`` is sparse.
     """
     a, b = _products.sparse_operand(_NAME, "mat1", mat1), arguments.array(_NAME, "mat2", mat2)
     _products.check_matrices(_NAME, mat1=a, mat2=b)

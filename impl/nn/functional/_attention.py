@@ -1,6 +1,5 @@
 """The op ``scaled_dot_product_attention``.
 
-This module checks the arguments and brings them to one dtype; ``_attention`` computes the result.
 Two queries and two keys of two features, with ``scale=1``::
 
     query              [0., 0.]      [log 3, 0.]
@@ -22,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
@@ -30,10 +29,11 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout
 from impl.nn._dropout import dropped
+from impl.ops._op import op
 from impl.ops._products import matmul
 
 
-@eager.compiled
+@op("torch.nn.functional.scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Array,
     key: Array,
@@ -78,13 +78,8 @@ def scaled_dot_product_attention(
         IndexError: ``enable_gqa`` is True, and an array has no dimension -3.
         NotImplementedError: The arrays are of complex numbers.
         RuntimeError: Shapes or dtypes do not fit; the arrays are of integers or bools; there are
-            both ``attn_mask`` and ``is_causal``; ``dropout_p`` is not in [0, 1]; or the mode is on
-            and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; or weights are to be dropped, and
-            ``dropout_key`` is None.
-
-    Source: ``torch.nn.functional.scaled_dot_product_attention``. The spec's rows state what the
-    mode does, and the guarantee.
+            both ``attn_mask`` and ``is_causal``; or ``dropout_p`` is not in [0, 1].
+        TypeError: Weights are to be dropped, and ``dropout_key`` is None.
     """
     arguments.flag("scaled_dot_product_attention", "is_causal", is_causal)
     arguments.flag("scaled_dot_product_attention", "enable_gqa", enable_gqa)
@@ -109,7 +104,7 @@ def scaled_dot_product_attention(
     if mask is not None and mask.dtype != jnp.bool_:
         mask = convert(mask, wide)
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
-    out = attention(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
+    out = _attended(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
     return alert(alert_pullback(convert(out, q.dtype), pullback), decision)
 
 
@@ -183,12 +178,7 @@ def _batch(operands: dict[str, jax.Array], *, grouped: bool) -> tuple[int, ...] 
 def _mask(
     attn_mask: Any, operands: dict[str, jax.Array], *, is_causal: bool, grouped: bool
 ) -> jax.Array | None:
-    """Returns the mask as an array, or None.
-
-    Raises:
-        RuntimeError: There is a causal mask too, or its dtype or shape does not fit.
-        TypeError: It is not an array.
-    """
+    """Returns the mask as an array, or None."""
     if attn_mask is None:
         return None
     mask = arguments.array("scaled_dot_product_attention", "attn_mask", attn_mask)
@@ -269,7 +259,7 @@ class Rules:
         return out.reshape(*batch, shape[-2], b.shape[-1])
 
 
-def attention(
+def _attended(
     query: jax.Array,
     key: jax.Array,
     value: jax.Array,
@@ -279,16 +269,7 @@ def attention(
 ) -> jax.Array:
     """Computes the attention of checked arrays, all in the dtype of the computation.
 
-    Args:
-        query: Shape [..., queries, features].
-        key: Shape [..., keys, features].
-        value: Shape [..., keys, outputs].
-        mask: Bools, True for the keys that a query sees; or floats to add to the scores.
-        rules: The static arguments.
-        dropout_key: The JAX key that decides which weights are dropped; None if none is.
-
-    Returns:
-        Shape [..., queries, outputs].
+    ``mask`` has bools, True for the keys that a query sees; or floats to add to the scores.
     """
     scores = rules.product(query * jnp.asarray(rules.scale, query.dtype), key.mT)
     if rules.causal:

@@ -22,11 +22,12 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
-from impl.nn._variants import each, for_dims
+from impl.nn.functional._windows import each
+from impl.ops._op import for_dims
 from impl.ops._products import precision
 
 
-def _conv(
+def _conv(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     weight: Array,
@@ -36,34 +37,6 @@ def _conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> jax.Array:
-    """Computes a convolution over the last ``dims`` dimensions."""
-    name = f"conv{dims}d"
-    groups = positive(name, "groups", groups)
-    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=False)
-    step = numbers_of(name, "stride", stride, dims, least=1)
-    distance = numbers_of(name, "dilation", dilation, dims, least=1)
-    reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
-    before, after = _padding(name, padding, step, reach)
-    padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
-    if any(n < r for n, r in zip(padded, reach, strict=True)):
-        raise RuntimeError(
-            f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
-            "dilation included. Kernel size can't be greater than actual input size"
-        )
-    window = Window(
-        result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
-        stride=step,
-        padding=tuple(zip(before, after, strict=True)),
-        spread=(1,) * dims,
-        dilation=distance,
-        groups=groups,
-    )
-    return convolved(name, operands, operands.weight, window)
-
-
-conv1d = for_dims(
-    _conv,
-    1,
     """Computes a cross-correlation, which neural networks call a convolution.
 
     Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set to a
@@ -86,26 +59,36 @@ conv1d = for_dims(
 
     Raises:
         NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
+        RuntimeError: Shapes, sizes or dtypes do not fit.
+    """
+    name = f"conv{dims}d"
+    groups = _positive(name, "groups", groups)
+    operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=False)
+    step = _numbers_of(name, "stride", stride, dims, least=1)
+    distance = _numbers_of(name, "dilation", dilation, dims, least=1)
+    reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
+    before, after = _padding(name, padding, step, reach)
+    padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
+    if any(n < r for n, r in zip(padded, reach, strict=True)):
+        raise RuntimeError(
+            f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
+            "dilation included. Kernel size can't be greater than actual input size"
+        )
+    window = Window(
+        result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
+        stride=step,
+        padding=tuple(zip(before, after, strict=True)),
+        spread=(1,) * dims,
+        dilation=distance,
+        groups=groups,
+    )
+    return _convolved(name, operands, operands.weight, window)
 
-conv2d = for_dims(
+
+conv1d, conv2d, conv3d = for_dims(
     _conv,
-    2,
-    """Computes what ``conv1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
-
-    ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one int for each.
-    """,
-)
-
-conv3d = for_dims(
-    _conv,
-    3,
-    """Computes what ``conv2d`` does, for an input of shape [N, C, T, H, W] or [C, T, H, W].
-    """,
+    (1, 2, 3),
+    "``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one for each.",
 )
 
 
@@ -114,7 +97,7 @@ def _padding(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the numbers of zeros before, and those after, each dimension."""
     if not isinstance(padding, str):
-        both = numbers_of(name, "padding", padding, len(reach), least=0)
+        both = _numbers_of(name, "padding", padding, len(reach), least=0)
         return both, both
     arguments.choice(name, "padding", padding, ("valid", "same"))
     if padding == "valid":
@@ -127,7 +110,7 @@ def _padding(
     return tuple((r - 1) // 2 for r in reach), tuple(r // 2 for r in reach)
 
 
-def _conv_transpose(
+def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     weight: Array,
@@ -138,14 +121,39 @@ def _conv_transpose(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> jax.Array:
-    """Computes a transposed convolution over the last ``dims`` dimensions."""
+    """Computes the transpose of a convolution, plus a bias.
+
+    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
+    result is the gradient for the input of the convolution. Products of float32 have full
+    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
+    and bfloat16 are added in float32, and each sum is rounded.
+
+    Args:
+        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
+        weight: Shape [C, D / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The stride of the convolution.
+        padding: The padding of the convolution, which is cut off on each side of the result.
+        output_padding: The number of elements that are added at the end of the result; less than
+            ``stride`` or less than ``dilation``.
+        groups: The groups of the convolution.
+        dilation: The dilation of the convolution.
+
+    Returns:
+        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
+        (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
+
+    Raises:
+        NotImplementedError: The arrays are of bools.
+        RuntimeError: Shapes, sizes or dtypes do not fit.
+    """
     name = f"conv_transpose{dims}d"
-    groups = positive(name, "groups", groups)
-    operands = checked_operands(name, dims, input, weight, bias, groups, transposed=True)
-    step = numbers_of(name, "stride", stride, dims, least=1)
-    cut = numbers_of(name, "padding", padding, dims, least=0)
-    extra = numbers_of(name, "output_padding", output_padding, dims, least=0)
-    distance = numbers_of(name, "dilation", dilation, dims, least=1)
+    groups = _positive(name, "groups", groups)
+    operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=True)
+    step = _numbers_of(name, "stride", stride, dims, least=1)
+    cut = _numbers_of(name, "padding", padding, dims, least=0)
+    extra = _numbers_of(name, "output_padding", output_padding, dims, least=0)
+    distance = _numbers_of(name, "dilation", dilation, dims, least=1)
     if any(e >= max(s, d) for e, s, d in zip(extra, step, distance, strict=True)):
         raise RuntimeError(
             f"{name}(): output padding must be smaller than either stride or dilation, but got "
@@ -183,56 +191,14 @@ def _conv_transpose(
     weight = operands.weight.reshape(groups, inputs // groups, outputs, *taps)
     weight = jnp.swapaxes(weight, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
     weight = jax.lax.rev(weight, tuple(range(2, weight.ndim)))
-    return convolved(name, operands, weight, window)
+    return _convolved(name, operands, weight, window)
 
 
-conv_transpose1d = for_dims(
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_dims(
     _conv_transpose,
-    1,
-    """Computes the transpose of a convolution, plus a bias.
-
-    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
-    result is the gradient for the input of the convolution. Products of float32 have full
-    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
-    and bfloat16 are added in float32, and each sum is rounded.
-
-    Args:
-        input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
-        weight: Shape [C, D / groups, K], in the dtype of ``input``.
-        bias: Shape [D], in the dtype of ``input``; or None.
-        stride: The stride of the convolution.
-        padding: The padding of the convolution, which is cut off on each side of the result.
-        output_padding: The number of elements that are added at the end of the result; less than
-            ``stride`` or less than ``dilation``.
-        groups: The groups of the convolution.
-        dilation: The dilation of the convolution.
-
-    Returns:
-        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
-        (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
-
-    Raises:
-        NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
-
-conv_transpose2d = for_dims(
-    _conv_transpose,
-    2,
-    """Computes what ``conv_transpose1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
-
-    ``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions, or
-    one int for each.
-    """,
-)
-
-conv_transpose3d = for_dims(
-    _conv_transpose,
-    3,
-    """Computes what ``conv_transpose2d`` does, for an input of [N, C, T, H, W] or [C, T, H, W].
+    (1, 2, 3),
+    """``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions,
+    or one for each.
     """,
 )
 
@@ -264,16 +230,10 @@ class Operands:
         return self.weight.shape[2:]
 
 
-def checked_operands(
+def _checked_operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
 ) -> Operands:
-    """Checks the arrays of a call, and adds a batch if there is none.
-
-    Raises:
-        NotImplementedError: The arrays are of bools.
-        RuntimeError: Shapes or dtypes do not fit.
-        TypeError: One of them is not an array.
-    """
+    """Checks the arrays of a call, and adds a batch if there is none."""
     x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
     b = None if bias is None else arguments.array(function, "bias", bias)
     if x.ndim not in (dims + 1, dims + 2):
@@ -310,26 +270,16 @@ def checked_operands(
     return Operands(x, w, b, batched)
 
 
-def positive(function: str, name: str, value: Any) -> int:
-    """Returns ``value`` as a positive int.
-
-    Raises:
-        RuntimeError: It is not positive.
-        TypeError: It is not an int.
-    """
+def _positive(function: str, name: str, value: Any) -> int:
+    """Returns ``value`` as a positive int."""
     number = arguments.integer(function, name, value)
     if number < 1:
         raise RuntimeError(f"{function}(): non-positive {name} is not supported, got {number}")
     return number
 
 
-def numbers_of(function: str, name: str, value: Any, dims: int, *, least: int) -> tuple[int, ...]:
-    """Returns one int for each dimension, ``least`` or more.
-
-    Raises:
-        RuntimeError: A value is below ``least``, or a sequence has another length.
-        TypeError: A value is not an int.
-    """
+def _numbers_of(function: str, name: str, value: Any, dims: int, *, least: int) -> tuple[int, ...]:
+    """Returns one int for each dimension, ``least`` or more."""
     numbers = each(function, name, value, dims)
     if min(numbers) < least:
         kind = "negative" if least == 0 else "non-positive"
@@ -392,7 +342,7 @@ class Window:
         return jnp.moveaxis(out, (1, 0, -1), (0, 1, 2))
 
 
-def convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
+def _convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
     """Computes a convolution, and adds the bias of each channel, in the accumulator's dtype."""
     facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"

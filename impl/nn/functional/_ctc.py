@@ -1,8 +1,7 @@
 """The op ``ctc_loss``: connectionist temporal classification.
 
-This module checks the arguments and brings them to one form; ``_ctc`` computes the losses and
-their gradient. The loss is minus the logarithm of the probability of all paths that give the
-target once repeated labels are merged and blanks removed. Two steps, with the blank 0::
+The loss is minus the logarithm of the probability of all paths that give the target once repeated
+labels are merged and blanks removed. Two steps, with the blank 0::
 
     probabilities     [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]        of the classes 0, 1, 2
     target            [1]                                         from the paths 0 1, 1 1 and 1 0
@@ -34,12 +33,13 @@ from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.nn.functional._losses import floats, reduction_of
 from impl.ops._indexing import accumulate
+from impl.ops._op import op
 
 #: The greatest length of a target.
 _MOST = np.iinfo(np.int32).max
 
 
-@eager.compiled
+@op("torch.nn.functional.ctc_loss")
 def ctc_loss(
     log_probs: Array,
     targets: Array,
@@ -82,14 +82,8 @@ def ctc_loss(
     Raises:
         IndexError: A label is out of range.
         NotImplementedError: ``log_probs`` is not of floats; or a second derivative is taken.
-        RuntimeError: Shapes, lengths or ``blank`` do not fit; a length is out of range; or the
-            call is differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes, lengths or ``blank`` do not fit; or a length is out of range.
         ValueError: The reduction is unknown.
-
-    Source: ``torch.nn.functional.ctc_loss``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     reduction = reduction_of("ctc_loss", reduction)
     log_probs = floats("ctc_loss", "log_probs", log_probs)
@@ -209,14 +203,8 @@ def _longest(
 ) -> int:
     """Checks targets, and returns how many labels of a target are read.
 
-    Args:
-        targets: The targets.
-        lengths: Their lengths, checked.
-        given: Their lengths, as they were given.
-        extent: The extent of the lengths, if targets are concatenated and values are known.
-        times: The length of the input.
-        n: The number of targets.
-        classes: The number of classes.
+    ``lengths`` are checked, ``given`` are as the caller gave them. ``extent`` is None unless
+    targets are concatenated and values are known.
     """
     array = arguments.array("ctc_loss", "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
@@ -250,11 +238,8 @@ def _labels(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns labels of shape [n, S], and lengths, with -1 for targets that lack labels.
 
-    Args:
-        targets: The argument of the op.
-        lengths: Their lengths, int32.
-        longest: The greatest number of labels of a target that are read.
-        shape: The shape of the logarithms of probabilities.
+    ``shape`` is the shape of the logarithms of probabilities, and ``longest`` the greatest number
+    of labels of a target that are read.
     """
     _, n, classes = shape
     inside = within(targets.astype(jnp.promote_types(targets.dtype, jnp.int32)), classes)
@@ -319,18 +304,11 @@ def losses(
     target_lengths: jax.Array,
     rules: Rules,
 ) -> jax.Array:
-    """Returns the negative logarithm of the probability of each target.
+    """Returns the negative logarithm of the probability of each target, [n].
 
-    Args:
-        log_probs: Shape [T, n, classes], in the dtype of the computation.
-        labels: Shape [n, S], integers. Labels after the end of a target are not used.
-        input_lengths: Shape [n], int32, each in [0, T]; or -1 if out of range.
-        target_lengths: Shape [n], int32; or -1 if out of range. A target longer than S has the
-            probability 0.
-        rules: The static arguments.
-
-    Returns:
-        An array of shape [n]; NaN if a length or a label is out of range.
+    ``labels`` have shape [n, S]; those after the end of a target are not used. A length out of
+    range is -1. It gives NaN, as a label out of range does. A target longer than S has the
+    probability 0.
     """
     states = _States.of(log_probs, labels, input_lengths, target_lengths, rules)
     return _or_zero(states.forward(keep=False)[0], rules)

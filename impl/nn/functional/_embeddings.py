@@ -32,9 +32,10 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
 from impl._mode.modes import sum_dtype
 from impl.ops._indexing import accumulate, gather
+from impl.ops._op import op
 
 
-@eager.compiled
+@op("torch.nn.functional.embedding")
 def embedding(
     input: Array,
     weight: Array,
@@ -69,14 +70,8 @@ def embedding(
     Raises:
         AssertionError: ``padding_idx`` is out of range.
         IndexError: An index is out of range.
-        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` is not 2-d; ``max_norm`` is
-            given and ``weight`` is not of floats or complex numbers; or the call is
-            differentiated, the mode was on and the profile has no deterministic implementation for
-            the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.nn.functional.embedding``. The spec's rows state what the mode does, and the
-    guarantee.
+        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` is not 2-d; or ``max_norm``
+            is given and ``weight`` is not of floats or complex numbers.
     """
     indices = arguments.index_array("embedding", input, "input")
     weight = arguments.array("embedding", "weight", weight)
@@ -109,7 +104,7 @@ _FEW_PAIRS = 1 << 14
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
 
 
-@eager.compiled
+@op("torch.nn.functional.embedding_bag")
 def embedding_bag(
     input: Array,
     weight: Array,
@@ -155,14 +150,9 @@ def embedding_bag(
 
     Raises:
         NotImplementedError: ``per_sample_weights`` are given, and ``mode`` is not ``"sum"``.
-        RuntimeError: An index, an offset or ``padding_idx`` is out of range; offsets do not
-            ascend; dtypes do not fit; or the mode is on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: An index, an offset or ``padding_idx`` is out of range; offsets do not ascend;
+            or dtypes do not fit.
         ValueError: Shapes do not fit, or ``mode`` is unknown.
-
-    Source: ``torch.nn.functional.embedding_bag``. The spec's rows state what the mode does, and
-    the guarantee.
     """
     input, offsets = _of_one_dtype(input, offsets)
     indices = arguments.index_array("embedding_bag", input, "input")

@@ -30,11 +30,12 @@ from impl._core.numerics import accumulator, convert, fence
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
 from impl.ops._indexing import gather
+from impl.ops._op import op
 
 _DEFAULT_IGNORE = -100
 
 
-@eager.compiled
+@op("torch.nn.functional.cross_entropy")
 def cross_entropy(
     input: Array,
     target: Array,
@@ -72,19 +73,14 @@ def cross_entropy(
     Raises:
         IndexError: A target is out of range.
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit; ``label_smoothing`` is out of range;
-            ``ignore_index`` is given for probabilities; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes or dtypes do not fit; ``label_smoothing`` is out of range; or
+            ``ignore_index`` is given for probabilities.
         ValueError: The number of targets does not fit, or the reduction is unknown.
-
-    Source: ``torch.nn.functional.cross_entropy``. The spec's rows state what the mode does, and
-    the guarantee.
     """
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
     logits = floats("cross_entropy", "input", input)
-    values = by_class("cross_entropy", logits)
-    weight = weight_of("cross_entropy", weight, values.shape[1])
+    values = _by_class("cross_entropy", logits)
+    weight = _weight_of("cross_entropy", weight, values.shape[1])
     smoothing = _smoothing(label_smoothing)
     facts = arguments.facts(logits)
     decision, pullback = decide_both("nn.functional.cross_entropy", **facts)
@@ -99,7 +95,7 @@ def cross_entropy(
         )
         divisor = jnp.asarray(terms.size if values.size else 0, wide)
     else:
-        classes, counts = class_targets("cross_entropy", target, logits, ignore_index)
+        classes, counts = _class_targets("cross_entropy", target, logits, ignore_index)
         if weight is not None:
             arguments.same_dtype("cross_entropy", logits, weight=weight)
         dtype, wide = logits.dtype, accumulator(logits.dtype)
@@ -113,7 +109,7 @@ def cross_entropy(
         else:
             weights = where(counts, weights, jnp.zeros((), wide))
             divisor = jnp.sum(weights.reshape(-1))
-    return reduced(
+    return _reduced(
         terms,
         reduction,
         divisor if reduction == "mean" else None,
@@ -174,7 +170,7 @@ def _terms_of_classes(
     terms, weights = -log_softmax.of(classes, counts), None
     if weight is not None:
         wide = convert(weight, terms.dtype)
-        weights = weights_of(wide, classes, decision=pullback)
+        weights = _weights_of(wide, classes, decision=pullback)
         terms = terms * weights
     if smoothing > 0:
         logs = log_softmax.all_classes()
@@ -237,7 +233,7 @@ def _probabilities(target: Any, input: jax.Array, ignore_index: int) -> jax.Arra
     return probabilities
 
 
-@eager.compiled
+@op("torch.nn.functional.nll_loss")
 def nll_loss(
     input: Array,
     target: Array,
@@ -249,40 +245,15 @@ def nll_loss(
 ) -> jax.Array:
     """Computes the negative log-likelihood of the target of each element.
 
-    Args:
-        input: Logarithms of probabilities: shape [classes], [n, classes] or [n, classes, ...],
-            floats.
-        target: The classes: the shape of ``input`` without the axis of classes; int32, int64 or
-            uint8; each in [0, classes) or equal to ``ignore_index``. Under ``jit``, where values
-            are unknown, the loss of any other target is NaN, and it has no gradient.
-        weight: Shape [classes], in the dtype of ``input``: a factor for the loss of each class. It
-            has a derivative, which PyTorch's does not have.
-        size_average: Deprecated in PyTorch: False means ``reduction="sum"``.
-        ignore_index: The target of elements that do not count.
-        reduce: Deprecated in PyTorch: False means ``reduction="none"``.
-        reduction: ``"none"``, ``"sum"`` or ``"mean"``. A mean is the sum divided by the sum of the
-            weights of the elements that count; it is NaN if no element counts.
-
-    Returns:
-        For the reduction ``"none"``, an array of the shape of ``target``; otherwise 0-d. Its dtype
-        is the dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
-
-    Raises:
-        IndexError: A target is out of range.
-        NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-        ValueError: The number of targets does not fit, or the reduction is unknown.
-
-    Source: ``torch.nn.functional.nll_loss``. The spec's rows state what the mode does, and the
-    guarantee.
+    Arguments, results and exceptions are as for ``cross_entropy``, with these differences:
+    ``input`` holds logarithms of probabilities, ``target`` holds classes, and a mean is NaN if no
+    element counts. Under ``jit`` a target that is out of range has no gradient.
     """
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
     input = floats("nll_loss", "input", input)
-    values = by_class("nll_loss", input)
-    classes, counts = class_targets("nll_loss", target, input, ignore_index)
-    weight = weight_of("nll_loss", weight, values.shape[1])
+    values = _by_class("nll_loss", input)
+    classes, counts = _class_targets("nll_loss", target, input, ignore_index)
+    weight = _weight_of("nll_loss", weight, values.shape[1])
     if weight is not None:
         arguments.same_dtype("nll_loss", input, weight=weight)
     facts = arguments.facts(input, reduction=reduction)
@@ -293,13 +264,13 @@ def nll_loss(
     zero = jnp.zeros((), wide)
     divisor: Any = None
     if weight is not None:
-        weights = convert(weights_of(weight, classes, decision=pullback), wide)
+        weights = convert(_weights_of(weight, classes, decision=pullback), wide)
         terms = terms * weights
         if reduction == "mean":
             divisor = jnp.sum(where(counts, weights, zero).reshape(-1))
     elif reduction == "mean":
         divisor = count(counts, wide)
-    return reduced(
+    return _reduced(
         where(counts, terms, zero),
         reduction,
         divisor,
@@ -349,13 +320,8 @@ def floats(function: str, name: str, value: Any) -> jax.Array:
     return array
 
 
-def weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
-    """Returns ``weight`` as a JAX array of shape [classes], or None.
-
-    Raises:
-        RuntimeError: It is of another shape.
-        TypeError: It is not an array.
-    """
+def _weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
+    """Returns ``weight`` as a JAX array of shape [classes], or None."""
     if weight is None:
         return None
     array = arguments.array(function, "weight", weight)
@@ -367,14 +333,11 @@ def weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
     return array
 
 
-def by_class(function: str, value: jax.Array) -> jax.Array:
+def _by_class(function: str, value: jax.Array) -> jax.Array:
     """Reshapes [classes] or [n, classes, ...] to [n, classes] or [n, classes, rest].
 
-    The result has no last axis of length 1: with one, a sum over classes takes XLA 50 times as
-    long on a CPU.
-
-    Raises:
-        ValueError: ``value`` is 0-d.
+    The result has no last axis of length 1: with one, a sum over classes takes XLA 50 times as long
+    on a CPU.
     """
     if value.ndim == 0:
         raise ValueError(f"{function}(): Expected 1 or more dimensions in 'input' (got 0)")
@@ -383,26 +346,12 @@ def by_class(function: str, value: jax.Array) -> jax.Array:
     return value.reshape((n, classes) if count == 1 else (n, classes, count))
 
 
-def class_targets(
+def _class_targets(
     function: str, target: Any, input: jax.Array, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the class of each element, and whether the element counts.
 
-    Args:
-        function: The name of the op, for messages.
-        target: The shape of ``input`` without the axis of classes.
-        input: Shape [classes] or [n, classes, ...].
-        ignore_index: The class of elements that do not count.
-
-    Returns:
-        Two arrays of shape [n, 1] or [n, 1, rest]: the classes, 0 for elements that do not count;
-        and bools, True for elements that count.
-
-    Raises:
-        IndexError: A target is out of range, and its value is known.
-        RuntimeError: ``target`` is of another shape, or not of int32, int64 or uint8.
-        TypeError: It is not an array.
-        ValueError: Its length differs from the length of ``input``.
+    Both have shape [n, 1] or [n, 1, rest]; the class of an element that does not count is 0.
     """
     target = arguments.native(function, "target", target)
     array = jnp.asarray(target)
@@ -415,7 +364,7 @@ def class_targets(
     ignore_index = arguments.integer(function, "ignore_index", ignore_index)
     _check_range(function, target, input.shape[min(input.ndim - 1, 1)], ignore_index)
     array = array.astype(jnp.promote_types(array.dtype, jnp.int32))
-    n, _, *rest = by_class(function, input).shape
+    n, _, *rest = _by_class(function, input).shape
     array = array.reshape(n, 1, *rest)
     limits = jnp.iinfo(array.dtype)
     if not limits.min <= ignore_index <= limits.max:
@@ -467,15 +416,8 @@ def pick(values: jax.Array, classes: jax.Array, counts: jax.Array) -> jax.Array:
     """Returns the value of the class of each element, or 0 if the element does not count.
 
     A cotangent goes to this class alone. No two cotangents are added, so the gradient needs no
-    scatter.
-
-    Args:
-        values: Shape [n, classes] or [n, classes, rest].
-        classes: Shape [n, 1] or [n, 1, rest]. A class out of range reads NaN.
-        counts: Bools of that shape: whether an element counts.
-
-    Returns:
-        An array of the shape of ``classes``.
+    scatter. ``values`` have shape [n, classes] or [n, classes, rest]; a class out of range reads
+    NaN.
     """
     operands = [array if array.ndim == 3 else array[:, :, None] for array in (values, classes)]
     picked = gather(*operands, pullback=Decision()).reshape(classes.shape)
@@ -490,13 +432,13 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
     return pick(*primals), tangent
 
 
-def weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) -> jax.Array:
+def _weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) -> jax.Array:
     """Returns the weight of the class of each element, in the shape of ``classes``."""
     flat = classes.reshape(1, -1, 1)
     return gather(weight[None, :, None], flat, pullback=decision).reshape(classes.shape)
 
 
-def reduced(
+def _reduced(
     terms: jax.Array,
     reduction: str,
     divisor: jax.Array | None,
@@ -504,15 +446,7 @@ def reduced(
     shape: tuple[int, ...],
     dtype: jax.typing.DTypeLike,
 ) -> jax.Array:
-    """Reduces the losses of all elements.
-
-    Args:
-        terms: The loss of each element, in the accumulator's dtype.
-        reduction: ``"none"``, ``"sum"`` or ``"mean"``.
-        divisor: The divisor of a mean, 0-d; None for another reduction.
-        shape: The shape of the result for the reduction ``"none"``.
-        dtype: The dtype of the result.
-    """
+    """Reduces the losses of all elements; ``shape`` is the shape for the reduction ``"none"``."""
     if reduction == "none":
         return convert(terms, dtype).reshape(shape)
     # The terms may not be computed inside of the loop of the sum, one by one.

@@ -33,13 +33,13 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert, fence, isolate
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl.nn._variants import for_dims
-from impl.nn.functional import _maxima, _windows
+from impl.nn.functional import _windows
 from impl.nn.functional._maxima import Spans
 from impl.ops._indexing import assign
+from impl.ops._op import for_dims
 
 
-def _max_pool(
+def _max_pool(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     kernel_size: int | Sequence[int],
@@ -49,29 +49,6 @@ def _max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"max_pool{dims}d"
-    input = _windows.pooled(name, dims, input)
-    if arguments.dtype_kind(input.dtype) != "integer":
-        arguments.check_kind(name, input.dtype, "floating", name="input")
-    windows = _windows.Windows.of(
-        name,
-        dims,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-    )
-    spans = windows.spans(windows.outputs(name, input.shape[-dims:]))
-    # Only the rows of max_pool3d ask for it.
-    facts = {"returns_indices": return_indices} if dims == 3 else {}
-    return _maxima_with_alerts(name, input, spans, return_indices, **facts)
-
-
-max_pool1d = for_dims(
-    _max_pool,
-    1,
     """Computes maxima over windows.
 
     The first of equal elements is the maximum and has the gradient. NaN is greater than every
@@ -97,54 +74,40 @@ max_pool1d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is of another dtype.
-        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
-
-max_pool2d = for_dims(
-    _max_pool,
-    2,
-    """Computes maxima as ``max_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
-
-    ``kernel_size``, ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one
-    int for each. An index counts the elements of a plane in row-major order; the first of equal
-    elements is the first in this order. A gradient adds along the first dimension first.
-    """,
-)
-
-max_pool3d = for_dims(
-    _max_pool,
-    3,
-    """Computes maxima as ``max_pool2d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
-    """,
-)
-
-
-def _adaptive_max_pool(
-    dims: int, input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
-) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"adaptive_max_pool{dims}d"
-    if dims > 1:
-        _windows.sizes_fit(name, input, output_size)
-    # As in PyTorch, the number of channels may be 0 if there is no batch.
-    unbatched = np.ndim(input) == dims + 1
-    input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
-    arguments.check_kind(name, input.dtype, "floating", name="input")
-    tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
-    spans = [
-        Spans(tuple(table.index[:, 0].tolist()), tuple(table.counts.tolist())) for table in tables
-    ]
-    # Only the rows of adaptive_max_pool3d ask for it.
-    facts = {"overlapping": any(table.overlapping for table in tables)} if dims == 3 else {}
+        RuntimeError: Shapes or sizes do not fit.
+    """
+    name = f"max_pool{dims}d"
+    input = _windows.pooled(name, dims, input)
+    if arguments.dtype_kind(input.dtype) != "integer":
+        arguments.check_kind(name, input.dtype, "floating", name="input")
+    windows = _windows.Windows.of(
+        name,
+        dims,
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+    )
+    spans = windows.spans(windows.outputs(name, input.shape[-dims:]))
+    # Only the rows of max_pool3d ask for it.
+    facts = {"returns_indices": return_indices} if dims == 3 else {}
     return _maxima_with_alerts(name, input, spans, return_indices, **facts)
 
 
-adaptive_max_pool1d = for_dims(
-    _adaptive_max_pool,
-    1,
+max_pool1d, max_pool2d, max_pool3d = for_dims(
+    _max_pool,
+    (1, 2, 3),
+    """``kernel_size``, ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or
+    one int for each. An index counts the elements of a plane in row-major order; the first of
+    equal elements is the first in this order. A gradient adds along the first dimension first.
+    """,
+)
+
+
+def _adaptive_max_pool(  # noqa: D417  # The ops have no ``dims``.
+    dims: int, input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
+) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Computes maxima over windows that divide the input as evenly as possible.
 
     Window ``i`` of ``n`` reads the elements from ``floor(i * L / n)`` up to, and without,
@@ -162,34 +125,38 @@ adaptive_max_pool1d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
+        RuntimeError: Shapes or sizes do not fit.
+    """
+    name = f"adaptive_max_pool{dims}d"
+    if dims > 1:
+        _windows.sizes_fit(name, input, output_size)
+    # As in PyTorch, the number of channels may be 0 if there is no batch.
+    unbatched = np.ndim(input) == dims + 1
+    input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
+    tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
+    spans = [
+        Spans(tuple(table.index[:, 0].tolist()), tuple(table.counts.tolist())) for table in tables
+    ]
+    # Only the rows of adaptive_max_pool3d ask for it.
+    facts = {"overlapping": any(table.overlapping for table in tables)} if dims == 3 else {}
+    return _maxima_with_alerts(name, input, spans, return_indices, **facts)
 
-adaptive_max_pool2d = for_dims(
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_dims(
     _adaptive_max_pool,
-    2,
-    """Computes maxima as ``adaptive_max_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+    (1, 2, 3),
+    """``output_size`` is an int for all dimensions, or one int for each. None in place of one of
+    them keeps the size of the input. An index counts the elements of a plane in row-major
+    order.
 
-    ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
-    keeps the size of the input. An index counts the elements of a plane in row-major order.
-
-    It raises as ``adaptive_max_pool1d`` does, and a ValueError where ``input`` does not have more
-    dimensions than ``output_size`` has sizes.
-    """,
-)
-
-adaptive_max_pool3d = for_dims(
-    _adaptive_max_pool,
-    3,
-    """Computes maxima as ``adaptive_max_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
+    It raises as ``adaptive_max_pool1d`` does, and a ValueError where ``input`` does not have
+    more dimensions than ``output_size`` has sizes.
     """,
 )
 
 
-def _fractional_max_pool(
+def _fractional_max_pool(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     kernel_size: int | Sequence[int],
@@ -200,39 +167,6 @@ def _fractional_max_pool(
     *,
     key: jax.Array | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"fractional_max_pool{dims}d"
-    op = f"nn.functional.{name}"
-    # As in PyTorch, the number of channels may be 0 if there is no batch.
-    unbatched = np.ndim(input) == dims + 1
-    input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
-    arguments.check_kind(name, input.dtype, "floating", name="input")
-    sizes = input.shape[-dims:]
-    kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
-    lengths = _lengths(name, sizes, output_size, output_ratio)
-    _check_sizes(name, sizes, kernel, lengths)
-    arguments.flag(name, "return_indices", return_indices)
-    samples = _samples(name, dims, input, _random_samples, key)
-    if dims == 2:
-        samples = samples[:, ::-1]  # The caller's samples begin with the last dimension.
-    facts = arguments.facts(input)
-    pullback = decide(op, "backward", **facts)
-    lanes = _windows.lanes(alert(input, decide(op, **facts)), dims)
-    samples = isolate(samples)
-    spans = [
-        Spans(_starts(samples[:, dim], sizes[dim], n, kernel[dim]), (kernel[dim],) * n)
-        for dim, n in enumerate(lengths)
-    ]
-    out, position = _maxima.greatest(lanes, spans)
-    shape = (*input.shape[:-dims], *lengths)
-    out = alert_pullback(out.reshape(shape), pullback)
-    position = position.astype(jnp.result_type(int)).reshape(shape)
-    return (out, position) if return_indices else out
-
-
-fractional_max_pool2d = for_dims(
-    _fractional_max_pool,
-    2,
     """Computes maxima over windows whose distances are random, and nearly equal.
 
     A dimension of ``L`` elements has ``n`` windows of ``k`` elements. ``u`` is the random sample of
@@ -268,21 +202,34 @@ fractional_max_pool2d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the call is differentiated, the mode
-            is on and the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes, sizes or dtypes do not fit.
         ValueError: Both or neither of ``output_size`` and ``output_ratio`` are given, or both or
             neither of ``key`` and ``_random_samples``; or a ratio is not between 0 and 1.
-    """,
-)
+    """
+    name = f"fractional_max_pool{dims}d"
+    # As in PyTorch, the number of channels may be 0 if there is no batch.
+    unbatched = np.ndim(input) == dims + 1
+    input = _windows.pooled(name, dims, input, channels_may_be_empty=unbatched)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
+    sizes = input.shape[-dims:]
+    kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
+    lengths = _lengths(name, sizes, output_size, output_ratio)
+    _check_sizes(name, sizes, kernel, lengths)
+    samples = isolate(_samples(name, dims, input, _random_samples, key))
+    if dims == 2:
+        samples = samples[:, ::-1]  # The caller's samples begin with the last dimension.
+    spans = [
+        Spans(_starts(samples[:, dim], sizes[dim], n, kernel[dim]), (kernel[dim],) * n)
+        for dim, n in enumerate(lengths)
+    ]
+    return _maxima_with_alerts(name, input, spans, return_indices)
 
-fractional_max_pool3d = for_dims(
+
+fractional_max_pool2d, fractional_max_pool3d = for_dims(
     _fractional_max_pool,
-    3,
-    """Computes maxima as ``fractional_max_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
-
-    ``_random_samples`` has shape [N or more, C, 3]; the sample of the first dimension comes first.
-    The sum of ``output_size`` and ``kernel_size`` is at most the size of the input.
+    (2, 3),
+    """``_random_samples`` has shape [N or more, C, 3]; the sample of the first dimension comes
+    first. The sum of ``output_size`` and ``kernel_size`` is at most the size of the input.
     """,
 )
 
@@ -407,7 +354,7 @@ def _check_sizes(
             )
 
 
-def _max_unpool(
+def _max_unpool(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     indices: Array,
@@ -418,31 +365,6 @@ def _max_unpool(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Unpools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"max_unpool{dims}d"
-    op = f"nn.functional.{name}"
-    input = arguments.array(name, "input", input)
-    checked = arguments.index_array(name, indices, "indices")
-    _check_unpool(name, dims, input, checked)
-    size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
-    of = f"a result of size {'x'.join(map(str, size))}"
-    arguments.index_range(name, indices, math.prod(size), None, name="indices", of=of)
-    arguments.flag(name, "unique_indices", unique_indices)
-    decision = decide(op, **arguments.facts(input, unique_indices=unique_indices))
-    rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
-    out = assign(
-        jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
-        # The alert is on the indices, because the gradient uses them too.
-        alert(checked, decision).reshape(rows),
-        input.reshape(rows),
-        unique=unique_indices,
-    )
-    return out.reshape(*input.shape[:-dims], *size)
-
-
-max_unpool1d = for_dims(
-    _max_unpool,
-    1,
     """Writes each element to the index at which max-pooling found it; other elements are 0.
 
     Args:
@@ -466,30 +388,36 @@ max_unpool1d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: An index is out of range; or shapes or dtypes do not fit.
         ValueError: ``output_size`` is too far from the length that None means.
-    """,
-)
+    """
+    name = f"max_unpool{dims}d"
+    op = f"nn.functional.{name}"
+    input = arguments.array(name, "input", input)
+    checked = arguments.index_array(name, indices, "indices")
+    _check_unpool(name, dims, input, checked)
+    size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
+    of = f"a result of size {'x'.join(map(str, size))}"
+    arguments.index_range(name, indices, math.prod(size), None, name="indices", of=of)
+    arguments.flag(name, "unique_indices", unique_indices)
+    decision = decide(op, **arguments.facts(input, unique_indices=unique_indices))
+    rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
+    out = assign(
+        jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
+        # The alert is on the indices, because the gradient uses them too.
+        alert(checked, decision).reshape(rows),
+        input.reshape(rows),
+        unique=unique_indices,
+    )
+    return out.reshape(*input.shape[:-dims], *size)
 
-max_unpool2d = for_dims(
+
+max_unpool1d, max_unpool2d, max_unpool3d = for_dims(
     _max_unpool,
-    2,
-    """Writes elements as ``max_unpool1d`` does, for shapes [N, C, H, W] and [C, H, W].
-
-    An index counts the elements of a plane of the result in row-major order. ``kernel_size``,
-    ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
-    """,
-)
-
-max_unpool3d = for_dims(
-    _max_unpool,
-    3,
-    """Writes elements as ``max_unpool1d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
-
-    An index counts the elements of a volume of the result in row-major order. ``kernel_size``,
-    ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
+    (1, 2, 3),
+    """``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for
+    each. An index counts the elements of a plane, or a volume, of the result in row-major
+    order.
     """,
 )
 

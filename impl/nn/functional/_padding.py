@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
+from impl.ops._op import op
 
 _NAME = "pad"
 _OP = f"nn.functional.{_NAME}"
@@ -31,7 +32,7 @@ _MODES = ("constant", "reflect", "replicate", "circular")
 _Pair = tuple[int, int]
 
 
-@eager.compiled
+@op("torch.nn.functional.pad")
 def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> jax.Array:
     """Adds elements at the ends of the last dimensions, or removes elements there.
 
@@ -57,13 +58,8 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
         NotImplementedError: ``mode`` is unknown, or does not accept the dtype, the number of
             dimensions or the length of ``pad``.
         RuntimeError: ``pad`` has an odd length, is longer than the dimensions, adds too many
-            elements or removes too many; ``value`` does not fit the dtype, or is given for another
-            mode; or the call is differentiated, the mode was on and the profile has no
-            deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.nn.functional.pad``. The spec's rows state what the mode does, and the
-    guarantee.
+            elements or removes too many; or ``value`` does not fit the dtype, or is given for
+            another mode.
     """
     input = arguments.array(_NAME, "input", input)
     pairs = _pairs(pad, input.ndim)

@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
-from impl.nn._variants import for_dims
 from impl.nn.functional import _windows
+from impl.ops._op import for_dims, op
 
 
-@eager.compiled
+@op("torch.nn.functional.avg_pool1d")
 def avg_pool1d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -62,12 +62,7 @@ def avg_pool1d(
 
     Raises:
         NotImplementedError: ``input`` is of another dtype.
-        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-
-    Source: ``torch.nn.functional.avg_pool1d``. The spec's rows state what the mode does, and the
-    guarantee.
+        RuntimeError: Shapes or sizes do not fit.
     """
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
@@ -82,7 +77,11 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> jax.Array:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
+    """Computes means as ``avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+
+    ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
+    ``divisor_override`` is the divisor of every sum, and not 0; None means the number of elements.
+    """
     name = f"avg_pool{dims}d"
     input = _windows.pooled(name, dims, input)
     # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
@@ -111,47 +110,16 @@ def _avg_pool(
     return alert_pullback(_windows.mean(total, divisors, input.dtype), decision)
 
 
-avg_pool2d = for_dims(
+avg_pool2d, avg_pool3d = for_dims(
     _avg_pool,
-    2,
-    """Computes means as ``avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
-
-    ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
-    ``divisor_override`` is the divisor of every sum, and not 0; None means the number of elements.
-    """,
-)
-
-avg_pool3d = for_dims(
-    _avg_pool,
-    3,
-    """Computes means as ``avg_pool2d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
-
-    Without the padding, the input must be at least as large as a window.
-    """,
+    (2, 3),
+    "Without the padding, the input must be at least as large as a window.",
 )
 
 
-def _adaptive_avg_pool(
+def _adaptive_avg_pool(  # noqa: D417  # The ops have no ``dims``.
     dims: int, input: Array, output_size: int | Sequence[int | None]
 ) -> jax.Array:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"adaptive_avg_pool{dims}d"
-    if dims > 1:
-        _windows.sizes_fit(name, input, output_size)
-    input = _windows.pooled(name, dims, input, channels_may_be_empty=True)
-    arguments.check_kind(name, input.dtype, "floating", name="input")
-    tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
-    facts = arguments.facts(
-        input,
-        output_size_is_one=all(table.outputs == 1 for table in tables),
-    )
-    decision = decide(f"nn.functional.{name}", "backward", **facts)
-    return alert_pullback(_windows.mean_of_tables(input, tables), decision)
-
-
-adaptive_avg_pool1d = for_dims(
-    _adaptive_avg_pool,
-    1,
     """Computes means over windows that divide the input as evenly as possible.
 
     Window ``i`` of ``n`` reads the elements from ``floor(i * L / n)`` up to, and without,
@@ -166,34 +134,35 @@ adaptive_avg_pool1d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-    """,
-)
+        RuntimeError: Shapes or sizes do not fit.
+    """
+    name = f"adaptive_avg_pool{dims}d"
+    if dims > 1:
+        _windows.sizes_fit(name, input, output_size)
+    input = _windows.pooled(name, dims, input, channels_may_be_empty=True)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
+    tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
+    facts = arguments.facts(
+        input,
+        output_size_is_one=all(table.outputs == 1 for table in tables),
+    )
+    decision = decide(f"nn.functional.{name}", "backward", **facts)
+    return alert_pullback(_windows.mean_of_tables(input, tables), decision)
 
-adaptive_avg_pool2d = for_dims(
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_dims(
     _adaptive_avg_pool,
-    2,
-    """Computes means as ``adaptive_avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
+    (1, 2, 3),
+    """``output_size`` is an int for all dimensions, or one int for each. None in place of one of
+    them keeps the size of the input.
 
-    ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
-    keeps the size of the input.
-
-    It raises as ``adaptive_avg_pool1d`` does, and a ValueError where ``input`` does not have more
-    dimensions than ``output_size`` has sizes.
-    """,
-)
-
-adaptive_avg_pool3d = for_dims(
-    _adaptive_avg_pool,
-    3,
-    """Computes means as ``adaptive_avg_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
+    It raises as ``adaptive_avg_pool1d`` does, and a ValueError where ``input`` does not have
+    more dimensions than ``output_size`` has sizes.
     """,
 )
 
 
-def _lp_pool(
+def _lp_pool(  # noqa: D417  # The ops have no ``dims``.
     dims: int,
     input: Array,
     norm_type: float,
@@ -201,32 +170,6 @@ def _lp_pool(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
-    name = f"lp_pool{dims}d"
-    input = _windows.pooled(name, dims, input)
-    arguments.check_kind(name, input.dtype, "floating", name="input")
-    power = _power(name, norm_type)
-    windows = _windows.Windows.of(
-        name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
-    )
-    sizes = input.shape[-dims:]
-    lengths = windows.outputs(name, sizes)
-    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
-    wide = convert(input, accumulator(input.dtype))
-    if math.isinf(power):
-        sign = math.copysign(1, power)
-        out = sign * _windows.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
-    else:
-        raised = _raised(wide, power)
-        counts = windows.counts(sizes, lengths)
-        divisors = [count / k for count, k in zip(counts, windows.kernel, strict=True)]
-        out = _root(_windows.mean(windows.sums(raised, lengths), divisors, wide.dtype), power)
-    return alert_pullback(convert(out, input.dtype), decision)
-
-
-lp_pool1d = for_dims(
-    _lp_pool,
-    1,
     """Computes the p-th root of the sum of the p-th powers of each window.
 
     As in PyTorch, this takes powers of the elements, not of their absolute values: an odd power
@@ -249,20 +192,35 @@ lp_pool1d = for_dims(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
-            the profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes or sizes do not fit.
         ZeroDivisionError: ``norm_type`` is 0.
-    """,
-)
+    """
+    name = f"lp_pool{dims}d"
+    input = _windows.pooled(name, dims, input)
+    arguments.check_kind(name, input.dtype, "floating", name="input")
+    power = _power(name, norm_type)
+    windows = _windows.Windows.of(
+        name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
+    )
+    sizes = input.shape[-dims:]
+    lengths = windows.outputs(name, sizes)
+    decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))
+    wide = convert(input, accumulator(input.dtype))
+    if math.isinf(power):
+        sign = math.copysign(1, power)
+        out = sign * _windows.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
+    else:
+        raised = _raised(wide, power)
+        counts = windows.counts(sizes, lengths)
+        divisors = [count / k for count, k in zip(counts, windows.kernel, strict=True)]
+        out = _root(_windows.mean(windows.sums(raised, lengths), divisors, wide.dtype), power)
+    return alert_pullback(convert(out, input.dtype), decision)
 
-lp_pool2d = for_dims(
+
+lp_pool1d, lp_pool2d = for_dims(
     _lp_pool,
-    2,
-    """Computes what ``lp_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
-
-    ``kernel_size`` and ``stride`` are an int for all dimensions, or one int for each.
-    """,
+    (1, 2),
+    "``kernel_size`` and ``stride`` are an int for all dimensions, or one int for each.",
 )
 
 

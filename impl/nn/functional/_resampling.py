@@ -1,6 +1,6 @@
 """The op ``interpolate``: resizes the spatial dimensions of an array.
 
-``_resampling`` computes the indices and weights of each dimension. The result is a weighted sum
+An ``Axis`` computes the indices and weights of a dimension. The result is a weighted sum
 over windows. Indices and weights depend on shapes and options alone, so they are constants of the
 program, and the ordered path of the gradient adds the windows over an element in ascending order.
 For 2 elements that become 4 (-1 stands for no element)::
@@ -27,12 +27,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
 from impl.nn.functional import _windows
 from impl.nn.functional._windows import WindowTable
+from impl.ops._op import op
 
 #: The numbers of spatial dimensions that each mode accepts.
 _MODES = {
@@ -48,7 +49,7 @@ _SMOOTH = ("linear", "bilinear", "bicubic", "trilinear")
 _OF_BYTES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
-@eager.compiled
+@op("torch.nn.functional.interpolate")
 def interpolate(
     input: Array,
     size: int | Sequence[int] | None = None,
@@ -91,15 +92,9 @@ def interpolate(
         NotImplementedError: ``mode`` does not accept the dtype or the number of dimensions; or
             ``mode`` is unknown.
         OverflowError: ``scale_factor`` is infinite, and positions use the ratio of the sizes.
-        RuntimeError: A size of ``input`` or of the result is 0; ``scale_factor`` is not finite; or
-            the call is differentiated, the mode was on and the profile has no deterministic
-            implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: A size of ``input`` or of the result is 0; or ``scale_factor`` is not finite.
         ValueError: Both or neither of ``size`` and ``scale_factor`` are given; their number is not
             the number of dimensions; or ``mode`` does not have an option that is given.
-
-    Source: ``torch.nn.functional.interpolate``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     input = arguments.array("interpolate", "input", input)
     dims = max(input.ndim - 2, 0)

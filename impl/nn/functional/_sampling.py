@@ -22,19 +22,20 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments, eager
+from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import index_dtype
 from impl._core.numerics import accumulator, convert
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide
 from impl.ops._indexing import gather
+from impl.ops._op import op
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
-@eager.compiled
+@op("torch.nn.functional.grid_sample")
 def grid_sample(
     input: Array,
     grid: Array,
@@ -69,14 +70,8 @@ def grid_sample(
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit; ``mode`` is ``"bicubic"`` in three dimensions; or
-            the call is differentiated, by ``input`` or by ``grid``, the mode was on and the profile
-            has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
+        RuntimeError: Shapes or dtypes do not fit; or ``mode`` is ``"bicubic"`` in three dimensions.
         ValueError: ``mode`` or ``padding_mode`` is unknown.
-
-    Source: ``torch.nn.functional.grid_sample``. The spec's rows state what the mode does, and the
-    guarantee.
     """
     _check_choices(mode, padding_mode, align_corners)
     input = arguments.array("grid_sample", "input", input)
@@ -89,7 +84,7 @@ def grid_sample(
     # With channels last, a sample reads rows, and so does the sum of the gradient.
     rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
     coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
-    indices, weights = indices_and_weights(coordinates, sampling)
+    indices, weights = _indices_and_weights(coordinates, sampling)
     out = jnp.moveaxis(_blended(rows, weights, indices), 2, 1)
     out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
     return alert_pullback(out, decision)
@@ -156,7 +151,7 @@ def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
         )
 
 
-@eager.compiled
+@op("torch.nn.functional.affine_grid")
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
     """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 
@@ -175,14 +170,9 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
 
     Raises:
         NotImplementedError: ``size`` does not have 4 or 5 elements.
-        RuntimeError: N differs between ``theta`` and ``size``; or the mode is on and the profile
-            has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type.
-        ValueError: ``theta`` is not of floats, or its shape does not fit; or an element of
-            ``size`` is not positive.
-
-    Source: ``torch.nn.functional.affine_grid``. The spec's rows state what the mode does, and the
-    guarantee.
+        RuntimeError: N differs between ``theta`` and ``size``.
+        ValueError: ``theta`` is not of floats, or its shape does not fit; or an element of ``size``
+            is not positive.
     """
     theta = arguments.array("affine_grid", "theta", theta)
     if align_corners is not None:
@@ -269,16 +259,11 @@ class Sampling:
 
 
 @functools.partial(jax.jit, static_argnames="sampling")
-def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
+def _indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
     """Returns the indices of the elements that each sample reads, and their weights.
 
-    Args:
-        coordinates: float32 or float64, shape [n, samples, dims].
-        sampling: The arguments of the sampling.
-
-    Returns:
-        Indices into the flattened spatial dimensions, in row-major order, -1 for elements outside
-        the input; and weights. Both have the shape [n, samples, elements].
+    Indices are into the flattened spatial dimensions, in row-major order, -1 for elements outside
+    the input. For coordinates [n, samples, dims], both have the shape [n, samples, elements].
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]

@@ -31,7 +31,6 @@ from impl._core import arguments
 from impl._core.axes import rows_at, three_axes
 from impl._core.numerics import accumulator, convert, fence
 from impl._jax.linear import with_transpose
-from impl.nn._variants import each
 from impl.nn.functional import _maxima
 from impl.nn.functional._maxima import Spans
 
@@ -196,6 +195,24 @@ def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
     if (index < 0).any():
         terms = jnp.where((index >= 0)[None, ..., None], terms, jnp.zeros((), terms.dtype))
     return terms
+
+
+def each(function: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
+    """Returns one int for each dimension.
+
+    Args:
+        function: The name of the op, for messages.
+        name: The name of the argument, for messages.
+        value: An int or a sequence of one int, for all dimensions; or a sequence of ``dims`` ints.
+        dims: The number of dimensions.
+
+    Raises:
+        RuntimeError: The sequence has another length.
+        TypeError: A value is not an int.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
+        value = value[0]
+    return arguments.integers(function, name, value, dims)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -180,8 +180,3 @@ def test_an_argument_whose_size_is_compared_is_named():
 def test_a_running_sum_needs_no_size():
     exported = export(lambda x: impl.cumsum(x, 0), ("b, 3", "float32"))
     assert str(exported.out_avals[0].shape) == "(b, 3)"
-
-
-def test_other_errors_pass():
-    with pytest.raises(ZeroDivisionError), arguments.needs_sizes("op", input=jnp.zeros(3)):
-        raise ZeroDivisionError

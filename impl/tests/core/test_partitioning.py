@@ -13,7 +13,6 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl._core import partitioning
-from impl._core.partitioning import Axes
 from impl._jax import shardings
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -48,12 +47,12 @@ def in_shard_map(values):
     ids=["one device", "shard_map", "a GPU"],
 )
 def test_a_program_for_one_device_is_that_of_the_lowerings_alone(program, monkeypatch):
-    def alone(function, axes, context, *args, multiple_results):
-        del axes
+    def alone(function, names, context, *args):
+        del names
         # From JAX 0.12 on, a type with a mesh of one device gets a constraint of its own.
         with shardings.no_mesh():
             context = shardings.without_shardings(context)
-            return mlir.lower_fun(function, multiple_results=multiple_results)(context, *args)
+            return mlir.lower_fun(function, multiple_results=False)(context, *args)
 
     text = program().as_text()
     assert "CustomSPMDPartitioning" not in text
@@ -74,21 +73,6 @@ def test_an_exported_program_has_whole_arrays_on_each_device():
     added = jax.jit(lambda values: values.at[INDEX].add(1))
     exported = jax.export.export(added, platforms=["cuda"])(jnp.zeros((4, 3)))
     assert "sdy.sharding_constraint %arg0" in exported.mlir_module()
-
-
-def test_names_of_axes():
-    axes = Axes("o.i, oni -> o")
-    operands = [np.zeros((2, 5, 3)), np.zeros((1, 4, 3))]
-    assert axes.names(operands, [np.zeros((2, 3))]) == [
-        ("o", None, "i"),
-        (None, "n", "i"),
-        ("o", None),
-    ]
-    assert Axes("*. -> *").names(operands[:1], [np.zeros((2, 5, 4))]) == [
-        ("A", "B", None),
-        ("A", "B", "C"),
-    ]
-    assert partitioning.Axes("").names(operands, []) == [(None,) * 3] * 2
 
 
 def test_complex_elements_are_selected_by_their_bits():

@@ -107,10 +107,10 @@ class DataLoader:
         # Checked at once, and not only when a user sets num_workers later.
         if importlib.util.find_spec("cloudpickle") is None:
             raise ImportError(_NO_CLOUDPICKLE)
-        check_unsupported(pin_memory, multiprocessing_context)
-        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
+        _check_unsupported(pin_memory, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        _check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
@@ -407,12 +407,8 @@ class DataLoaderIterator(Iterator[Any]):
             self._pool.close()
 
 
-def check_unsupported(pin_memory: bool, multiprocessing_context: object) -> None:
-    """Checks the arguments that PyTorch supports and a loader here does not.
-
-    Raises:
-        ValueError: One of them is given.
-    """
+def _check_unsupported(pin_memory: bool, multiprocessing_context: object) -> None:
+    """Refuses the arguments that PyTorch supports and a loader here does not."""
     if pin_memory:
         raise ValueError(
             "DataLoader: argument 'pin_memory' must be False: batches are NumPy arrays, which "
@@ -424,15 +420,10 @@ def check_unsupported(pin_memory: bool, multiprocessing_context: object) -> None
         )
 
 
-def check_workers(
+def _check_workers(
     num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
 ) -> None:
-    """Checks the number of workers, and the arguments that concern workers.
-
-    Raises:
-        TypeError: ``num_workers`` is not an int.
-        ValueError: A number is negative, or an argument needs workers.
-    """
+    """Checks the number of workers, and the arguments that concern workers."""
     if isinstance(num_workers, bool) or not isinstance(num_workers, int):
         raise TypeError(f"DataLoader: argument 'num_workers' must be int, but got {num_workers!r}")
     if num_workers < 0:
@@ -455,14 +446,10 @@ def check_workers(
         raise ValueError("DataLoader: argument 'persistent_workers' needs num_workers > 0")
 
 
-def check_exclusive(
+def _check_exclusive(
     batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
-    """Checks that one argument decides on the order, and one on the batches.
-
-    Raises:
-        ValueError: Two arguments exclude each other.
-    """
+    """Checks that one argument decides on the order, and one on the batches."""
     if sampler is not None and shuffle:
         raise ValueError("DataLoader: arguments 'sampler' and 'shuffle' exclude each other")
     if batch_sampler is not None and (
@@ -478,15 +465,10 @@ def check_exclusive(
         )
 
 
-def check_dataset(dataset: Any, *, sampled: bool) -> None:
+def _check_dataset(dataset: Any, *, sampled: bool) -> None:
     """Checks that the data set is of the map style.
 
-    Args:
-        dataset: The argument ``dataset``.
-        sampled: Whether a sampler gives the indices, so that no length is needed.
-
-    Raises:
-        TypeError: It is not of the map style, or has no length and needs one.
+    ``sampled`` is whether a sampler gives the indices, so that no length is needed.
     """
     kind = type(dataset).__name__
     iterable = any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)

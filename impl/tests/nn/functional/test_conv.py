@@ -1,6 +1,6 @@
 """Convolutions, and their transposes.
 
-Tests: impl.nn.functional._convolution, impl.nn._variants.
+Tests: impl.nn.functional._convolution, impl.ops._op.
 """
 
 import functools

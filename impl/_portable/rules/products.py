@@ -1,14 +1,8 @@
-"""Products and convolutions, rounded once; decompositions and Fourier transforms, in steps.
-
-XLA may compute other values where several devices share the axes that the steps of a decomposition
-or a transform go through: it did so for decompositions over three axes of a mesh. So each device
-gets the whole of these axes.
-"""
+"""Products and convolutions, rounded once; decompositions and Fourier transforms, in steps."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -16,6 +10,7 @@ import jax
 from impl._exact.elementary import complex_numbers
 from impl._exact.linear_algebra import decompositions, fourier, rotations
 from impl._exact.products import convolution, dot_general
+from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import rule
 
@@ -45,22 +40,14 @@ rule(
 )
 
 
-def _matrix(_: Mapping[str, Any]) -> int:
-    return 2
+_in_steps = functools.partial(rule, keeps_whole=shared.axes_of_steps)
 
-
-def _transformed(params: Mapping[str, Any]) -> int:
-    return len(params["fft_lengths"])
-
-
-_of_matrix = functools.partial(rule, whole_axes=_matrix)
-
-_of_matrix("cholesky", compute=decompositions.cholesky)
-_of_matrix("eigh", compute=rotations.eigh, has_several_results=True)
-_of_matrix("geqrf", compute=decompositions.geqrf, has_several_results=True)
-_of_matrix("householder_product", compute=decompositions.householder_product)
-_of_matrix("lu", compute=decompositions.lu, has_several_results=True)
-_of_matrix("ormqr", compute=decompositions.ormqr)
-_of_matrix("svd", compute=rotations.svd, has_several_results=True)
-_of_matrix("triangular_solve", compute=decompositions.triangular_solve)
-rule("fft", compute=fourier.fft, whole_axes=_transformed)
+_in_steps("cholesky", compute=decompositions.cholesky)
+_in_steps("eigh", compute=rotations.eigh, has_several_results=True)
+_in_steps("geqrf", compute=decompositions.geqrf, has_several_results=True)
+_in_steps("householder_product", compute=decompositions.householder_product)
+_in_steps("lu", compute=decompositions.lu, has_several_results=True)
+_in_steps("ormqr", compute=decompositions.ormqr)
+_in_steps("svd", compute=rotations.svd, has_several_results=True)
+_in_steps("triangular_solve", compute=decompositions.triangular_solve)
+_in_steps("fft", compute=fourier.fft)

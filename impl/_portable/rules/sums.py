@@ -102,10 +102,10 @@ def _scatter_add(
     return ordered.under(seed, add, dimension_numbers, *operands) if seed else add(*operands)
 
 
-def _unequal_axes_of_integers(context: Any, aval: Any) -> list[int]:
+def _unequal_axes_of_integers(context: Any, params: Mapping[str, Any], aval: Any) -> list[int]:
     """Returns ``shared.unequal_axes`` of integers, which JAX scatters, and nothing of floats."""
     is_float = jnp.issubdtype(aval.dtype, jnp.inexact)
-    return [] if is_float else shared.unequal_axes(context, aval)
+    return [] if is_float else shared.unequal_axes(context, params, aval)
 
 
 rule(
@@ -128,7 +128,7 @@ rule(
 rule(
     "cumsum",
     compute=reduction.cumsum,
-    takes=frozenset({"is_partitioned"}),
+    keeps_whole=shared.axis_of_sums,
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )

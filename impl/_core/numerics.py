@@ -273,13 +273,3 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         value = fence(value)
     out = lax.convert_element_type(value, dtype)
     return fence(out) if accumulator(dtype) != dtype else out
-
-
-def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:
-    """Applies a linear ``function`` of real arrays to complex ``values``.
-
-    ``function`` gets each value as a real array with a new leading axis of length 2: the real and
-    the imaginary part.
-    """
-    out = function(*(jnp.stack([value.real, value.imag]) for value in values))
-    return lax.complex(out[0], out[1])

@@ -67,20 +67,6 @@ def reduce_sum(
     return Addition(add, count, devices).rounded(dtype, x)
 
 
-def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
-    """Returns the sum of ``x`` over named axes.
-
-    Args:
-        x: float16, bfloat16, float32 or float64, any shape.
-        axis_names: The mesh axes of a ``shard_map``.
-        axis_index_groups: As ``lax.psum`` takes them.
-
-    Returns:
-        Shape and dtype of ``x``.
-    """
-    return reduce_sum(x, (), axis_names=axis_names, axis_index_groups=axis_index_groups)
-
-
 @or_native(native.reduce_scatter)
 def reduce_scatter(
     x: jax.Array,

@@ -104,7 +104,7 @@ def named(x):
     return (
         reduction.reduce_sum(x, (0,), axis_names=("d",)),
         reduction.reduce_scatter(x[:8], "d", scatter_dimension=0, tiled=True),
-        reduction.psum(x[:8], ("d",)),
+        reduction.reduce_sum(x[:8], (), axis_names=("d",)),
     )
 
 
@@ -129,7 +129,8 @@ def test_hard_terms_over_named_axes(count):
 def test_groups_of_a_named_axis():
     x, _, _ = inputs()
     groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
-    got = over(8, lambda x: reduction.psum(x, ("d",), groups), x, out=P("d"), check=False)
+    names = {"axis_names": ("d",), "axis_index_groups": groups}
+    got = over(8, lambda x: reduction.reduce_sum(x, (), **names), x, out=P("d"), check=False)
     halves = x.reshape(2, 4, 8, 8)
     want = np.concatenate([np.tile(oracles.nearest(half), (4, 1)) for half in halves])
     assert_same(got, want)

@@ -4,7 +4,7 @@
 without kernels.
 
 - ``launch`` holds the operations that a kernel may use, and the ones that it combines by.
-- ``triton`` is the backend, and the one file that knows Triton and PTX. ``pallas`` is Pallas,
+- ``triton`` is the backend, and the one file that knows Triton. ``pallas`` is Pallas,
   imported where kernels may be needed; it tells whether there is a backend.
 - ``scatters`` combines the contributions of a scatter: in a fixed order, or in any order, by
   atomics. The second kernel is the one whose result depends on timing.

@@ -1,4 +1,4 @@
-"""The calls that a kernel makes: launching, instance numbers, loads, stores, atomics, rounded sums.
+"""The calls that a kernel makes: launching, instance numbers, loads, stores and atomics.
 
 Compiled for a GPU, each call goes to the backend. Interpreted on a CPU, kernels run under a
 schedule: a seed permutes the order of their instances and of their atomic updates, so that a test
@@ -17,7 +17,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +33,6 @@ from impl._mode.emulation import Seed
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
 #: the lanes of the last instance may go beyond the end. Larger arrays take operations of XLA.
 MAX_ELEMENTS = 2**31 - 2**10
-#: The shape and dtype of a result, or of each.
-Out: TypeAlias = jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...]
 #: The number of factors that a seed chooses from; it also chooses a shift.
 _FACTORS = 4
 #: The value of a ``Seed`` that the kernel being traced has read.
@@ -71,103 +69,50 @@ class Launch:
         interpret: Whether Pallas interprets kernels, which any device can do.
         seed: With ``interpret``, permutes the order of instances and of atomic updates; 0 keeps it.
             A ``Seed`` becomes one more operand of the kernel.
-        fill: With ``interpret``, whether the memory of a result starts with the known value of
-            fresh memory; otherwise it starts with zeros. The two results differ where a kernel
-            leaves an element unwritten.
         has_kernels: Whether there is a backend. Without one, lowerings for CUDA take operations of
             XLA, and a seed permutes the updates of their atomic path alone.
     """
 
     interpret: bool = False
     seed: int | Seed | None = None
-    fill: bool = True
     has_kernels: bool = True
 
     def possible(self) -> Launch:
         """Returns these settings, without kernels if this process has no backend for them."""
         return dataclasses.replace(self, has_kernels=pallas.reason_missing() is None)
 
-    @overload
     def __call__(
         self,
         kernel: Callable[..., None],
         grid: Sequence[int],
-        out: jax.ShapeDtypeStruct,
+        out: Sequence[jax.ShapeDtypeStruct],
         *args: jax.Array,
         name: str,
-        aliases: Mapping[int, int] | None = None,
-        num_warps: int = 4,
-    ) -> jax.Array: ...
-
-    @overload
-    def __call__(
-        self,
-        kernel: Callable[..., None],
-        grid: Sequence[int],
-        out: tuple[jax.ShapeDtypeStruct, ...],
-        *args: jax.Array,
-        name: str,
-        aliases: Mapping[int, int] | None = None,
-        num_warps: int = 4,
-    ) -> Sequence[jax.Array]: ...
-
-    def __call__(
-        self,
-        kernel: Callable[..., None],
-        grid: Sequence[int],
-        out: Out,
-        *args: jax.Array,
-        name: str,
-        aliases: Mapping[int, int] | None = None,
-        num_warps: int = 4,
-    ) -> jax.Array | Sequence[jax.Array]:
+        aliases: Mapping[int, int],
+    ) -> Sequence[jax.Array]:
         """Runs a kernel over a grid.
 
         Args:
             kernel: Takes a reference for each argument, then one for each result.
             grid: The number of kernel instances along each axis.
-            out: Shape and dtype of the result, or a tuple of them.
+            out: Shape and dtype of each result.
             *args: The operands.
             name: The kernel's name in the lowered program.
             aliases: Maps the position of an operand to the position of the result over it.
-            num_warps: The number of warps of an instance.
-
-        Returns:
-            The result, or a list of the results.
         """
-        aliases = dict(aliases or {})
-        if self.interpret and not aliases:
-            kernel, args, aliases = self._over_filled_memory(kernel, out, args)
         if isinstance(self.seed, Seed):
             kernel, args, aliases = _with_seed_operand(self.seed, kernel, args, aliases)
         args = tuple(aligned(*args))
-        results: jax.Array | Sequence[jax.Array] = backend.run(
+        results: Sequence[jax.Array] = backend.run(
             kernel,
             grid,
-            jax.tree.map(lambda one: _jax.varying_like(one, args[0]), out),
+            tuple(_jax.varying_like(one, args[0]) for one in out),
             args,
             name=name,
             aliases=aliases,
-            num_warps=num_warps,
             interpret=self.interpret,
         )
         return results
-
-    def _over_filled_memory(
-        self, kernel: Callable[..., None], out: Out, args: tuple[jax.Array, ...]
-    ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
-        """Adds operands that the results are written over; returns kernel, operands, aliases."""
-        results = jax.tree.leaves(out)
-        count, added = len(args), len(results)
-        memory = [
-            jnp.full(one.shape, numerics.fill_value(one.dtype) if self.fill else 0, one.dtype)
-            for one in results
-        ]
-
-        def without_operands(*refs: Any) -> None:
-            kernel(*refs[:count], *refs[count + added :])
-
-        return without_operands, (*args, *memory), {count + k: k for k in range(added)}
 
     def program_id(self, axis: int, size: int) -> jax.Array:
         """Returns the instance's index along ``axis`` of the grid, which has length ``size``."""
@@ -176,13 +121,6 @@ class Launch:
     def load(self, view: Any, *, mask: jax.Array | None = None, other: Any = None) -> jax.Array:
         """Loads the elements of ``view``, a ``ref.at[index]``, and ``other`` where not ``mask``."""
         return backend.load(view, mask=mask, other=other)
-
-    def store(self, view: Any, values: jax.Array, *, mask: jax.Array | None = None) -> None:
-        """Stores values to ``view``, a ``ref.at[index]``, where ``mask``.
-
-        No index may occur twice.
-        """
-        backend.store(view, values, mask=mask)
 
     def store_some(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets into a flat ref where ``mask``; there no offset occurs twice."""
@@ -207,17 +145,6 @@ class Launch:
             backend.atomic_multiply(ref, offsets, values, mask)
         else:
             backend.atomic_add(ref, offsets, values, mask)
-
-    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Returns ``a * b`` of float32 or float64, rounded before a sum uses it."""
-        return numerics.product(a, b) if self.interpret else backend.product(a, b)
-
-    def sum(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Returns ``a + b`` of float32 or float64, as an addition of its own.
-
-        A compiler might otherwise merge it into the sum or product that ``b`` is the result of.
-        """
-        return a + b if self.interpret else backend.sum(a, b)
 
     def _update_in_sequence(
         self,

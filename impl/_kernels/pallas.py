@@ -38,7 +38,7 @@ PARTS = {
     "jax.experimental.pallas": ("cdiv", "next_power_of_2", "pallas_call", "program_id"),
     "jax.experimental.pallas.triton": (
         *("CompilerParams", "load", "store"),
-        *("atomic_add", "atomic_xchg", "elementwise_inline_asm"),
+        *("atomic_add", "atomic_xchg"),
     ),
 }
 

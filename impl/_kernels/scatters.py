@@ -224,10 +224,10 @@ def combine(
         inside = exists & (key < size)
         launch.atomic(out_ref, key * width + lane % width, value, inside, reduction)
 
-    flat = launch(
+    (flat,) = launch(
         kernel,
         (programs,),
-        jax.ShapeDtypeStruct((operand.size,), operand.dtype),
+        (jax.ShapeDtypeStruct((operand.size,), operand.dtype),),
         operand.reshape(-1),
         keys,
         updates.reshape(-1),

@@ -1,4 +1,4 @@
-"""The Triton backend of Pallas: the one module that calls Triton or writes PTX.
+"""The Triton backend of Pallas: the one module that calls Triton.
 
 ``impl._kernels.launch`` calls the functions of this module, and the kernels call ``launch``. A
 backend for other hardware is one more module with these functions. JAX deprecates the Triton
@@ -19,12 +19,11 @@ from impl._kernels import pallas as pl
 def run(
     kernel: Callable[..., None],
     grid: Sequence[int],
-    out: jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...],
+    out: tuple[jax.ShapeDtypeStruct, ...],
     args: Sequence[jax.Array],
     *,
     name: str,
     aliases: Mapping[int, int],
-    num_warps: int,
     interpret: bool,
 ) -> Any:
     """Runs ``kernel`` once for each index of ``grid``."""
@@ -35,7 +34,7 @@ def run(
         input_output_aliases=dict(aliases),
         interpret=interpret,
         name=name,
-        compiler_params=pl.triton.CompilerParams(num_warps=num_warps),
+        compiler_params=pl.triton.CompilerParams(num_warps=4),
     )(*args)
 
 
@@ -84,33 +83,3 @@ def atomic_multiply(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.A
         return returned, active & (returned != one)
 
     jax.lax.while_loop(any_lane_is_active, exchange, (values, mask))
-
-
-def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a * b`` of float32 or float64, rounded before a sum uses it.
-
-    PTX never contracts a multiplication whose rounding is written out (``.rn``) into a fused
-    multiply-add.
-    """
-    return _arithmetic("mul.rn", a, b)
-
-
-def sum(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a + b`` of float32 or float64.
-
-    The compiler cannot merge this addition into the sum or the matrix product that ``b`` is the
-    result of.
-    """
-    return _arithmetic("add.rn", a, b)
-
-
-def _arithmetic(instruction: str, a: jax.Array, b: jax.Array) -> jax.Array:
-    letter, bits = ("f", 32) if a.dtype.itemsize == 4 else ("d", 64)
-    (out,) = pl.triton.elementwise_inline_asm(
-        f"{instruction}.f{bits} $0, $1, $2;",
-        args=(a, b),
-        constraints=f"={letter},{letter},{letter}",
-        pack=1,
-        result_shape_dtypes=[jax.ShapeDtypeStruct(a.shape, a.dtype)],
-    )
-    return out

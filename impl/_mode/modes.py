@@ -279,11 +279,6 @@ def fill_uninitialized_memory() -> bool:
     return _fill.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
-def fills() -> bool:
-    """Returns whether fresh memory is filled now: the mode is on, and the setting too."""
-    return current().enabled and fill_uninitialized_memory()
-
-
 def set_fill_uninitialized_memory(value: bool) -> None:
     """Sets, for the whole process, whether fresh memory is filled while the mode is on.
 

@@ -147,7 +147,7 @@ def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: A
 
 
 #: The rules that replace JAX's whole rule for a derivative, by the name of the primitive.
-RULES: Mapping[str, Callable[..., Any]] = {
+RULES: dict[str, Callable[..., Any]] = {
     "cholesky": _cholesky,
     "eigh": _eigh,
     "polynomial": _polynomial,
@@ -164,13 +164,12 @@ def register() -> None:
     cotangents.inline_calls(_holds)
     initializers.pin_scaled_normal(_holds)
     primitives = {primitive.name: primitive for primitive in ad.primitive_jvps}
-    for name, derivative in DERIVATIVES.items():
-        primitive = primitives.get(name)
-        if primitive is not None:
-            original = ad.primitive_jvps[primitive]
-            rule = functools.partial(_jvp, primitive, original, derivative)
-            ad.primitive_jvps[primitive] = rule
-    for name, replacement in RULES.items():
+    of_elements = {
+        name: functools.partial(_of_elements, primitives[name], derivative)
+        for name, derivative in DERIVATIVES.items()
+        if name in primitives
+    }
+    for name, replacement in (RULES | of_elements).items():
         primitive = primitives.get(name)
         if primitive is not None:
             original = ad.primitive_jvps[primitive]
@@ -195,17 +194,16 @@ def _holds() -> bool:
     return modes.current().portable and bool(contexts.switch.value)
 
 
-def _jvp(
+def _of_elements(
     primitive: Primitive,
-    original: Callable[..., Any],
     derivative: Derivative,
+    _: Callable[..., Any],
     primals: Any,
     tangents: Any,
     **params: Any,
 ) -> Any:
+    """Differentiates a function of elements, whose derivative ``DERIVATIVES`` has."""
     (value,), (tangent,) = primals, tangents
-    if not _holds() or type(tangent) is ad.Zero or not _is_real(value):
-        return original(primals, tangents, **params)
     result = primitive.bind(value, **params)
     return result, derivative(tangent, value, result)
 

@@ -64,7 +64,7 @@ def equation(
     lower = repeated.seeing(name, functools.partial(_prepared, record, original, anywhere))
     if record.keeps_whole is None or not partitioning.is_partitioned(context):
         return lower(context, *operands, **params)
-    axes = functools.partial(record.keeps_whole, context)
+    axes = functools.partial(record.keeps_whole, context, params)
     results = lower(context, *_whole(context, axes, operands, context.avals_in), **params)
     return _whole(context, axes, results, context.avals_out)
 
@@ -139,9 +139,6 @@ def _by_rule(
         return _of_complex(record, context, operands, params)
     if record.is_addition and _is_added_by_jax(context, operands):
         return original(lowering.natively(context), *operands, **params)
-    if record.whole_axes is not None and partitioning.is_partitioned(context):
-        count = record.whole_axes(params)
-        return _with_whole_axes(record, count, context, operands, params)
     return _computed(record, context, operands, params)
 
 
@@ -201,20 +198,6 @@ def _of_complex(
         if record.is_elementwise:
             within, operands = lowering.of_one_shape(within, operands)
         return rule(within, *operands)
-
-
-def _with_whole_axes(
-    record: Rule, count: int, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
-) -> Any:
-    """Lowers steps along the last ``count`` axes, which are not split over devices."""
-    first = context.avals_in[0].ndim - count
-
-    def whole(values: Sequence[Any]) -> list[Any]:
-        return [
-            shardings.whole_along(context, value, range(first, value.type.rank)) for value in values
-        ]
-
-    return whole(_computed(record, context, whole(operands), params))
 
 
 def _moved(

@@ -18,7 +18,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from impl import _jax
 from impl._core import partitioning
 from impl._exact import arithmetic
 from impl._portable.device_sums.shardings import Sharding
@@ -42,21 +41,15 @@ class Target:
     Attributes:
         platforms: JAX's names of their platforms.
         is_partitioned: Whether XLA may partition the equation over several devices.
-        is_exported: Whether the equation is in a program of ``jax.export``.
     """
 
     platforms: tuple[str, ...]
     is_partitioned: bool
-    is_exported: bool
 
     @classmethod
     def of(cls, context: Any) -> Target:
         """Returns the devices of the context of a lowering rule."""
-        return cls(
-            engines.platforms(context),
-            partitioning.is_partitioned(context),
-            _jax.exports(context),
-        )
+        return cls(engines.platforms(context), partitioning.is_partitioned(context))
 
     @property
     def flushes(self) -> bool:
@@ -95,10 +88,9 @@ class Rule:
         has_several_results: Whether ``compute`` returns a sequence of arrays.
         names_mesh_axes: Whether a parameter names axes of a mesh, so that ``compute`` needs the
             mesh. All other functions are traced without one.
-        whole_axes: Takes the parameters, and returns how many of the last axes XLA must not
-            partition: it would compute other values.
-        keeps_whole: Takes the context of a lowering rule and the type of an operand or of a result,
-            and returns the axes that XLA must not partition: a function of ``shared``.
+        keeps_whole: Takes the context of a lowering rule, the parameters of an equation, and the
+            type of an operand or of a result. It returns the axes that XLA must not partition: a
+            function of ``shared``.
         merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
@@ -126,8 +118,7 @@ class Rule:
     is_elementwise: bool = False
     has_several_results: bool = False
     names_mesh_axes: bool = False
-    whole_axes: Callable[[Mapping[str, Any]], int] | None = None
-    keeps_whole: Callable[[Any, Any], list[int]] | None = None
+    keeps_whole: Callable[[Any, Mapping[str, Any], Any], Sequence[int]] | None = None
     merges_borders: bool = False
     moves: Compute | None = None
     moves_integers: bool = False

@@ -3,14 +3,14 @@
 XLA's partitioner lets a device read elements of another one by a sum over devices: each device adds
 its elements, or zeros for those that it lacks. -0.0 + 0.0 is 0.0, so a float loses its sign. XLA
 does so where half of the devices or more have nothing of an axis, and for elements whose indices
-only the running program knows. ``unequal_axes`` and ``windowed_axes`` are about faults that change
-values of any dtype.
+only the running program knows. ``unequal_axes``, ``windowed_axes`` and ``axes_of_steps`` are about
+faults that change values of any dtype.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def devices_of(context: Any) -> float:
     return math.inf if _jax.exports(context) else shardings.devices_of(context)
 
 
-def short_axes(context: Any, aval: Any) -> list[int]:
+def short_axes(context: Any, _: Mapping[str, Any], aval: Any) -> list[int]:
     """Returns the axes of an operand or a result that are longer in another operand or result.
 
     XLA may partition the short axis as it does the longer one. Half of the devices, or more, would
@@ -59,7 +59,7 @@ def short_axes(context: Any, aval: Any) -> list[int]:
     ]
 
 
-def windowed_axes(context: Any, aval: Any) -> list[int]:
+def windowed_axes(context: Any, _: Mapping[str, Any], aval: Any) -> list[int]:
     """Returns the axes along which an operation of windows has few elements, or few windows.
 
     If half of the devices, or more, would have no window, XLA gives wrong values of any dtype where
@@ -88,7 +88,7 @@ def _lengths(context: Any, aval: Any) -> list[tuple[Any, ...]]:
     return [*zip(*(shape for shape in shapes if len(shape) == aval.ndim), strict=True)]
 
 
-def unequal_axes(context: Any, aval: Any) -> list[int]:
+def unequal_axes(context: Any, _: Mapping[str, Any], aval: Any) -> list[int]:
     """Returns the axes of the array of a scatter of which devices may have unequal parts.
 
     XLA of some releases stores the update that a device drops over the first element of its part.
@@ -103,3 +103,21 @@ def unequal_axes(context: Any, aval: Any) -> list[int]:
         for axis, length in enumerate(aval.shape)
         if not isinstance(length, int) or length % devices
     ]
+
+
+def axis_of_sums(_: Any, params: Mapping[str, Any], __: Any) -> list[int]:
+    """Returns the axis of running sums.
+
+    Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
+    four times the length takes sixteen times as long.
+    """
+    return [params["axis"]]
+
+
+def axes_of_steps(context: Any, params: Mapping[str, Any], aval: Any) -> Sequence[int]:
+    """Returns the axes that the steps of a decomposition or of a Fourier transform go through.
+
+    XLA may compute other values where devices share them: it did so over three axes of a mesh.
+    """
+    count = len(params["fft_lengths"]) if "fft_lengths" in params else 2
+    return range(context.avals_in[0].ndim - count, aval.ndim)

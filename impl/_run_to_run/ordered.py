@@ -41,7 +41,7 @@ from impl import _kernels
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, isolate
 from impl._core.shard_axes import vary_like
-from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
+from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, summed
 from impl._jax import Primitive
 from impl._jax.shardings import Names
 from impl._kernels.launch import ADD, MUL, Launch, Reduction, scheduled
@@ -259,22 +259,11 @@ def select_and_scatter_add(
         strides=window_strides,
         padding=padding,
     )
+    unrolled = order is None and len(pool.taps) <= UNROLLED
     values = isolate(convert(source, accumulator(source.dtype)))
-    total = jnp.zeros(operand.shape, values.dtype)
-    if order is None and len(pool.taps) <= UNROLLED:
-        chosen = chosen_taps(pool, operand, select_prim, unrolled=True)
-        for number in range(len(pool.taps)):
-            total = total + sent(pool, number, values, chosen)
-    else:
-        order = jnp.arange(len(pool.taps)) if order is None else order
-        chosen = chosen_taps(pool, operand, select_prim, unrolled=False)
-        (total,) = folded(pool, order, _added, [total], [], values, chosen)
+    chosen = chosen_taps(pool, operand, select_prim, unrolled=unrolled)
+    total = summed(pool, values, chosen, unrolled=unrolled, order=order)
     return convert(total, source.dtype)
-
-
-def _added(states: list[jax.Array], others: list[jax.Array], sent: jax.Array) -> list[jax.Array]:
-    del others
-    return [states[0] + sent]
 
 
 @dataclasses.dataclass(frozen=True)

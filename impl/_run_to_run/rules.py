@@ -193,7 +193,7 @@ def launch_on(platform: str) -> Launch | None:
     stand_in = emulation.current()
     launch = None
     if platform == "cpu" and stand_in is not None and stand_in.lowering == "kernel":
-        launch = Launch(True, stand_in.seed, fill=modes.fills())
+        launch = Launch(True, stand_in.seed)
     elif platform == "cuda" and any(lowering.gpu()):
         launch = Launch()
     return launch if launch is not None and launch.possible().has_kernels else None

@@ -3,7 +3,7 @@
 - ``words`` has the fields of a float64 in an integer of 64 bits, and rounds once. ``arithmetic``
   adds, multiplies, divides and takes roots, compares, converts from and to other dtypes, and rounds
   to whole numbers.
-- ``reductions`` are sums over axes, windows and devices; ``products`` are products of matrices by
+- ``reductions`` are sums over axes and devices; ``products`` are products of matrices by
   digits of int8.
 - ``operations`` has the operation of each of JAX's primitives. ``interpreter`` evaluates a function
   of arrays with them, and ``engines`` asks for it where the device needs it.

@@ -98,19 +98,15 @@ def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
         function: Takes arrays, and returns an array or a tree of arrays.
     """
 
-    def run(*arrays: jax.Array) -> Any:
-        with dot_general.replaced(products.approximate_by_words):
-            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
-        values = [_word(each) if each.dtype == _DOUBLE else each for each in arrays]
-        results = evaluated(closed, values, _WORDS)
-        avals = [v.aval for v in jaxprs.opened(closed).outvars]
-        outputs = [
-            lax.bitcast_convert_type(value, _DOUBLE) if aval.dtype == _DOUBLE else value
-            for value, aval in zip(results, avals, strict=True)
-        ]
-        return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
+    def changed(value: Any, aval: Any, to: Any) -> Any:
+        return lax.bitcast_convert_type(value, to) if aval.dtype == _DOUBLE else value
 
-    return run
+    def run(closed: Any, arrays: Sequence[jax.Array]) -> list[Any]:
+        results = evaluated(closed, [changed(each, each, _WORD) for each in arrays], _WORDS)
+        outs = jaxprs.opened(closed).outvars
+        return [changed(x, v.aval, _DOUBLE) for x, v in zip(results, outs, strict=True)]
+
+    return _rewritten(function, products.approximate_by_words, run)
 
 
 def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,18 +115,21 @@ def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         function: Takes arrays, and returns an array or a tree of arrays.
     """
+    run = functools.partial(evaluated, dialect=_PRODUCTS)
+    return _rewritten(function, products.approximate, run)
 
-    def run(*arrays: jax.Array) -> Any:
-        with dot_general.replaced(products.approximate):
+
+def _rewritten(
+    function: Callable[..., Any], approximate: dot_general.Product, run: Callable[..., list[Any]]
+) -> Callable[..., Any]:
+    """Returns a function whose equations, with other products, ``run`` evaluates."""
+
+    def rewritten(*arrays: jax.Array) -> Any:
+        with dot_general.replaced(approximate):
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
-        results = evaluated(closed, arrays, _PRODUCTS)
-        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+        return jax.tree.unflatten(jax.tree.structure(shapes), run(closed, arrays))
 
-    return run
-
-
-def _word(value: Any) -> jax.Array:
-    return lax.bitcast_convert_type(value, _WORD)
+    return rewritten
 
 
 def _known(value: Any) -> Value:

@@ -152,7 +152,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "reduce_min": reductions.reduction(arithmetic.minimum, np.inf),
     "reduce_sum": reductions.reduction(arithmetic.add, 0.0),
     "reduce_scatter": reductions.reduce_scatter,
-    "reduce_window_sum": reductions.reduce_window_sum,
     "round": _round,
     "scatter-add": reductions.scatter_add,
     "sign": _elementwise(arithmetic.sign),

@@ -1,4 +1,4 @@
-"""Sums, extremes, running sums, window sums and scatters of float64, by integers.
+"""Sums, extremes, running sums and scatters of float64, by integers.
 
 XLA takes any function of two elements for a reduction or a scatter, and applies it in any order, as
 it does with ``add`` of float64. A caller for whom the order shows does not call these functions::
@@ -17,7 +17,6 @@ import numpy as np
 from jax import lax
 
 from impl._core import shard_axes
-from impl._core.spread import spread_with_zeros
 from impl._jax import shardings
 from impl._soft_float64 import arithmetic, words
 
@@ -60,33 +59,6 @@ def cumsum(value: jax.Array, *, axis: int, reverse: bool, **_: Any) -> jax.Array
     """Returns running sums along an axis."""
     sums: jax.Array = lax.associative_scan(arithmetic.add, value, reverse=reverse, axis=axis)
     return sums
-
-
-def reduce_window_sum(
-    value: jax.Array,
-    *,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
-    base_dilation: Sequence[int],
-    window_dilation: Sequence[int],
-    **_: Any,
-) -> jax.Array:
-    """Returns sums over windows, one axis after the other, as reductions of gathered elements.
-
-    XLA for a TPU needs minutes to compile a window reduction with a function of this size.
-    """
-    value = spread_with_zeros(value, padding, base_dilation)
-    for axis, (size, stride, apart) in enumerate(
-        zip(window_dimensions, window_strides, window_dilation, strict=True)
-    ):
-        count = (value.shape[axis] - (size - 1) * apart - 1) // stride + 1
-        if size == 1 and stride == 1:
-            continue
-        at = np.arange(max(count, 0))[:, None] * stride + np.arange(size) * apart
-        found = jnp.take(value, jnp.asarray(at, np.int32), axis=axis, mode="clip")
-        value = reduced(arithmetic.add, found, np.uint64(0), (axis + 1,))
-    return value
 
 
 def reduction(combine: Combine, initial: float) -> Callable[..., Any]:

@@ -59,11 +59,9 @@ def test_the_core_imports_private_parts_of_jax_alone_which_import_no_room():
             assert of_impl <= allowed[file.parts[0]], file
 
 
-def test_one_module_imports_triton_one_calls_it_and_one_writes_ptx():
+def test_one_module_imports_triton_and_one_calls_it():
     assert users("jax.experimental.pallas.triton") == {Path("_kernels/pallas.py")}
     assert users("impl._kernels.triton") == {Path("_kernels/launch.py")}
-    kernels = (ROOT / "_kernels").glob("*.py")
-    assert [path.name for path in kernels if "inline_asm(" in path.read_text()] == ["triton.py"]
 
 
 def test_a_circle_is_found_with_the_lines_that_make_it(tmp_path):

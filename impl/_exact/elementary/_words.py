@@ -1,9 +1,8 @@
 """Operations that the elementary functions share: constants, polynomials, signs, quotients, roots.
 
 The prefix ``wide_``, here and in the other modules, marks a function from float64 to float64, whose
-result the caller rounds. ``wide_quotient`` is the device's division of float64. Two other functions
-give a quotient its last bit: ``impl._core.numerics.quotient`` of float64, and ``div`` of operands
-of 24 bits (``roots_and_quotients``).
+result the caller rounds. ``wide_quotient`` is the device's division of float64. Another function,
+``impl._core.numerics.quotient``, gives a quotient its last bit.
 """
 
 from __future__ import annotations

@@ -220,9 +220,7 @@ def conv_general_dilated(
             lax.concatenate(right, dimension_numbers.rhs_spec[1]),
             dimension_numbers=dimension_numbers,
             feature_group_count=feature_group_count,
-            # For any device, on which XLA may partition it.
-            by_products=True,
-            is_partitioned=True,
+            is_partitioned=True,  # For any device, on which XLA may partition it.
             **{**params, "preferred_element_type": np.float32},
         )
 

@@ -4,8 +4,7 @@ Each function says how float64 adds parts of its terms, and ``impl._exact.neares
 the parts.
 
 - ``reduction`` adds along axes and over devices.
-- ``scatter`` adds by index, in any form. On one GPU, destinations that get many updates have
-  replicas.
+- ``scatter`` adds by index, in any form.
 - ``terms`` adds a few arrays, element by element.
 - ``windows`` adds over windows, and ``pool_choices`` sends the gradient of a max pool to its
   elements.

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax import lax
 
 from impl._core.lax_functions import where
@@ -28,11 +27,12 @@ from impl._core.shard_axes import vary_like
 from impl._core.spread import spread_with_zeros
 from impl._jax import Primitive
 
-#: The greatest number of elements of a window for which the taps are unrolled. XLA compiles a few
-#: hundred taps for minutes, so that more taps are a loop.
+#: The greatest number of elements of a window for which the taps are unrolled, which XLA fuses
+#: better than a loop. It compiles a few hundred taps for minutes, so that more taps are a loop.
 UNROLLED = 64
 
 Padding: TypeAlias = Sequence[tuple[int, int]]
+_State = TypeVar("_State")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,82 +58,73 @@ class Pool:
         """The length from the first window's element at a tap to the last's, along each axis."""
         return [(n - 1) * stride + 1 for n, stride in zip(self.outputs, self.strides, strict=True)]
 
-    def padded(self, operand: jax.Array) -> jax.Array:
-        """Returns the operand with its padding, which no window chooses."""
-        zero = jnp.zeros((), operand.dtype)
-        return lax.pad(operand, zero, [(*sides, 0) for sides in self.padding])
+    def tap(self, number: Any) -> Sequence[Any]:
+        """Returns the offsets of a tap, whose number the running program may know alone."""
+        if isinstance(number, int):
+            return self.taps[number]
+        return list(jnp.asarray(self.taps, jnp.int32)[number])
 
-    def dilated(self, values: jax.Array) -> jax.Array:
-        """Returns values of windows with zeros between them, as far apart as the windows are."""
-        return spread_with_zeros(values, [(0, 0)] * values.ndim, self.strides)
-
-
-def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
-    """Returns the value that each element gets from the window that has it at tap ``number``.
-
-    The value is 0 where that window chose another element, and where there is no such window.
-    """
-    dilated = pool.dilated(where(chosen == number, values, jnp.zeros((), values.dtype)))
-    # XLA's partitioner aborts at a pad that is negative, of an array that is dilated.
-    starts, limits, sides = [], [], []
-    for axis, tap in enumerate(pool.taps[number]):
-        size, reach = pool.sizes[axis], pool.reach[axis]
-        before = tap - pool.padding[axis][0]
-        start = min(max(0, -before), reach)
-        limit = max(start, min(reach, size - before))
-        low = min(max(0, before), size)
-        starts.append(start)
-        limits.append(limit)
-        sides.append((low, size - low - (limit - start), 0))
-    part = lax.slice(dilated, starts, limits)
-    return lax.pad(part, jnp.zeros((), values.dtype), sides)
+    def over_taps(
+        self, step: Callable[[Any, _State], _State], state: _State, *, unrolled: bool
+    ) -> _State:
+        """Returns the state after a step for each number of a tap."""
+        if not unrolled:
+            last: _State = lax.fori_loop(0, len(self.taps), step, state)
+            return last
+        for number in range(len(self.taps)):
+            state = step(number, state)
+        return state
 
 
-def folded(
+def summed(
     pool: Pool,
-    order: jax.Array,
-    step: Callable[[list[jax.Array], list[jax.Array], jax.Array], list[jax.Array]],
-    states: Sequence[jax.Array],
-    others: Sequence[jax.Array],
     values: jax.Array,
     chosen: jax.Array,
-) -> list[jax.Array]:
-    """Folds the values that the taps send into states, in a loop over the taps.
+    *,
+    unrolled: bool,
+    order: jax.Array | None = None,
+) -> jax.Array:
+    """Returns the sum of the values that each element of the operand gets, tap by tap.
 
     Args:
         pool: The windows.
-        order: The number of each tap, in the order of the loop.
-        step: Takes parts of the states and of ``others``, and the values that a tap sends to each
-            element of the part. Returns the parts of the states.
-        states: Arrays of the operand's shape.
-        others: Arrays of that shape, which the loop only reads.
         values: The value that each window sends.
         chosen: The tap that each window chose.
-
-    Returns:
-        The states at the end.
+        unrolled: Whether the taps are no loop.
+        order: The order of the taps; None for the order of their numbers.
     """
-    taps = jnp.asarray(pool.taps, jnp.int32)
-    zero = jnp.zeros((), values.dtype)
-    read = [pool.padded(array) for array in others]
 
-    def visit(position: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
-        number = order[position]
-        sent = pool.dilated(where(chosen == number, values, zero))
-        starts = list(taps[number])
-        parts, fixed = (
-            [lax.dynamic_slice(array, starts, sent.shape) for array in arrays]
-            for arrays in (states, read)
-        )
-        return [
-            lax.dynamic_update_slice(state, part, starts)
-            for state, part in zip(states, step(parts, fixed, sent), strict=True)
-        ]
+    def step(number: Any, total: jax.Array) -> jax.Array:
+        return total + _sent(pool, number if order is None else order[number], values, chosen)
 
-    initial = [vary_like(pool.padded(state), values, chosen, *read) for state in states]
-    result = lax.fori_loop(0, len(pool.taps), visit, initial)
-    inside = [(-low, -high, 0) for low, high in pool.padding]
-    return [lax.pad(state, jnp.zeros((), state.dtype), inside) for state in result]
+    total = vary_like(jnp.zeros(pool.sizes, values.dtype), values, chosen)
+    return pool.over_taps(step, total, unrolled=unrolled)
+
+
+def _sent(pool: Pool, number: Any, values: jax.Array, chosen: jax.Array) -> jax.Array:
+    """Returns the value that each element gets from the window that has it at a tap.
+
+    The value is 0 where that window chose another element, and where there is no such window.
+    """
+    lows = [low for low, _ in pool.padding]
+    # Such that each tap moves the values by part of an edge.
+    befores = [max(0, tap - low) for tap, low in zip(pool.taps[0], lows, strict=True)]
+    edges = [
+        (before, max(0, low + size - reach))
+        for before, low, size, reach in zip(befores, lows, pool.sizes, pool.reach, strict=True)
+    ]
+    picked = where(chosen == number, values, jnp.zeros((), values.dtype))
+    dilated = spread_with_zeros(picked, edges, pool.strides)
+    pairs = zip(befores, lows, pool.tap(number), strict=True)
+    return _part(dilated, [before + low - tap for before, low, tap in pairs], pool.sizes)
+
+
+def _part(value: jax.Array, starts: Sequence[Any], sizes: Sequence[int]) -> jax.Array:
+    """Returns a part of an array, as a slice where its start is known: XLA partitions slices."""
+    if all(isinstance(start, int) for start in starts):
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+        return lax.slice(value, starts, ends)
+    return lax.dynamic_slice(value, starts, sizes)
 
 
 def chosen_taps(
@@ -143,24 +134,19 @@ def chosen_taps(
 
     A window that lies in the padding has the number of taps, which is no tap.
     """
-    return (_chosen_unrolled if unrolled else _chosen_by_loop)(pool, operand, select_prim)
-
-
-def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Returns the chosen taps, by a loop over the taps."""
-    padded = pool.padded(operand)
-    taps = jnp.asarray(pool.taps, jnp.int32)
+    padded = lax.pad(operand, jnp.zeros((), operand.dtype), [(*sides, 0) for sides in pool.padding])
     last = len(pool.taps) - 1
 
-    def compare(step: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def compare(step: Any, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         best, chosen = state
-        number = last - step
-        window = lax.dynamic_slice(padded, list(taps[number]), pool.reach)
+        number = last - step  # A window compares its elements from the first one on.
+        tap = pool.tap(number)
+        window = _part(padded, tap, pool.reach)
         value = lax.slice(window, (0,) * window.ndim, window.shape, pool.strides)
         inside = jnp.ones((1,) * window.ndim, bool)
         for axis, size in enumerate(pool.sizes):
-            position = jnp.arange(pool.outputs[axis], dtype=jnp.int32) * pool.strides[axis]
-            position += taps[number, axis] - pool.padding[axis][0]
+            position = np.arange(pool.outputs[axis], dtype=np.int32) * pool.strides[axis]
+            position += tap[axis] - pool.padding[axis][0]
             shape = [-1 if other == axis else 1 for other in range(window.ndim)]
             inside &= ((position >= 0) & (position < size)).reshape(shape)
         replaced = inside & (~select_prim.bind(best, value) | (chosen > last))
@@ -168,43 +154,4 @@ def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> j
 
     best = vary_like(jnp.zeros(pool.outputs, operand.dtype), operand)
     none = vary_like(jnp.full(pool.outputs, last + 1, jnp.int32), operand)
-    chosen: jax.Array = lax.fori_loop(0, last + 1, compare, (best, none))[1]
-    return chosen
-
-
-def _chosen_unrolled(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Returns the chosen taps, by unrolled operations, which XLA fuses better than a loop."""
-    padded = pool.padded(operand)
-    best: jax.Array | None = None
-    has_best: npt.NDArray[np.bool_] = np.zeros(1, bool)
-    chosen = jnp.full(pool.outputs, len(pool.taps), jnp.int32)
-    # A window compares its elements from the first tap on.
-    for number in reversed(range(len(pool.taps))):
-        tap = pool.taps[number]
-        limits = [start + reach for start, reach in zip(tap, pool.reach, strict=True)]
-        value = lax.slice(padded, tap, limits, pool.strides)
-        inside = _inside(pool, tap)
-        if best is None:
-            best, has_best = value, inside
-            chosen = where(inside, number, chosen)
-            continue
-        replaced = ~select_prim.bind(best, value)
-        if not has_best.all():
-            replaced = replaced | ~has_best
-        if not inside.all():
-            replaced = replaced & inside
-        best = where(replaced, value, best)
-        chosen = where(replaced, number, chosen)
-        has_best = has_best | inside
-    return chosen
-
-
-def _inside(pool: Pool, tap: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Returns whether each window has an element of the operand at a tap."""
-    inside: npt.NDArray[np.bool_] = np.ones((1,) * len(pool.sizes), bool)
-    for axis, size in enumerate(pool.sizes):
-        position = np.arange(pool.outputs[axis]) * pool.strides[axis]
-        position += tap[axis] - pool.padding[axis][0]
-        shape = [-1 if other == axis else 1 for other in range(len(pool.sizes))]
-        inside = inside & ((position >= 0) & (position < size)).reshape(shape)
-    return inside
+    return pool.over_taps(compare, (best, none), unrolled=unrolled)[1]

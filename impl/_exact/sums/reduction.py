@@ -30,10 +30,6 @@ from impl._native.scope import or_native
 Names: TypeAlias = Sequence[Any]
 
 
-#: The least length of a partitioned axis whose running sums are computed by blocks.
-_LONG = 1024
-
-
 @or_native(native.reduce_sum)
 def reduce_sum(
     x: jax.Array,
@@ -71,20 +67,6 @@ def reduce_sum(
     return Addition(add, count, devices).rounded(dtype, x)
 
 
-def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
-    """Returns the sum of ``x`` over named axes.
-
-    Args:
-        x: float16, bfloat16, float32 or float64, any shape.
-        axis_names: The mesh axes of a ``shard_map``.
-        axis_index_groups: As ``lax.psum`` takes them.
-
-    Returns:
-        Shape and dtype of ``x``.
-    """
-    return reduce_sum(x, (), axis_names=axis_names, axis_index_groups=axis_index_groups)
-
-
 @or_native(native.reduce_scatter)
 def reduce_scatter(
     x: jax.Array,
@@ -119,16 +101,13 @@ def reduce_scatter(
 
 
 @or_native(native.cumsum)
-def cumsum(
-    x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
-) -> jax.Array:
+def cumsum(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """Returns the running sums along an axis.
 
     Args:
         x: float16, bfloat16, float32 or float64.
         axis: The axis.
         reverse: Whether the sums start at the end.
-        is_partitioned: Whether XLA may partition the axis over devices.
 
     Returns:
         Shape and dtype of ``x``.
@@ -138,35 +117,6 @@ def cumsum(
     axis %= x.ndim
     # A bounded symbolic size (jax.export) is refused here: XLA calls no such program, because the
     # windows of running sums of digits are as long as the axis ("Error refining shapes").
-    is_long = operator.index(x.shape[axis]) >= _LONG
-    running = _running_in_blocks if is_partitioned and is_long else lax.cumsum
-    add = functools.partial(running, axis=axis, reverse=reverse)
-    return Addition(add, x.shape[axis]).rounded(x.dtype, x)
-
-
-def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
-    """Returns running sums of integers: sums within a block, plus sums of the blocks before.
-
-    Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
-    four times the length takes sixteen times as long. Here an element takes the terms of its block
-    and the sums of the blocks before, which are about as many as the square root of the length.
-    """
-    *before, length = digit.shape[: axis + 1]
-    after = digit.shape[axis + 1 :]
-    size = 1 << (length.bit_length() // 2)
-    count = -(-length // size)
-    missing = [(0, count * size - length if each == axis else 0, 0) for each in range(digit.ndim)]
-    padded = lax.pad(digit, lax.full((), 0, digit.dtype), missing)
-    blocks = lax.reshape(padded, (*before, count, size, *after))
-    within = lax.cumsum(blocks, axis + 1, reverse=reverse)
-    ends = lax.index_in_dim(within, 0 if reverse else size - 1, axis + 1)
-    # The sum of a block must not count for the block itself. Subtracting it would make NaN of an
-    # infinity, so the sums of blocks move by one block instead.
-    step = (-1, 1, 0) if reverse else (1, -1, 0)
-    moves = [step if each == axis else (0, 0, 0) for each in range(ends.ndim)]
-    others = lax.cumsum(lax.pad(ends, lax.full((), 0, ends.dtype), moves), axis, reverse=reverse)
-    whole = lax.reshape(
-        lax.add(within, lax.broadcast_in_dim(others, within.shape, range(within.ndim))),
-        padded.shape,
-    )
-    return lax.slice_in_dim(whole, 0, length, axis=axis)
+    length = operator.index(x.shape[axis])
+    add = functools.partial(lax.cumsum, axis=axis, reverse=reverse)
+    return Addition(add, length).rounded(x.dtype, x)

@@ -3,26 +3,21 @@
 Derivatives need it: a value that a program uses five times has a derivative of five parts. The
 result is the nearest float to the exact sum, and of two the even one, so it shows no order.
 
-Terms are split at fixed powers of two, since the range of float32 is known, so that float64 adds
-the parts without error (``impl._exact.nearest.exact_sum`` has the proof). Nothing here is a loop or
-a branch, so XLA fuses it::
+Three terms, as most derivatives have, need no parts and no loop, so XLA fuses their sum. TwoSum
+(Knuth, *The Art of Computer Programming* 2, section 4.2.2) adds two of them, and then the third
+one, each time with an error. The sum of the errors is rounded to odd before it is added (Boldo and
+Melquiond 2008, doi:10.1109/TC.2007.70819)::
 
-    terms, float32       2**60, 1, -2**-40, -2**60
-    multiples of 2**33   2**60, 0, 0, -2**60           sum 0
-    of 2**-15            0, 1, 0, 0                    sum 1
-    of 2**-63            0, 0, -2**-40, 0              sum 1 - 2**-40
+    terms, float32       2**60, 1, -2**60
+    two of them          2**60 + 1, as 2**60 and the error 1
+    with the third       0 and the errors 0 and 1      sum 1
 
-Three terms, as most derivatives have, need no parts. TwoSum (Knuth, *The Art of Computer
-Programming* 2, section 4.2.2) adds two of them, and then the third one, each time with an error.
-The sum of the errors is rounded to odd before it is added (Boldo and Melquiond 2008,
-doi:10.1109/TC.2007.70819). More than ``MOST`` terms, and float64, are one axis of an array, along
-which ``reduction`` adds.
+All other sums are added by parts (``impl._exact.nearest.exact_sum``).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +27,8 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.exact_sum import Addition
-from impl._exact.sums import reduction
 from impl._native import sums as native
 from impl._native.scope import or_native
-
-#: The most terms that are added element by element.
-MOST = 32
-#: The units at which terms are split: each term is below 2**128, and a multiple of 2**-149. A part
-#: is at most 2**47 units, and ``MOST`` parts are at most 2**52.
-_UNITS = tuple(2.0**exponent for exponent in (81, 33, -15, -63, -111, -159))
 
 
 @or_native(native.add)
@@ -56,14 +44,11 @@ def add(*terms: jax.Array) -> jax.Array:
             the function inside ``arithmetic.wide()``.
     """
     dtype, count = terms[0].dtype, len(terms)
-    if count == 2 or (dtype == np.float16 and count <= MOST):
+    if count != 3 or dtype in (np.float16, np.float64):
         total = Addition(_plain, count).rounded(dtype, *terms)
-    elif count > MOST or dtype == np.float64:
-        total = reduction.reduce_sum(lax.concatenate([*map(_as_row, terms)], 0), (0,))
     else:
         wide = [arithmetic.widen(term) for term in terms]
-        whole = (_sum_of_three if count == 3 else _sum_of_many)(*wide)
-        plain = _plain(*wide)
+        whole, plain = _sum_of_three(*wide), _plain(*wide)
         # An infinity or a NaN has no order.
         whole = lax.select(lax.is_finite(plain), whole, plain)
         total = interval.positive_zero(arithmetic.narrow(whole, dtype))
@@ -73,10 +58,6 @@ def add(*terms: jax.Array) -> jax.Array:
 
 def _plain(*terms: jax.Array) -> jax.Array:
     return functools.reduce(lax.add, terms)
-
-
-def _as_row(term: jax.Array) -> jax.Array:
-    return lax.expand_dims(term, (0,))
 
 
 def _is_minus_zero(term: jax.Array) -> jax.Array:
@@ -94,17 +75,3 @@ def _sum_of_three(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
     high, low = arithmetic.two_sum(b, c)
     last, error = arithmetic.two_sum(a, high)
     return arithmetic.add_to_odd(last, arithmetic.add_to_odd(error, low))
-
-
-def _sum_of_many(*terms: jax.Array) -> jax.Array:
-    """Returns the exact sum of float64 that float32 holds, rounded to odd."""
-    high = low = lax.full_like(terms[0], 0)
-    rests: Sequence[jax.Array] = terms
-    for unit in _UNITS:
-        units, inverse = (lax.full_like(high, each) for each in (unit, 1 / unit))
-        counts = [arithmetic.nearest_integer(lax.mul(rest, inverse)) for rest in rests]
-        parts = lax.mul(_plain(*counts), units)
-        high, low = arithmetic.two_sum(high, lax.add(low, parts))
-        pairs = zip(rests, counts, strict=True)
-        rests = [lax.sub(rest, lax.mul(count, units)) for rest, count in pairs]
-    return arithmetic.to_odd(high, low)

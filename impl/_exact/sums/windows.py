@@ -151,15 +151,8 @@ def select_and_scatter_add(
     unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
     # Without the fence, XLA computes the choices again for each tap: 64 taps compiled for minutes.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
-    order = lax.iota(np.int32, len(taps))
 
     def add(parts: jax.Array) -> jax.Array:
-        state = lax.full(operand.shape, 0, parts.dtype)
-        if not unrolled:
-            steps = lambda states, _, terms: [lax.add(states[0], terms)]  # noqa: E731
-            return pool_choices.folded(pool, order, steps, [state], [], parts, chosen)[0]
-        for number in range(len(taps)):
-            state = lax.add(state, pool_choices.sent(pool, number, parts, chosen))
-        return state
+        return pool_choices.summed(pool, parts, chosen, unrolled=unrolled)
 
     return Addition(add, count).rounded(source.dtype, source)

@@ -21,7 +21,7 @@ from jax import lax
 
 from impl._core.devices import Devices
 from impl._exact import arithmetic
-from impl._exact.products import convolution_by_dots, dot_general
+from impl._exact.products import convolution, dot_general
 from impl._exact.unrounded import states
 from impl._native import states as native
 from impl._native.scope import or_native
@@ -30,8 +30,6 @@ from impl._native.scope import or_native
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
 #: The dtypes of operands, whose values float32 holds.
 _OPERANDS = DTYPES | {"int8", "uint8", "int16", "uint16", "bool"}
-#: The axes of a convolution along one dimension.
-_LEAST_RANK = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +66,6 @@ def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
     floats = [each for i, each in enumerate(operands) if i != index]
     shapes = [*(each.shape for each in operands), result.shape]
     are_sizes = all(isinstance(size, int) and size > 0 for shape in shapes for size in shape)
-    if name == "conv_general_dilated" and len(result.shape) < _LEAST_RANK:
-        return False
     return are_sizes and all(str(each.dtype) in _OPERANDS for each in floats)
 
 
@@ -164,35 +160,27 @@ def _placed(
 
 
 def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
-    numbers = params["dimension_numbers"]
+    call = convolution.Convolution.of(params)
     left, right = (each.shape for each in operands)
-    image, feature = numbers.lhs_spec[0], numbers.rhs_spec[0]
+    image, feature = call.numbers.lhs_spec[0], call.numbers.rhs_spec[0]
     left_axes, right_axes = (
         tuple(d for d in range(len(shape)) if d != kept)
         for shape, kept in ((left, image), (right, feature))
     )
-    groups = params["batch_group_count"]
-
-    spatial = (1,) * (len(left) - 2)
-    window = convolution_by_dots.Window(
-        params["window_strides"],
-        tuple(params["padding"]),
-        params["lhs_dilation"] or spatial,
-        params["rhs_dilation"] or spatial,
-    )
-    both = (params["feature_group_count"], groups)
-    order = [numbers.out_spec.index(d) for d in range(len(left))]
 
     def multiply(x: jax.Array, y: jax.Array) -> jax.Array:
-        found = convolution_by_dots.convolve(x, y, window, numbers, both, 1, None)
-        return lax.transpose(found.total, order)
+        images, kernel = call.grouped(x, y)
+        windows = call.windows(images, kernel)
+        return call.in_order(dot_general.plain_product(windows, kernel, call.dimension_numbers))
 
     def outer(of_left: jax.Array, of_right: jax.Array) -> jax.Array:
-        if groups > 1:  # An output adds terms of one of several images.
-            of_left = jnp.broadcast_to(jnp.max(of_left), (left[image] // groups,))
+        batches = call.groups[1]
+        if batches > 1:  # An output adds terms of one of several images.
+            of_left = jnp.broadcast_to(jnp.max(of_left), (left[image] // batches,))
         kinds = [jax.ShapeDtypeStruct(shape, np.float64) for shape in (left, right)]
         shape = jax.eval_shape(multiply, *kinds).shape
-        each = ((of_left, numbers.out_spec[0]), (of_right, numbers.out_spec[1]))
+        to = call.numbers.out_spec[:2]
+        each = zip((of_left, of_right), to, strict=True)
         return lax.mul(*(lax.broadcast_in_dim(value, shape, (axis,)) for value, axis in each))
 
     count = math.prod(right[d] for d in right_axes) * devices.number

@@ -1,22 +1,16 @@
-"""Products and convolutions, rounded once; decompositions and Fourier transforms, in steps.
-
-XLA may compute other values where several devices share the axes that the steps of a decomposition
-or a transform go through: it did so for decompositions over three axes of a mesh. So each device
-gets the whole of these axes.
-"""
+"""Products and convolutions, rounded once; decompositions and Fourier transforms, in steps."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 
-from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.linear_algebra import decompositions, fourier, rotations
 from impl._exact.products import convolution, dot_general
+from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import rule
 
@@ -24,23 +18,6 @@ from impl._portable.rule import rule
 def _dot_general(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
     del out_sharding  # Without a mesh, a type has no sharding.
     return dot_general.dot_general(*operands, **params)
-
-
-def _convolution(
-    *operands: jax.Array,
-    platforms: Sequence[str],
-    is_partitioned: bool,
-    out_sharding: Any = None,
-    **params: Any,
-) -> jax.Array:
-    del out_sharding
-    # The libraries of devices other than a CPU may compute a convolution by a transform. XLA's
-    # partitioner gives wrong values, or aborts the process, where it partitions groups of features
-    # or the spatial axes of a kernel.
-    by_products = is_partitioned or arithmetic.are_kept_on(platforms)
-    return convolution.conv_general_dilated(
-        *operands, by_products=by_products, is_partitioned=is_partitioned, **params
-    )
 
 
 rule(
@@ -54,31 +31,23 @@ rule(
 )
 rule(
     "conv_general_dilated",
-    compute=_convolution,
+    compute=convolution.conv_general_dilated,
     of_complex=complex_numbers.conv_general_dilated,
-    takes=frozenset({"platforms", "is_partitioned"}),
+    takes=frozenset({"is_partitioned"}),
     linear="either",
-    over_devices=_convolution,
+    over_devices=convolution.conv_general_dilated,
     sharding=sharding_rules.convolution,
 )
 
 
-def _matrix(_: Mapping[str, Any]) -> int:
-    return 2
+_in_steps = functools.partial(rule, keeps_whole=shared.axes_of_steps)
 
-
-def _transformed(params: Mapping[str, Any]) -> int:
-    return len(params["fft_lengths"])
-
-
-_of_matrix = functools.partial(rule, whole_axes=_matrix)
-
-_of_matrix("cholesky", compute=decompositions.cholesky)
-_of_matrix("eigh", compute=rotations.eigh, has_several_results=True)
-_of_matrix("geqrf", compute=decompositions.geqrf, has_several_results=True)
-_of_matrix("householder_product", compute=decompositions.householder_product)
-_of_matrix("lu", compute=decompositions.lu, has_several_results=True)
-_of_matrix("ormqr", compute=decompositions.ormqr)
-_of_matrix("svd", compute=rotations.svd, has_several_results=True)
-_of_matrix("triangular_solve", compute=decompositions.triangular_solve)
-rule("fft", compute=fourier.fft, whole_axes=_transformed)
+_in_steps("cholesky", compute=decompositions.cholesky)
+_in_steps("eigh", compute=rotations.eigh, has_several_results=True)
+_in_steps("geqrf", compute=decompositions.geqrf, has_several_results=True)
+_in_steps("householder_product", compute=decompositions.householder_product)
+_in_steps("lu", compute=decompositions.lu, has_several_results=True)
+_in_steps("ormqr", compute=decompositions.ormqr)
+_in_steps("svd", compute=rotations.svd, has_several_results=True)
+_in_steps("triangular_solve", compute=decompositions.triangular_solve)
+_in_steps("fft", compute=fourier.fft)

@@ -135,16 +135,8 @@ def _one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
 
 
 def _quotient(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
-    """Returns ``a / b``, rounded once.
-
-    XLA may multiply by a reciprocal, which changes the last two bits of a float64. Of operands with
-    24 bits, no quotient is nearer to the middle between two float32 than 2**-50 of itself.
-    """
-    if a.dtype == np.float64:
-        result = roots_and_quotients.div(a, b)
-    else:
-        wide = lax.div(arithmetic.widen(a), arithmetic.widen(b))
-        result = arithmetic.narrow(wide, a.dtype)
+    """Returns ``a / b``, rounded once."""
+    result = roots_and_quotients.div(a, b)
     # A CPU computes the quotient once. XLA of jax 0.10 may repeat it in each fusion that uses it.
     return result if flushes else fence(result)
 

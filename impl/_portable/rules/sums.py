@@ -16,7 +16,6 @@ from jax import lax
 
 from impl._core import shard_axes
 from impl._core.lax_functions import filled
-from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
@@ -84,40 +83,29 @@ def _scatter_add(
     mode: Any,
     indices_are_sorted: bool,
     unique_indices: bool,
-    platforms: Sequence[str],
-    is_partitioned: bool,
+    axis_names: Sequence[Any] = (),
     **_: Any,
 ) -> jax.Array:
-    """Adds updates in the devices' fastest way, or in the order of a schedule of tests."""
+    """Adds updates, or does so in the order of a schedule of tests."""
+    stand_in = emulation.current()
+    seed = 0 if stand_in is None else stand_in.seed
     add = functools.partial(
         scatter.scatter_add,
         dimension_numbers=dimension_numbers,
         mode=mode,
+        # A schedule permutes the updates, so sorted indices are no longer sorted.
+        indices_are_sorted=indices_are_sorted and not seed,
         unique_indices=unique_indices,
         subtract=subtract,
+        axis_names=axis_names,
     )
-    stand_in = emulation.current()
-    if stand_in is not None and stand_in.seed:
-        # The schedule permutes the updates, so sorted indices are no longer sorted.
-        atomics = functools.partial(add, indices_are_sorted=False, target="device")
-        return ordered.under(stand_in.seed, atomics, dimension_numbers, *operands)
-    target: scatter.Target = "device" if arithmetic.are_kept_on(platforms) else "cpu"
-    return add(
-        *operands,
-        indices_are_sorted=indices_are_sorted,
-        target="anywhere" if is_partitioned else target,
-    )
+    return ordered.under(seed, add, dimension_numbers, *operands) if seed else add(*operands)
 
 
-def _unequal_axes_of_integers(context: Any, aval: Any) -> list[int]:
+def _unequal_axes_of_integers(context: Any, params: Mapping[str, Any], aval: Any) -> list[int]:
     """Returns ``shared.unequal_axes`` of integers, which JAX scatters, and nothing of floats."""
     is_float = jnp.issubdtype(aval.dtype, jnp.inexact)
-    return [] if is_float else shared.unequal_axes(context, aval)
-
-
-def _scatter_add_over_devices(*operands: jax.Array, **params: Any) -> jax.Array:
-    names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "axis_names")
-    return scatter.scatter_add(*operands, **{name: params[name] for name in names})
+    return [] if is_float else shared.unequal_axes(context, params, aval)
 
 
 rule(
@@ -140,7 +128,7 @@ rule(
 rule(
     "cumsum",
     compute=reduction.cumsum,
-    takes=frozenset({"is_partitioned"}),
+    keeps_whole=shared.axis_of_sums,
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )
@@ -159,16 +147,14 @@ rule(
     "scatter-add",
     compute=_scatter_add,
     of_complex=complex_numbers.scatter_add,
-    takes=frozenset({"platforms", "is_partitioned"}),
     keeps_whole=_unequal_axes_of_integers,
     linear=(0, 2),
-    over_devices=_scatter_add_over_devices,
+    over_devices=_scatter_add,
     sharding=sharding_rules.scatter_add,
 )
 rule(
     "scatter-sub",
     compute=functools.partial(_scatter_add, subtract=True),
-    takes=frozenset({"platforms", "is_partitioned"}),
     keeps_whole=_unequal_axes_of_integers,
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.

@@ -1,7 +1,4 @@
-"""Convolutions, against the oracle in integers.
-
-Tests: impl._exact.products.convolution_by_dots.
-"""
+"""Convolutions, against the oracle in integers."""
 
 import dataclasses
 import functools
@@ -13,13 +10,11 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.products import convolution, convolution_by_dots
+from impl._exact.products import convolution, dot_general
 from impl._soft_float64 import interpreter
 from impl.tests.exact._products import (
-    CHANNELS_LAST,
     CONVOLUTIONS,
     IMAGES,
-    ODD,
     PLAIN,
     expected_convolution,
     options,
@@ -30,12 +25,6 @@ from impl.tests.support.bits import assert_same_bits
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 WORDS = ("NCW", "OIW", "NCW")
-#: Whether dots of the taps are the approximation, and whether all elements are in doubt.
-WAYS = {
-    "chosen": ({}, False),
-    "in doubt": ({"by_products": False}, True),
-    "in doubt by products": ({"by_products": True}, True),
-}
 
 
 def program(lhs, rhs, numbers, **chosen):
@@ -52,24 +41,26 @@ def convolve(lhs, rhs, numbers, **chosen):
 
 def changed(monkeypatch, change):
     """Changes each approximation."""
-    plain = convolution._approximate
-    monkeypatch.setattr(convolution, "_approximate", lambda *a, **o: change(plain(*a, **o)))
+    plain = dot_general._approximate
+    monkeypatch.setattr(dot_general, "_approximate", lambda *a: change(plain(*a)))
 
 
 @pytest.mark.parametrize(
     ("name", "dtype", "way"),
     [
-        *((name, "float32", way) for name in CONVOLUTIONS for way in WAYS),
-        *((name, "bfloat16", "chosen") for name in ("groups of features", "as a gradient")),
-        *((name, "float16", "chosen") for name in ("groups of images", "plain")),
+        *((name, "float32", way) for name in CONVOLUTIONS for way in ("whole", "in doubt")),
+        *((name, "float32", "in parts") for name in ("groups of images", "as a gradient")),
+        *((name, "bfloat16", "whole") for name in ("groups of features", "as a gradient")),
+        *((name, "float16", "whole") for name in ("groups of images", "plain")),
     ],
 )
 def test_the_bits_are_those_of_the_oracle(rng, monkeypatch, name, dtype, way):
     left, right, numbers, window, groups = CONVOLUTIONS[name]
-    chosen, are_in_doubt = WAYS[way]
-    if are_in_doubt:
+    if way == "in doubt":
         changed(monkeypatch, lambda found: dataclasses.replace(found, roundings=2**50))
-    chosen = {**chosen, "precision": "highest" if name == "plain" else lax.Precision.HIGH}
+    if way == "in parts":
+        monkeypatch.setattr(convolution, "_MOST", 1)
+    chosen = {"precision": "highest" if name == "plain" else lax.Precision.HIGH}
     with arithmetic.wide():
         run = None
         for binades in (3, 6) if dtype == "float16" else (6, 24, 60):
@@ -115,7 +106,6 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, results):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("by_products", [False, True])
 @pytest.mark.parametrize(("scales", "sign"), [((2.0**-30, 2.0**30), 1), ((1,), -1)])
 @pytest.mark.parametrize(
     ("channels", "taps", "window"),
@@ -126,9 +116,7 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, results):
     ],
     ids=["many positions", "strides", "few positions"],
 )
-def test_the_worst_library_changes_no_bit(
-    channels, taps, window, scales, sign, by_products, monkeypatch
-):
+def test_the_worst_library_changes_no_bit(channels, taps, window, scales, sign, monkeypatch):
     # All terms are 1, and 259 of them are halfway between 258 and 260 in bfloat16. The bound of
     # Cauchy and Schwarz is reached, and the library errs by nearly as much as it may. A second
     # image has terms for which float64 has no bits.
@@ -137,7 +125,7 @@ def test_the_worst_library_changes_no_bit(
         return dataclasses.replace(found, total=total)
 
     changed(monkeypatch, worst)
-    chosen = {"preferred_element_type": BFLOAT16, "by_products": by_products, **options(window)}
+    chosen = {"preferred_element_type": BFLOAT16, **options(window)}
     run = None
     for scale in scales:
         images = np.full((2, channels, 38), scale, np.float32)
@@ -150,47 +138,13 @@ def test_the_worst_library_changes_no_bit(
             assert_same_bits(run(images, kernel), want)
 
 
-@pytest.mark.parametrize("unrolled", [32, 0])
-@pytest.mark.parametrize(
-    ("left", "right", "numbers", "window", "groups"),
-    [
-        ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
-        ((2, 6, 5, 4), (6, 5, 2, 2), (*IMAGES[:1], "HWIO", "HWNC"), ODD, (3, 1)),
-        ((2, 3, 9), (4, 3, 7), WORDS, ((1,), ((0, -1),), (1,), (1,)), (1, 1)),
-    ],
-)
-def test_products_of_matrices_convolve(left, right, numbers, window, groups, unrolled, monkeypatch):
-    monkeypatch.setattr(convolution_by_dots, "_UNROLLED", unrolled)
-    rng = np.random.default_rng(5)
-    lhs, rhs = (np.float32(rng.integers(-9, 9, shape)) for shape in (left, right))
-    if numbers[1] == "HWIO":
-        rhs = np.float32(rng.integers(-9, 9, (3, 2, 2, 6)))
-    got = convolve(lhs, rhs, numbers, by_products=True, **options(window, groups))
-    plain = jax.jit(
-        lambda lhs, rhs: lax.conv_general_dilated(
-            lhs, rhs, dimension_numbers=numbers, **options(window, groups)
-        )
-    )
-    assert_same_bits(got, plain(lhs, rhs) + np.float32(0))
-
-
-@pytest.mark.parametrize("by_products", [False, True])
-def test_long_sums_of_parts(by_products):
-    rng = np.random.default_rng(2)
-    lhs, rhs = rough(rng, (2, 4, 2500)), rough(rng, (3, 4, 2499))
-    window = ((1,), ((1, 0),), (1,), (1,))
-    got = convolve(lhs, rhs, WORDS, by_products=by_products, **options(window))
-    assert_same_bits(got, expected_convolution(lhs, rhs, WORDS, np.float32, window))
-
-
 def test_nans_and_infinities():
     rng = np.random.default_rng(3)
     lhs, rhs = np.abs(rough(rng, (4, 2, 5, 5))), np.abs(rough(rng, (3, 2, 3, 3)))
     lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0] = 0, np.inf
     want = expected_convolution(lhs, rhs, IMAGES, np.float32, PLAIN)
-    for by_products in (True, False):
-        assert_same(convolve(lhs, rhs, IMAGES, by_products=by_products, **options(PLAIN)), want)
+    assert_same(convolve(lhs, rhs, IMAGES, **options(PLAIN)), want)
     kinds = [np.isnan(want), want == np.inf, want == -np.inf, np.isfinite(want)]
     assert [kind.any() for kind in kinds] == [True] * 4
     assert np.isnan(want[:, 2]).all()
@@ -217,12 +171,10 @@ def test_sums_without_terms_and_dtypes_without_a_convolution():
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 3), ("bfloat16", 7)])
-def test_approximations_by_taps_and_by_positions(rng, dtype, size):
+def test_products_of_int8_convolve(rng, dtype, size):
     lhs, rhs = (rough(rng, s, DTYPES[dtype], 12) for s in ((3, 10, 7), (4, 10, 8 - size)))
     window = ((1,), ((0, 0),), (1,), (1,))
-    run = interpreter.with_int8_products(
-        program(lhs, rhs, WORDS, by_products=True, **options(window))
-    )
+    run = interpreter.with_int8_products(program(lhs, rhs, WORDS, **options(window)))
     with arithmetic.wide():
         got = np.asarray(jax.jit(run)(lhs, rhs))
     assert_same_bits(got, expected_convolution(lhs, rhs, WORDS, DTYPES[dtype], window))

@@ -160,7 +160,7 @@ def hard(rng, count, dtype, spread):
     return rng.permuted(rows, axis=0).astype(DTYPES[dtype])
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 17])
+@pytest.mark.parametrize("count", [2, 3, 4, 33])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_sum_is_the_nearest_float_to_the_sum_of_fractions(rng, dtype, count):
     for spread in SPREADS[dtype]:
@@ -201,13 +201,6 @@ def test_few_terms_have_one_result_in_every_order(dtype, count):
     zeros = [np.full_like(rows[0], -0.0)] * (count - 4)
     for order in itertools.permutations(rows):
         assert_same(run(terms.add, *order, *zeros), want)
-
-
-def test_more_terms_are_added_along_an_axis(rng):
-    rows = np.round(rough(rng, (terms.MOST + 1, 50), spread=2) * 2**20) / np.float32(2**20)
-    got = run(terms.add, *rows)
-    assert_same(got, oracles.nearest(rows))
-    assert_same(run(terms.add, *rng.permutation(rows)), got)
 
 
 def test_constants_change_no_bit():

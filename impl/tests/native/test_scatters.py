@@ -183,7 +183,7 @@ def test_rows_by_threads_have_the_bits_of_the_other_engine(rng, dtype, count, si
         index[count // 2 : count // 2 * 2 - 20] = index[: count // 2 - 20]
     options = {"dimension_numbers": ROWS, "mode": "drop"}
     ours = scope.with_calls(functools.partial(scatters.scatter_add, **options))
-    others = functools.partial(scatter.scatter_add, target="cpu", **options)
+    others = functools.partial(scatter.scatter_add, **options)
     for each in (updates, with_specials(rng, updates)):
         assert_same(run(ours, operand, index, each), run(others, operand, index, each))
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl._mode import modes
 from impl.tests.support.bits import assert_same_bits
 
 complete = pytest.mark.usefixtures("complete")
@@ -114,14 +113,6 @@ def test_a_change_of_the_setting_retraces():
         impl.utils.deterministic.fill_uninitialized_memory = setting
         filled.append(bool(jnp.isnan(last(jnp.ones(2)))))
     assert filled == [True, False, True]
-
-
-@pytest.mark.parametrize("fill", [True, False])
-def test_memory_is_filled_by_the_mode_and_the_setting_together(fill):
-    modes.set_fill_uninitialized_memory(fill)
-    assert not modes.fills()
-    with impl.deterministic():
-        assert modes.fills() == fill
 
 
 @complete

@@ -451,7 +451,8 @@ def mutants(session: nox.Session) -> None:
     install(session, "test", "docs", "programs", native=False)
     if shutil.which("cmake") is None:
         session.install("cmake")
-    session.run("python", "-m", "conformance.lab.mutants", *session.posargs)
+    at_once = ("-n", "auto", "--dist", "loadgroup", "--tb=short", "--durations=10")
+    session.run("pytest", *at_once, "conformance/lab/mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)

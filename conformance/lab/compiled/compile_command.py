@@ -45,8 +45,8 @@ from conformance.lab.compiled import (
 )
 from conformance.lab.compiled.report_records import unique_programs
 from conformance.lab.compiled.row_calls import CheckedCall, check_op, gpu_cells, is_selected
-from conformance.reporting import report, sources
-from conformance.suite.cells import ops_with_samples
+from conformance.reporting import report
+from conformance.suite.cells import ops_with_samples, to_edit
 
 _INSTALL = (
     "python -m pip install jax==0.11.2 jax-cuda13-plugin==0.11.2 jax-cuda13-pjrt==0.11.2 "
@@ -217,4 +217,4 @@ def _files_to_edit(call: CheckedCall) -> Iterator[str]:
     """Yields the files that may cause a fault of a row's call."""
     row, op = call.about.get("row"), call.about["op"]
     if "sample" in call.about:
-        yield from sources.to_edit(spec.load().row(row) if row else None, op, impl)
+        yield from to_edit(spec.load().row(row) if row else None, op, impl)

@@ -22,20 +22,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import impl
 import spec
+from conformance.adapters._jax_programs import remembered
 from conformance.lab.compiled import DEVICE, compiler
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.launches import Cost, cost_of
 from conformance.lab.readers import hlo, ptx, stablehlo
 from conformance.suite.cells import Cell, cells
-from impl._mode.decide import Question, decide
-from impl.testing import questions
 
 #: The calls of libraries that a row with the guarantee ``run_to_run`` may make: products of
 #: matrices, and convolutions.
@@ -104,22 +102,17 @@ def check_op(op: str, target: str, words: Sequence[str]) -> list[CheckedCall]:
         words: The words of ``-k``: only cells with one of them in their name; all if empty.
     """
     calls = []
-    selected = [cell for cell in gpu_cells(op) if is_selected(str(cell), words)]
-    for _, group in itertools.groupby(selected, lambda cell: (cell.sample.name, cell.direction)):
-        programs = CallPrograms(target)
-        for cell in group:
-            for by_jit, program in programs.compile(cell):
-                cell_faults = tuple(faults(cell, program))
-                calls.append(
-                    CheckedCall(str(cell), target, cell.about, program, cell_faults, by_jit)
-                )
+    for cell in gpu_cells(op):
+        if is_selected(str(cell), words):
+            for by_jit, program in compiled(cell, target):
+                own = tuple(faults(cell, program))
+                calls.append(CheckedCall(str(cell), target, cell.about, program, own, by_jit))
     return calls
 
 
 def gpu_cells(op: str) -> list[Cell]:
-    """Returns the cells of an op on a GPU. The cells of one call follow each other."""
-    selected = [cell for cell in cells() if cell.op == op and cell.device == DEVICE]
-    return sorted(selected, key=lambda cell: (cell.sample.name, cell.direction))
+    """Returns the cells of an op on a GPU."""
+    return [cell for cell in cells() if cell.op == op and cell.device == DEVICE]
 
 
 def is_selected(name: str, words: Sequence[str]) -> bool:
@@ -127,45 +120,26 @@ def is_selected(name: str, words: Sequence[str]) -> bool:
     return not words or any(word in name for word in words)
 
 
-class CallPrograms:
-    """The programs of one call. Profiles that give the same answers share a program.
+def compiled(cell: Cell, target: str) -> Iterator[tuple[bool, CompiledProgram]]:
+    """Compiles a call under the cell's profile, plainly and with the options of ``impl.jit``.
 
-    Raising and warning leave no trace in a program. The mode only decides which path an op takes
-    and what fresh memory holds.
+    Profiles that give the same answers share a program. Only a call that the mode makes
+    deterministic is compiled a second time, and under the profile with the most options: without a
+    GPU, other options have no effect.
 
-    Args:
-        target: The name of the GPU.
+    Yields:
+        Whether ``impl.jit`` sets the options, and the program.
     """
+    function, inputs = cell.sample.function(impl, cell.direction), cell.inputs
 
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._programs: list[tuple[list[Question], Any, Mapping[str, Any], CompiledProgram]] = []
+    def program(options: Mapping[str, Any]) -> Any:
+        key = cell.call(target), tuple(options.items())
+        return remembered(lambda: compile_program(function, inputs, target, options), DEVICE, key)
 
-    def compile(self, cell: Cell) -> Iterator[tuple[bool, CompiledProgram]]:
-        """Compiles the call under the cell's profile, plainly and with the options of ``impl.jit``.
-
-        Only a call that the mode makes deterministic is compiled a second time, and under
-        the profile with the most options: without a GPU, other options have no effect.
-
-        Yields:
-            Whether ``impl.jit`` sets the options, and the program.
-        """
-        with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
-            yield False, self._compile(cell, compiler.NO_AUTOTUNING)
-            if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
-                options = {**impl.compile_options(), **compiler.NO_AUTOTUNING, **_NO_TRITON}
-                yield True, self._compile(cell, options)
-
-    def _compile(self, cell: Cell, options: Mapping[str, Any]) -> CompiledProgram:
-        for asked_questions, answers, program_options, program in self._programs:
-            if program_options == options and _answers(asked_questions) == answers:
-                return program
-        function, inputs = cell.sample.function(impl, cell.direction), cell.sample.inputs
-        with questions() as asked_questions:
-            program = compile_program(function, inputs(cell.direction), self._target, options)
-        answers = _answers(asked_questions)
-        self._programs.append((list(asked_questions), answers, options, program))
-        return program
+    with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
+        yield False, program(compiler.NO_AUTOTUNING)
+        if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
+            yield True, program({**impl.compile_options(), **compiler.NO_AUTOTUNING, **_NO_TRITON})
 
 
 @functools.cache
@@ -177,11 +151,6 @@ def _profile_with_most_options() -> str:
             return len(impl.compile_options())
 
     return max(spec.load().profiles, key=option_count)
-
-
-def _answers(asked_questions: Iterable[Question]) -> tuple[Any, ...]:
-    actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked_questions)
-    return tuple((action.row, action.fill) for action in actions)
 
 
 def compile_program(

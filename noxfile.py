@@ -413,7 +413,7 @@ def gpu_compile(session: nox.Session) -> None:
 
     For two more, whose float64 is slow, it compiles programs under `portable`.
     """
-    packages = nox.project.dependency_groups(PYPROJECT, "gpu")
+    packages = nox.project.dependency_groups(PYPROJECT, "gpu", "test")
     session.install("--upgrade", "--editable", ".", *packages, env=WITHOUT_LIBRARY)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ from conformance.lab.compiled import DEVICE, compiler
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.launches import Cost, cost_of
 from conformance.lab.readers import hlo, ptx, stablehlo
-from conformance.suite.cells import Cell, cells
+from conformance.suite.cells import Cell
 
 #: The calls of libraries that a row with the guarantee ``run_to_run`` may make: products of
 #: matrices, and convolutions.
@@ -56,7 +55,6 @@ class CompiledProgram:
         lost: The code that its lowered form has and its machine code lacks.
         kernels: The names of the Pallas kernels.
         cost: The launches and bytes of a run.
-        seconds: The seconds that the compilation took.
     """
 
     error: str | None = None
@@ -67,57 +65,6 @@ class CompiledProgram:
     lost: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     cost: Cost = dataclasses.field(default_factory=Cost)
-    seconds: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckedCall:
-    """A call under one profile and one set of compiler options, with its faults.
-
-    Attributes:
-        name: The name by which ``-k`` picks it.
-        target: The GPU.
-        about: The fields of its record in a report.
-        program: The compiled program. Calls with the same program share it.
-        faults: The faults of the program, by the claims of the row.
-        by_jit: True if ``impl.jit`` sets the compiler options.
-        detail: A finding that the record of the call keeps.
-    """
-
-    name: str
-    target: str
-    about: Mapping[str, Any]
-    program: CompiledProgram
-    faults: tuple[str, ...] = ()
-    by_jit: bool = False
-    detail: str = ""
-
-
-def check_op(op: str, target: str, words: Sequence[str]) -> list[CheckedCall]:
-    """Compiles and checks every program of an op for a GPU.
-
-    Args:
-        op: The dotted name of the op.
-        target: The name of the GPU.
-        words: The words of ``-k``: only cells with one of them in their name; all if empty.
-    """
-    calls = []
-    for cell in gpu_cells(op):
-        if is_selected(str(cell), words):
-            for by_jit, program in compiled(cell, target):
-                own = tuple(faults(cell, program))
-                calls.append(CheckedCall(str(cell), target, cell.about, program, own, by_jit))
-    return calls
-
-
-def gpu_cells(op: str) -> list[Cell]:
-    """Returns the cells of an op on a GPU."""
-    return [cell for cell in cells() if cell.op == op and cell.device == DEVICE]
-
-
-def is_selected(name: str, words: Sequence[str]) -> bool:
-    """Returns whether ``-k`` picks this name."""
-    return not words or any(word in name for word in words)
 
 
 def compiled(cell: Cell, target: str) -> Iterator[tuple[bool, CompiledProgram]]:
@@ -160,12 +107,10 @@ def compile_program(
     options: Mapping[str, Any],
 ) -> CompiledProgram:
     """Compiles a call and reads its code; the arguments are as for ``compiler.compile_call``."""
-    start = time.perf_counter()
     try:
         code = compiler.compile_call(function, inputs, target, options)
     except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
         return CompiledProgram(error=f"{type(error).__name__}: {error}")
-    seconds = time.perf_counter() - start
     return CompiledProgram(
         None,
         tuple(races(code)),
@@ -175,7 +120,6 @@ def compile_program(
         tuple(lost_code(code)),
         tuple(_kernels(code)),
         cost_of(code.hlo),
-        seconds,
     )
 
 
@@ -226,6 +170,17 @@ def _kernels(code: MachineCode) -> Iterator[str]:
     for xla_name in code.kernels:
         if any(_is_same_kernel(name, xla_name) for name in pallas_names):
             yield xla_name
+
+
+def in_words(programs: Sequence[CompiledProgram]) -> str:
+    """Returns the numbers of programs, kernels and launches, in words."""
+    # XLA chooses CUB's radix sort by timing, or for large arrays, where there is a device.
+    sorting = any("XLA" in program.sorts for program in programs)
+    sort = " (XLA's own sort stands in for CUB's, which a device may take)" if sorting else ""
+    kernels = sum(len(program.kernels) for program in programs)
+    launches = max(program.cost.launches for program in programs)
+    counted = f", at most {launches} launches" if launches else ""
+    return f"{len(programs)} programs{sort}, {kernels or 'no'} kernels{counted}"
 
 
 def faults(cell: Cell, program: CompiledProgram) -> Iterator[str]:

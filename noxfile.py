@@ -417,7 +417,7 @@ def gpu_compile(session: nox.Session) -> None:
 
     For two more, whose float64 is slow, it compiles programs under `portable`.
     """
-    packages = nox.project.dependency_groups(PYPROJECT, "gpu")
+    packages = nox.project.dependency_groups(PYPROJECT, "gpu", "test")
     session.install("--upgrade", "--editable", ".", *packages, env=WITHOUT_LIBRARY)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
@@ -455,7 +455,8 @@ def mutants(session: nox.Session) -> None:
     install(session, "test", "docs", "programs", native=False)
     if shutil.which("cmake") is None:
         session.install("cmake")
-    session.run("python", "-m", "conformance.lab.mutants", *session.posargs)
+    at_once = ("-n", "auto", "--dist", "loadgroup", "--tb=short", "--durations=10")
+    session.run("pytest", *at_once, "conformance/lab/mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)

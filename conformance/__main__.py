@@ -59,9 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, rest = parser.parse_known_args(arguments)
     if options.command == "run":
         return _run(options, rest)
+    if options.command == "compile":
+        return compiled.run(options, [*_workers(rest), *rest])
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    handlers = {"compile": compiled.run, "bench": benchmarks.run_bench, "hunt": hunt.run}
+    handlers = {"bench": benchmarks.run_bench, "hunt": hunt.run}
     if options.command in handlers:
         return handlers[options.command](options)
     readers = {
@@ -104,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     compile_parser = commands.add_parser(
         "compile",
         help="compile every program for GPUs that need not be there",
-        epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
+        epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU. "
+        "Other arguments go to pytest: -k R0001 or -k program-sum compiles a part, -n 2 by two "
+        "processes.",
     )
     compiled.add_options(compile_parser)
     benchmarks.add_commands(commands)
@@ -179,7 +183,7 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         value = getattr(options, name)
         if value is not None:
             arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    if device == "cpu" and not any(word.startswith("-n") for word in rest):
+    if device == "cpu":
         arguments += _workers(rest)
     return int(pytest.main([*arguments, *_arguments(options, rest)]))
 
@@ -191,7 +195,8 @@ def _workers(rest: Sequence[str]) -> list[str]:
     ids, or for one test, by its own id.
     """
     is_small = any(re.search(r"::|\bR\d{4}\b", word) for word in rest)
-    if importlib.util.find_spec("xdist") is None or is_small:
+    is_given = any(word.startswith("-n") for word in rest)
+    if importlib.util.find_spec("xdist") is None or is_small or is_given:
         return []
     return ["-n", "auto", "--dist", "loadgroup"]
 

@@ -15,8 +15,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 import spec
-from conformance.adapters.base import Adapter, resolve
-from conformance.adapters.loading import load
+from conformance.adapters.base import Adapter, load, resolve
 from conformance.cases.table import Sample, samples
 
 #: Arrays of every dtype that samples use.

@@ -116,11 +116,15 @@ def _answers(asked: Iterable[Question], platform: str) -> tuple[_Answer, ...]:
 
 
 def _without_row(action: Action) -> Action:
-    """Returns the action without its row and profile.
+    """Returns the action without its row, its profile and its warning.
 
-    Rows of two profiles may state the same action, and no program contains the name of a profile.
+    Rows of two profiles may state the same action, and no program contains the name of a profile. A
+    warning is given when JAX lowers a program, and leaves no trace in it.
     """
-    alert = action.alert and dataclasses.replace(action.alert, row=None, profile="any")
+    alert = action.alert
+    if alert is not None:
+        is_warning = alert.kind == "warn"
+        alert = None if is_warning else dataclasses.replace(alert, row=None, profile="any")
     return dataclasses.replace(action, row=None if action.row is None else "any", alert=alert)
 
 

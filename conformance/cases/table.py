@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 import spec
 from conformance import cases
-from conformance.adapters import loading
+from conformance.adapters import base
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Takes a namespace of ops, then arrays.
@@ -90,7 +90,7 @@ class Sample:
             namespace: An adapter, or a namespace of ops of JAX arrays.
             direction: ``forward`` for the call, ``backward`` for its gradient.
         """
-        adapter = loading.of(namespace)
+        adapter = base.of(namespace)
         call = functools.partial(self.call, adapter.namespace)
         return call if direction == "forward" else adapter.gradient_function(call, self.wrt or 0)
 

@@ -1,7 +1,7 @@
 """Applies a file of expectations to a run.
 
 A test that matches an entry of the file is expected to fail, or is skipped. The suite's own
-``test_expectations`` then fails for entries that no test matches.
+``test_coverage`` then fails for entries that no test matches.
 """
 
 from __future__ import annotations

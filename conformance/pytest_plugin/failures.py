@@ -16,8 +16,7 @@ import pytest
 import spec
 from conformance.cases.table import module_of
 from conformance.pytest_plugin import options
-from conformance.reporting import sources
-from conformance.suite.cells import Cell
+from conformance.suite.cells import Cell, to_edit
 from conformance.suite.promise import Promise
 from spec import english
 
@@ -72,7 +71,7 @@ def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[st
         yield f"{row.id}: {row.op}, a row of the kind {row.kind}"
         yield f"says:  {row.statement}"
         yield again
-        yield from sources.to_edit(row, row.op, namespace)
+        yield from to_edit(row, row.op, namespace)
         yield f"       {subject.keep.__module__}, if it is tried wrongly"
         return
     calls = [subject] if isinstance(subject, Cell) else subject
@@ -81,7 +80,7 @@ def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[st
     if len(calls) > 1:
         yield f"calls: {', '.join(dict.fromkeys(call.sample.name for call in calls))}"
     yield again
-    yield from sources.to_edit(cell.row, cell.op, namespace)
+    yield from to_edit(cell.row, cell.op, namespace)
     yield f"       {module_of(cell.op)}, if the sample is wrong"
 
 

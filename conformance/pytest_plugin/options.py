@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapters.base import Adapter
-from conformance.adapters.loading import load
+from conformance.adapters.base import Adapter, load
 
 _ADAPTER = pytest.StashKey[Adapter]()
 

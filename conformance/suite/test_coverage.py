@@ -1,4 +1,7 @@
-"""Tests that every row has a test, every op has a row, and every row's op exists."""
+"""Tests that rows, ops and tests fit: each row has a test and each op a row, and each op exists.
+
+Each expectation is about a test of the run, so that a stale one is found.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import spec
 from conformance.adapters.base import Adapter, resolve
 from conformance.cases.table import Sample, samples
 from conformance.pytest_plugin import expectations, options
-from conformance.reporting.expectations import missing_ops
+from conformance.reporting.expectations import Expectation, missing_ops
 from conformance.suite.cells import cells, ops_with_samples
 from spec import loader
 from spec.check import coherence, locks
@@ -23,11 +26,21 @@ EVERY_SAMPLE = [(op, sample) for op in ops_with_samples() for sample in samples(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives the public ops of this project. Other implementations may have any functions."""
+    """Gives the public ops of this project, and each id of each expectation that holds."""
     if "public_op" in metafunc.fixturenames:
         adapter = options.implementation(metafunc.config)
+        # Other implementations may have any functions.
         ops = _public_ops(adapter.namespace) if adapter.of_this_project else []
         metafunc.parametrize("public_op", ops)
+    if "entry" in metafunc.fixturenames:
+        parameters = [
+            pytest.param(entry, id, id=id)
+            for entry in expectations.entries(metafunc.config)
+            for id in entry.ids
+        ]
+        skip = pytest.mark.skip(reason="nothing is expected to fail")
+        nothing = pytest.param(None, None, marks=skip, id="nothing")
+        metafunc.parametrize(("entry", "id"), parameters or [nothing])
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -127,3 +140,18 @@ def test_suite_is_not_empty(implementation: Adapter) -> None:
     if implementation.of_this_project:
         namespace = implementation.namespace
         assert {op for op in OPS if resolve(namespace, op)} <= set(_public_ops(namespace))
+
+
+def test_id_means_something(entry: Expectation, id: str, request: pytest.FixtureRequest) -> None:
+    """An id means some test. An id that means none would hide that its entry is out of date."""
+    config = request.config
+    if entry.outcome == "missing":
+        assert id in OPS, f"no row has the op {id}; remove it from {expectations.file(config)}"
+        return
+    absent = entry.device and not expectations.devices(config) & set(entry.device)
+    if config.getoption("--profile") or absent:
+        pytest.skip("only a run of every profile, on the entry's device, can tell")
+    assert (entry, id) in expectations.matched(config), (
+        f"{id} is not a test that is tried here; correct it or remove it from "
+        f"{expectations.file(config)} (python -m conformance expectations --rewrite does so)"
+    )

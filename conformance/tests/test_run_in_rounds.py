@@ -16,7 +16,7 @@ import pytest
 import impl
 from conformance import __main__ as command
 from conformance import bits, run_in_rounds
-from conformance.adapters import loading
+from conformance.adapters import base
 from conformance.pytest_plugin import rounds
 from conformance.reporting import report
 from conformance.suite.cells import cells
@@ -51,7 +51,7 @@ def run(tmp_path, monkeypatch):
         options = argparse.Namespace(
             rounds=2, repeats=None, minutes=None, report=tmp_path / "r.json"
         )
-        adapter = loading.load("impl")
+        adapter = base.load("impl")
         return run_in_rounds.run(adapter, options, arguments, on_gpu=True), commands
 
     return run_

@@ -23,8 +23,7 @@ import row_evidence
 from answers import grouped
 from conformance.benchmarks import machine, measurements
 from conformance.benchmarks.measurements import Family, Measurement, Report
-from conformance.lab.compiled import programs
-from conformance.lab.compiled.report_records import PROGRAM_CHECK
+from conformance.lab.compiled import PROGRAM_CHECK, programs
 from conformance.reporting.report import Record
 
 #: The folder of the reports of benchmarks.

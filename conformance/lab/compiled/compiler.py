@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from conformance.lab.compiled import TARGETS
 from conformance.lab.readers import ptx
 from impl._reading.tracing import NO_AUTOTUNING as NO_AUTOTUNING
 from impl._reading.tracing import mesh_of as mesh_of
@@ -43,27 +41,13 @@ class MachineCode:
     kernels: Mapping[str, str]
 
 
-def prepare(parent: Path) -> None:
-    """Has XLA write the PTX of this process to a folder. Call it before JAX starts a backend.
-
-    Args:
-        parent: The folder in which to make a folder for this process.
-    """
-    folder = tempfile.mkdtemp(dir=parent)
+def prepare(folder: Path) -> None:
+    """Has XLA write the PTX of this process to a folder. Call it before JAX starts a backend."""
     flags = f"--xla_dump_to={folder} --xla_dump_emitter_re=ptx"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
     os.environ.update(_ENVIRONMENT)
-    os.environ[_FOLDER_VARIABLE] = folder
+    os.environ[_FOLDER_VARIABLE] = str(folder)
     jax.config.update("jax_platforms", "cpu")  # Do not look for a GPU.
-
-
-def unavailable_reason() -> str | None:
-    """Returns why this process cannot compile for a GPU, or None if it can."""
-    try:
-        mesh_of(TARGETS[0])
-    except Exception as error:  # noqa: BLE001  # a plugin may raise anything
-        return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
-    return None
 
 
 def compile_call(

@@ -17,8 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -29,7 +28,6 @@ from conformance.lab.compiled import DEVICE, compiler, programs, row_calls
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.launches import Cost, cost_of
 from conformance.lab.compiled.programs import Call
-from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
 from conformance.lab.readers import hlo, ptx, stablehlo
 from impl._exact import arithmetic
 from impl._kernels import pallas
@@ -44,17 +42,19 @@ _INEXACT = re.compile(r"(?<![\w.%])(\w+\.approx[\w.]*|(?:add|sub|mul|mad)\.f(?:3
 ELEMENTARY = "impl._exact.elementary"
 
 
-def check_program(name: str, target: str) -> CheckedCall:
-    """Compiles and checks one of ``programs.PROGRAMS`` or ``programs.CALLS`` for a GPU."""
-    start = time.perf_counter()
+def check_program(name: str, target: str) -> tuple[list[str], str]:
+    """Compiles one of ``programs.PROGRAMS`` or ``programs.CALLS`` for a GPU.
+
+    Returns:
+        The faults of its code, and its cost in words.
+    """
     try:
         faults, sides = _read(name, target)
     except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
         faults, sides = [f"it does not compile: {type(error).__name__}: {error}"], {}
     if sides:
         faults += _over_budget(name, target, sides[""])
-    detail = "; ".join(f"{side} {cost}".strip() for side, cost in sides.items())
-    return _checked(name, name, target, faults, time.perf_counter() - start, detail)
+    return faults, "; ".join(f"{side} {cost}".strip() for side, cost in sides.items())
 
 
 def _read(name: str, target: str) -> tuple[list[str], dict[str, Cost]]:
@@ -81,23 +81,18 @@ def _read(name: str, target: str) -> tuple[list[str], dict[str, Cost]]:
     return faults, sides
 
 
-def check_elementary(target: str, words: Sequence[str]) -> list[CheckedCall]:
-    """Compiles and checks the elementary functions for a GPU; arguments as for ``check_op``."""
-    calls = []
-    for name, call in programs.elementary().items():
-        if row_calls.is_selected(name_of(name), words):
-            start = time.perf_counter()
-            with arithmetic.wide():
-                code = _compiled(call, target, contextlib.nullcontext())
-            faults = faults_of(code, target)
-            seconds = time.perf_counter() - start
-            calls.append(_checked(ELEMENTARY, name, target, faults, seconds))
-    return calls
+def check_elementary(target: str) -> tuple[list[str], int]:
+    """Compiles the elementary functions for a GPU.
 
-
-def name_of(program: str) -> str:
-    """Returns the name by which ``-k`` picks a program: ``program-index_add``."""
-    return f"program-{program}"
+    Returns:
+        The faults of their code, and the number of programs.
+    """
+    faults, functions = [], programs.elementary()
+    for name, call in functions.items():
+        with arithmetic.wide():
+            code = _compiled(call, target, contextlib.nullcontext())
+        faults += [f"{name}: {fault}" for fault in faults_of(code, target)]
+    return faults, len(functions)
 
 
 def _compiled(
@@ -106,14 +101,6 @@ def _compiled(
     function, arguments = call()
     with scope:
         return compiler.compile_call(function, arguments, target, compiler.NO_AUTOTUNING)
-
-
-def _checked(
-    op: str, name: str, target: str, faults: Sequence[str], seconds: float, detail: str = ""
-) -> CheckedCall:
-    about = {"op": op, "device": DEVICE, "behaviour": "deterministic"}
-    program = CompiledProgram(seconds=seconds)
-    return CheckedCall(name_of(name), target, about, program, tuple(faults), detail=detail)
 
 
 def faults_of(code: MachineCode, target: str) -> list[str]:

@@ -22,20 +22,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import impl
 import spec
+from conformance.adapters._jax_programs import remembered
 from conformance.lab.compiled import DEVICE, compiler
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.launches import Cost, cost_of
 from conformance.lab.readers import hlo, ptx, stablehlo
-from conformance.suite.cells import Cell, cells
-from impl._mode.decide import Question, decide
-from impl.testing import questions
+from conformance.suite.cells import Cell
 
 #: The calls of libraries that a row with the guarantee ``run_to_run`` may make: products of
 #: matrices, and convolutions.
@@ -58,7 +55,6 @@ class CompiledProgram:
         lost: The code that its lowered form has and its machine code lacks.
         kernels: The names of the Pallas kernels.
         cost: The launches and bytes of a run.
-        seconds: The seconds that the compilation took.
     """
 
     error: str | None = None
@@ -69,103 +65,28 @@ class CompiledProgram:
     lost: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     cost: Cost = dataclasses.field(default_factory=Cost)
-    seconds: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
-class CheckedCall:
-    """A call under one profile and one set of compiler options, with its faults.
+def compiled(cell: Cell, target: str) -> Iterator[tuple[bool, CompiledProgram]]:
+    """Compiles a call under the cell's profile, plainly and with the options of ``impl.jit``.
 
-    Attributes:
-        name: The name by which ``-k`` picks it.
-        target: The GPU.
-        about: The fields of its record in a report.
-        program: The compiled program. Calls with the same program share it.
-        faults: The faults of the program, by the claims of the row.
-        by_jit: True if ``impl.jit`` sets the compiler options.
-        detail: A finding that the record of the call keeps.
+    Profiles that give the same answers share a program. Only a call that the mode makes
+    deterministic is compiled a second time, and under the profile with the most options: without a
+    GPU, other options have no effect.
+
+    Yields:
+        Whether ``impl.jit`` sets the options, and the program.
     """
+    function, inputs = cell.sample.function(impl, cell.direction), cell.inputs
 
-    name: str
-    target: str
-    about: Mapping[str, Any]
-    program: CompiledProgram
-    faults: tuple[str, ...] = ()
-    by_jit: bool = False
-    detail: str = ""
+    def program(options: Mapping[str, Any]) -> Any:
+        key = cell.call(target), tuple(options.items())
+        return remembered(lambda: compile_program(function, inputs, target, options), DEVICE, key)
 
-
-def check_op(op: str, target: str, words: Sequence[str]) -> list[CheckedCall]:
-    """Compiles and checks every program of an op for a GPU.
-
-    Args:
-        op: The dotted name of the op.
-        target: The name of the GPU.
-        words: The words of ``-k``: only cells with one of them in their name; all if empty.
-    """
-    calls = []
-    selected = [cell for cell in gpu_cells(op) if is_selected(str(cell), words)]
-    for _, group in itertools.groupby(selected, lambda cell: (cell.sample.name, cell.direction)):
-        programs = CallPrograms(target)
-        for cell in group:
-            for by_jit, program in programs.compile(cell):
-                cell_faults = tuple(faults(cell, program))
-                calls.append(
-                    CheckedCall(str(cell), target, cell.about, program, cell_faults, by_jit)
-                )
-    return calls
-
-
-def gpu_cells(op: str) -> list[Cell]:
-    """Returns the cells of an op on a GPU. The cells of one call follow each other."""
-    selected = [cell for cell in cells() if cell.op == op and cell.device == DEVICE]
-    return sorted(selected, key=lambda cell: (cell.sample.name, cell.direction))
-
-
-def is_selected(name: str, words: Sequence[str]) -> bool:
-    """Returns whether ``-k`` picks this name."""
-    return not words or any(word in name for word in words)
-
-
-class CallPrograms:
-    """The programs of one call. Profiles that give the same answers share a program.
-
-    Raising and warning leave no trace in a program. The mode only decides which path an op takes
-    and what fresh memory holds.
-
-    Args:
-        target: The name of the GPU.
-    """
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._programs: list[tuple[list[Question], Any, Mapping[str, Any], CompiledProgram]] = []
-
-    def compile(self, cell: Cell) -> Iterator[tuple[bool, CompiledProgram]]:
-        """Compiles the call under the cell's profile, plainly and with the options of ``impl.jit``.
-
-        Only a call that the mode makes deterministic is compiled a second time, and under
-        the profile with the most options: without a GPU, other options have no effect.
-
-        Yields:
-            Whether ``impl.jit`` sets the options, and the program.
-        """
-        with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
-            yield False, self._compile(cell, compiler.NO_AUTOTUNING)
-            if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
-                options = {**impl.compile_options(), **compiler.NO_AUTOTUNING, **_NO_TRITON}
-                yield True, self._compile(cell, options)
-
-    def _compile(self, cell: Cell, options: Mapping[str, Any]) -> CompiledProgram:
-        for asked_questions, answers, program_options, program in self._programs:
-            if program_options == options and _answers(asked_questions) == answers:
-                return program
-        function, inputs = cell.sample.function(impl, cell.direction), cell.sample.inputs
-        with questions() as asked_questions:
-            program = compile_program(function, inputs(cell.direction), self._target, options)
-        answers = _answers(asked_questions)
-        self._programs.append((list(asked_questions), answers, options, program))
-        return program
+    with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
+        yield False, program(compiler.NO_AUTOTUNING)
+        if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
+            yield True, program({**impl.compile_options(), **compiler.NO_AUTOTUNING, **_NO_TRITON})
 
 
 @functools.cache
@@ -179,11 +100,6 @@ def _profile_with_most_options() -> str:
     return max(spec.load().profiles, key=option_count)
 
 
-def _answers(asked_questions: Iterable[Question]) -> tuple[Any, ...]:
-    actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked_questions)
-    return tuple((action.row, action.fill) for action in actions)
-
-
 def compile_program(
     function: Callable[..., Any],
     inputs: tuple[Any, ...],
@@ -191,12 +107,10 @@ def compile_program(
     options: Mapping[str, Any],
 ) -> CompiledProgram:
     """Compiles a call and reads its code; the arguments are as for ``compiler.compile_call``."""
-    start = time.perf_counter()
     try:
         code = compiler.compile_call(function, inputs, target, options)
     except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
         return CompiledProgram(error=f"{type(error).__name__}: {error}")
-    seconds = time.perf_counter() - start
     return CompiledProgram(
         None,
         tuple(races(code)),
@@ -206,7 +120,6 @@ def compile_program(
         tuple(lost_code(code)),
         tuple(_kernels(code)),
         cost_of(code.hlo),
-        seconds,
     )
 
 
@@ -257,6 +170,17 @@ def _kernels(code: MachineCode) -> Iterator[str]:
     for xla_name in code.kernels:
         if any(_is_same_kernel(name, xla_name) for name in pallas_names):
             yield xla_name
+
+
+def in_words(programs: Sequence[CompiledProgram]) -> str:
+    """Returns the numbers of programs, kernels and launches, in words."""
+    # XLA chooses CUB's radix sort by timing, or for large arrays, where there is a device.
+    sorting = any("XLA" in program.sorts for program in programs)
+    sort = " (XLA's own sort stands in for CUB's, which a device may take)" if sorting else ""
+    kernels = sum(len(program.kernels) for program in programs)
+    launches = max(program.cost.launches for program in programs)
+    counted = f", at most {launches} launches" if launches else ""
+    return f"{len(programs)} programs{sort}, {kernels or 'no'} kernels{counted}"
 
 
 def faults(cell: Cell, program: CompiledProgram) -> Iterator[str]:

@@ -28,8 +28,7 @@ import jax
 from jax.experimental import topologies
 
 import impl
-from conformance.lab.compiled import programs
-from conformance.lab.compiled.report_records import PROGRAM_CHECK
+from conformance.lab.compiled import PROGRAM_CHECK, programs
 from conformance.lab.readers import tpu as reader
 from conformance.reporting import report
 from conformance.reporting.report import Outcome, Record

@@ -14,4 +14,7 @@ A mutant replaces a piece of text and is not a patch, because a patch also holds
 the fault and stops applying when one of them changes. Tools that mutate Python (mutmut, cosmic-ray,
 mutatest) make many small changes by general rules. None of them makes a fault with a meaning, or a
 fault in TOML.
+
+``mutant`` reads the files, ``trial`` runs a command in a copy of the checkout, and ``test_mutants``
+has a test for each mutant: pytest chooses them, shares them among processes, and reports them.
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 #: The folder of the mutants.
 FOLDER = Path(__file__).parent
-#: The words that ``run`` may begin with; ``copies.steps`` gives the processes of each.
+#: The words that ``run`` may begin with; ``trial.steps`` gives the processes of each.
 COMMANDS = ("pytest", "devices", "native", "conformance", "docs")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 

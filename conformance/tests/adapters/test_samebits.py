@@ -8,7 +8,7 @@ import pytest
 
 import impl
 import spec
-from conformance.adapters import loading, samebits
+from conformance.adapters import base, samebits
 from impl import _jax
 from impl._mode import emulation
 
@@ -34,7 +34,7 @@ def test_the_mode_of_the_adapter_gives_xla_no_flags(monkeypatch):
 
 
 def test_this_implementation_is_held_to_all_that_the_spec_says():
-    adapter = loading.load("impl")
+    adapter = base.load("impl")
     assert adapter.of_this_project
     assert adapter.keeps_orders
     assert adapter.can_lower

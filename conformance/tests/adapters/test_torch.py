@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from conformance.adapters import loading
+from conformance.adapters import base
 from conformance.reporting import expectations, pytorch_differences, report
 from conformance.suite import releases
 from conformance.suite import test_rows as suite
@@ -17,7 +17,7 @@ from conformance.suite.cells import cells
 @pytest.fixture(scope="module")
 def pytorch():
     torch = pytest.importorskip("torch", reason="values are compared with PyTorch's once")
-    adapter = loading.load("conformance.adapters.torch")
+    adapter = base.load("conformance.adapters.torch")
     adapter.torch = torch
     return adapter
 

@@ -11,12 +11,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import impl
 from conformance import bits
-from conformance.adapters import loading
+from conformance.adapters import base
 from conformance.suite.cells import cells, portable_cells
 from impl.tests.support.programs import equations
 
 DEVICES = 8
-ADAPTER = loading.load("impl")
+ADAPTER = base.load("impl")
 
 
 def sharded(array, first_axis):

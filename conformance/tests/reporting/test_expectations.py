@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from conformance import __main__ as command
-from conformance.adapters import loading
+from conformance.adapters import base
 from conformance.reporting import expectations, report
 from conformance.reporting.expectations import Expectation
 from conformance.suite import test_rows
@@ -108,7 +108,7 @@ def test_what_is_written_is_read_as_it_was(tmp_path):
 
 
 def test_the_expectations_of_this_implementation_are_read_and_are_none():
-    assert expectations.read(loading.load("impl").expectations) == ()
+    assert expectations.read(base.load("impl").expectations) == ()
 
 
 def record(op, sample, outcome, check="off", **fields):

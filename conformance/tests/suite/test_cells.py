@@ -1,10 +1,15 @@
 """Cells have names that tell them apart, and some of them are alike for a test."""
 
+import functools
+import types
+
 import pytest
 
-from conformance.adapters import loading
+import impl
+import spec
+from conformance.adapters import base
 from conformance.suite import test_rows
-from conformance.suite.cells import cells
+from conformance.suite.cells import cells, to_edit
 
 
 def test_names_of_cells_are_unique():
@@ -13,18 +18,18 @@ def test_names_of_cells_are_unique():
 
 
 def on_a_cpu():
-    if loading.load("impl").devices()[0] != "cpu":
+    if base.load("impl").devices()[0] != "cpu":
         pytest.skip("the CPU stands in for a GPU only where there is none")
 
 
 def test_every_path_of_a_stand_in_is_tried_once():
     on_a_cpu()
     cuda = [cell for cell in cells() if cell.device == "cuda"]
-    keys = {test_rows.path(loading.load("impl"), cell) for cell in cuda}
+    keys = {test_rows.path(base.load("impl"), cell) for cell in cuda}
     assert len(keys) < len({cell.call() for cell in cuda}) < len(cuda)
     # An op has a path for each direction, row and reduction.
     reductions = [cell for cell in cuda if cell.op == "index_reduce" and cell.row is not None]
-    paths = {test_rows.path(loading.load("impl"), cell) for cell in reductions}
+    paths = {test_rows.path(base.load("impl"), cell) for cell in reductions}
     names = ("reduce", "dtype")
     stated = {(c.direction, c.row.id, *map(c.sample.facts.get, names)) for c in reductions}
     assert len(paths) == len(stated)
@@ -33,7 +38,7 @@ def test_every_path_of_a_stand_in_is_tried_once():
 
 
 def test_every_call_of_a_gpu_is_a_path(monkeypatch):
-    implementation = loading.load("impl")
+    implementation = base.load("impl")
     monkeypatch.setattr(type(implementation), "lowerings", lambda *_: ("native",))
     cuda = [cell for cell in cells() if cell.device == "cuda" and cell.profile == "complete"]
     assert len({test_rows.path(implementation, cell) for cell in cuda}) == len(cuda)
@@ -61,13 +66,29 @@ def test_unlisted_calls_of_one_path_have_an_op_a_row_and_a_profile_in_common():
         with_row,
         lambda c: (c.op, c.direction, c.device, c.answer.row, c.profile),
     )
-    assert len({test_rows.unlisted_path(loading.load("impl"), c) for c in others}) == len(others)
+    assert len({test_rows.unlisted_path(base.load("impl"), c) for c in others}) == len(others)
 
 
 def assert_alike(key, several, common):
     """Compares what the cells of one key have in common; some key has several cells."""
     first = {}
     for cell in several:
-        like = first.setdefault(key(loading.load("impl"), cell), cell)
+        like = first.setdefault(key(base.load("impl"), cell), cell)
         assert common(cell) == common(like)
     assert len(first) < len(several)
+
+
+def test_a_failure_names_the_module_of_a_wrapped_function_and_the_file_of_a_row():
+    @functools.wraps(impl.index_add)
+    def wrapped(*args, **options):
+        return impl.index_add(*args, **options)
+
+    namespace = types.SimpleNamespace(index_add=wrapped)
+    assert list(to_edit(spec.load().row("R0001"), "index_add", namespace)) == [
+        "edit:  index_add in impl.ops._scatters, if the implementation is wrong",
+        "       spec/rows/index_add.toml, if a row is wrong",
+    ]
+    assert list(to_edit(None, "index_add", types.SimpleNamespace())) == [
+        "edit:  index_add in the namespace, if the implementation is wrong",
+        "       spec/rows/index_add.toml, if a row is missing",
+    ]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import impl
-from conformance.adapters import _jax_programs, loading
+from conformance.adapters import _jax_programs, base
 from conformance.suite import test_rows, test_schedules
 from conformance.suite.cells import cells
 from impl._jax import lowering
@@ -126,7 +126,7 @@ def check_cell(check, of):
     """Tests a cell by a test of the suite."""
     function = getattr(test_rows, check, None) or getattr(test_schedules, check)
     fixtures = {
-        "implementation": loading.load("impl"),
+        "implementation": base.load("impl"),
         "pytestconfig": SimpleNamespace(getoption=lambda _: None),
         "cell": of,
         "portable_cell": of,
@@ -143,7 +143,7 @@ def check_cell(check, of):
     ("check", "of", "breakage"), CASES, ids=lambda value: getattr(value, "__name__", None)
 )
 def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeypatch):
-    if loading.load("impl").devices()[0] != "cpu":
+    if base.load("impl").devices()[0] != "cpu":
         pytest.skip("the CPU stands in for a GPU only where there is none")
     check_cell(check, of)
     # The programs of the right op must not serve the broken one.
@@ -156,7 +156,7 @@ def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeyp
 def test_stand_ins_run_again_what_the_mode_changes_alone():
     scan = cell("cumprod", "cuda", "complete", "floating")
     asked = [
-        test_rows._is_unchanged(loading.load("impl"), c) for c in (scan, RACES, SUMS, WITHOUT_ROW)
+        test_rows._is_unchanged(base.load("impl"), c) for c in (scan, RACES, SUMS, WITHOUT_ROW)
     ]
     assert asked == [True, False, False, False]
 

@@ -1,7 +1,4 @@
-"""The text of compiled programs, and calls that were checked."""
-
-from conformance.lab.compiled.launches import Cost
-from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
+"""The text of compiled programs."""
 
 # Shortened from the output of jaxlib 0.11.2 for `x.at[i].add(s)`, for an H200.
 HLO = """\
@@ -56,24 +53,3 @@ PTX = """\
 }}
 """
 ATOMIC = "atom.global.gpu.acq_rel.add.f32 %r3, [ %rd4 + 0 ], %r5;"
-
-
-def checked_call(
-    *faults,
-    profile="complete",
-    target="h200",
-    seconds=1.0,
-    behaviour="deterministic",
-    sorts=(),
-):
-    about = {
-        "row": "R0001",
-        "op": "index_add",
-        "direction": "forward",
-        "device": "cuda",
-        "profile": profile,
-        "sample": "many",
-        "behaviour": behaviour,
-    }
-    program = CompiledProgram(kernels=("fold",), cost=Cost(3, 9), seconds=seconds, sorts=sorts)
-    return CheckedCall(f"R0001-index_add-{profile}", target, about, program, faults)

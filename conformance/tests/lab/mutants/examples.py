@@ -33,12 +33,18 @@ def test_half():
 def test_nothing():
     pass
 """
-HALF = {"file": "thing.py", "find": "number / 2", "run": "pytest test_thing.py"}
-ENTRY = {"name": "a-b", "why": "b", "replace": "number * 2", **HALF}
+ENTRY = {
+    "name": "a-b",
+    "why": "b",
+    "file": "thing.py",
+    "find": "number / 2",
+    "replace": "number * 2",
+    "run": "pytest test_thing.py",
+}
 
 
 def mutant(**given):
-    return Mutant(**{"name": "a", "why": "b", "replace": "number", **HALF, **given})
+    return Mutant(**ENTRY | given)
 
 
 def toml(*entries):

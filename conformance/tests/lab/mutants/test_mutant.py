@@ -36,12 +36,12 @@ def test_every_mutant_fits():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"find": "number"}, "mutant a: thing.py has 'number' 2 times"),
-        ({"find": "third"}, "mutant a: thing.py has 'third' 0 times"),
-        ({"file": "nothing.py"}, "mutant a: there is no file nothing.py"),
-        ({"replace": "("}, "mutant a: thing.py cannot be read once it is broken"),
-        ({"file": "a.toml", "find": "1", "replace": "="}, "mutant a: a.toml cannot be read"),
-        ({"file": "a.json", "find": "1", "replace": "="}, "mutant a: a.json cannot be read"),
+        ({"find": "number"}, "mutant a-b: thing.py has 'number' 2 times"),
+        ({"find": "third"}, "mutant a-b: thing.py has 'third' 0 times"),
+        ({"file": "nothing.py"}, "mutant a-b: there is no file nothing.py"),
+        ({"replace": "("}, "mutant a-b: thing.py cannot be read once it is broken"),
+        ({"file": "a.toml", "find": "1", "replace": "="}, "mutant a-b: a.toml cannot be read"),
+        ({"file": "a.json", "find": "1", "replace": "="}, "mutant a-b: a.json cannot be read"),
     ],
 )
 def test_a_mutant_that_does_not_fit_is_named(given, message, tmp_path):

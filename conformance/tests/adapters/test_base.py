@@ -9,7 +9,7 @@ import pytest
 
 import conformance
 import impl
-from conformance.adapters import jax, loading, samebits
+from conformance.adapters import base, jax, samebits
 from conformance.adapters.base import Adapter, resolve
 from conformance.tests._small import Small
 from impl.tests.support import processes
@@ -17,22 +17,22 @@ from impl.tests.support import processes
 
 def test_a_module_without_an_adapter_is_a_namespace_of_jax_functions():
     module = types.ModuleType("functions")
-    assert type(loading.of(module)) is jax.JaxNamespace
-    assert loading.of(module).namespace is module
-    assert type(loading.of(impl)) is samebits.Samebits
+    assert type(base.of(module)) is jax.JaxNamespace
+    assert base.of(module).namespace is module
+    assert type(base.of(impl)) is samebits.Samebits
 
 
 def test_an_adapter_is_its_own_and_that_of_the_module_that_offers_it():
     small, module = Small(), types.ModuleType("library")
     module.IMPLEMENTATION = small
-    assert loading.of(small) is loading.of(module) is small
+    assert base.of(small) is base.of(module) is small
 
 
 def test_what_is_offered_and_is_no_adapter_is_refused():
     module = types.ModuleType("library")
     module.IMPLEMENTATION = object()
     with pytest.raises(TypeError, match=r"library\.IMPLEMENTATION is .*derived from"):
-        loading.of(module)
+        base.of(module)
 
 
 def test_an_adapter_lacks_nothing_that_has_no_default():
@@ -72,7 +72,7 @@ def test_the_example_of_the_documents_defines_all_that_an_adapter_needs():
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     module = types.ModuleType("example")
     exec(code, vars(module))
-    adapter = loading.of(module)
+    adapter = base.of(module)
     assert (adapter.name, adapter.versions()) == ("mine", {"mine": "1.2"})
     assert resolve(adapter.namespace, "use_deterministic_algorithms") is None  # it is left out
     assert set(vars(adapter.namespace)) > {"use_deterministic_algorithms", "deterministic"}

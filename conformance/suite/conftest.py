@@ -80,9 +80,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _marked(of_test: Iterable[Cell]) -> Iterator[Any]:
-    """Yields cells as parameters. Those of a code and of dtypes that an earlier cell has are alike.
+    """Yields cells as parameters. Two cells of one code and the same dtypes are alike.
 
-    Another release of JAX has nothing new for them, which their mark says.
+    Another release of JAX has nothing new for the second, which its mark says.
     """
     known: set[Hashable] = set()
     for cell in of_test:

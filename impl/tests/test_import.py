@@ -1,6 +1,6 @@
 """``import impl`` loads nothing that most programs do without.
 
-Tests: impl, impl._kernels.pallas.
+Tests: impl._kernels.pallas.
 """
 
 import json

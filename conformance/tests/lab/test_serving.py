@@ -15,7 +15,7 @@ from impl.tests.support.bits import assert_same_bits
 
 BATCH, LENGTH, CACHE, WIDTH, HEADS, SHARED, EXPERTS = 3, 7, 12, 16, 4, 2, 4
 GARBAGE = (37.0, 1e4)
-#: It follows from products that are rounded once, which `impl/tests/portable` shows on each release.
+#: It follows from products that are rounded once; `impl/tests/portable` tries these on each jax.
 pytestmark = pytest.mark.once
 
 

@@ -190,7 +190,7 @@ def test_operations_outside_of_jit_have_the_line_that_calls_them():
     assert judged.operations > 0
     assert by_primitive(judged) == {("lax.scatter_add", "varies"): HERE}
     assert list(judged.off) == [""]
-    # A function of the user inside of an operation is none that the user compiles.
+    # The user compiles no function that an operation calls.
     applied = recorded(lambda: jnp.zeros((5, 7)).at[jnp.asarray(INDEX)].apply(lambda x: x + 1))
     assert _after.judged(applied, "cuda").functions == 0
 

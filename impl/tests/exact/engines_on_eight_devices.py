@@ -160,7 +160,7 @@ def test_arrays_that_are_cut(engine):
         calls = re.findall(r'custom_call_target="samebits_(\w+)"', compiled.as_text())
         for name, (_, _, each, call) in several.items():
             assert sum(c.startswith(call) for c in calls) >= len(each), name
-        # The terms of some products are cut, and those of all gradients of the kernel.
+        # The terms of some products are cut, and the terms of all gradients of the kernel.
         assert calls.count("product_bounds") >= sum(k is not None for _, k, _ in CUTS)
 
 

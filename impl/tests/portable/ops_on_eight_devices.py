@@ -303,7 +303,7 @@ def zeros(dtype):
 
 
 #: Float64 does not decide the rounding of the last element, so its terms are gathered again.
-TAPS = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)
+TAPS = np.array([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5], np.float32).reshape(1, 1, 8)
 MATRICES = rough(RNG, (8, 8)), rough(RNG, (8, 8))
 CUBES = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), MATRICES[0]
 #: On one device, XLA joins the groups to one kernel if a group has one feature.
@@ -361,8 +361,9 @@ ONCE: dict[str, tuple[Any, ...]] = {
     "name", [*SHARED, *(pytest.param(n, marks=pytest.mark.once) for n in ONCE)]
 )
 def test_arrays_that_are_cut_give_the_bits_of_one_device(name):
-    function, arrays, cuts, *rest = (SHARED | ONCE)[name]
-    mesh, out, shared = (*rest, *(LINE, None, function)[len(rest) :])
+    given = (SHARED | ONCE)[name]
+    defaults = (LINE, None, given[0])
+    function, arrays, cuts, mesh, out, shared = given + defaults[len(given) - 3 :]
     out = jax.tree.map(lambda cut: NamedSharding(mesh, cut), out)
     placed = [
         jax.device_put(array, NamedSharding(mesh, cut))

@@ -353,7 +353,7 @@ def chosen_apart(choice, x):
     return lax.cond(choice > 0, lambda x: x.sum(0), lambda x: x[0] * 2, x)
 
 
-#: The name, the function, the shape and the sharding of each operand, and those of the results.
+#: The name, the function, the shapes and shardings of the operands, the shardings of the results.
 FLOWS: list[tuple[str, Any, list[Any], list[Any]]] = [
     ("scan", scanned, [((3, 8), COLUMNS), ((8,), FIRST)], [TERMS, COLUMNS]),
     # Of a slice of each device's own rows, nothing is known.

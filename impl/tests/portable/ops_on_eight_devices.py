@@ -303,14 +303,14 @@ def zeros(dtype):
 
 
 #: Float64 does not decide the rounding of the last element, so its terms are gathered again.
-TAPS = np.float32([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5]).reshape(1, 1, 8)
+TAPS = np.array([1, 2.0**-12, 2.0**-26, *[2.0**-26.5] * 5], np.float32).reshape(1, 1, 8)
 MATRICES = rough(RNG, (8, 8)), rough(RNG, (8, 8))
 CUBES = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), MATRICES[0]
 #: On one device, XLA joins the groups to one kernel if a group has one feature.
 NOT_FINITE = rough(RNG, (8, 8, 6))
 NOT_FINITE[1, 3, 0], NOT_FINITE[5, 2, 1] = np.nan, np.inf
 #: The shardings of two operands and of the result, for which XLA gives wrong values in plain JAX.
-PRODUCTS = [
+PRODUCTS: list[Any] = [
     (P(None, "a"), P("c", None), P(("b", "a"), "c")),
     (P(None, "b"), P("b", "c"), P(("c", "a"), "b")),
     (P("b", "c"), P(None, "a"), P(("b", "a"), "c")),

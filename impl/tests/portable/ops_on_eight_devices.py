@@ -348,8 +348,8 @@ SHARED: dict[str, tuple[Any, ...]] = {
 }
 ONCE: dict[str, tuple[Any, ...]] = {
     **{
-        f"product_over_three_axes_{number}": (product, MATRICES, cuts, THREE_AXES, out)
-        for number, (*cuts, out) in enumerate(PRODUCTS[1:])
+        f"product_over_three_axes_{number}": (product, MATRICES, cuts[:2], THREE_AXES, cuts[2])
+        for number, cuts in enumerate(PRODUCTS[1:])
     },
     "triangle": (triangle, MATRICES[:1], *DECOMPOSED),
     "transformed": (transformed, MATRICES[:1], *DECOMPOSED),

@@ -362,7 +362,8 @@ ONCE: dict[str, tuple[Any, ...]] = {
 )
 def test_arrays_that_are_cut_give_the_bits_of_one_device(name):
     function, arrays, cuts, *rest = (SHARED | ONCE)[name]
-    mesh, out, shared = (*rest, *(LINE, None, function)[len(rest) :])
+    rest += [LINE, None, function][len(rest) :]
+    mesh, out, shared = rest
     out = jax.tree.map(lambda cut: NamedSharding(mesh, cut), out)
     placed = [
         jax.device_put(array, NamedSharding(mesh, cut))

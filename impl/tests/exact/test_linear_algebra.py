@@ -34,7 +34,7 @@ def transform_by_oracle(real, imaginary, *, inverse=False):
     return tuple(part * (1 / real.shape[-1] if inverse else 1.0) for part in parts)
 
 
-@pytest.mark.parametrize("n", [1, 24, 45])
+@pytest.mark.parametrize("n", [1, 12, 45])
 def test_transforms_have_the_bits_of_the_oracle(rng, n):
     x, y = rng.normal(size=(2, 3, n))
 
@@ -113,7 +113,7 @@ def symmetric(rng, *shape):
     return np.tril(a) + np.tril(a, -1).swapaxes(-1, -2)
 
 
-@pytest.mark.parametrize("n", [2, 5, 8])
+@pytest.mark.parametrize("n", [5, 8])
 def test_eigenvalues_have_the_bits_of_the_oracle(rng, n):
     a = symmetric(rng, 2, n, n).astype(float)
     with jax.enable_x64(True):

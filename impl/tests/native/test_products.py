@@ -40,32 +40,18 @@ DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
 WIDE = ((1, 2), ((-1, 0), (3, 3)), (4, 2), (3, 4))
 
 
-def dot(lhs, rhs, numbers=MATRICES, dtype=None):
-    """Returns the engine's product."""
-    run = functools.partial(
-        products.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
-    )
-    return np.asarray(jax.jit(run)(lhs, rhs))
-
-
-def same_dot(lhs, rhs, numbers=MATRICES, dtype=None):
-    """Returns the product of the engine of HLO."""
-    run = functools.partial(
-        dot_general.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
-    )
+def dot(lhs, rhs, numbers=MATRICES, dtype=None, module=products):
+    """Returns a product of the engine, or of another module."""
+    options = {"dimension_numbers": numbers, "preferred_element_type": dtype}
     with arithmetic.wide():
-        return np.asarray(jax.jit(run)(lhs, rhs))
+        return np.asarray(jax.jit(functools.partial(module.dot_general, **options))(lhs, rhs))
 
 
 def convolve(lhs, rhs, numbers, window, groups=(1, 1), dtype=None, module=products):
     """Returns a convolution of the engine, or of another module."""
     numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
-    run = functools.partial(
-        module.conv_general_dilated,
-        dimension_numbers=numbers,
-        preferred_element_type=dtype,
-        **options(window, groups),
-    )
+    given = {"dimension_numbers": numbers, "preferred_element_type": dtype}
+    run = functools.partial(module.conv_general_dilated, **given, **options(window, groups))
     with arithmetic.wide():
         return np.asarray(jax.jit(run)(lhs, rhs))
 
@@ -185,7 +171,7 @@ def test_large_products_have_the_bits_of_the_other_engine(left, right, numbers):
     # The other dtypes have one matrix that is long, and one that is wide.
     for dtype in (np.float32, BFLOAT16) if left in ((5000, 40), (3, 3000)) else (np.float32,):
         lhs, rhs = rough(rng, left, dtype, 4), rough(rng, right, dtype, 4)
-        assert_same_bits(dot(lhs, rhs, numbers), same_dot(lhs, rhs, numbers))
+        assert_same_bits(dot(lhs, rhs, numbers), dot(lhs, rhs, numbers, module=dot_general))
 
 
 #: The same as for the engine of XLA, and more.
@@ -334,7 +320,7 @@ def test_dtypes_that_the_engine_leaves_to_others():
         assert products.dot_general(half.T, half, dimension_numbers=MATRICES, **preferred) is None
     for dtype in (np.int8, np.int32):
         got = dot(jnp.asarray(whole.astype(dtype)), half)
-        assert_same_bits(got, same_dot(jnp.asarray(whole.astype(dtype)), half))
+        assert_same_bits(got, dot(jnp.asarray(whole.astype(dtype)), half, module=dot_general))
 
 
 def test_names_of_axes():

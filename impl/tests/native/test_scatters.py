@@ -23,6 +23,7 @@ from impl.tests.exact._sums import (
     rough,
     run,
     serial_terms,
+    with_specials,
 )
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
@@ -48,15 +49,6 @@ def native(operand, indices, updates, **options):
 def other(operand, indices, updates, **options):
     """Returns the result of the engine of XLA."""
     return run(lambda *arrays: scatter.scatter_add(*arrays, **options), operand, indices, updates)
-
-
-def with_specials(rng, x):
-    """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
-    x = x.copy()
-    tiny = 2.0**-130 if x.dtype != np.float16 else 2.0**-20
-    for value, share in [(np.inf, 4), (-np.inf, 4), (np.nan, 3), (-0.0, 30), (tiny, 30)]:
-        x.reshape(-1)[rng.integers(0, x.size, share)] = value
-    return x
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -211,26 +203,20 @@ def test_every_sum_is_in_doubt_by_the_oracle(rng):
         assert_same(got, want)
 
 
-@pytest.mark.parametrize("width", [1, 3, 9])
-def test_sorted_indices_by_the_oracle(rng, width):
-    index = np.sort(rng.integers(-1, 60, 800)).astype(np.int32)[:, None]
-    operand, updates = rough(rng, (59, width)), rough(rng, (800, width))
-    options = {"dimension_numbers": ROWS, "indices_are_sorted": True}
-    want = oracles.nearest_scatter(operand, index[:, 0], updates)
-    assert_same(native(operand, index, updates, **options), want)
-
-
-@pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("width", [1, 20])
-def test_unique_and_sorted_indices_by_the_oracle(rng, dtype, width):
-    operand = with_specials(rng, rough(rng, (400, width), dtype, 6))
-    updates = with_specials(rng, rough(rng, (150, width), dtype, 6))
-    index = np.sort(rng.permutation(450)[:150]).astype(np.int32)[:, None]
-    options = {"dimension_numbers": ROWS, "unique_indices": True, "indices_are_sorted": True}
-    want = oracles.nearest_scatter(operand, index[:, 0], updates)
-    assert_same(native(operand, index, updates, **options), want)
-    want = oracles.nearest_scatter(operand, index[:, 0], -updates)
-    assert_same(native(operand, index, updates, subtract=True, **options), want)
+@pytest.mark.parametrize(
+    ("dtype", "width", "is_unique"),
+    [*(("float32", n, False) for n in (1, 3, 9)), *((d, n, True) for d in NARROW for n in (1, 20))],
+)
+def test_sorted_indices_by_the_oracle(rng, dtype, width, is_unique):
+    operand = with_specials(rng, rough(rng, (100, width), dtype, 6))
+    updates = with_specials(rng, rough(rng, (400, width), dtype, 6))
+    index = rng.permutation(120)[:70] if is_unique else rng.integers(-1, 101, 400)
+    index, updates = np.sort(index).astype(np.int32), updates[: len(index)]
+    options = {"dimension_numbers": ROWS, "indices_are_sorted": True, "unique_indices": is_unique}
+    for subtract in (False, True):
+        want = oracles.nearest_scatter(operand, index, -updates if subtract else updates)
+        got = native(operand, index[:, None], updates, subtract=subtract, **options)
+        assert_same(got, want)
 
 
 def test_windows_of_unique_indices_may_overlap_in_the_oracle(rng):

@@ -103,6 +103,15 @@ def assert_bounds_and_digits(operation, want, *arrays, most=np.inf):
         assert (bound <= most).all()
 
 
+def with_specials(rng, x):
+    """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
+    x = x.copy()
+    tiny = 2.0**-130 if x.dtype != np.float16 else 2.0**-20
+    for value, share in [(np.inf, 4), (-np.inf, 4), (np.nan, 3), (-0.0, 30), (tiny, 30)]:
+        x.reshape(-1)[rng.integers(0, x.size, share)] = value
+    return x
+
+
 def with_minus_zeros(x):
     """Returns the sums along the first axis; a sum is -0 if all its terms are."""
     value = oracles.nearest(x)

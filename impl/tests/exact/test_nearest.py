@@ -18,7 +18,7 @@ from impl._exact import arithmetic
 from impl._exact.nearest import exact_sum, interval, last_bits, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
-from impl.tests.exact._products import expected_dot
+from impl.tests.exact._products import MATRICES, expected_dot
 from impl.tests.exact._sums import (
     DTYPES,
     assert_same,
@@ -148,73 +148,47 @@ def check(dtype, cases):
 
 
 @pytest.mark.parametrize("dtype", SHORT)
-def test_a_bound_decides_unless_it_reaches_a_tie(dtype):
-    half = 2.0 ** -(ml_dtypes.finfo(DTYPES[dtype]).nmant + 1)
-    tie, odd_tie, above = 1 + half, 1 + 3 * half, 1 + 2 * half
-    check(
-        dtype,
-        [
-            (tie, 0, 1),
-            (odd_tie, 0, 1 + 4 * half),
-            (-tie, 0, -1),
-            (tie, 2.0**-50, DOUBT),
-            (-tie, 2.0**-50, DOUBT),
-            (tie + 2.0**-40, 2.0**-45, above),
-            (tie - 2.0**-40, 2.0**-45, 1),
-            (-tie - 2.0**-40, 2.0**-45, -above),
-            (tie + 2.0**-40, 2.0**-39, DOUBT),
-            # The bound itself may be too small by a factor of 1 + 2**-11.
-            (tie + 2.0**-40, 2.0**-40 * (1 - 2.0**-11), DOUBT),
-            # float64 rounds the ends of the interval.
-            (tie + 2.0**-52, 2.0**-80, DOUBT),
-            (1, 2.0**-30, 1),
-        ],
-    )
-
-
-@pytest.mark.parametrize("dtype", SHORT)
-def test_a_bound_across_the_overflow(dtype):
+def test_a_bound_decides_unless_it_reaches_a_tie_or_the_overflow(dtype):
     info = ml_dtypes.finfo(DTYPES[dtype])
-    greatest = float(info.max)
-    tie = greatest + 2.0 ** (info.maxexp - 2 - info.nmant)
-    less = tie * 2.0**-40
-    check(
-        dtype,
-        [
-            (tie, 0, np.inf),
-            (tie - less, 0, greatest),
-            (tie - less, less / 4, greatest),
-            (tie + less, less / 4, np.inf),
-            (-tie - less, less / 4, -np.inf),
-            (tie - less, 2 * less, DOUBT),
-            (-tie + less, 2 * less, DOUBT),
-            (1, np.inf, DOUBT),
-        ],
-    )
+    half, greatest = 2.0 ** -(info.nmant + 1), float(info.max)
+    tie, odd_tie, above = 1 + half, 1 + 3 * half, 1 + 2 * half
+    last = greatest + 2.0 ** (info.maxexp - 2 - info.nmant)
+    less = last * 2.0**-40
+    cases = [
+        (tie, 0, 1),
+        (odd_tie, 0, 1 + 4 * half),
+        (-tie, 0, -1),
+        (tie, 2.0**-50, DOUBT),
+        (-tie, 2.0**-50, DOUBT),
+        (tie + 2.0**-40, 2.0**-45, above),
+        (tie - 2.0**-40, 2.0**-45, 1),
+        (-tie - 2.0**-40, 2.0**-45, -above),
+        (tie + 2.0**-40, 2.0**-39, DOUBT),
+        # The bound itself may be too small by a factor of 1 + 2**-11.
+        (tie + 2.0**-40, 2.0**-40 * (1 - 2.0**-11), DOUBT),
+        # float64 rounds the ends of the interval.
+        (tie + 2.0**-52, 2.0**-80, DOUBT),
+        (1, 2.0**-30, 1),
+        (last, 0, np.inf),
+        (last - less, 0, greatest),
+        (last - less, less / 4, greatest),
+        (last + less, less / 4, np.inf),
+        (-last - less, less / 4, -np.inf),
+        (last - less, 2 * less, DOUBT),
+        (-last + less, 2 * less, DOUBT),
+        (1, np.inf, DOUBT),
+    ]
+    tiny = 2.0**-126
+    of_float32 = [(-tiny / 4, tiny / 8, 0.0), (0.0, tiny / 4, 0.0), (tiny, tiny / 4, DOUBT)]
+    check(dtype, cases + (of_float32 if dtype == "float32" else []))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_zeros_infinities_and_nans_are_decided(dtype):
-    check(
-        dtype,
-        [
-            (-0.0, 0, 0.0),
-            (0.0, 0, 0.0),
-            (0.0, 1, DOUBT),
-            (np.inf, 1, np.inf),
-            (-np.inf, np.inf, -np.inf),
-            (np.inf, np.nan, np.inf),
-            (np.nan, 1, np.nan),
-            (np.array(-1, np.int64).view(np.float64), np.nan, np.nan),
-            (1.5, 0, 1.5),
-        ],
-    )
-
-
-def test_an_interval_of_subnormal_float32_is_zero():
-    tiny = 2.0**-126
-    cases = [(-tiny / 4, tiny / 8, 0.0), (0.0, tiny / 4, 0.0), (tiny, tiny / 4, DOUBT)]
-    check("float32", cases)
+    nan = np.array(-1, np.int64).view(np.float64)
+    zeros = [(-0.0, 0, 0.0), (0.0, 0, 0.0), (0.0, 1, DOUBT), (1.5, 0, 1.5)]
+    infinities = [(np.inf, 1, np.inf), (-np.inf, np.inf, -np.inf), (np.inf, np.nan, np.inf)]
+    check(dtype, [*zeros, *infinities, (np.nan, 1, np.nan), (nan, np.nan, np.nan)])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -237,19 +211,15 @@ def test_no_float_has_the_word_of_a_doubt(dtype):
         ([1 + 2.0**-23], -23),
         ([2.0**-126, np.nan], -126),
         ([np.inf, 6.0], 1),
+        (2.0 ** np.arange(-30, 30), -30),
     ],
 )
 def test_all_terms_are_multiples_of_their_last_bit(terms, power):
     found = int(run(last_bits._of_all, np.array(terms, np.float32))) - 126
-    # Bits of one term and the exponent of another one may give a smaller power.
-    assert power - 23 <= found <= power
+    # Bits of one term and the exponent of another one may give a smaller power; a bit may not.
+    assert power - (23 if len(terms) < 60 else 0) <= found <= power
     values = np.array([each for each in terms if np.isfinite(each)]) / 2.0**found
     assert (values == np.round(values)).all()
-
-
-def test_terms_of_one_bit_have_the_least_one_as_their_last_bit():
-    terms = 2.0 ** np.arange(-30, 30, dtype=np.float32)
-    assert int(run(last_bits._of_all, terms)) - 126 == -30
 
 
 @pytest.mark.parametrize(("most", "exact"), [(2.0**40, True), (2.0**43, False)])
@@ -267,34 +237,28 @@ def test_a_bound_is_0_where_float64_has_all_bits(most, exact):
 INTERPOLATING = np.kron(np.eye(32), [0.25, 0.75]) + np.kron(np.eye(32, k=1), [0.75, 0.25])
 
 
-@pytest.mark.parametrize("name", ["product", "convolution"])
-def test_ties_of_short_weights_are_in_no_doubt(rng, name, monkeypatch):
+def test_ties_of_short_weights_are_in_no_doubt(rng, monkeypatch):
     def unrepaired(coded, dtype, *_):
         return lax.bitcast_convert_type(coded, dtype)
 
     monkeypatch.setattr(repair, "repaired_sums", unrepaired)
-    rows = rng.standard_normal((256, 32)).astype(np.float32)
-    if name == "product":
-        weights = INTERPOLATING.astype(np.float32)
-        numbers = (((1,), (0,)), ((), ()))
-        got = run(
-            lambda a, b: dot_general.dot_general(a, b, dimension_numbers=numbers), rows, weights
-        )
-        want = rows.astype(np.float64) @ INTERPOLATING
-    else:
-        weights = np.array([[[0.25, 0.75, 0.5]]], np.float32)
-        numbers = lax.conv_dimension_numbers((256, 1, 32), (1, 1, 3), ("NCW", "OIW", "NCW"))
-        options = {"window_strides": (1,), "padding": ((0, 0),), "dimension_numbers": numbers}
-        got = run(
-            lambda a, b: convolution.conv_general_dilated(a, b, **options), rows[:, None], weights
-        )
-        wide = rows.astype(np.float64)
-        want = (0.25 * wide[:, :-2] + 0.75 * wide[:, 1:-1] + 0.5 * wide[:, 2:])[:, None]
-    narrow = want.astype(np.float32)
-    neighbours = np.nextafter(narrow, np.where(narrow > want, -np.inf, np.inf).astype(np.float32))
-    is_tie = abs(want - narrow) == abs(want - neighbours.astype(np.float64))
-    assert is_tie.sum() > 100
-    assert_same(got, narrow)
+    rows, taps = rng.standard_normal((256, 32)).astype(np.float32), [0.25, 0.75, 0.5]
+    numbers = lax.conv_dimension_numbers((256, 1, 32), (1, 1, 3), ("NCW", "OIW", "NCW"))
+    window = {"window_strides": (1,), "padding": ((0, 0),), "dimension_numbers": numbers}
+    product = functools.partial(dot_general.dot_general, dimension_numbers=MATRICES)
+    convolved = functools.partial(convolution.conv_general_dilated, **window)
+    results = [
+        run(product, rows, INTERPOLATING.astype(np.float32)),
+        run(convolved, rows[:, None], np.array([[taps]], np.float32))[:, 0],
+    ]
+    wide = rows.astype(np.float64)
+    sums = wide @ INTERPOLATING, sum(w * wide[:, k : 30 + k] for k, w in enumerate(taps))
+    for got, want in zip(results, sums, strict=True):
+        narrow = want.astype(np.float32)
+        far = np.where(narrow > want, -np.inf, np.inf).astype(np.float32)
+        is_tie = abs(want - narrow) == abs(want - np.nextafter(narrow, far).astype(np.float64))
+        assert is_tie.sum() > 100
+        assert_same(got, narrow)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
@@ -314,31 +278,26 @@ def check_repair(values, is_doubt, terms=1):
     assert_same(got, values, f"in doubt: {np.sum(is_doubt)} of {np.size(is_doubt)}")
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (16,), (17,), (5, 7, 3), (1500,)])
-def test_elements_in_doubt_get_their_exact_values(rng, shape):
-    # A trip computes at most 64 elements, so 1500 of them take up to 24 trips.
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        # A trip computes at most 64 elements, so 1500 of them take up to 24 trips.
+        *(("float32", shape) for shape in [(), (1,), (16,), (17,), (5, 7, 3), (1500,)]),
+        *((dtype, (50,)) for dtype in DTYPES),
+    ],
+)
+def test_elements_in_doubt_get_their_exact_values(rng, dtype, shape):
+    values = rough(rng, shape, dtype, spread=5)
+    if shape == (50,):
+        values[:5] = np.nan, np.inf, -np.inf, 0, 1
     for share in (0, 0.05, 0.5, 1):
-        check_repair(rough(rng, shape), rng.random(shape) < share)
+        check_repair(values.copy(), rng.random(shape) < share)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype(rng, dtype):
-    check_repair(rough(rng, (50,), dtype, spread=5), rng.random(50) < 0.3)
-
-
-def test_a_single_element_in_doubt(rng):
+def test_a_single_element_in_doubt_and_one_of_many_terms_in_a_trip(rng):
     for position in (0, 15, 16, 31, 32, 36):
         check_repair(rough(rng, (37,)), np.arange(37) == position)
-
-
-def test_a_trip_of_one_element_of_many_terms(rng):
     check_repair(rough(rng, (70,)), rng.random(70) < 0.2, terms=1 << 18)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_an_exact_value_may_be_special(dtype):
-    values = np.array([np.nan, np.inf, -np.inf, 0, 1], DTYPES[dtype])
-    check_repair(values, np.array([True, True, True, True, False]))
 
 
 def test_each_array_has_its_own_step(rng):

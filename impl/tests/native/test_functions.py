@@ -75,22 +75,21 @@ def test_any_floats(rng, name, dtype):
     assert samples.digest(of_call(name, *operands)) == samples.digest(want)
 
 
+def special(dtype):
+    with np.errstate(over="ignore"):
+        return np.array([*SPECIAL, *(-value for value in SPECIAL)]).astype(DTYPES[dtype])
+
+
 @pytest.mark.parametrize("dtype", NARROW)
-def test_special_values_and_ties_of_powers(dtype):
-    with np.errstate(over="ignore"):
-        values = np.array([*SPECIAL, *(-value for value in SPECIAL)]).astype(DTYPES[dtype])
-    x, y = (each.reshape(-1) for each in np.meshgrid(values, values))
-    assert_bits(of_call("pow", x, y), of_xla("pow", x, y))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_exact_powers_of_few_bits(dtype):
+def test_special_values_ties_and_exact_powers(dtype):
     base, exponent = np.meshgrid(np.arange(1, 8200.0), (2, 3, 0.5, 1.5, 0.25, -1, -0.5, 1 / 64))
+    pairs = [np.meshgrid(*[special(dtype)] * 2), (base, exponent), (base * base, exponent)]
     with np.errstate(over="ignore"):
-        x, y = base.astype(DTYPES[dtype]), exponent.astype(DTYPES[dtype])
-        squares = (base * base).astype(DTYPES[dtype])
+        x, y = (
+            np.concatenate([each.ravel() for each in some]).astype(DTYPES[dtype])
+            for some in zip(*pairs, strict=True)
+        )
     assert_bits(of_call("pow", x, y), of_xla("pow", x, y))
-    assert_bits(of_call("pow", squares, y), of_xla("pow", squares, y))
 
 
 @pytest.mark.parametrize(
@@ -102,10 +101,7 @@ def test_integer_exponents(rng, dtype, integer):
     few = [0, 1, 2, 3, 7, 127, *(() if info.min == 0 else (-1, -2, -3, -128))]
     some = rng.integers(info.min, info.max, 20, integer, endpoint=True)
     ints = np.array([*few, *some, info.min, info.max, info.max - 1], integer)
-    with np.errstate(over="ignore"):
-        values = np.array([*SPECIAL, *(-value for value in SPECIAL)]).astype(DTYPES[dtype])
-    x, y = (each.reshape(-1) for each in np.meshgrid(values, ints))
-    x, y = x[:600], y[:600]
+    x, y = (each.reshape(-1)[:600] for each in np.meshgrid(special(dtype), ints))
     with scope.within():
         got = run(lambda *operands: functions.call("pow", *operands), x, y)
     assert_bits(got, of_xla("pow", x, y))

@@ -29,7 +29,7 @@ from impl.tests.exact._products import (
     rough,
 )
 from impl.tests.exact._sums import assert_bounds_and_digits, assert_same
-from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library was not built")
 
@@ -40,34 +40,31 @@ DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
 WIDE = ((1, 2), ((-1, 0), (3, 3)), (4, 2), (3, 4))
 
 
-def dot(lhs, rhs, numbers=MATRICES, dtype=None):
-    """Returns the engine's product."""
-    run = functools.partial(
-        products.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
-    )
-    return np.asarray(jax.jit(run)(lhs, rhs))
-
-
-def same_dot(lhs, rhs, numbers=MATRICES, dtype=None):
-    """Returns the product of the engine of HLO."""
-    run = functools.partial(
-        dot_general.dot_general, dimension_numbers=numbers, preferred_element_type=dtype
-    )
+def dot(lhs, rhs, numbers=MATRICES, dtype=None, module=products):
+    """Returns a product of the engine, or of another module."""
+    options = {"dimension_numbers": numbers, "preferred_element_type": dtype}
     with arithmetic.wide():
-        return np.asarray(jax.jit(run)(lhs, rhs))
+        return np.asarray(jax.jit(functools.partial(module.dot_general, **options))(lhs, rhs))
 
 
-def convolve(lhs, rhs, numbers, window, groups=(1, 1), dtype=None, module=products):
-    """Returns a convolution of the engine, or of another module."""
-    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
-    run = functools.partial(
-        module.conv_general_dilated,
-        dimension_numbers=numbers,
-        preferred_element_type=dtype,
-        **options(window, groups),
-    )
+def convolutions(calls, module=products):
+    """Returns convolutions of the engine, or of another module, all in one program.
+
+    Args:
+        calls: For each its operands, dimension numbers, the dtype of the result, window and groups.
+        module: The module.
+    """
+
+    def program(pairs):
+        results = []
+        for pair, (lhs, rhs, numbers, dtype, *window) in zip(pairs, calls, strict=True):
+            numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)  # noqa: PLW2901
+            given = {"dimension_numbers": numbers, "preferred_element_type": dtype}
+            results.append(module.conv_general_dilated(*pair, **given, **options(*window)))
+        return results
+
     with arithmetic.wide():
-        return np.asarray(jax.jit(run)(lhs, rhs))
+        return [np.asarray(each) for each in jax.jit(program)([call[:2] for call in calls])]
 
 
 def assert_dots(calls):
@@ -185,7 +182,7 @@ def test_large_products_have_the_bits_of_the_other_engine(left, right, numbers):
     # The other dtypes have one matrix that is long, and one that is wide.
     for dtype in (np.float32, BFLOAT16) if left in ((5000, 40), (3, 3000)) else (np.float32,):
         lhs, rhs = rough(rng, left, dtype, 4), rough(rng, right, dtype, 4)
-        assert_same_bits(dot(lhs, rhs, numbers), same_dot(lhs, rhs, numbers))
+        assert_same_bits(dot(lhs, rhs, numbers), dot(lhs, rhs, numbers, module=dot_general))
 
 
 #: The same as for the engine of XLA, and more.
@@ -204,31 +201,14 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_convolutions(dtype):
-    rng, operands = np.random.default_rng(8), {}
-    for name, (left, right, *_) in CASES.items():
+    rng, calls = np.random.default_rng(8), {}
+    for name, (left, right, numbers, *rest) in CASES.items():
         for binades in (3, 6) if dtype == np.float16 else (6, 40):
             pair = rough(rng, left, dtype, binades), rough(rng, right, dtype, binades)
-            operands[name, binades] = pair
-
-    def program(operands):
-        return [
-            functools.partial(
-                products.conv_general_dilated,
-                dimension_numbers=lax.conv_dimension_numbers(left, right, numbers),
-                preferred_element_type=None,
-                **options(window, groups),
-            )(*pair)
-            for (name, _), pair in zip(names, operands, strict=True)
-            for left, right, numbers, window, groups in [CASES[name]]
-        ]
-
-    names = list(operands)
-    with arithmetic.wide():
-        results = jax.jit(program)(list(operands.values()))
-    for (name, binades), got in zip(names, results, strict=True):
-        *_, numbers, window, groups = CASES[name]
-        want = expected_convolution(*operands[name, binades], numbers, dtype, window, groups)
-        assert_same_bits(got, want, f"{name}, {binades} binades")
+            calls[f"{name}, {binades} binades"] = *pair, numbers, dtype, *rest
+    results = convolutions([*calls.values()])
+    for (name, call), got in zip(calls.items(), results, strict=True):
+        assert_same_bits(got, expected_convolution(*call), name)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +225,7 @@ def test_convolutions_without_terms_or_results(left, right):
     lhs, rhs = np.ones(left, np.float32), np.ones(right, np.float32)
     plain = functools.partial(lax.conv_general_dilated, **options(PLAIN), dimension_numbers=IMAGES)
     want = np.asarray(jax.jit(plain)(lhs, rhs))
-    assert_same_bits(convolve(lhs, rhs, IMAGES, PLAIN), want)
+    assert_same_bits(convolutions([(lhs, rhs, IMAGES, np.float32, PLAIN)])[0], want)
 
 
 @pytest.mark.parametrize("window", [PLAIN, DILATED])
@@ -255,9 +235,9 @@ def test_a_kernel_that_is_not_finite(window):
     lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
     # Dilated windows meet some taps at some positions only.
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0], rhs[3, 1, 2, 1] = 0, np.inf, np.nan
-    for dtype in DTYPES:
-        got = convolve(lhs, rhs, IMAGES, window, dtype=dtype)
-        assert_same(got, expected_convolution(lhs, rhs, IMAGES, dtype, window))
+    calls = [(lhs, rhs, IMAGES, dtype, window) for dtype in DTYPES]
+    for got, call in zip(convolutions(calls), calls, strict=True):
+        assert_same(got, expected_convolution(*call))
         assert np.isnan(got[:, 2:].astype(np.float32)).all()
 
 
@@ -280,12 +260,13 @@ def test_gradients_have_the_bits_of_the_other_engine(left, right, numbers, strid
     step = jax.make_jaxpr(jax.grad(plain, (0, 1)))(lhs, rhs)
     found = [e for e in step.eqns if e.primitive is lax.conv_general_dilated_p]
     assert len(found) == 3
+    names, calls = ("window_strides", "padding", "lhs_dilation", "rhs_dilation"), []
     for equation in found:
         params = equation.params
-        a, b = (rough(rng, value.aval.shape, binades=3) for value in equation.invars)
-        names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
-        call = (params["dimension_numbers"], tuple(params[name] for name in names))
-        assert_same_bits(convolve(a, b, *call), convolve(a, b, *call, module=convolution))
+        pair = (rough(rng, value.aval.shape, binades=3) for value in equation.invars)
+        window = [params[name] for name in names]
+        calls.append((*pair, params["dimension_numbers"], np.float32, window))
+    assert_all_same_bits(convolutions(calls), convolutions(calls, convolution))
 
 
 @pytest.mark.parametrize("window", [PLAIN, DILATED])
@@ -334,7 +315,7 @@ def test_dtypes_that_the_engine_leaves_to_others():
         assert products.dot_general(half.T, half, dimension_numbers=MATRICES, **preferred) is None
     for dtype in (np.int8, np.int32):
         got = dot(jnp.asarray(whole.astype(dtype)), half)
-        assert_same_bits(got, same_dot(jnp.asarray(whole.astype(dtype)), half))
+        assert_same_bits(got, dot(jnp.asarray(whole.astype(dtype)), half, module=dot_general))
 
 
 def test_names_of_axes():

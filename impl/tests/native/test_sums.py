@@ -18,6 +18,7 @@ from impl.tests.exact._sums import (
     run,
     serial_terms,
     with_minus_zeros,
+    with_specials,
 )
 from spec import oracles
 
@@ -42,14 +43,6 @@ REDUCTIONS = [
     ((3, 4, 2, 5, 3, 2), (0, 2, 4)),
     ((3, 4, 2, 5, 3, 2), (1, 3, 5)),
 ]
-
-
-def specials(rng, x):
-    """Returns terms with infinities and NaNs, zeros of both signs and subnormal numbers."""
-    x = x.copy()
-    for value, share in [(np.inf, 4), (-np.inf, 4), (np.nan, 3), (-0.0, 30), (1e-39, 20)]:
-        x.reshape(-1)[rng.integers(0, x.size, share)] = value
-    return x
 
 
 def terms_first(x, axes):
@@ -84,7 +77,7 @@ def test_reductions_of_each_shape_have_the_bits_of_the_oracle(rng, dtype):
     arrays = []
     for shape, _ in REDUCTIONS:
         plain = rough(rng, shape, dtype, 5)
-        arrays.append([plain, np.round(plain), specials(rng, plain)])
+        arrays.append([plain, np.round(plain), with_specials(rng, plain)])
     axes = [each for _, each in REDUCTIONS]
     results = run(
         lambda several: [
@@ -127,7 +120,7 @@ def test_reductions_by_threads_have_the_bits_of_the_other_engine(rng, shape, axe
         functools.partial(module.reduce_sum, axes=axes, dtype=np.float32)
         for module in (sums, reduction)
     ]
-    for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), specials(rng, x)):
+    for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), with_specials(rng, x)):
         assert_same(*(run(engine, each) for engine in engines))
 
 
@@ -268,7 +261,7 @@ def test_sums_of_parts_have_the_bits_of_the_oracle(rng, dtype, count):
     assert_same(run(sums.add, *rows), with_minus_zeros(x))
     x = rough(rng, (count, 30, 50), dtype, 5 if dtype == "float16" else 60)
     x[:, :10] = rng.choice([-0.0, 0.0, 1, -1, -1e-39], (count, 10, 50), p=[0.6, 0.1, 0.1, 0.1, 0.1])
-    x[:, 20:] = specials(rng, x[:, 20:])
+    x[:, 20:] = with_specials(rng, x[:, 20:])
     assert_same(run(sums.add, *x), with_minus_zeros(x))
 
 

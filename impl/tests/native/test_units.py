@@ -20,7 +20,7 @@ CHOSEN = {
     "functions": "known_bits or (special_values and float32) or position",
     "products": "(tile and float32) or (hard_to_round and float32-float32)"
     " or (convolutions and bfloat16) or not_finite or (any_length and 1000)",
-    "scatters": "(hard_terms and float32) or (sorted_indices and (9 or 20-float32))",
+    "scatters": "(hard_terms and float32) or (sorted_indices and float32 and (9 or 20))",
     "sums": "exponents or (hard_terms and 15) or (each_shape and bfloat16) or (parts and 5)",
     "states": "weight or merged",
     "windows": "exponents or (hard_terms and 8) or (sums_of_windows and bfloat16)",

@@ -67,11 +67,8 @@ def reasons(function, *args):
 
 
 def test_products_sums_and_scatters(rng):
-    x, y, i = (
-        rough(rng, (ROWS, 3), spread=8),
-        rough(rng, (ROWS, 4), spread=8),
-        rng.integers(0, 5, ROWS),
-    )
+    x, y = (rough(rng, (ROWS, n), spread=8) for n in (3, 4))
+    i = rng.integers(0, 5, ROWS)
 
     def sums(x, y, i):
         return x.T @ y * 3, x.sum(0) / 7, jnp.zeros((5, 4)).at[i].add(y), (2 * x).sum()
@@ -86,23 +83,10 @@ def test_floats_of_16_bits(rng, dtype):
     assert_one_sum(lambda x, y: (x.T @ y, x.sum(0)), x, y, numbers=(3, 12))
 
 
-@pytest.mark.once
-def test_the_gradient_of_a_convolution(rng):
-    images, kernel = (
-        rough(rng, (ROWS, 2, 5), spread=4),
-        jnp.asarray(rough(rng, (3, 2, 3), spread=4)),
-    )
-
-    def gradient(images):
-        def loss(kernel):
-            return jnp.sum(lax.conv_general_dilated(images, kernel, (1,), "SAME") ** 2)
-
-        return jax.grad(loss)(kernel)
-
-    assert_one_sum(gradient, images, numbers=(3, 12))
-
-
-@pytest.mark.parametrize("groups", ["feature_group_count", "batch_group_count"])
+@pytest.mark.parametrize(
+    "groups",
+    ["feature_group_count", "batch_group_count", pytest.param("", marks=pytest.mark.once)],
+)
 def test_the_gradient_of_a_convolution_in_groups_has_stacked_factors(rng, monkeypatch, groups):
     images = jnp.asarray(rough(rng, (ROWS, 2, 2, 5), spread=4))
     kernel = jnp.asarray(rough(rng, (6, 2, 3), spread=4))
@@ -111,9 +95,10 @@ def test_the_gradient_of_a_convolution_in_groups_has_stacked_factors(rng, monkey
         if groups == "batch_group_count":  # The first half of the batch is one group.
             images = images.swapaxes(0, 1).reshape(-1, 2, 5)
         else:
-            images = images.reshape(-1, 4, 5)
-        convolve = functools.partial(lax.conv_general_dilated, window_strides=(1,), padding="SAME")
-        return jax.grad(lambda w: jnp.sum(convolve(images, w, **{groups: 2}) ** 2))(kernel)
+            images = images.reshape(-1, 4 if groups else 2, 5)
+        options = {"window_strides": (1,), "padding": "SAME", **({groups: 2} if groups else {})}
+        convolve = functools.partial(lax.conv_general_dilated, images, **options)
+        return jax.grad(lambda w: jnp.sum(convolve(w) ** 2))(kernel)
 
     assert_one_sum(gradient, images, numbers=(3, 4))
     monkeypatch.setattr(stacked, "BYTES_OF_SUM", ALL)

@@ -26,30 +26,43 @@ def text(platform, **options):
     return lowered.as_text()
 
 
-def kinds(text):
-    return ("f64" in text, "xi8>" in text)
-
-
-def test_the_device_chooses_the_engine():
-    assert kinds(text("cpu")) == (True, False)
-    assert kinds(text("cuda", device_kind="NVIDIA H200")) == (True, False)
-    assert kinds(text("cuda", device_kind="NVIDIA L40S")) == (True, True)
-    assert kinds(text("tpu")) == (False, True)
+#: Whether the program of an engine has float64, and products of int8.
+KINDS = {
+    "native": (True, False),
+    "float64": (True, False),
+    "int8": (True, True),
+    "integers": (False, True),
+}
 
 
 @pytest.mark.parametrize("name", testing.engines())
 def test_a_scope_chooses_the_engine(name):
     with testing.engine(name):
-        found = text("cpu")
-    assert (
-        kinds(found)
-        == {
-            "native": (True, False),
-            "float64": (True, False),
-            "int8": (True, True),
-            "integers": (False, True),
-        }[name]
-    )
+        program = text("cpu")
+    assert ("f64" in program, "xi8>" in program) == KINDS[name]
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "name"),
+    [
+        ("cpu", None, "native"),
+        ("cuda", "NVIDIA H200", "float64"),
+        ("cuda", "NVIDIA L40S", "int8"),
+        ("tpu", None, "integers"),
+    ],
+)
+def test_the_device_chooses_the_engine_and_the_audit_names_it(device, kind, name):
+    program = text(device, **({"device_kind": kind} if kind else {}))
+    assert ("f64" in program, "xi8>" in program) == KINDS[name]
+    mesh = jax.sharding.use_abstract_mesh(testing._mesh(kind)) if kind else contextlib.nullcontext()
+    with mesh:
+        with impl.deterministic(guarantee="portable"):
+            report = impl.audit(jnp.sin, device=device)(X)
+        assert impl.audit(jnp.sin, device=device)(X).engine is None
+    assert report.engine == report.as_dict()["engine"] == name
+    first = report.text().splitlines()[0]
+    assert first == report.summary().splitlines()[0]
+    assert first.endswith(f"guarantee='portable'), by the engine {name!r}:")
 
 
 def test_a_function_is_compiled_again_for_another_engine():
@@ -71,27 +84,6 @@ def test_a_function_is_compiled_again_for_another_engine():
 def test_an_unknown_engine_is_named():
     with pytest.raises(ValueError, match=r"engine\(\): .*'name'"):
         testing.engine("float32")
-
-
-@pytest.mark.parametrize(
-    ("device", "kind", "name"),
-    [
-        ("cpu", None, "native"),
-        ("cuda", None, "float64"),
-        ("cuda", "NVIDIA L40S", "int8"),
-        ("tpu", None, "integers"),
-    ],
-)
-def test_the_audit_names_the_engine_of_the_program(device, kind, name):
-    mesh = jax.sharding.use_abstract_mesh(testing._mesh(kind)) if kind else contextlib.nullcontext()
-    with mesh:
-        with impl.deterministic(guarantee="portable"):
-            report = impl.audit(jnp.sin, device=device)(X)
-        assert impl.audit(jnp.sin, device=device)(X).engine is None
-    assert report.engine == report.as_dict()["engine"] == name
-    first = report.text().splitlines()[0]
-    assert first == report.summary().splitlines()[0]
-    assert first.endswith(f"guarantee='portable'), by the engine {name!r}:")
 
 
 SMALL = X[:, :4]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl.nn import _dropout
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import equations, gpu_program
 
@@ -86,38 +85,6 @@ class Net:
 SMALL_LSTM = Net("lstm", layers=2, bidirectional=True, lengths=(4, 2, 3))
 
 
-@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-def test_lstm_takes_the_flat_weights_of_pytorchs_module(torch):
-    module = torch.nn.LSTM(2, 3, 2, bidirectional=True, proj_size=2)
-    net = Net("lstm", size=2, layers=2, bidirectional=True)
-    x, h, c, *_ = net.arrays()
-    want, _ = module(*(torch.tensor(x), tuple(map(torch.tensor, (h, c)))))
-    weights = [weight.detach().numpy() for weight in module._flat_weights]
-    got = jax.jit(net.call)(x, h, c, *weights)[0]
-    np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("op", "dtype"), [("rnn_tanh", "float16"), ("lstm", "bfloat16")])
-def test_narrow_floats_are_near_the_results_of_float32(op, dtype):
-    net = Net(op, steps=3)
-    arrays = [array.astype(jnp.dtype(dtype)) for array in net.arrays()]
-    wide = [array.astype(np.float32) for array in arrays]
-
-    @jax.jit
-    def run(arrays):
-        def loss(*arrays):
-            out = net.call(*arrays)
-            return sum(jnp.sum(array.astype(np.float32)) for array in out), out
-
-        return jax.grad(loss, range(len(arrays)), has_aux=True)(*arrays)
-
-    for got, want in zip(jax.tree.leaves(run(arrays)), jax.tree.leaves(run(wide)), strict=True):
-        assert got.dtype == dtype
-        scale = float(np.abs(want).max())
-        error = {"float16": 4e-3, "bfloat16": 3e-2}[dtype]
-        np.testing.assert_allclose(np.asarray(got, np.float32), want, rtol=0, atol=error * scale)
-
-
 def test_gradients_of_narrow_weights_of_rnn_relu_are_added_in_float32():
     # Each step adds 1. In bfloat16 the sum would stop at 256.
     steps = 300
@@ -129,16 +96,6 @@ def test_gradients_of_narrow_weights_of_rnn_relu_are_added_in_float32():
         return out.astype(np.float32).sum()
 
     assert float(jax.jit(jax.grad(total))(zero)[0, 0]) == steps
-
-
-def test_gru_of_complex_numbers_is_as_in_pytorch(torch):
-    net = Net("gru", steps=2)
-    x, h, *weights = (a + 1j * b for a, b in zip(net.arrays(), net.arrays(1), strict=True))
-    flags = (True, 1, 0.0, False, False, False)
-    want, _ = torch.gru(*map(torch.tensor, (x, h)), [*map(torch.tensor, weights)], *flags)
-    np.testing.assert_allclose(
-        jax.jit(net.call)(x, h, *weights)[0], want.numpy(), rtol=1e-4, atol=1e-5
-    )
 
 
 def test_vmap_of_lstm_over_lengths_that_are_unknown_under_jit():
@@ -272,35 +229,3 @@ def test_long_lengths_of_uint8():
     nonzero = np.asarray(out[..., 0] != 0)
     assert nonzero.sum(0).tolist() == [255, 1]
     assert nonzero[254, 0]
-
-
-@pytest.mark.parametrize("value", [0, 0.25, 1, np.float32(0.5)])
-def test_a_share_is_a_number_in_the_unit_interval(value):
-    assert _dropout.share_of("op", "p", value) == float(value)
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_another_number_is_no_share(value):
-    with pytest.raises(RuntimeError, match=r"op\(\): dropout .* between 0 and 1, but got"):
-        _dropout.share_of("op", "p", value)
-
-
-@pytest.mark.parametrize("value", [True, None, "0.5"])
-def test_a_share_of_another_type(value):
-    with pytest.raises(TypeError, match=r"op\(\): argument 'p' must be float, not"):
-        _dropout.share_of("op", "p", value)
-
-
-def test_keys_of_dropout():
-    _dropout.check_key("op", "key", jax.random.key(0))
-    _dropout.check_key("op", "key", jax.random.PRNGKey(0))
-    for wrong in (0, np.zeros(2, np.float32)):
-        with pytest.raises(TypeError, match=r"op\(\): argument 'key' must be a JAX key"):
-            _dropout.check_key("op", "key", wrong)
-
-
-def test_dropout_scales_the_others():
-    x = jnp.ones(1000)
-    out = np.asarray(_dropout.dropped(x, jax.random.key(0), 0.5))
-    assert set(out.tolist()) == {0.0, 2.0}
-    assert not np.any(_dropout.dropped(x, jax.random.key(0), 1.0))

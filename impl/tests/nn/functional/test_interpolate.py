@@ -14,7 +14,6 @@ import pytest
 import impl
 from impl._core import numerics
 from impl.nn.functional._resampling import Axis
-from impl.nn.functional._windows import WindowTable
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import normal
 
@@ -189,31 +188,3 @@ def test_the_tangent_of_a_linear_op_has_its_bits(op):
     x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
     want, tangent = jax.jit(lambda x, t: (op(t), jax.jvp(op, (x,), (t,))[1]))(x, t)
     assert_same_bits(tangent, want)
-
-
-def test_positions_outside_the_array_are_not_taps():
-    table = WindowTable.of(4, [[-1, 0, 2], [3, 4, 1]])
-    np.testing.assert_array_equal(table.index, [[0, 2], [3, 1]])
-    assert (table.outputs, table.inputs) == (2, 4)
-    assert table.counts.tolist() == [2, 2]
-    shorter = WindowTable.of(4, [[7, 0, 2], [3, 4, -2]])
-    np.testing.assert_array_equal(shorter.index, [[0, 2], [3, -1]])
-    assert shorter.counts.tolist() == [2, 1]
-
-
-def test_factors_stay_with_their_taps():
-    table = WindowTable.of(4, [[-1, 0, 2]], [[9.0, 0.5, 0.25]])
-    np.testing.assert_array_equal(table.weight, [[0.5, 0.25]])
-
-
-def test_the_inverse_lists_the_windows_that_read_a_position():
-    rng = np.random.default_rng(0)
-    index, weight = rng.integers(-1, 6, (5, 3)), rng.random((5, 3))
-    inverse = WindowTable.of(6, index, weight).inverse
-    assert (inverse.inputs, inverse.outputs) == (5, 6)
-    for position in range(6):
-        window, tap = np.nonzero(index == position)
-        count = len(window)
-        assert inverse.index[position, :count].tolist() == window.tolist()
-        assert (inverse.index[position, count:] == -1).all()
-        np.testing.assert_array_equal(inverse.weight[position, :count], weight[window, tap])

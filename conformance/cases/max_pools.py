@@ -386,6 +386,8 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
         yield form(_with_ties(shape), *rest, return_indices=True)
     columns = (40, 1), (3, 1), (20, 0), (2, 1), True
     if dims == 2:
+        given: list[tuple[Any, ...]] = [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1])]
+        yield from (form(normal(3, 6, 6), *each) for each in given)
         yield form(_with_ties((2, 3, 70, 1)), *columns, return_indices=True)
     if dims == 1:
         # Long windows have other algorithms than short ones.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import Array, values
@@ -247,8 +248,14 @@ def _form_of_net(
     biases: bool = True,
     batch_first: bool = False,
     lengths: Sequence[int] | None = None,
+    dtype: Any = np.float32,
 ) -> Form:
     """Returns a net of 4 steps, 3 sequences, 2 features, and gates of 3 elements."""
+
+    def drawn(*shape: int, seed: int = 0) -> Array:
+        scale = 0.5 + 0.25j if dtype is np.complex64 else 1
+        return np.asarray(normal(*shape, seed=seed) * scale, dtype)
+
     steps, batch, features, hidden = 4, 3, 2, 3
     rows = {"lstm": 4, "gru": 3}.get(op, 1) * hidden
     weights: list[tuple[int, ...]] = []
@@ -259,15 +266,15 @@ def _form_of_net(
             *[(rows,)] * 2 * biases,
         ]
         weights += [*own, *[(size, hidden)] * (size > 0)] * directions
-    states = [normal(layers * directions, batch, n) for n in (size or hidden, hidden)]
+    states = [drawn(layers * directions, batch, n) for n in (size or hidden, hidden)]
     # Elements after the end of a sequence are not read, and have no gradient.
-    x = normal(steps, batch, features)
+    x = drawn(steps, batch, features)
     for number, length in enumerate(lengths or ()):
         x[length:, number] = np.nan
     return form(
         x.swapaxes(0, 1) if batch_first else x,
         tuple(states) if op == "lstm" else states[0],
-        [normal(*each, seed=number) for number, each in enumerate(weights)],
+        [drawn(*each, seed=number) for number, each in enumerate(weights)],
         biases,
         layers,
         0.0,
@@ -293,13 +300,18 @@ _FURTHER: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_DTYPES = {"gru": np.complex64, "lstm": bfloat16, "rnn_tanh": np.float16}
+
+
 def _forms_of_net(op: str) -> Iterator[Form]:
-    """Yields a net with further features, and one of one layer with biases."""
+    """Yields a net with further features, one of one layer with biases, and one of a dtype."""
     # The input, the state and a weight; the state of an lstm has two arrays.
     batch = (0, 1, 3) if op == "lstm" else (0, 1, 2)
     name = "" if op in ("gru", "lstm") else None
     yield _form_of_net(op, **_FURTHER[op])
     yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
+    if op in _DTYPES:
+        yield _form_of_net(op, dtype=_DTYPES[op])
 
 
 #: Biases, one layer, no dropout, no training, one direction, and steps first.

@@ -267,6 +267,9 @@ def _forms_of_medians(op: str) -> Iterator[Form]:
     yield from (*_forms(), *_values(op))
     yield from (form(_few(dtype)).having(torch_gradient=False) for dtype in (np.float32, np.uint8))
     yield from (form(_differing(3, 4)), form(normal(0, 3)), form(_differing(7).astype(np.int32)))
+    # Equal elements share the gradient.
+    for row in ([0, 1, -0.0, 2, 0, -5], [5, 2, 5, 2, 1, 9], [NAN, 1, NAN, 1, 1, 2], [NAN] * 6):
+        yield form(np.array(row, np.float32))
     yield form(TWENTY_APART).named()
     yield form(TWENTY_APART, 0).named("dim")
 

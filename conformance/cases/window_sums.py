@@ -434,6 +434,9 @@ def _forms_of_avg_pool(dims: int) -> Iterator[Form]:
     for number, (shape, rest) in enumerate(windows(dims, dilated=False)):
         divisor = [next(divisors)] * (dims > 1)
         yield form(normal(*shape), *rest, number % 3 > 0, *divisor)
+    if dims == 2:
+        given: list[tuple[Any, ...]] = [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0])]
+        yield from (form(normal(3, 6, 6), *each) for each in given)
     yield pooled(dims, 2 + (dims < 3), 2, 1, same_bits=False)
 
 

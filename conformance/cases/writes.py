@@ -386,6 +386,26 @@ def _forms_of_bincount() -> Iterator[Form]:
     yield form(INDEX, TWENTY[:, 0], length=3).named(torch_gradient=False)
 
 
+def _forms_of_histc() -> Iterator[Form]:
+    """Yields ranges of few and many bins; quarters are on the edges of bins."""
+    x = normal(600)
+    yield from (form(x, *rest) for rest in ((9, -0.7, 0.9), (), (1, 0, 1)))
+    ranges = ((0, 0), (-1, 1), (-0.3, 0.7), (0.1, 0.9), (2, 2))
+    data = (x, np.round(x * 4) / 4, x * np.float32(1e-3), x * np.float32(1e6))
+    for number, (array, ends) in enumerate(itertools.product(data, ranges)):
+        yield form(array, (7, 100)[number % 2], *ends)
+    for numbers, *rest in (
+        ([1, 1, 1, 1], 4, 0, 0),
+        (3, 4, 1, 5),
+        ([], 4, 0, 0),
+        ([NAN, 1, INF, -INF], 4, 0, 2),
+        ([-1, 0, 2, 3], 4, False, 2),
+    ):
+        yield form(np.array(numbers, np.float32), *rest)
+    yield form(x.reshape(20, 30), 4, -1, 2)
+    yield form(np.array([1, 2, 0, 5], np.float32), max=2, bins=4)
+
+
 def _errors_of_bincount() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "got -1 at position 0", at(-1, 2))
     yield refused(NotImplementedError, "float32", V)
@@ -432,13 +452,7 @@ OPS = (
     OpInfo(
         "histc",
         _histc,
-        lambda: [
-            *(
-                form(normal(60), *rest).having(torch_gradient=False)
-                for rest in ((9, -0.7, 0.9), (5,), (4, 0, 2), (1, 0, 1))
-            ),
-            form(TWENTY, 5).named(smooth=False, torch_gradient=False),
-        ],
+        lambda: without_gradient([*_forms_of_histc(), form(TWENTY, 5).named(smooth=False)]),
         _errors_of_histc,
         lambda jax, x: jax.numpy.histogram(x, 5),
     ),

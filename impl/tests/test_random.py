@@ -143,14 +143,6 @@ def test_a_seed_of_the_system_repeats_its_draws():
     assert Generator().initial_seed() == DEFAULT_SEED
 
 
-def test_generators_are_separate_streams():
-    one, other, same = Generator(1), Generator(2), Generator().manual_seed(1)
-    keys = drawn(one)
-    assert not [key for key in drawn(other) if key in keys]
-    assert drawn(same) == keys
-    assert len({tuple(key) for key in keys}) == 3
-
-
 def through_a_file(tmp_path, generator):
     np.save(tmp_path / "state.npy", generator.get_state())
     return Generator().set_state(np.load(tmp_path / "state.npy"))

@@ -138,15 +138,3 @@ def test_where_chooses_as_jax_numpy_does(name):
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result, expected)
     assert "jit" not in str(jax.make_jaxpr(lax_functions.where)(*operands))
-
-
-@pytest.mark.parametrize("value", [0, -1.5, True])
-def test_filled_is_full_like(value):
-    result, expected = lax_functions.filled(X, value), jnp.full_like(X, value)
-    assert result.dtype == expected.dtype
-    np.testing.assert_array_equal(result, expected)
-
-
-def test_a_number_has_the_dtype_of_the_array():
-    assert lax_functions.number(X, 3).dtype == X.dtype
-    assert lax_functions.number(X, jnp.int32(3)).dtype == X.dtype

@@ -48,8 +48,11 @@ def fold(operand, keys, updates, reduction, launch):
     return scatters.fold(*arrays, reduction=reduction, launch=launch)
 
 
-@pytest.mark.parametrize("reduction", [ADD, MUL], ids=lambda each: each.name)
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize(
+    ("size", "reduction"),
+    list(zip(SIZES, [ADD, MUL] * 3, strict=True)),
+    ids=lambda each: getattr(each, "name", str(each)),
+)
 def test_runs_have_all_their_contributions(size, reduction):
     launches = (np.float32, Launch(True, 3)), (jnp.bfloat16, Launch(True, 0))
     for dtype, launch in launches[: 2 if size[2] < 1000 else 1]:

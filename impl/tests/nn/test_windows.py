@@ -1,21 +1,117 @@
-"""Pools of maxima, and max_unpool.
+"""Convolutions, pools, their inverses, and pad: dtypes, bits, ties, and windows without elements.
 
-Tests: impl.nn.functional._maxima, impl.nn.functional._max_pools.
+Tests: impl.nn.functional._convolution, impl.ops._op, impl.nn.functional._maxima,
+impl.nn.functional._max_pools, impl.nn.functional._pools, impl.nn.functional._padding.
 """
 
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import impl
-from impl.nn.functional import _maxima, _windows
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.numbers import normal
+from impl.tests.support.numbers import normal, whole
+from impl.tests.support.programs import gpu_program
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
+
+
+OF_SUMS = ["float32", "float16", "bfloat16", "complex64", "int32", "uint8"]
+
+
+@pytest.mark.parametrize("op", [F.conv1d, F.conv_transpose1d])
+def test_every_dtype_has_the_sums_of_float32(op, rng):
+    channels = (4, 3) if op is F.conv1d else (3, 4)
+    arrays = whole(rng, (2, 3, 9), 3), whole(rng, (*channels, 2), 3), whole(rng, (4,))
+    operands = [[array.astype(dtype) for array in arrays] for dtype in OF_SUMS]
+    want, *results = jax.jit(lambda operands: [op(*arrays) for arrays in operands])(operands)
+    for dtype, got in zip(OF_SUMS[1:], results, strict=True):
+        # JAX converts negative numbers to uint8 by their last bits only from integers.
+        source = np.asarray(want).astype(np.int32) if dtype == "uint8" else want
+        assert_same_bits(got, jnp.asarray(source).astype(dtype))
+
+
+def test_the_gradient_of_a_bias_of_bfloat16_is_added_in_float32():
+    # 256 plus one for each 32 terms, which a sum kept in bfloat16 would lose.
+    cotangent = np.full((1, 1, 1025), 1 / 32, jnp.bfloat16)
+    cotangent[0, 0, 0] = 256
+    narrow = [np.ones(shape, jnp.bfloat16) for shape in ((1, 1, 1025), (1, 1, 1), 1)]
+    gradient = jax.jit(lambda *arrays: jax.vjp(F.conv1d, *arrays)[1](cotangent)[2])
+    assert gradient(*narrow)[0] == 288
+
+
+def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
+    # The library's convolution does not support integers.
+    x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)
+    for on in (True, False):
+        text = gpu_program(functools.partial(F.conv1d), x, w, on=on)
+        assert "stablehlo.dot_general" in text
+        assert "stablehlo.convolution" not in text
+
+
+IMAGE, WEIGHT = np.ones((2, 4, 8, 8), np.float32), np.ones((6, 4, 3, 3), np.float32)
+
+
+def test_no_channels_and_no_rows():
+    assert F.conv2d(IMAGE[:, :0], WEIGHT[:, :0]).shape == (2, 6, 6, 6)
+    assert F.conv2d(IMAGE[:, :, :0], WEIGHT, padding=2).shape == (2, 6, 2, 10)
+
+
+def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_pool2d():
+    x = np.array([[-3, 0, 5, 2, -7, 4]], np.int32)
+    assert F.avg_pool1d(x, 2).tolist() == [[-1, 3, -1]]
+    assert F.avg_pool1d(x, 2, 2, 1, count_include_pad=False).tolist() == [[-3, 2, -2, 4]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=-2).tolist() == [[[1, -3, 1]]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=2**40).tolist() == [[[0, 0, 0]]]
+    with jax.enable_x64(True):
+        got = F.avg_pool1d(x.astype(np.int64) * 2**40, 2)
+        assert got.dtype == np.int64
+        assert got.tolist() == [[-3 * 2**39, 7 * 2**39, -3 * 2**39]]
+
+
+def test_the_facts_state_one_element_per_channel():
+    def facts(op, output_size):
+        with impl.testing.questions() as questions:
+            jax.eval_shape(lambda x: op(x, output_size), np.ones((3, 6, 5), np.float32))
+        (question,) = questions
+        assert question.direction == "backward"
+        return question.facts["output_size_is_one"]
+
+    assert facts(F.adaptive_avg_pool2d, 1)
+    assert not facts(F.adaptive_avg_pool2d, (1, 5))
+    assert facts(F.adaptive_avg_pool1d, 1)
+    assert not facts(F.adaptive_avg_pool1d, 10)
+
+
+def test_the_gradient_of_no_elements_is_zero():
+    @jax.jit
+    @jax.grad
+    def gradient(x):
+        key = jax.random.key(0)
+        results = (
+            F.adaptive_avg_pool2d(x, (0, 3)),
+            F.adaptive_max_pool2d(x, (3, 0)),
+            F.fractional_max_pool2d(x, 2, (3, 0), key=key),
+            F.interpolate(x, 0, mode="area"),
+            *(F.pad(x, (1, 1, -3, -3), mode) for mode in ("reflect", "replicate", "circular")),
+        )
+        return sum(result.sum() for result in results)
+
+    x = np.ones((2, 3, 6, 5), np.float32)
+    assert_same_bits(gradient(x), np.zeros_like(x))
+
+
+def test_lp_pool2d_gives_the_gradient_to_the_first_of_equal_elements():
+    x = np.array([[[-2, 2, 2], [2, -2, 2]]], np.float32)
+    for power in (np.inf, -np.inf):
+        norm = lambda x, power=power: F.lp_pool2d(x, power, (2, 3)).sum()  # noqa: E731
+        out, gradient = jax.jit(jax.value_and_grad(norm))(x)
+        assert out == 2
+        assert gradient.tolist() == [[[-1, 0, 0], [0, 0, 0]]]
 
 
 def with_ties(shape):
@@ -34,43 +130,6 @@ def test_equal_elements_and_nan():
     # The first in row-major order is taken, although columns are pooled before rows.
     plane = np.array([[[0, 1, nan], [1, 0, nan], [nan, 1, 0]]], np.float32)
     assert F.max_pool2d(plane, 2, 1, return_indices=True)[1].tolist() == [[[1, 2], [6, 5]]]
-
-
-NAMES = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-
-
-@pytest.mark.parametrize(
-    ("sizes", "arguments"),
-    [
-        ((9,), (3, 2, 1)),
-        ((7, 8), ((3, 2), (1, 2), (1, 0))),
-        ((2, 3), (2, (1, 2), 1, (3, 1))),
-        ((4, 5), (3, 2, 1, 1, True)),
-        ((3, 4, 5), (2, 1, (0, 1, 1), (2, 1, 1))),
-    ],
-)
-def test_a_gradient_by_taps_is_a_gradient_by_positions(sizes, arguments):
-    windows = _windows.Windows.of(
-        "f",
-        len(sizes),
-        **dict(zip(NAMES, arguments, strict=False)),
-    )
-    spans = windows.spans(windows.outputs("f", sizes))
-    x, tangent = with_ties((2, *sizes)), normal((2, *sizes))
-
-    @jax.jit
-    def run(x, tangent):
-        position = _maxima.greatest(x, spans)[1]
-        reads = (
-            functools.partial(_maxima._read_by_taps, spans=spans),
-            functools.partial(_maxima._read, has_empty=True),
-        )
-        functions = [functools.partial(read, position=position) for read in reads]
-        return [(f(tangent), jax.vjp(f, tangent)[1](f(tangent))[0]) for f in functions]
-
-    by_taps, by_position = run(x, tangent)
-    assert_same_bits(by_taps[0], by_position[0])
-    np.testing.assert_allclose(by_taps[1], by_position[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])
@@ -104,13 +163,6 @@ def test_max_pool1d_of_integers(dtype):
     # A CPU reads long windows as a whole.
     out, indices = F.max_pool1d(np.resize(x, (1, 70)), 70, return_indices=True)
     assert (out.tolist(), indices.tolist()) == ([[limits.max]], [[1]])
-
-
-def test_forms_of_the_arguments_of_max_pool2d():
-    x = normal((3, 6, 6))
-    want = F.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1))
-    for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1]), (np.int64(2), None)]:
-        assert_same_bits(F.max_pool2d(x, *arguments), want)
 
 
 @pytest.mark.once
@@ -201,9 +253,72 @@ def test_the_gradient_of_max_unpool1d_raises_without_its_forward_pass():
 I = np.zeros(X.shape, np.int64)  # noqa: E741
 
 
-def test_unique_indices_of_max_unpool1d_must_be_a_bool():
-    with pytest.raises(TypeError, match="'unique_indices' must be bool"):
-        F.max_unpool1d(X, I, 2, unique_indices=1)
+def test_a_promise_of_unique_indices_changes_no_result():
     indices = np.arange(8).reshape(X.shape)
     got = F.max_unpool1d(X, indices, 2, unique_indices=True)
     assert_same_bits(got, F.max_unpool1d(X, indices, 2))
+
+
+F.pad = impl.nn.functional.pad
+
+MODES = ("reflect", "replicate", "circular")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "converted"),
+    [
+        (np.int32, 1.7, 1),
+        (np.int8, -128, -128),
+        (np.uint8, 255, 255),
+        (bool, 2.0, True),
+        (np.float16, 1.5, 1.5),
+        (jnp.bfloat16, True, 1),
+        (np.complex64, np.float32(2), 2),
+        (np.int32, jnp.float32(3.7), 3),
+        (np.float32, np.array(2), 2),
+    ],
+)
+def test_a_constant_is_converted_to_the_dtype_of_the_input(dtype, value, converted):
+    got = F.pad(np.ones(1, dtype), (1, 0), value=value)
+    assert got.dtype == dtype
+    assert got.tolist() == np.array([converted, 1], dtype).tolist()
+
+
+def test_a_value_may_be_traced_and_has_no_derivative():
+    def call(value):
+        return F.pad(jnp.ones(3), (2, 1), value=value)
+
+    assert jax.jit(call)(jnp.float32(4)).tolist() == [4, 4, 1, 1, 1, 4]
+    assert jax.vmap(call)(jnp.arange(2.0))[:, 0].tolist() == [0, 1]
+    assert jax.grad(lambda value: call(value).sum())(1.0) == 0
+
+
+DTYPES = [
+    np.float16,
+    jnp.bfloat16,
+    np.float32,
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.int32,
+    np.uint32,
+    np.complex64,
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_bits_are_copied(mode):
+    """The elements are NaNs of all kinds, subnormals and the greatest integers."""
+    patterns = np.random.default_rng(0).integers(0, 256, 2 * 3 * 5 * 8, np.uint8)
+    dtypes = [*DTYPES, bool] if mode == "circular" else DTYPES
+    arrays = []
+    for dtype in dtypes:
+        size = np.dtype(dtype).itemsize
+        raw = patterns % 2 == 1 if dtype is bool else patterns[: 30 * size].view(dtype)
+        arrays.append(raw[:30].reshape(2, 3, 5))
+    positions = np.arange(30, dtype=np.int32).reshape(2, 3, 5)
+    program = jax.jit(lambda arrays: [F.pad(x[None], (2, 3, -1, 2), mode)[0] for x in arrays])
+    *results, copied = program([*arrays, positions])
+    for x, out in zip(arrays, results, strict=True):
+        want = x.reshape(-1)[copied].view(np.uint8)
+        assert_same_bits(np.asarray(out).view(np.uint8), want)

@@ -1,10 +1,11 @@
-"""rnn_tanh, rnn_relu, lstm and gru: results, dropout, and bad arguments.
+"""rnn_tanh, rnn_relu, lstm, gru, and scaled_dot_product_attention.
 
-Tests: impl.nn._recurrent, impl.nn._dropout.
+Tests: impl.nn._recurrent, impl.nn._dropout, impl.nn.functional._attention.
 """
 
 import dataclasses
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 import impl
-from impl.nn import _dropout
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import normal
 from impl.tests.support.programs import equations, gpu_program
 
 pytestmark = pytest.mark.usefixtures("complete")
+
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
 
@@ -86,38 +88,6 @@ class Net:
 SMALL_LSTM = Net("lstm", layers=2, bidirectional=True, lengths=(4, 2, 3))
 
 
-@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-def test_lstm_takes_the_flat_weights_of_pytorchs_module(torch):
-    module = torch.nn.LSTM(2, 3, 2, bidirectional=True, proj_size=2)
-    net = Net("lstm", size=2, layers=2, bidirectional=True)
-    x, h, c, *_ = net.arrays()
-    want, _ = module(*(torch.tensor(x), tuple(map(torch.tensor, (h, c)))))
-    weights = [weight.detach().numpy() for weight in module._flat_weights]
-    got = jax.jit(net.call)(x, h, c, *weights)[0]
-    np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("op", "dtype"), [("rnn_tanh", "float16"), ("lstm", "bfloat16")])
-def test_narrow_floats_are_near_the_results_of_float32(op, dtype):
-    net = Net(op, steps=3)
-    arrays = [array.astype(jnp.dtype(dtype)) for array in net.arrays()]
-    wide = [array.astype(np.float32) for array in arrays]
-
-    @jax.jit
-    def run(arrays):
-        def loss(*arrays):
-            out = net.call(*arrays)
-            return sum(jnp.sum(array.astype(np.float32)) for array in out), out
-
-        return jax.grad(loss, range(len(arrays)), has_aux=True)(*arrays)
-
-    for got, want in zip(jax.tree.leaves(run(arrays)), jax.tree.leaves(run(wide)), strict=True):
-        assert got.dtype == dtype
-        scale = float(np.abs(want).max())
-        error = {"float16": 4e-3, "bfloat16": 3e-2}[dtype]
-        np.testing.assert_allclose(np.asarray(got, np.float32), want, rtol=0, atol=error * scale)
-
-
 def test_gradients_of_narrow_weights_of_rnn_relu_are_added_in_float32():
     # Each step adds 1. In bfloat16 the sum would stop at 256.
     steps = 300
@@ -129,16 +99,6 @@ def test_gradients_of_narrow_weights_of_rnn_relu_are_added_in_float32():
         return out.astype(np.float32).sum()
 
     assert float(jax.jit(jax.grad(total))(zero)[0, 0]) == steps
-
-
-def test_gru_of_complex_numbers_is_as_in_pytorch(torch):
-    net = Net("gru", steps=2)
-    x, h, *weights = (a + 1j * b for a, b in zip(net.arrays(), net.arrays(1), strict=True))
-    flags = (True, 1, 0.0, False, False, False)
-    want, _ = torch.gru(*map(torch.tensor, (x, h)), [*map(torch.tensor, weights)], *flags)
-    np.testing.assert_allclose(
-        jax.jit(net.call)(x, h, *weights)[0], want.numpy(), rtol=1e-4, atol=1e-5
-    )
 
 
 def test_vmap_of_lstm_over_lengths_that_are_unknown_under_jit():
@@ -274,33 +234,72 @@ def test_long_lengths_of_uint8():
     assert nonzero[254, 0]
 
 
-@pytest.mark.parametrize("value", [0, 0.25, 1, np.float32(0.5)])
-def test_a_share_is_a_number_in_the_unit_interval(value):
-    assert _dropout.share_of("op", "p", value) == float(value)
+attention = impl.nn.functional.scaled_dot_product_attention
+
+Q, K, V = normal((2, 3, 4)), normal((2, 5, 4), 1), normal((2, 5, 6), 2)
+#: A query that sees no key, one that sees all but one, and one that sees all.
+SEEN = np.array([[False] * 5, [True] * 3 + [False, True], [True] * 5])
+SUBTRACTED = np.where(SEEN, 0.5, -np.inf)
+BIAS = normal((3, 5), 3)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_another_number_is_no_share(value):
-    with pytest.raises(RuntimeError, match=r"op\(\): dropout .* between 0 and 1, but got"):
-        _dropout.share_of("op", "p", value)
+def test_each_query_sees_the_keys_up_to_its_position():
+    values = np.eye(5, dtype=np.float32)
+    out = np.asarray(attention(Q, K, values[None], is_causal=True))
+    assert (out > 0)[0].tolist() == np.tri(3, 5, dtype=bool).tolist()
+    assert_same_bits(out, attention(Q, K, values[None], np.tri(3, 5, dtype=bool)))
 
 
-@pytest.mark.parametrize("value", [True, None, "0.5"])
-def test_a_share_of_another_type(value):
-    with pytest.raises(TypeError, match=r"op\(\): argument 'p' must be float, not"):
-        _dropout.share_of("op", "p", value)
+def test_a_query_that_sees_no_key_has_no_gradient():
+    @jax.jit
+    def run(*arrays):
+        out, pullback = jax.vjp(attention, *arrays)
+        return out, pullback(jnp.ones_like(out))
+
+    for on in (False, True):
+        with impl.deterministic(on, profile="complete"):
+            out, (of_query, *others) = run(Q, K, V, SUBTRACTED.astype(np.float32))
+        assert not np.any(out[:, 0])
+        assert not np.any(of_query[:, 0])
+        assert all(np.all(np.isfinite(gradient)) for gradient in others)
 
 
-def test_keys_of_dropout():
-    _dropout.check_key("op", "key", jax.random.key(0))
-    _dropout.check_key("op", "key", jax.random.PRNGKey(0))
-    for wrong in (0, np.zeros(2, np.float32)):
-        with pytest.raises(TypeError, match=r"op\(\): argument 'key' must be a JAX key"):
-            _dropout.check_key("op", "key", wrong)
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16], ids=lambda d: d.__name__)
+def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype):
+    narrow = [array.astype(dtype) for array in (Q, K, V, BIAS)]
+    run = jax.jit(attention)
+    want = run(*(array.astype(np.float32) for array in narrow))
+    assert_same_bits(run(*narrow), np.asarray(want).astype(dtype))
+    # PyTorch takes masks of float32 as well.
+    assert_same_bits(run(*narrow[:3], narrow[3].astype(np.float32)), np.asarray(want).astype(dtype))
 
 
-def test_dropout_scales_the_others():
-    x = jnp.ones(1000)
-    out = np.asarray(_dropout.dropped(x, jax.random.key(0), 0.5))
-    assert set(out.tolist()) == {0.0, 2.0}
-    assert not np.any(_dropout.dropped(x, jax.random.key(0), 1.0))
+def test_dropout_draws_from_the_key():
+    key, ones = jax.random.key(0), np.ones((4, 50, 4), np.float32)
+
+    @jax.jit
+    def run(key):
+        return [
+            attention(ones, ones, np.eye(50, dtype=np.float32)[None], None, p, dropout_key=key)
+            for p in (0.0, 0.25, 1.0)
+        ]
+
+    none, quarter, all_ = map(np.asarray, run(key))
+    np.testing.assert_allclose(none, 1 / 50, rtol=1e-6)
+    assert not np.any(all_)
+    np.testing.assert_allclose(quarter[quarter > 0], 1 / 50 / 0.75, rtol=1e-6)
+    assert 0.2 < np.mean(quarter == 0) < 0.3
+    assert_same_bits(run(key)[1], quarter)
+    assert np.any(np.asarray(run(jax.random.key(1))[1]) != quarter)
+
+
+def test_arguments_have_pytorchs_order_and_defaults():
+    parameters = inspect.signature(attention).parameters.values()
+    assert [(p.name, p.default) for p in parameters if p.name != "dropout_key"] == [
+        *((name, inspect.Parameter.empty) for name in ("query", "key", "value")),
+        ("attn_mask", None),
+        ("dropout_p", 0.0),
+        ("is_causal", False),
+        ("scale", None),
+        ("enable_gqa", False),
+    ]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl.nn.functional import _embeddings
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import normal, spread
 from spec import oracles
@@ -313,48 +312,3 @@ def test_every_call_has_a_result_or_an_error_of_its_own(mode):
         count = len(offsets) - last if bags is None else bags
         assert out.shape == (count, width)
         assert gradients[0].shape == weight.shape
-
-
-ROWS = np.array([[3, 4], [0.3, 0.4], [0, 0]], np.float32)
-
-
-@pytest.mark.parametrize(
-    ("padding_idx", "rows", "result"), [(None, 3, None), (-1, 3, 2), (1, 3, 1), (0, 0, None)]
-)
-def test_the_padding_row_counts_from_the_front(padding_idx, rows, result):
-    row = _embeddings.padding_row("op", padding_idx, rows, AssertionError, empty=True)
-    assert row == result
-
-
-def test_a_padding_row_that_does_not_exist():
-    with pytest.raises(AssertionError, match="-3 through 2, but got 3"):
-        _embeddings.padding_row("op", 3, 3, AssertionError)
-    with pytest.raises(RuntimeError, match="but got 0"):
-        _embeddings.padding_row("op", 0, 0, RuntimeError)
-
-
-@pytest.mark.parametrize("norm_type", [0, 1, 2, 3.5, np.inf, -np.inf])
-def test_rows_are_scaled_to_the_greatest_norm(norm_type):
-    rows = _embeddings.read_rows(
-        jnp.asarray(ROWS),
-        jnp.array([0, 1, 2, 0]),
-        1.0,
-        norm_type,
-    )
-    norms = np.linalg.norm(ROWS.astype(float), norm_type, axis=1)
-    expected = [row / norm if norm > 1 else row for row, norm in zip(ROWS, norms, strict=True)]
-    np.testing.assert_allclose(rows, np.array(expected)[[0, 1, 2, 0]], rtol=1e-6)
-
-
-def test_frequencies_are_at_least_one():
-    counts = _embeddings.frequencies(jnp.array([1, 1, 2, 1]), 4)
-    assert counts.tolist() == [1, 3, 1, 1]
-
-
-def test_the_facts_of_a_lookup():
-    facts = _embeddings.lookup_facts("op", jnp.zeros((2, 2), int), jnp.asarray(ROWS), 1.0, 2.5)
-    assert facts == {"dtype": "floating", "input_ndim": 2, "max_norm": True, "power_norm": True}
-    with pytest.raises(TypeError, match="'norm_type' must be float, not bool"):
-        _embeddings.lookup_facts("op", jnp.zeros(2, int), jnp.asarray(ROWS), None, True)
-    with pytest.raises(RuntimeError, match="'max_norm' needs a weight of floats"):
-        _embeddings.lookup_facts("op", jnp.zeros(2, int), jnp.zeros((2, 2), int), 1.0, 2)

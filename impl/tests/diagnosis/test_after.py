@@ -16,7 +16,7 @@ import impl
 from impl import programs
 from impl.diagnosis import _after, _program
 from impl.diagnosis._generators import Global, Watch
-from impl.tests.diagnosis.test_report import FIXED, PROCESS, UNKNOWN
+from impl.tests.diagnosis.test_program import FIXED, PROCESS, UNKNOWN
 
 HEAD = """
 import time

@@ -7,7 +7,7 @@ import pytest
 from impl._mode.compilation import parsed
 from impl.diagnosis import _settings
 from impl.diagnosis._report import Verdict
-from impl.tests.diagnosis.test_report import FIXED, MACHINE, PROCESS
+from impl.tests.diagnosis.test_program import FIXED, MACHINE, PROCESS
 
 TABLE = _settings.table()
 #: Flags of jaxlib 0.10 that jaxlib 0.12 does not have.

@@ -207,7 +207,8 @@ def test_a_problem_is_printed_and_fails(root, capsys):
     (root / "ids.toml").write_text("[issued]\n[retired]\n", encoding="utf-8")
     assert main(["--root", str(root), "check"]) == 1
     captured = capsys.readouterr()
-    assert len(captured.out.splitlines()) == len(spec.read(root).rows)
+    rules = spec.read(root)
+    assert len(captured.out.splitlines()) == len(rules.rows) + len(rules.primitives)
     assert "problem(s)" in captured.err
     assert main(["--root", str(root), "ids", "--write"]) == 0
     assert main(["--root", str(root), "check"]) == 0

@@ -4,7 +4,6 @@ import pytest
 
 import spec
 from spec.engines import engine_of, engines, of_several
-from spec.tests._edits import edit, reports_of_rows
 
 RULES = spec.load()
 RACES = {
@@ -15,20 +14,6 @@ RACES = {
     "iota_indices": False,
 }
 ASSIGNS = {**RACES, "same_value": False, "applies_function": False}
-ROW = """
-[[row]]
-id = "R9999"
-kind = "primitive"
-op = "lax.sort"
-primitives = ["{primitive}"]
-device = "{device}"
-evidence = "A sentence."
-{more}
-[[row.source]]
-document = "compiled"
-releases = ["0.11"]
-phrase = "A phrase"
-"""
 
 
 @pytest.mark.parametrize(
@@ -66,52 +51,6 @@ def test_a_row_that_names_the_device_is_the_path_there():
     anywhere = spec.resolve_primitive("scatter-add", "any", facts)
     assert (on_cpu.row.device, on_cpu.guarantee) == ("cpu", "run_to_run")
     assert (anywhere.row.device, anywhere.guarantee) == ("any", "portable")
-
-
-@pytest.fixture
-def with_primitives(root):
-    (root / "rows" / "jax").mkdir()
-    return root
-
-
-@pytest.mark.parametrize(
-    ("primitive", "device", "more", "message"),
-    [
-        ("sort", "any", "", "'remedy' is a required property"),
-        ("sort", "any", 'behaviour = "deterministic"', "'guarantee' is a required property"),
-        ("sort", "any", 'remedy = "No full stop"', "remedy does not end with a full stop"),
-        ("sort", "cpu", 'remedy = "Sort twice."', "no row says what lax.sort"),
-        ("sort", "any", 'behaviour = "fill"\nremedy = "Sort."', "'fill' is not one of"),
-        ("Sort", "any", 'remedy = "Sort twice."', "does not match"),
-    ],
-)
-def test_the_check_names_what_is_wrong(with_primitives, primitive, device, more, message):
-    text = ROW.format(primitive=primitive, device=device, more=more)
-    (with_primitives / "rows" / "jax" / "sorting.toml").write_text(text, encoding="utf-8")
-    edit(with_primitives / "ids.toml", "[retired]", 'R9999 = "lax.sort"\n[retired]')
-    problem, *_ = reports_of_rows(with_primitives)
-    assert problem.startswith("jax/sorting.toml: R9999")
-    assert message in problem
-
-
-def test_two_rows_must_not_contradict(with_primitives):
-    first = ROW.format(primitive="sort", device="any", more='remedy = "Sort twice."')
-    second = ROW.format(
-        primitive="sort",
-        device="any",
-        more='behaviour = "deterministic"\nguarantee = "portable"\nwhen = { sparse = true }',
-    ).replace("R9999", "R9998")
-    third = (
-        second.replace("R9998", "R9997")
-        .replace("sparse", "weights")
-        .replace('"portable"', '"run_to_run"')
-    )
-    text = first + second + third
-    (with_primitives / "rows" / "jax" / "sorting.toml").write_text(text, encoding="utf-8")
-    ids = "".join(f'R999{n} = "lax.sort"\n' for n in (7, 8, 9))
-    edit(with_primitives / "ids.toml", "[retired]", f"{ids}[retired]")
-    (problem,) = reports_of_rows(with_primitives)
-    assert "decides lax.sort with" in problem
 
 
 @pytest.mark.parametrize(

@@ -115,16 +115,6 @@ def test_lowering_for_cuda(function, caller):
         lower(function, X)
 
 
-def test_cumsum_of_floats_raises_in_the_default_profile_and_of_integers_does_not():
-    impl.use_deterministic_algorithms(True)
-    for dtype in (jnp.float32, jnp.bfloat16, jnp.complex64):
-        with refuses("cumsum_cuda_kernel"):
-            lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, dtype))
-    lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, jnp.int32))
-    with refuses("cumsum_cuda_kernel"):  # With dtype=float32, the contributions are floats.
-        lower(lambda x: impl.cumsum(x, 0, dtype=jnp.float32), jnp.zeros(3, jnp.int32))
-
-
 @pytest.mark.usefixtures("old")
 def test_a_cpu_gives_no_alert():
     assert second(jnp.asarray(X)) == 2

@@ -94,16 +94,6 @@ def test_verdicts_of_flags(platform, flags, name, verdict):
         ("gpu", "TF_CUDNN_DETERMINISTIC", "1", FIXED),
         ("gpu", "XLA_PYTHON_CLIENT_PREALLOCATE", "false", FIXED),
         ("tpu", "LIBTPU_INIT_ARGS", "--xla_tpu_something", FIXED),
-    ],
-)
-def test_verdicts_of_variables(platform, name, value, verdict):
-    item = judged(platform, variables={} if value is None else {name: value})[name]
-    assert (item.section, item.value, item.verdict) == ("Environment variables", value, verdict)
-
-
-@pytest.mark.parametrize(
-    ("platform", "name", "value", "verdict"),
-    [
         ("cpu", "jax_enable_x64", "True", FIXED),
         ("cpu", "jax_default_matmul_precision", "None", FIXED),
         ("gpu", "jax_default_matmul_precision", "None", MACHINE),
@@ -118,9 +108,11 @@ def test_verdicts_of_variables(platform, name, value, verdict):
         ("cpu", "jax_disable_jit", "True", FIXED),
     ],
 )
-def test_verdicts_of_configs(platform, name, value, verdict):
-    item = judged(platform, config={name: value})[name]
+def test_verdicts_of_variables_and_settings_of_jax(platform, name, value, verdict):
+    kind = "config" if name.startswith("jax_") else "variables"
+    item = judged(platform, **{kind: {} if value is None else {name: value}})[name]
     assert (item.value, item.verdict) == (None if value == "None" else value, verdict)
+    assert (item.section == "Environment variables") == (kind == "variables")
 
 
 def test_usual_values_are_left_out_and_flags_of_another_platform_do_nothing():

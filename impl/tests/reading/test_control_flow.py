@@ -1,6 +1,6 @@
 """The description of control flow: the bodies of each kind of equation, and new bodies for them.
 
-``impl/tests/programs/test_scopes_in_programs.py`` tests that a walk goes into every kind.
+``impl/tests/programs/test_transforms.py`` tests that a walk goes into every kind.
 
 Tests: impl._reading.walk.
 """

@@ -17,13 +17,6 @@ from impl.diagnosis._generators import Global
 # ruff: noqa: NPY002, PLW0108
 
 
-@pytest.fixture(autouse=True)
-def kept():
-    state = random.getstate()
-    yield
-    random.setstate(state)
-
-
 def made(make):
     with _generators.watched() as watch:
         make()

@@ -133,18 +133,6 @@ def test_options_of_the_caller_are_refused_inside_another_program():
         jax.jit(inner)(1.0)
 
 
-def test_the_audit_states_what_timing_decides_without_the_options():
-    def product(x):
-        return x @ x
-
-    x = jnp.ones((2, 2))
-    with impl.deterministic():
-        assert impl.audit(impl.jit(jax.jit(product)))(x).ok
-        assert [f.verdict for f in impl.audit(jax.jit(impl.jit(product)))(x).findings] == [
-            "unknown"
-        ]
-
-
 def test_it_is_a_decorator_with_jit_s_arguments_and_works_on_methods():
     class Model:
         scale = 3

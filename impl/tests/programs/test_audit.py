@@ -246,6 +246,8 @@ def test_the_compiler_options_count_that_the_program_is_compiled_with(monkeypatc
         options = impl.compile_options()
         assert verdicts(jax.jit(dots)) == ["unknown"]
         assert verdicts(impl.jit(dots)) == verdicts(jax.jit(dots, compiler_options=options)) == []
+        assert verdicts(impl.jit(jax.jit(dots))) == []
+        assert verdicts(jax.jit(impl.jit(dots))) == ["unknown"]
     assert verdicts(jax.jit(dots, compiler_options=options)) == []
     # With the mode off impl.jit has the options of its switches, and no more.
     expected = [] if options.items() <= impl.compile_options().items() else ["unknown"]

@@ -240,14 +240,11 @@ def test_rules_of_derivatives_have_the_mode_of_the_scope():
     """The rule for the backward pass runs when the scope has ended."""
     seen = []
 
-    @jax.custom_vjp
-    def double(x):
-        return 2 * x
-
     def backward(_, cotangent):
         seen.append(impl.are_deterministic_algorithms_enabled())
         return (2 * cotangent,)
 
+    double = jax.custom_vjp(lambda x: 2 * x)
     double.defvjp(lambda x: (2 * x, None), backward)
 
     def program(x):
@@ -259,9 +256,8 @@ def test_rules_of_derivatives_have_the_mode_of_the_scope():
 
     for mode in (True, False):
         impl.use_deterministic_algorithms(mode)
-        seen.clear()
         jax.make_jaxpr(jax.grad(program))(X)
-        assert seen == [mode, True, False]
+    assert seen == [True, True, False, False, True, False]
 
 
 def test_a_scope_around_a_call_leaves_the_program_as_it_is():
@@ -427,19 +423,6 @@ def test_every_call_of_a_program_goes_by_the_mode(name):
             for seed.value in range(4):
                 seen[mode].add(_bytes(CALLS[name](X, UPDATES)))
     assert len(seen[True]) == 1 < len(seen[False])
-
-
-def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
-    indices, updates = np.zeros(3000, np.int32), np.linspace(0.1, 1, 3000).astype(np.float32)
-    jitted = jax.jit(lambda x: x.at[indices].add(updates))
-    plain = jitted(X)
-    with impl.deterministic():
-        assert jitted(X)[0] == plain[0]
-        with impl.testing.emulate("cuda", lowering="native"):
-            ordered = jitted(X)
-    # The sequence of a GPU is another one than XLA's on a CPU.
-    assert plain[0] != ordered[0]
-    assert jitted(X)[0] == plain[0]
 
 
 def test_an_exported_program_has_no_kernel():

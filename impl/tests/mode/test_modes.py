@@ -318,9 +318,21 @@ def test_another_value_is_refused(name, monkeypatch):
     assert modes.current() == modes.Mode()
 
 
-def test_the_import_reads_the_variables():
-    program = "import impl, os; print(impl.get_deterministic_guarantee(), os.environ['XLA_FLAGS'])"
-    variables = {"XLA_FLAGS": "", "SAMEBITS_GUARANTEE": "portable"}
-    done = processes.run("-W", "error", "-c", program, **variables)
-    with impl.deterministic():
-        assert done.stdout.split() == ["portable", *impl.xla_flags().split()], done.stderr
+#: The backend has not started when the mode is turned on, so that XLA reads the flags.
+PROGRAM = """
+import os
+import jax, impl
+print(impl.get_deterministic_profile())
+os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=3"
+x = jax.numpy.ones((2, 2))
+print(jax.jit(lambda x: x @ x)(x)[0, 0], jax.device_count())
+print(impl.audit(jax.jit(lambda x: x @ x))(x).ok)
+impl.set_xla_flags()
+"""
+
+
+def test_the_import_reads_the_variables_and_the_process_compiles_everything_with_the_flags():
+    variables = {"XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "SAMEBITS_PROFILE": "complete"}
+    done = processes.run("-W", "error", "-c", PROGRAM, **variables)
+    assert done.stdout.split() == ["complete", "2.0", "3", "True"], done.stderr
+    assert done.returncode == 0

@@ -170,7 +170,9 @@ def test_a_known_value_is_the_value_of_a_run(name):
 def test_other_values_are_unknown_and_columns_are_known_one_by_one(name):
     scope, out = scope_of(UNKNOWN[name])
     assert scope.value(out) is None
-    scope, out = scope_of(lambda x: jnp.stack([jnp.arange(3), UNKNOWN[name](x).astype(int)], -1))
+    scope, out = scope_of(
+        lambda x: jnp.stack([jnp.arange(3), UNKNOWN[name](x).astype(int)], -1).astype(jnp.int8)
+    )
     first, second = scope.columns(out)
     np.testing.assert_array_equal(first, [0, 1, 2])
     assert second is None

@@ -13,6 +13,9 @@ TABLE = _settings.table()
 #: Flags of jaxlib 0.10 that jaxlib 0.12 does not have.
 GONE = {"xla_gpu_experimental_autotuner_cache_dir"}
 EXCLUDE = "xla_gpu_exclude_nondeterministic_ops"
+LEVEL = "xla_gpu_autotune_level"
+FUSIONS = "xla_gpu_experimental_enable_fusion_autotuner"
+CACHE = "xla_gpu_per_fusion_autotune_cache_dir"
 LOAD = "xla_gpu_load_autotune_results_from"
 COMPLETE = "xla_gpu_require_complete_aot_autotune_results"
 USUAL = {
@@ -40,27 +43,17 @@ def judged(platform, flags="", variables=(), config=()):
         ("gpu", "--xla_gpu_deterministic_ops=1", EXCLUDE, FIXED),
         (None, "", EXCLUDE, PROCESS),
         ("cpu", f"--{EXCLUDE}=false", EXCLUDE, FIXED),
-        ("gpu", "", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_autotune_level=4", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_autotune_level=0", "xla_gpu_autotune_level", FIXED),
-        ("gpu", f"--{EXCLUDE}", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_deterministic_ops", "xla_gpu_autotune_level", FIXED),
-        ("gpu", "", "xla_gpu_experimental_enable_fusion_autotuner", PROCESS),
-        ("gpu", f"--{EXCLUDE}", "xla_gpu_experimental_enable_fusion_autotuner", FIXED),
-        (
-            "gpu",
-            "--xla_gpu_experimental_enable_fusion_autotuner=false",
-            "xla_gpu_experimental_enable_fusion_autotuner",
-            FIXED,
-        ),
+        ("gpu", "", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=4", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=0", LEVEL, FIXED),
+        ("gpu", f"--{EXCLUDE}", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_deterministic_ops", LEVEL, FIXED),
+        ("gpu", "", FUSIONS, PROCESS),
+        ("gpu", f"--{EXCLUDE}", FUSIONS, FIXED),
+        ("gpu", f"--{FUSIONS}=false", FUSIONS, FIXED),
         ("gpu", "--xla_gpu_pgle_profile_file_or_directory_path=p", None, MACHINE),
-        ("gpu", "--xla_gpu_per_fusion_autotune_cache_dir=d", None, MACHINE),
-        (
-            "gpu",
-            "--xla_gpu_autotune_level=0 --xla_gpu_per_fusion_autotune_cache_dir=d",
-            "xla_gpu_per_fusion_autotune_cache_dir",
-            FIXED,
-        ),
+        ("gpu", f"--{CACHE}=d", None, MACHINE),
+        ("gpu", f"--{LEVEL}=0 --{CACHE}=d", CACHE, FIXED),
         ("gpu", f"--{LOAD}=f", None, PROCESS),
         ("gpu", f"--{LOAD}=f --{COMPLETE}", LOAD, FIXED),
         ("cpu", "", "xla_cpu_max_isa", MACHINE),

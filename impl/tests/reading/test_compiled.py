@@ -169,34 +169,25 @@ ENTRY %main (x: f32[8]) -> f32[8] {{
 """
 
 
+def call(target, result="f32[8]{0}"):
+    return f'{result} custom-call(%x), custom_call_target="{target}"'
+
+
+POOL = "f32[8]{{0}} select-and-scatter(%x, %x, %x), window={{size={} stride=2}}, select=%add"
+
+
 @pytest.mark.parametrize(
     ("instruction", "primitive", "verdict"),
     [
         ("f32[8]{0} all-reduce(%x), to_apply=%add", "lax.psum", "unknown"),
         ("s32[8]{0} all-reduce(%x), to_apply=%add", None, None),
         ("f32[8]{0} rng(%x, %x), distribution=rng_uniform", "lax.rng_uniform", "varies"),
-        ('f32[8]{0} custom-call(%x), custom_call_target="mine"', "mine", "unknown"),
-        ('f32[8]{0} custom-call(%x), custom_call_target="Sharding"', None, None),
-        (
-            '(f32[8]{0}, s8[9]{0}) custom-call(%x), custom_call_target="__cublas$lt$matmul"',
-            "lax.dot_general",
-            "unknown",
-        ),
-        (
-            'f32[8]{0} custom-call(%x), custom_call_target="__cudnn$fmhaSoftmaxBackward"',
-            "cudnn.attention_backward",
-            "varies",
-        ),
-        (
-            "f32[8]{0} select-and-scatter(%x, %x, %x), window={size=3 stride=2}, select=%add",
-            "lax.select_and_scatter_add",
-            "varies",
-        ),
-        (
-            "f32[8]{0} select-and-scatter(%x, %x, %x), window={size=2 stride=2}, select=%add",
-            None,
-            None,
-        ),
+        (call("mine"), "mine", "unknown"),
+        (call("Sharding"), None, None),
+        (call("__cublas$lt$matmul", "(f32[8]{0}, s8[9]{0})"), "lax.dot_general", "unknown"),
+        (call("__cudnn$fmhaSoftmaxBackward"), "cudnn.attention_backward", "varies"),
+        (POOL.format(3), "lax.select_and_scatter_add", "varies"),
+        (POOL.format(2), None, None),
     ],
 )
 def test_instructions_of_a_gpu(instruction, primitive, verdict):
@@ -208,8 +199,8 @@ def test_instructions_of_a_gpu(instruction, primitive, verdict):
 
 
 def test_a_call_of_a_library_is_known_by_its_equation():
-    call = 'f32[8]{0} custom-call(%x), custom_call_target="cusolver_potrf_ffi"'
-    (finding,) = judged(INSTRUCTION.format(instruction=call, name="jit(cholesky)/cholesky"))
+    text = INSTRUCTION.format(instruction=call("cusolver_potrf_ffi"), name="jit(cholesky)/cholesky")
+    (finding,) = judged(text)
     assert (finding.primitive, finding.verdict) == ("lax.linalg.cholesky", "unknown")
 
 
@@ -217,10 +208,10 @@ def test_an_instruction_has_its_operands_and_its_attributes():
     fusion = "f32[8]{0} fusion(%x), kind=kLoop, calls=%add"
     text = INSTRUCTION.format(instruction=fusion, name="neg")
     program = hlo.parse(text)
-    call = program.computations["main"]["y"]
-    assert (program.entry, call.opcode, call.operands) == ("main", "fusion", ("x",))
-    assert (call.attribute("calls"), call.attribute("body")) == ("add", "")
-    assert (call.scope, call.target, call.parameter) == ("jit(f)/neg", "", None)
+    y = program.computations["main"]["y"]
+    assert (program.entry, y.opcode, y.operands) == ("main", "fusion", ("x",))
+    assert (y.attribute("calls"), y.attribute("body")) == ("add", "")
+    assert (y.scope, y.target, y.parameter) == ("jit(f)/neg", "", None)
     assert [each.parameter for each in program.computations["add"].values()] == [0, 1, None]
     assert (program.root("add").name, program.root("absent")) == ("sum", None)
     assert [each.name for each in program] == ["a", "b", "sum", "x", "y"]
@@ -231,8 +222,7 @@ def test_an_instruction_has_its_operands_and_its_attributes():
 
 def test_the_bytes_of_a_result_are_those_of_all_its_arrays():
     shapes = "(f32[2,3]{1,0}, (pred[5], bf16[]), s4[8])"
-    call = f'{shapes} custom-call(%x), custom_call_target="t"'
-    result = hlo.parse(INSTRUCTION.format(instruction=call, name="g")).root("main")
+    result = hlo.parse(INSTRUCTION.format(instruction=call("t", shapes), name="g")).root("main")
     assert result.target == "t"
     assert list(map(str, result.shapes)) == ["f32[2,3]", "pred[5]", "bf16[]", "s4[8]"]
     assert result.bytes == 24 + 5 + 2 + 8

@@ -22,7 +22,7 @@ import pytest
 
 import impl
 from impl.tests.data import _data_sets
-from impl.tests.data._loaders import streams
+from impl.tests.data._data_sets import streams
 from impl.utils import data
 from impl.utils.data import _messages, _pool, _work
 from impl.utils.data._messages import Channel, Message

@@ -8,7 +8,7 @@ import resource
 import pytest
 
 import impl
-from impl.tests.data._loaders import Squares, batches, shuffled
+from impl.tests.data._data_sets import Squares, batches, shuffled
 from impl.utils import data
 from impl.utils.data._position import Position
 

@@ -11,18 +11,17 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import spec
-from impl._kernels import pallas as pl
 from impl._reading import facts
 from impl._reading.values import Scope
 from impl._reading.walk import walk
 
 X = jnp.ones((5, 4))
 INDEX = jnp.zeros(5, int)
-LEAVES = (*facts.SCATTERS, *facts.POOLS, "pallas_call", "reshard")
+LEAVES = (*facts.SCATTERS, *facts.POOLS, "reshard")
 
 
 def facts_of(function, *args):
-    """The facts of the one scatter, pool, kernel or other sharding of a program."""
+    """The facts of the one scatter, pool or other sharding of a program."""
     closed = jax.make_jaxpr(function)(*args)
     scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)))
     (site,) = [s for s in walk(scope, LEAVES.__contains__) if s.name in LEAVES]
@@ -119,18 +118,6 @@ def test_the_facts_of_a_pool(stride, overlaps):
         return lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (stride, stride), "SAME")
 
     assert true_facts(gradient(pool), X, INDEX) == overlaps
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize(("dtype", "atomics"), [("float32", {"float_atomics"}), ("int32", set())])
-def test_the_facts_of_a_kernel(dtype, atomics):
-    def kernel(x, out):
-        @pl.when(x[0] > 0)
-        def _():
-            pl.triton.atomic_add(out, (0,), x[0])
-
-    shape = jax.ShapeDtypeStruct((3,), dtype)
-    assert true_facts(pl.pallas_call(kernel, out_shape=shape), jnp.ones(3, dtype)) == atomics
 
 
 @pytest.mark.parametrize(

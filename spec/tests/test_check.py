@@ -103,6 +103,22 @@ MUTATIONS = {
     "backends.toml": [
         ("exclude_nondeterministic_ops = true", "autotune_level = 9", "R0202: R0201 sets xla_gpu_"),
     ],
+    # Rows about primitives of JAX.
+    "sorting.toml": [
+        ('behaviour = "deterministic"\n', "", "jax/sorting.toml: R0451: 'remedy' is a required"),
+        ('guarantee = "run_to_run"\n', "", "R0451: 'guarantee' is a required"),
+        ('"deterministic"', '"fill"', "R0451: behaviour 'fill' is not one of"),
+        ('["sort"]', '["Sort"]', "R0451: primitives.0 'Sort' does not match"),
+        ('"any"', '"cpu"', "R0451: no row says what lax.sort"),
+    ],
+    "opaque.toml": [
+        ('the bits."', 'the bits"', "R0505: remedy does not end with a full stop"),
+        (
+            '["pallas_call"]\ndevice = "any"',
+            "\nwhen = { sparse = true }",
+            "R0509: R0508 decides pallas_call with .* as well and differs",
+        ),
+    ],
     "portable.toml": [
         ("limits = { length = 65536, prime = 127 }\n", "", "portable.toml: .*transforms"),
         ('"approx_top_k"', '"approx_top_k", "add"', "'add' is in 'operations' already"),

@@ -32,20 +32,19 @@ def test_it_is_read_once_and_frozen():
     assert thawed(held) == when
 
 
+ROW = '[[row]]\nid = "R1"\nop = "a"\nsource = []\n'
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("rows/index_add.toml", "[[row]", "index_add.toml is not TOML"),
         ("rows/index_add.toml", '[[row]]\nid = "R0001"', "R0001: KeyError.*spec check"),
-        ("rows/index_add.toml", '[[row]]\nid="R1"\ndevise="any"\nsource=[]', "R1: .*device"),
+        ("rows/index_add.toml", ROW, "R1: .*device"),
+        ("rows/index_add.toml", f'{ROW}device="any"\nbehaviour={{x="raise"}}', r"R1: .*\['x'\]"),
         (
             "rows/index_add.toml",
-            '[[row]]\nid="R1"\ndevice="any"\nsource=[]\nbehaviour={x="raise"}',
-            r"R1: .*\['x'\]",
-        ),
-        (
-            "rows/index_add.toml",
-            '[[row]]\nid="R1"\nop="a"\ndevice="gpu"\nsource=[]\nbehaviour={complete="raise"}',
+            f'{ROW}device="gpu"\nbehaviour={{complete="raise"}}',
             "R1: .*gpu",
         ),
         ("profiles.toml", "[complete]", "profiles.toml: TypeError.*spec check"),

@@ -10,7 +10,7 @@ from spec.new import NewOp, skeleton
 from spec.tests._edits import reports, reports_of_rows
 
 #: The next free ids of the small spec.
-ID, NEXT = "R0283", "R0284"
+ID, NEXT = "R0510", "R0511"
 INIT = """\
 from impl.a import jit as jit
 from impl.ops._alpha import alpha as alpha
@@ -67,11 +67,8 @@ def test_a_new_op_has_a_row_and_an_id(checkout):
     issued = tomllib.loads((checkout / "spec/ids.toml").read_text(encoding="utf-8"))["issued"]
     assert issued[ID] == "gamma"
     assert reports_of_rows(checkout / "spec") == []
-
-
-def test_without_an_order_the_check_reports_the_blank(checkout):
-    new(checkout, "gamma")
-    assert f"gamma.toml: {ID}: order 'FILL_IN' does not match" in reports(checkout / "spec")[0]
+    new(checkout, "delta")  # Without an order, the check reports the blank.
+    assert f"delta.toml: {NEXT}: order 'FILL_IN' does not" in reports(checkout / "spec")[0]
 
 
 def test_a_device_that_races_has_a_row_of_its_own(checkout):
@@ -83,12 +80,10 @@ def test_a_device_that_races_has_a_row_of_its_own(checkout):
     assert cuda == cpu
     assert cuda["direction"] == "backward"
     assert reports_of_rows(checkout / "spec") == []
-
-
-def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
-    new(checkout, "gamma", device="cpu", order="last_write")
-    assert [row["device"] for row in rows(checkout, "gamma")] == ["cpu", "cuda"]
-    assert not [row for row in rows(checkout, "gamma") if "mode_off" in row]
+    # A device that does not race has no race with the mode off.
+    new(checkout, "delta", device="cpu", order="last_write")
+    assert [row["device"] for row in rows(checkout, "delta")] == ["cpu", "cuda"]
+    assert not [row for row in rows(checkout, "delta") if "mode_off" in row]
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
@@ -161,15 +156,12 @@ def test_a_refusal_says_why_and_changes_nothing(checkout, op, options, message):
     assert contents(checkout) == before
 
 
-def test_a_file_without_the_line_to_extend_is_named(checkout):
+def test_a_file_without_the_line_to_extend_is_named_and_an_installed_spec_has_no_checkout(checkout):
     (checkout / "impl/__init__.py").write_text("", encoding="utf-8")
     before = contents(checkout)
     with pytest.raises(spec.SpecError, match=r"has no import from impl\.ops"):
         new(checkout, "gamma")
     assert contents(checkout) == before
-
-
-def test_an_installed_spec_has_no_checkout(checkout):
     (checkout / "pyproject.toml").unlink()
     with pytest.raises(spec.SpecError, match=r"has no pyproject\.toml; clone the repository"):
         new(checkout, "gamma")

@@ -1,4 +1,7 @@
-"""The row that decides a call or a question, the calls that rows tell apart, and defaults."""
+"""The row that decides a call, an equation or a question; its sentence; the defaults of a row.
+
+The answers under the guarantee portable, and the engines.
+"""
 
 import collections
 import dataclasses
@@ -12,6 +15,8 @@ import spec
 from spec import english
 from spec.calls import distinct_calls, named_values
 from spec.defaults import completed
+from spec.engines import engine_of, engines, of_several
+from spec.english import behaviour_of_code, condition, phrase
 from spec.loader import ROOT, read_table, row_tables
 from spec.resolve import answers_of, cases
 
@@ -118,6 +123,72 @@ def test_a_question_that_no_row_can_answer_is_refused(op, direction, names, mess
     spec.check_question("nn.functional.nll_loss", "forward", ("reduction",))
 
 
+@pytest.mark.parametrize(
+    ("when", "device", "direction", "english"),
+    [
+        ({}, "any", "forward", "on every device"),
+        ({}, "cuda", "forward", "when called on a CUDA array"),
+        ({}, "cpu", "backward", "when differentiating a CPU array"),
+        ({}, "mps", "backward", "when differentiating an MPS array"),
+        ({}, "any", "backward", "when differentiating it"),
+        ({"weights": True}, "any", "forward", "on every device when `weights` is given"),
+        (
+            {"mode": "area", "weights": True},
+            "cuda",
+            "forward",
+            "when called on a CUDA array and `mode` is `'area'` and `weights` is given",
+        ),
+    ],
+)
+def test_condition(when, device, direction, english):
+    assert condition(when, RULES.devices.get(device), direction, RULES.facts) == english
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "english"),
+    [
+        ("reduce", "prod", "`reduce` is `'prod'`"),
+        ("reduce", ("sum", "mean"), "`reduce` is `'sum'` or `'mean'`"),
+        ("reduce", ("sum", "mean", "prod"), "`reduce` is `'sum'`, `'mean'` or `'prod'`"),
+        ("reduce", {"not": ("sum", "mean")}, "`reduce` is not `'sum'` or `'mean'`"),
+        ("dtype", ("floating", "complex"), "the dtype is floating or complex"),
+        ("dtype", {"not": ("bool",)}, "the dtype is not bool"),
+        ("spatial_ndim", 3, "`input` has 3 spatial dimensions"),
+        ("spatial_ndim", 1, "`input` has 1 spatial dimension"),
+        ("input_ndim", {"max": 1}, "`input` has at most 1 dimension"),
+    ],
+)
+def test_phrase(name, test, english):
+    assert phrase(RULES.facts[name], test) == english
+
+
+def test_every_row_and_erratum_reads_without_a_gap():
+    for row in RULES.rows:
+        errata = [erratum.when for erratum in row.errata]
+        phrases = [
+            phrase(RULES.facts[name], test) for when in errata for name, test in when.items()
+        ]
+        assert not [text for text in [row.condition, *phrases] if "{" in text or not text]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (
+            "R0137",
+            "since 1.7 or before, up to 2.9: raises, when the left operand is dense; otherwise",
+        ),
+        ("R0183", "since 2.6 or before: raises as `put_` on a CUDA device."),
+        ("R0070", "since 2.13 or before: not affected by the mode, when the dtype is a quantized"),
+        ("R0059", "since 2.6: deterministic."),
+    ],
+)
+def test_an_erratum_states_the_releases_and_the_calls(row, sentence):
+    (erratum,) = RULES.row(row).errata
+    text = behaviour_of_code(erratum, RULES.facts, RULES.devices)
+    assert text.startswith(f"PyTorch's code {sentence}")
+
+
 PROFILES = read_table(ROOT, "profiles.toml")
 DEVICES = read_table(ROOT, "devices.toml")
 OWN = {"document": "profiles", "releases": ["complete"], "phrase": "Every op is deterministic"}
@@ -171,3 +242,140 @@ def test_every_combination_of_values_on_both_sides_of_a_test_is_a_call():
     of_bmm = [(call["sparse"], call["cublas_workspace_config"]) for call in calls("bmm")]
     assert of_bmm == [*itertools.product((False, True), ("", ":16:8", ":4096:8"))]
     assert named_values({"min": 2, "not": (3, 4)}) == [2, 3, 4]
+
+
+RACES = {
+    "ordered_path_fits": True,
+    "dtype": "floating",
+    "unique_indices": False,
+    "one_update": False,
+    "iota_indices": False,
+}
+ASSIGNS = {**RACES, "same_value": False, "applies_function": False}
+
+
+@pytest.mark.parametrize(
+    ("primitive", "device", "facts", "effect", "order"),
+    [
+        ("scatter-add", "cuda", RACES, "ordered", "source"),
+        ("scatter-add", "cpu", RACES, "same", None),
+        ("scatter-add", "cpu", {**RACES, "ordered_path_fits": False}, "same", None),
+        ("scatter-add", "any", RACES, "ordered", "source"),
+        ("scatter-sub", "cuda", {**RACES, "unique_indices": True}, "same", None),
+        ("scatter-add", "cuda", {**RACES, "dtype": "integer"}, "same", None),
+        ("scatter-mul", "cuda", {**RACES, "dtype": "complex"}, "raises", None),
+        ("scatter-mul", "cuda", {**RACES, "dtype": "complex", "one_update": True}, "same", None),
+        ("scatter", "cuda", ASSIGNS, "ordered", "last_write"),
+        ("scatter", "cuda", {**ASSIGNS, "same_value": True}, "same", None),
+        ("reduce_sum", "cuda", {}, "same", None),
+        ("dot_general", "cuda", {"timed_kernels": True}, "unknown", None),
+        ("dot_general", "cpu", {"timed_kernels": True}, "same", None),
+        ("svd", "cuda", {}, "unknown", None),
+        ("somebody_elses", "cuda", {}, "unknown", None),
+    ],
+)
+def test_the_effect_on_an_equation(primitive, device, facts, effect, order):
+    answer = spec.resolve_primitive(primitive, device, facts)
+    assert (answer.effect, answer.order) == (effect, order)
+    if answer.row is not None:
+        assert spec.resolve(answer.row.op, "forward", device, facts, "torch-1.10") == answer
+    if effect in ("ordered", "raises") or (effect == "unknown" and answer.row):
+        assert answer.remedy
+
+
+def test_a_row_that_names_the_device_is_the_path_there():
+    facts = {**RACES, "unique_indices": True}
+    on_cpu = spec.resolve_primitive("scatter-add", "cpu", facts)
+    anywhere = spec.resolve_primitive("scatter-add", "any", facts)
+    assert (on_cpu.row.device, on_cpu.guarantee) == ("cpu", "run_to_run")
+    assert (anywhere.row.device, anywhere.guarantee) == ("any", "portable")
+
+
+@pytest.mark.parametrize(
+    ("primitive", "dtypes", "answer", "name"),
+    [
+        ("reshape", {"float32"}, "exact", "moves"),
+        ("reshape", {"complex64"}, "exact", "moves"),
+        ("add", {"float32"}, "rule", "operations"),
+        ("add", {"int32", "bool"}, None, None),
+        ("add", {"complex64"}, "rule", "complex_numbers"),
+        ("add", {"complex128"}, "refused", ""),
+        ("tanh", {"float64"}, "refused", ""),
+        ("tanh", {"bfloat16"}, "rule", "functions"),
+        ("pow", {"float32"}, "rule", "functions_of_two"),
+        ("convert_element_type", {"int32", "float8_e4m3fn"}, "refused", ""),
+        ("fft", {"float32", "complex64"}, "rule", "transforms"),
+        ("eig", {"float32"}, "refused", "decompositions"),
+        ("rng_bit_generator", {"uint32"}, "refused", "bits_of_a_device"),
+        ("somebody_elses", {"float32"}, "refused", ""),
+        ("somebody_elses", {"int32"}, None, None),
+    ],
+)
+def test_the_class_of_an_equation(primitive, dtypes, answer, name):
+    found = spec.portability(primitive, dtypes)
+    if found is None:
+        assert answer is None
+        return
+    assert (found.answer, found.name) == (answer, name)
+    refuses = answer == "refused" or bool(found.limits)
+    assert bool(found.reason) == bool(found.remedy) == refuses
+
+
+def test_a_refusal_names_the_dtype_and_the_limit():
+    assert "at most 65536" in RULES.portable["transforms"].reason
+    assert "complex128" in spec.portability("add", {"complex128", "float32"}).reason
+    assert "float32" not in spec.portability("add", {"complex128", "float32"}).reason
+    assert "imaginary" in spec.portability("sin", {"complex64"}).remedy
+
+
+def test_a_hint_is_about_a_library_and_its_primitives():
+    (hint,) = RULES.hints
+    (primitive,) = hint.primitives
+    assert RULES.hint(primitive, hint.library) == hint.remedy
+    assert RULES.hint(primitive, "another") is RULES.hint("sin", hint.library) is None
+    assert RULES.hint(primitive, None) is None
+
+
+def test_a_row_about_a_primitive_has_its_classes():
+    def names(id):
+        return [found.name for found in spec.portable_classes(RULES.row(id))]
+
+    assert names("R0400") == names("R0515") == ["sums"]
+    assert names("R0498") == ["sums", "asynchronous_sums"]
+    assert names("R0486") == ["rotations"]
+
+
+def test_the_answer_of_a_row_follows_from_its_guarantee():
+    answers = {
+        id: spec.portable_answer(RULES.row(id)) for id in ("R0158", "R0138", "R0070", "R0024")
+    }
+    assert answers == {"R0158": "exact", "R0138": "rule", "R0070": "exact", "R0024": None}
+
+
+def test_each_platform_and_capability_has_one_engine():
+    for field in ("platforms", "capabilities", "kinds"):
+        named = [each for engine in engines().values() for each in getattr(engine, field)]
+        assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize(
+    ("platform", "known", "name"),
+    [
+        ("cpu", {}, "float64"),
+        ("cuda", {}, "float64"),
+        ("cuda", {"capability": "9.0"}, "float64"),
+        ("cuda", {"capability": "8.9"}, "int8"),
+        ("cuda", {"kind": "NVIDIA L40S"}, "int8"),
+        ("rocm", {"capability": "8.9"}, "float64"),
+        ("tpu", {}, "integers"),
+        ("another", {}, "float64"),
+    ],
+)
+def test_the_engine_of_a_device(platform, known, name):
+    assert engine_of(platform, **known) == name
+
+
+def test_several_devices_have_the_engine_that_all_can_run():
+    assert of_several(frozenset({"float64"})) == "float64"
+    assert of_several(frozenset({"float64", "native"})) == "float64"
+    assert of_several(frozenset({"integers", "float64", "int8"})) == "integers"

@@ -1,4 +1,4 @@
-"""Data sets and functions for workers, which import this module and no test."""
+"""Data sets and functions for workers, which import this module and no test; and loaders."""
 
 import os
 import random
@@ -10,6 +10,7 @@ import numpy as np
 
 import impl
 from impl.utils import data
+from impl.utils.data import _work
 
 
 def draws():
@@ -100,3 +101,36 @@ def init_that_seeds(worker_id):
     random.seed(worker_id)
     np.random.seed(worker_id)  # noqa: NPY002
     impl.manual_seed(worker_id)
+
+
+class Squares:
+    """A data set of numbers, which needs no worker."""
+
+    def __init__(self, length=10):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return index * index
+
+
+def shuffled(**options):
+    """A loader without workers; equal options give equal batches."""
+    options = {"batch_size": 3, "shuffle": True, "generator": impl.Generator(0)} | options
+    return data.DataLoader(Squares(), **options)
+
+
+def batches(loader):
+    """The batches of an epoch, as lists."""
+    return [np.asarray(batch).tolist() for batch in loader]
+
+
+def streams(base_seed):
+    """Yields the results of ``draws`` in worker 0 of an epoch, one for each call."""
+    python = random.Random(base_seed)
+    numpy = np.random.RandomState(_work.numpy_seed(base_seed, 0))
+    generator = impl.Generator(base_seed)
+    while True:
+        yield [[python.random(), numpy.random(), generator.draw_seed() % 2**32] for _ in range(2)]

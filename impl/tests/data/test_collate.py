@@ -1,6 +1,7 @@
 """Samples as batches, against PyTorch's."""
 
 import collections
+from types import MappingProxyType
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -14,20 +15,6 @@ from impl.utils import data
 class Pair(NamedTuple):
     left: object
     right: object
-
-
-class Frozen(collections.abc.Mapping[str, object]):
-    def __init__(self, items):
-        self._items = dict(items)
-
-    def __getitem__(self, key):
-        return self._items[key]
-
-    def __iter__(self):
-        return iter(self._items)
-
-    def __len__(self):
-        return len(self._items)
 
 
 CASES = {
@@ -44,7 +31,7 @@ CASES = {
     "one sample": [np.arange(3)],
     "dicts": [{"z": 1, "a": np.ones(2)}, {"z": 2, "a": np.zeros(2)}],
     "ordered dicts": [collections.OrderedDict(z=1), collections.OrderedDict(z=2)],
-    "frozen mappings": [Frozen({"z": 1}), Frozen({"z": 2})],
+    "frozen mappings": [MappingProxyType({"z": 1}), MappingProxyType({"z": 2})],
     "tuples": [(1, "a"), (2, "b")],
     "lists": [[1, 2.0], [3, 4.0]],
     "named tuples": [Pair(1, [2]), Pair(3, [4])],

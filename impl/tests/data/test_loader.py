@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.data._loaders import Squares, batches, shuffled
+from impl.tests.data._data_sets import Squares, batches, shuffled
 from impl.utils import data
 from impl.utils.data import _work
 

@@ -8,7 +8,7 @@ import resource
 import pytest
 
 import impl
-from impl.tests.data._loaders import Squares, batches, shuffled
+from impl.tests.data._data_sets import Squares, batches, shuffled
 from impl.utils import data
 from impl.utils.data._position import Position
 
@@ -81,9 +81,7 @@ def test_a_state_outlives_the_loop_that_was_left():
     fresh.load_state_dict(state)
     assert fresh.state_dict() == state
     assert batches(fresh) == batches(shuffled())[1:]
-
-
-def test_the_default_generator_is_restored():
+    # The default generator is restored too.
     impl.manual_seed(3)
     loader = shuffled(generator=None)
     next(iter(loader))

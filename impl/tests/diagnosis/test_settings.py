@@ -7,12 +7,15 @@ import pytest
 from impl._mode.compilation import parsed
 from impl.diagnosis import _settings
 from impl.diagnosis._report import Verdict
-from impl.tests.diagnosis.test_report import FIXED, MACHINE, PROCESS
+from impl.tests.diagnosis.test_program import FIXED, MACHINE, PROCESS
 
 TABLE = _settings.table()
 #: Flags of jaxlib 0.10 that jaxlib 0.12 does not have.
 GONE = {"xla_gpu_experimental_autotuner_cache_dir"}
 EXCLUDE = "xla_gpu_exclude_nondeterministic_ops"
+LEVEL = "xla_gpu_autotune_level"
+FUSIONS = "xla_gpu_experimental_enable_fusion_autotuner"
+CACHE = "xla_gpu_per_fusion_autotune_cache_dir"
 LOAD = "xla_gpu_load_autotune_results_from"
 COMPLETE = "xla_gpu_require_complete_aot_autotune_results"
 USUAL = {
@@ -40,27 +43,17 @@ def judged(platform, flags="", variables=(), config=()):
         ("gpu", "--xla_gpu_deterministic_ops=1", EXCLUDE, FIXED),
         (None, "", EXCLUDE, PROCESS),
         ("cpu", f"--{EXCLUDE}=false", EXCLUDE, FIXED),
-        ("gpu", "", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_autotune_level=4", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_autotune_level=0", "xla_gpu_autotune_level", FIXED),
-        ("gpu", f"--{EXCLUDE}", "xla_gpu_autotune_level", PROCESS),
-        ("gpu", "--xla_gpu_deterministic_ops", "xla_gpu_autotune_level", FIXED),
-        ("gpu", "", "xla_gpu_experimental_enable_fusion_autotuner", PROCESS),
-        ("gpu", f"--{EXCLUDE}", "xla_gpu_experimental_enable_fusion_autotuner", FIXED),
-        (
-            "gpu",
-            "--xla_gpu_experimental_enable_fusion_autotuner=false",
-            "xla_gpu_experimental_enable_fusion_autotuner",
-            FIXED,
-        ),
+        ("gpu", "", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=4", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=0", LEVEL, FIXED),
+        ("gpu", f"--{EXCLUDE}", LEVEL, PROCESS),
+        ("gpu", "--xla_gpu_deterministic_ops", LEVEL, FIXED),
+        ("gpu", "", FUSIONS, PROCESS),
+        ("gpu", f"--{EXCLUDE}", FUSIONS, FIXED),
+        ("gpu", f"--{FUSIONS}=false", FUSIONS, FIXED),
         ("gpu", "--xla_gpu_pgle_profile_file_or_directory_path=p", None, MACHINE),
-        ("gpu", "--xla_gpu_per_fusion_autotune_cache_dir=d", None, MACHINE),
-        (
-            "gpu",
-            "--xla_gpu_autotune_level=0 --xla_gpu_per_fusion_autotune_cache_dir=d",
-            "xla_gpu_per_fusion_autotune_cache_dir",
-            FIXED,
-        ),
+        ("gpu", f"--{CACHE}=d", None, MACHINE),
+        ("gpu", f"--{LEVEL}=0 --{CACHE}=d", CACHE, FIXED),
         ("gpu", f"--{LOAD}=f", None, PROCESS),
         ("gpu", f"--{LOAD}=f --{COMPLETE}", LOAD, FIXED),
         ("cpu", "", "xla_cpu_max_isa", MACHINE),
@@ -94,16 +87,6 @@ def test_verdicts_of_flags(platform, flags, name, verdict):
         ("gpu", "TF_CUDNN_DETERMINISTIC", "1", FIXED),
         ("gpu", "XLA_PYTHON_CLIENT_PREALLOCATE", "false", FIXED),
         ("tpu", "LIBTPU_INIT_ARGS", "--xla_tpu_something", FIXED),
-    ],
-)
-def test_verdicts_of_variables(platform, name, value, verdict):
-    item = judged(platform, variables={} if value is None else {name: value})[name]
-    assert (item.section, item.value, item.verdict) == ("Environment variables", value, verdict)
-
-
-@pytest.mark.parametrize(
-    ("platform", "name", "value", "verdict"),
-    [
         ("cpu", "jax_enable_x64", "True", FIXED),
         ("cpu", "jax_default_matmul_precision", "None", FIXED),
         ("gpu", "jax_default_matmul_precision", "None", MACHINE),
@@ -118,9 +101,11 @@ def test_verdicts_of_variables(platform, name, value, verdict):
         ("cpu", "jax_disable_jit", "True", FIXED),
     ],
 )
-def test_verdicts_of_configs(platform, name, value, verdict):
-    item = judged(platform, config={name: value})[name]
+def test_verdicts_of_variables_and_settings_of_jax(platform, name, value, verdict):
+    kind = "config" if name.startswith("jax_") else "variables"
+    item = judged(platform, **{kind: {} if value is None else {name: value}})[name]
     assert (item.value, item.verdict) == (None if value == "None" else value, verdict)
+    assert (item.section == "Environment variables") == (kind == "variables")
 
 
 def test_usual_values_are_left_out_and_flags_of_another_platform_do_nothing():

@@ -128,6 +128,11 @@ def test_an_argument_is_named_and_what_comes_from_it_is_not(compared):
     assert (found.kind, found.name, found.line, found.number) == ("argument", "x1", "a.py:5", 2)
     assert "made outside of compiled programs" in found.reason
     assert (later.line, later.name, later.reason) == ("a.py:9", "x0", "")
+    comparison = _twice.Comparison("a.py", (4, 4), None, (found, later), ("a.py:2",))
+    validate(comparison.as_dict())
+    text = comparison.text()
+    assert text.index("The first difference") < text.index("a.py:5") < text.index("a.py:9")
+    assert text.endswith("Generators without a seed: a.py:2.")
 
 
 def test_an_output_of_equal_arguments_names_the_equations_that_vary(compared):

@@ -1,4 +1,9 @@
-"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others."""
+"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others.
+
+``impl.digests.compare``: the first step, tree and leaf that differ, and how far apart.
+
+Tests: impl.digests._comparison, impl.digests._log.
+"""
 
 import json
 import signal
@@ -9,7 +14,9 @@ import numpy as np
 import pytest
 
 import impl
-from impl.digests import _digest
+from impl.__main__ import main
+from impl.digests import _digest, compare
+from impl.digests._comparison import distance
 from impl.digests._log import DIGITS, LogFile
 from impl.tests.support import processes
 
@@ -18,11 +25,19 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def logged(path, *steps, scale=1.0, **options):
-    """Logs steps whose trees depend on the step."""
-    with impl.DigestLog(path, **options) as log:
+def append(path, *steps, keep=(), **trees):
+    """Logs the same trees for each step."""
+    with impl.DigestLog(path, keep=keep) as file:
         for step in steps:
-            log.log(step, params={"w": np.arange(3.0) * scale + step, "b": np.float32(step)})
+            file.log(step, **trees)
+    return path
+
+
+def logged(path, *steps):
+    """Logs steps whose trees depend on the step."""
+    with impl.DigestLog(path) as log:
+        for step in steps:
+            log.log(step, params={"w": np.arange(3.0) + step, "b": np.float32(step)})
     return path
 
 
@@ -163,3 +178,189 @@ def test_a_tree_may_change_its_leaves(tmp_path):
         log.log(2, a=[1, 2])
     assert sum("tree" in line for line in lines(tmp_path / "a.jsonl")) == 3
     assert [len(t["a"][0].types) for t in LogFile(tmp_path / "a.jsonl").steps.values()] == [1, 2, 2]
+
+
+PARAMS = {"dense": {"bias": np.zeros(2, np.float32), "kernel": np.ones((2, 3), np.float32)}}
+
+
+@pytest.fixture
+def files(tmp_path):
+    return tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+
+
+def other_kernel():
+    kernel = PARAMS["dense"]["kernel"].copy()
+    kernel[1, 2] = np.nextafter(np.float32(1), np.float32(2))
+    kernel[1, 0] = np.float32(1 - 2**-22)
+    return {"dense": {"bias": PARAMS["dense"]["bias"], "kernel": kernel}}
+
+
+def test_equal_runs_are_equal(files, capsys):
+    for file in files:
+        append(file, 0, 1, params=PARAMS, loss=1.0)
+    compared = compare(*files)
+    assert compared.equal
+    assert (compared.steps, compared.equal_steps, compared.difference) == (2, 2, None)
+    assert main(["compare", *map(str, files)]) == 0
+    assert "2 of 2 steps that both have are equal" in capsys.readouterr().out
+
+
+def test_the_first_step_tree_and_leaf_are_named(files, capsys):
+    append(files[0], 0, 1, 2, params=PARAMS, loss=1.0)
+    append(files[1], 0, params=PARAMS, loss=1.0)
+    append(files[1], 1, 2, params=other_kernel(), loss=1.5)
+    found = compare(*files).difference
+    assert (found.step, found.tree, found.leaf) == (1, "params", "['dense']['kernel']")
+    assert found.types == ("float32[2,3]", "float32[2,3]")
+    assert found.digests[0] != found.digests[1]
+    assert found.others == ("loss",)
+    assert found.distance is None
+    assert main(["compare", *map(str, files)]) == 1
+    out = capsys.readouterr().out
+    assert "first difference: step 1, tree 'params', leaf ['dense']['kernel']" in out
+    assert "DigestLog(path, keep=['params']) keeps values" in out
+    assert "1 of 3 steps that both have are equal" in out
+
+
+def test_kept_values_tell_how_far_apart_they_are(files, capsys):
+    append(files[0], 0, keep=["params"], params=PARAMS)
+    append(files[0], 1, keep=["params"], params=PARAMS)
+    append(files[1], 0, keep=["params"], params=PARAMS)
+    append(files[1], 1, keep=["params"], params=other_kernel())
+    found = compare(*files).difference.distance
+    assert (found.elements, found.differing, found.ulp, found.nan) == (6, 2, 4, 0)
+    assert (found.first, found.largest) == ((1, 0), (1, 0))
+    assert found.values == ("1.0", "0.99999976")
+    assert main(["compare", *map(str, files)]) == 1
+    out = capsys.readouterr().out
+    assert (
+        "2 of 6 elements differ, by at most 4 ulp; the first is [1, 0]: 1.0 and 0.99999976" in out
+    )
+    (files[1].with_name("b.jsonl.values")).write_bytes(b"")
+    assert compare(*files).difference.distance is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "leaf", "types"),
+    [
+        ([1, 2], [1], "[1]", ("int64[]", None)),
+        ([1], [1, 2], "[1]", (None, "int64[]")),
+        ([np.zeros(2)], [np.zeros(3)], "[0]", ("float64[2]", "float64[3]")),
+        ([np.zeros(2)], [np.zeros(2, np.float32)], "[0]", ("float64[2]", "float32[2]")),
+        (1, 2, "", ("int64[]", "int64[]")),
+    ],
+)
+def test_other_leaves_and_types_are_named(files, first, second, leaf, types):
+    append(files[0], 0, a=first)
+    append(files[1], 0, a=second)
+    found = compare(*files).difference
+    assert (found.leaf, found.types) == (leaf, types)
+    assert found.text()
+
+
+def test_a_step_or_a_tree_that_one_log_lacks_is_a_difference(files):
+    append(files[0], 0, 1, 2, loss=1.0)
+    append(files[1], 1, 2, 5, loss=1.0)
+    compared = compare(*files)
+    assert not compared.equal
+    assert compared.difference is None
+    assert compared.only == ((0,), (5,))
+    assert "only in the first log: step 0" in compared.text()
+    assert compare(*files, common=True).equal
+    append(files[1], 2, more=1.0)
+    assert compare(*files).difference.text() == "step 2: the tree 'more' is not in the first log"
+    assert compare(*files, common=True).equal
+
+
+def test_a_resumed_run_that_does_not_repeat_itself_is_found(files):
+    append(files[0], 0, 1, 2, loss=1.0)
+    append(files[0], 2, 3, loss=1.0)
+    append(files[1], 0, 1, loss=1.0)
+    append(files[1], 2, loss=2.0)
+    append(files[1], 2, 3, loss=1.0)
+    compared = compare(*files)
+    assert not compared.equal
+    assert compared.difference is None  # The last record of a step counts.
+    (sentence,) = compared.repeats
+    assert "b.jsonl does not repeat itself: step 2, tree 'loss' has other bits" in sentence
+    assert compare(files[0], files[0]).equal
+
+
+def test_the_environments_that_differ_are_named(files, monkeypatch):
+    append(files[0], 0, loss=1.0)
+    monkeypatch.setenv("XLA_FLAGS", "--other")
+    with impl.deterministic(guarantee="portable"):
+        append(files[1], 0, loss=1.0)
+    environment = compare(*files).environment
+    assert environment["mode"] == ("off", "on, portable, profile torch-2.12")
+    assert environment["XLA_FLAGS"][1] == "--other"
+    assert environment.keys() == {"mode", "XLA_FLAGS"}
+
+
+def test_logs_without_a_common_tree_cannot_be_compared(files, capsys, tmp_path):
+    append(files[0], 0, 1, a=1.0)
+    append(files[1], 1, b=1.0)
+    with pytest.raises(
+        ValueError, match=r"no tree of a step in common: .* 2 steps, 0 to 1 with 'a'"
+    ):
+        compare(*files)
+    for others in (files[1], tmp_path / "absent", tmp_path):
+        assert main(["compare", str(files[0]), str(others)]) == 2
+        assert "python -m impl compare: " in capsys.readouterr().err
+
+
+def test_a_damaged_line_is_named_and_a_half_written_one_is_left_out(files):
+    append(files[0], 0, 1, a=1.0)
+    text = files[0].read_text()
+    files[1].write_text(text + '{"step": 2, "tr')
+    assert compare(*files).equal
+    files[1].write_text(text + '{"step": 2, "tr\n')
+    with pytest.raises(ValueError, match=r"line 5 of .* is damaged"):
+        compare(*files)
+    files[1].write_text("")
+    with pytest.raises(ValueError, match="has no line yet"):
+        compare(*files)
+
+
+def test_the_comparison_is_data_too(files, capsys):
+    append(files[0], 0, keep=["a"], a=[1.0, 2.0])
+    append(files[1], 0, keep=["a"], a=[1.0, 3.0])
+    assert main(["compare", "--json", *map(str, files)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["difference"]["leaf"] == "[1]"
+    assert found["difference"]["distance"]["ulp"] == 2**51
+    assert found["equal"] is False
+
+
+def apart(dtype, first, second):
+    arrays = [np.atleast_1d(np.array(values, dtype)) for values in (first, second)]
+    name = f"{arrays[0].dtype.name}[{len(arrays[0])}]"
+    return distance(name, *(array.tobytes() for array in arrays))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "second", "ulp", "nan"),
+    [
+        (np.float32, 0.0, -0.0, 0, 0),
+        (np.float32, np.float32(1e-45), -np.float32(1e-45), 2, 0),
+        (np.float64, -np.inf, np.inf, 2 * 0x7FF0000000000000, 0),
+        (np.float32, [np.nan, 1.0], [1.0, 1.0], None, 1),
+        (np.float32, [np.nan, 1.0], [1.0, 2.0], 2**23, 1),
+        (jnp.bfloat16, 1.0, 1.0078125, 1, 0),
+        (jnp.float8_e4m3fn, 1.0, 1.125, 1, 0),
+        (np.complex64, 1 + 1j, 1 + 2j, 2**23, 0),
+        (np.int8, -128, 127, 255, 0),
+        (np.uint64, 0, 2**64 - 1, 2**64 - 1, 0),
+        (np.int64, -(2**63), 2**63 - 1, 2**64 - 1, 0),
+        (bool, True, False, 1, 0),
+    ],
+)
+def test_the_distance_in_ulp(dtype, first, second, ulp, nan):
+    found = apart(dtype, first, second)
+    assert (found.ulp, found.nan) == (ulp, nan)
+    assert found.text()
+
+
+def test_no_distance_between_equal_arrays_and_between_keys():
+    assert apart(np.float32, [1.0], [1.0]) is None
+    assert distance("key<fry>[1]", b"12345678", b"12345679") is None

@@ -22,51 +22,37 @@ def alerted(kind, caller, row, profile):
 OLD = {"profile": "torch-1.10"}
 CUMSUM = ("cumsum", "forward", {"dtype": "floating"})
 R0060 = Action(row="R0060")
+INDEX_ADD = ("index_add", "forward", {"dtype": "floating"})
+GATHER = ("gather", "backward", {"input_ndim": 2})
+MV = ("mv", "forward", {"sparse": False, "cublas_workspace_config": ""})
+RAISED = alerted("raise", "cumsum_cuda_kernel", "R0059", "torch-2.12")
+WARNED = alerted("warn", "cumsum_cuda_kernel", "R0059", "torch-2.12")
+OF_GATHER = alerted("raise", "scatter_add_cuda_kernel", "R0082", "torch-1.10")
+#: A row with a message of PyTorch's names no caller.
+OF_MV = alerted("raise", "mv", "R0144", "torch-1.10")
+
+
+def empty(fills):
+    return "empty", "forward", {"fill_uninitialized_memory": fills}
 
 
 @pytest.mark.parametrize(
-    ("question", "options", "on_cpu", "on_cuda", "elsewhere"),
+    ("question", "options", "actions"),
     [
-        (CUMSUM, {}, R0060, alerted("raise", "cumsum_cuda_kernel", "R0059", "torch-2.12"), R0060),
-        (
-            CUMSUM,
-            {"warn_only": True},
-            *(R0060, alerted("warn", "cumsum_cuda_kernel", "R0059", "torch-2.12"), R0060),
-        ),
-        (CUMSUM, {"profile": "complete"}, R0060, R0060, R0060),
-        (CUMSUM, {"mode": False}, Action(), Action(), Action()),
-        (("cumsum", "forward", {"dtype": "integer"}), {}, R0060, R0060, R0060),
-        (
-            ("index_add", "forward", {"dtype": "floating"}),
-            {},
-            *(Action(row="R0002"), Action(row="R0001"), Action()),
-        ),
-        (
-            ("gather", "backward", {"input_ndim": 2}),
-            OLD,
-            *(
-                Action(row="R0084"),
-                alerted("raise", "scatter_add_cuda_kernel", "R0082", "torch-1.10"),
-            ),
-            Action(),
-        ),
-        # A row with a message of PyTorch's names no caller.
-        (
-            ("mv", "forward", {"sparse": False, "cublas_workspace_config": ""}),
-            OLD,
-            *(Action(row="R0145"), alerted("raise", "mv", "R0144", "torch-1.10")),
-            Action(row="R0145"),
-        ),
-        (
-            ("empty", "forward", {"fill_uninitialized_memory": True}),
-            {},
-            *[Action(fill=True, row="R0070")] * 3,
-        ),
-        (("empty", "forward", {"fill_uninitialized_memory": False}), {}, *[Action()] * 3),
+        (CUMSUM, {}, (R0060, RAISED, R0060)),
+        (CUMSUM, {"warn_only": True}, (R0060, WARNED, R0060)),
+        (CUMSUM, {"profile": "complete"}, [R0060] * 3),
+        (CUMSUM, {"mode": False}, [Action()] * 3),
+        (("cumsum", "forward", {"dtype": "integer"}), {}, [R0060] * 3),
+        (INDEX_ADD, {}, (Action(row="R0002"), Action(row="R0001"), Action())),
+        (GATHER, OLD, (Action(row="R0084"), OF_GATHER, Action())),
+        (MV, OLD, (Action(row="R0145"), OF_MV, Action(row="R0145"))),
+        (empty(True), {}, [Action(fill=True, row="R0070")] * 3),
+        (empty(False), {}, [Action()] * 3),
     ],
 )
-def test_a_row_decides_on_its_device(question, options, on_cpu, on_cuda, elsewhere):
-    op, direction, facts = question
+def test_a_row_decides_on_its_device(question, options, actions):
+    (op, direction, facts), (on_cpu, on_cuda, elsewhere) = question, actions
     with impl.deterministic(**options):
         decision = decide(op, direction, **facts)
     assert [decision.on(name) for name in ("cpu", "cuda", "rocm", "metal")] == [

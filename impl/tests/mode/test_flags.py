@@ -11,17 +11,6 @@ import pytest
 import impl
 from impl import _jax
 from impl._mode import compilation
-from impl.tests.support import processes
-
-LATE = """
-import jax, impl
-impl.use_deterministic_algorithms(True)
-import os
-os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=3"
-print(jax.jit(lambda x: x @ x)(jax.numpy.ones((2, 2)))[0, 0], jax.device_count())
-print(impl.audit(jax.jit(lambda x: x @ x))(jax.numpy.ones((2, 2))).ok)
-impl.set_xla_flags()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +21,6 @@ def environment(monkeypatch):
 @pytest.fixture
 def not_started(monkeypatch):
     monkeypatch.setattr(_jax, "backend_has_started", lambda: False)
-
-
-def test_a_process_whose_backend_has_not_started_compiles_everything_with_the_flags():
-    done = processes.run("-W", "error", "-c", LATE)
-    assert done.stdout.split() == ["2.0", "3", "True"], done.stderr
-    assert done.returncode == 0
 
 
 @pytest.mark.usefixtures("not_started")

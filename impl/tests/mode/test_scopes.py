@@ -74,27 +74,17 @@ def test_a_task_has_scopes_that_end_before_it_awaits():
         seen = []
         for _ in range(pauses):
             with impl.deterministic(mode), impl.deterministic(profile="complete", mode=mode):
-                await awaits_nothing()
+                await awaits_inside(impl.deterministic(mode), 0)
                 seen.append(enabled())
             await asyncio.sleep(0)
+            seen.append(enabled())
         return seen
 
-    async def awaits_nothing():
-        pass
-
     with impl.deterministic(profile="complete"):
-        assert run(in_turn(True, 2), in_turn(False, 3)) == [[True] * 2, [False] * 3]
+        # Tasks have the mode of the thread between their scopes.
+        assert run(in_turn(True, 2), in_turn(False, 2)) == [[True] * 4, [False, True] * 2]
         assert enabled()
     assert_the_setter_holds()
-
-
-def test_tasks_inside_of_a_scope_of_the_thread_have_its_mode():
-    async def awaits_and_reads():
-        await asyncio.sleep(0)
-        return enabled()
-
-    with impl.deterministic():
-        assert run(awaits_and_reads(), awaits_and_reads()) == [True, True]
 
 
 def test_the_last_of_the_open_scopes_holds():
@@ -168,12 +158,6 @@ def test_one_object_in_two_threads():
     ended.set()
     thread.join()
     assert seen == [True, False]
-
-
-def test_the_end_of_a_scope_that_is_not_open_is_refused():
-    scope = impl.deterministic()
-    with pytest.raises(RuntimeError, match="has to end in the thread in which it began"):
-        scope.__exit__(None, None, None)
 
 
 @impl.deterministic()
@@ -265,6 +249,9 @@ def test_a_decorated_asynchronous_generator():
     assert not enabled()
 
 
-def test_a_scope_decorates_what_can_be_called():
+def test_a_scope_decorates_what_can_be_called_and_ends_where_it_is_open():
+    scope = impl.deterministic()
     with pytest.raises(TypeError, match="a scope decorates a function, not int; write 'with'"):
-        impl.deterministic()(3)
+        scope(3)
+    with pytest.raises(RuntimeError, match="has to end in the thread in which it began"):
+        scope.__exit__(None, None, None)

@@ -109,7 +109,7 @@ def test_calls_are_coarser_marks_and_name_the_call():
     assert not x.is_deleted()
 
 
-def test_a_key_or_number_of_one_run_only_is_a_constant():
+def test_a_key_or_number_of_one_run_only_is_a_constant_and_programs_that_call_the_host_differ():
     held = {}
 
     def scope(value):
@@ -131,6 +131,13 @@ def test_a_key_or_number_of_one_run_only_is_a_constant():
 
     program = impl.first_difference(branching, jnp.ones(3), between=runs)
     assert (program.kind, program.primitive) == ("program", "lax.sin")
+
+    def calling(x):
+        value = held["value"]
+        return jax.pure_callback(lambda x: np.float32(x + value), x, x)
+
+    called = impl.first_difference(calling, jnp.float32(1), between=runs)
+    assert called.primitive == "pure_callback", "Each side is compiled with its own function."
 
 
 def test_a_difference_of_the_plain_runs_alone_is_stated():
@@ -221,20 +228,6 @@ def test_each_side_is_compiled_once_and_sides_of_one_text_together(monkeypatch, 
     ]
     impl.programs.record(jnp.sin, 1.0)
     assert steps(capsys) == []  # Quiet, unless stderr is a terminal.
-
-
-def test_programs_that_call_the_host_are_compiled_apart():
-    held = {}
-
-    def program(x):
-        value = held["value"]
-        return jax.pure_callback(lambda x: np.float32(x + value), x, x)
-
-    def scope(value):
-        return lambda: contextlib.nullcontext(held.update(value=value))
-
-    found = impl.first_difference(program, jnp.float32(1), between=(scope(1), scope(2)))
-    assert found.primitive == "pure_callback"
 
 
 def test_two_modes_differ_by_design_and_the_answer_says_so():
@@ -345,19 +338,17 @@ def test_a_wrapper_of_jit_is_called_with_a_copy_of_what_it_changes():
     assert model.calls == 0
 
 
-def test_state_that_a_function_changes_is_an_output():
+def test_state_that_a_function_changes_is_an_output_and_arguments_are_compared():
+    recording = impl.programs.record(jnp.sin, jnp.zeros(3))
+    found = impl.first_difference(jnp.sin, jnp.ones(3), between=(recording, None))
+    assert (found.kind, found.outputs) == ("argument", ("argument 0",))
+
     def program(state, x):
         state["total"] = sums(SAME, x)
 
     state = {"total": jnp.zeros(6), "kept": jnp.ones(3)}
     assert impl.programs.record(program, state, jnp.asarray(SIZES)).outputs.size == 1
     assert not state["total"].any()
-
-
-def test_arguments_of_a_recording_are_compared():
-    recording = impl.programs.record(jnp.sin, jnp.zeros(3))
-    found = impl.first_difference(jnp.sin, jnp.ones(3), between=(recording, None))
-    assert (found.kind, found.outputs) == ("argument", ("argument 0",))
 
 
 def test_sharded_arrays_are_compared():

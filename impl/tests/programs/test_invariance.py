@@ -174,24 +174,6 @@ def test_a_choice_by_index_or_a_shape_is_no_equation_that_rounds():
     assert "float32[3, 2] and not float32[3, 5]" in text
 
 
-def test_each_change_has_the_rows_that_are_compared():
-    made = {
-        change.label: change for change in invariance.of_batch([jnp.arange(6.0), 2], [0, None], 6)
-    }
-    assert list(made) == [
-        "the first 3 of 6 rows alone",
-        "row 0 of 6 alone",
-        "row 5 of 6 alone",
-        "the rows in another order",
-        "other rows after the first 3",
-    ]
-    assert all(change.leaves[1] == 2 for change in made.values())
-    assert made["row 5 of 6 alone"].leaves[0].tolist() == [5]
-    assert sorted(made["the rows in another order"].leaves[0].tolist()) == list(range(6))
-    assert made["other rows after the first 3"].leaves[0].tolist() == [0, 1, 2, 500, 400, 300]
-    assert made["other rows after the first 3"].smaller[0].tolist() == [0, 1, 2]
-
-
 def test_padding_has_numbers_of_each_dtype():
     leaves = [
         jnp.ones(2),

@@ -6,9 +6,8 @@ Tests: impl.diagnosis._processes.
 import json
 import os
 import socket
-import subprocess
 import sys
-from pathlib import Path
+from concurrent import futures
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +18,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl.tests.support import processes
 
 pytestmark = pytest.mark.once
 
-#: Seconds after which the processes are ended: one that waits for another one waits long.
-LIMIT = 240
 #: The variables that tell a process its number and the port.
 _PORT, _NUMBER = "SAMEBITS_TEST_PORT", "SAMEBITS_TEST_PROCESS"
 
@@ -104,33 +102,16 @@ def facts():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    one_device = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "impl.tests.programs.test_two_processes"],
-            cwd=Path(impl.__file__).parents[1],
-            env={
-                **os.environ,
-                "JAX_PLATFORMS": "cpu",
-                "XLA_FLAGS": one_device.strip(),
-                _PORT: str(port),
-                _NUMBER: str(number),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=LIMIT) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for process, (out, err) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, out + err
-    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+    def run(number):
+        variables = {_PORT: str(port), _NUMBER: str(number)}
+        return processes.run("-m", "impl.tests.programs.test_two_processes", devices=1, **variables)
+
+    with futures.ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(run, range(2)))
+    for done in both:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(done.stdout.splitlines()[-1]) for done in both]
 
 
 def test_two_processes_have_the_bits_of_one(facts):

@@ -1,12 +1,9 @@
 """The description of control flow: the bodies of each kind of equation, and new bodies for them.
 
-``impl/tests/programs/test_scopes_in_programs.py`` tests that a walk goes into every kind.
+``impl/tests/programs/test_transforms.py`` tests that a walk goes into every kind.
 
 Tests: impl._reading.walk.
 """
-
-import re
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +12,6 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.sharding import PartitionSpec
 
-import impl
 from impl._reading import control_flow
 from impl._reading.control_flow import Carry, Slice, bodies, with_bodies
 from impl._reading.values import Scope
@@ -237,32 +233,3 @@ def test_a_primitive_that_does_more_than_run_its_jaxpr_is_yielded():
     assert sites[0].name == "mine"
     assert sites[-1].name == "scatter-add"
     assert sites[-1].path == ("mine",)
-
-
-ROOT = Path(impl.__file__).parent
-#: The modules that may name the parameters of loops and conditions.
-INTERNALS = "_jax/jaxprs.py"
-DESCRIPTION = ("_reading/control_flow.py", "_jax/__init__.py", INTERNALS)
-#: The parameters of loops, conditions and calls, and the functions that read a scan.
-PARAMETERS = re.compile(
-    r"cond_nconsts|body_nconsts|cond_jaxpr|body_jaxpr|branches_platforms|[\"']branches[\"']"
-    r"|num_carry|num_consts|\bft_in\b|\bft_out\b|call_jaxpr|fun_jaxpr"
-    r"|scan_constants|scan_carried|scan_with"
-)
-#: Code that reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
-BY_HAND = re.compile(r"getattr\(\w+, \"jaxpr\"|hasattr\(\w+, \"val\"\)")
-
-
-def naming(pattern):
-    """The modules of ``impl`` whose source has a match."""
-    paths = (path for path in ROOT.rglob("*.py") if "tests" not in path.relative_to(ROOT).parts)
-    found = (path for path in paths if pattern.search(path.read_text(encoding="utf-8")))
-    return {path.relative_to(ROOT).as_posix() for path in found}
-
-
-def test_only_the_description_names_the_parameters_of_control_flow():
-    assert naming(PARAMETERS) == {*DESCRIPTION}
-
-
-def test_jaxprs_and_literals_are_read_by_one_function_each():
-    assert naming(BY_HAND) == {INTERNALS}

@@ -63,6 +63,7 @@ RELEASES = [
     *(f"impl/tests/{room}" for room in ("reading", "run_to_run")),
     *("impl/tests/native/test_units.py", "impl/tests/native/test_library.py"),
     *(f"conformance/tests/every_op/test_{name}.py" for name in ("transformations", "batches")),
+    "conformance/tests/every_op/test_bits.py::test_under_portable_a_cpu_has_the_bits_of_the_oracle",
     *(f"impl/tests/exact/test_{name}.py" for name in ("dot_general", "elementary")),
     *("impl/tests/programs/test_transforms.py", "impl/tests/test_accumulator.py"),
     *(f"impl/tests/test_{name}.py" for name in ("import", "jax", "random", "testing")),
@@ -86,8 +87,6 @@ QUICK = [
 _SCATTERS = "(backward or scatter or index or put or bincount or histc or bag or sparse)"
 _WORDS = f"(test_bits and not cuda) or test_fill or (test_no_race and {_SCATTERS}) or test_promise"
 BITS = ["--profile", "complete", "-m", "not once", "-k", _WORDS]
-#: The other release. `every_op/test_bits.py` asks the oracles about these calls there, and more.
-REST = ["-k", "not test_bits_under_portable"]
 
 
 def with_newest(session: nox.Session) -> bool:
@@ -243,8 +242,7 @@ def without_triton(session: nox.Session) -> None:
 def conformance(session: nox.Session) -> None:
     """Runs the conformance suite on the CPU."""
     install(session, "test")
-    chosen = BITS if with_oldest(session) else REST if with_newest(session) else []
-    chosen = session.posargs or chosen
+    chosen = session.posargs or (BITS if with_oldest(session) else [])
     command = ("python", "-m", "conformance", "run", "--device", "cpu")
     session.run(*command, *chosen, env=flags_of_suite(session))
 

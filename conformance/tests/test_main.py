@@ -1,12 +1,9 @@
-"""The command line: options that are refused, and runs of a few rows."""
-
-import json
+"""The command line: options that are refused, and workers."""
 
 import jax
 import pytest
 
 from conformance import __main__ as command
-from impl.tests.support import processes
 
 
 @pytest.mark.parametrize(
@@ -22,20 +19,6 @@ def test_a_problem_that_keeps_the_suite_from_running_is_named(arguments, message
         pytest.skip("speaks of a machine without a GPU")
     assert command.main(["run", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.once
-def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
-    file = tmp_path / "report.json"
-    arguments = ["run", "--profile", "torch-2.12", "--report", str(file), "-k", "R0024 and weights"]
-    done = processes.run("-m", "conformance", *arguments, "-n0")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "slowest 10 durations" in done.stdout
-    report = json.loads(file.read_text())
-    assert report["environment"]["jax"] == jax.__version__
-    assert report["environment"]["device"] == jax.devices()[0].device_kind
-    checks = {(record["row"], record["check"], record["outcome"]) for record in report["records"]}
-    assert checks == {("R0024", check, "passed") for check in ("off", "raise", "warn only")}
 
 
 @pytest.mark.parametrize(

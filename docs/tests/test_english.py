@@ -5,6 +5,7 @@ passes may still be hard to read.
 """
 
 import ast
+import functools
 import io
 import re
 import subprocess
@@ -161,6 +162,7 @@ def room_of(path: str) -> str:
     return "/".join(folders[: 3 if {"tests", "lab"} & set(folders[:2]) else 2]) or "."
 
 
+@functools.cache
 def files() -> dict[str, list[str]]:
     """Returns the files that git knows or would add, by room."""
     command = ["git", "ls-files", "-co", "--exclude-standard"]

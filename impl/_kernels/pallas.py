@@ -14,6 +14,8 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -60,6 +62,11 @@ def reason_missing() -> str | None:
         lacking = [name for name in names if not hasattr(part, name)]
         if lacking:
             return f"jax {jax.__version__} has no {', '.join(lacking)} in {module}"
+    # MLIR imports this module each time that it meets a type of Triton. jaxlib lacks it, and the
+    # searches in vain take a fifth of the time in which a kernel is lowered.
+    name = "jaxlib.mlir.dialects.tt"
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
+        sys.modules[name] = types.ModuleType(name)
     return None
 
 

@@ -13,7 +13,11 @@ from jax import export
 
 import impl
 import spec
-from conformance.tests.every_op.calls import first_calls, parametrize_pairs
+from conformance.tests.every_op.calls import (
+    first_calls,
+    parametrize_by_primitives,
+    parametrize_pairs,
+)
 from impl._reading.tracing import platform_at_hand
 from impl.diagnosis import _program
 from impl.tests.support.programs import scatters_floats
@@ -38,12 +42,9 @@ def test_every_op_is_exported_without_a_call_of_a_library(call, platform):
     assert not scatters_floats(text)
 
 
-#: A GRU has the operations of an LSTM.
-OPS = first_calls(lambda call: call.name is not None and call.op != "nn.gru")
-
-
+# Each primitive has a rule, which is lowered in the same way for every op.
 @pytest.mark.once
-@pytest.mark.parametrize("call", **OPS)
+@parametrize_by_primitives(adding=True)
 def test_every_op_under_portable_has_nothing_that_a_tpu_approximates(call):
     with impl.deterministic(profile="complete", guarantee="portable"):
         traced = jax.jit(call.outputs).trace(*call.arrays)

@@ -1,6 +1,6 @@
-"""Which answers of workers are findings: each oracle is silent about a right one.
+"""Which answers of workers are findings, and how findings get smaller.
 
-Tests: conformance.hunt.checks, conformance.hunt.program.
+Tests: conformance.hunt.checks, conformance.hunt.program, conformance.hunt.shrink.
 """
 
 import contextlib
@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.hunt import checks, prelude, source, worker
+from conformance.hunt import checks, prelude, shrink, source, worker
+from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew, Kind
 from conformance.hunt.pool import Dice, Pool
 from conformance.hunt.program import Aval, Equation, Input, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting, base_of
 from conformance.hunt.tokens import TOKENS
-from conformance.tests.hunt.examples import chain
+from conformance.tests.hunt.examples import chain, drawn
 
 pytestmark = pytest.mark.once
 CONSTANTS = Setting("constants", 1)
@@ -189,3 +190,56 @@ def test_sums_that_the_platform_orders_are_read_from_a_lowered_text():
         assert worker.varying(lambda x: x.sum(0), arguments) == []
         products = worker.varying(lambda x: x.at[np.array([0, 0])].multiply(x[:2]), arguments)
     assert products == []
+
+
+def test_what_no_result_needs_goes_with_its_shardings():
+    setting = Setting("jit", 0, (2,), "jit", specs=((("a",),), ((),), (("a",),)))
+    program, setting = shrink.rebuilt(chain(), setting, outputs=(3,))
+    assert [each.token for each in program.equations] == ["add"]
+    assert (program.primals, program.outputs) == (2, (2,))
+    assert setting.specs == ((("a",),), ((),))
+
+
+def test_a_variable_becomes_an_argument():
+    value = chain().inputs[0]
+    program, _ = shrink.rebuilt(chain(), BASE, outputs=(5,), arguments={4: value})
+    assert [each.token for each in program.equations] == ["sum"]
+    assert program.inputs == (value,)
+
+
+@pytest.mark.parametrize("derivative", ["none", "reverse", "forward", "mixed"])
+def test_tangents_and_cotangents_follow_the_variables(derivative):
+    for program in drawn(8, 60):
+        if program.derivative != derivative:
+            continue
+        smaller, _ = shrink.rebuilt(program, BASE, outputs=program.outputs[-1:])
+        seeds = [each.aval.shape for each in smaller.inputs[smaller.primals :]]
+        outputs = [smaller.avals()[v].shape for v in smaller.outputs]
+        if derivative in ("reverse", "mixed"):
+            assert seeds[: len(outputs)] == outputs
+
+
+class _Crew:
+    """A stand-in for workers: every variable is four ones."""
+
+    def run(self, program, *_, **__):
+        ones = [np.ones(each.aval.shape, each.aval.dtype) for each in program.equations]
+        return {"values": [packed(each) for each in ones]}
+
+
+def test_a_program_shrinks_to_the_equation_at_fault(monkeypatch):
+    def again(_, finding):
+        tokens = [each.token for each in finding.program.equations]
+        outputs = [
+            finding.program.equations[v - finding.program.primals].token
+            for v in finding.program.outputs
+            if v >= finding.program.primals
+        ]
+        return finding if "mul" in tokens and outputs else None
+
+    monkeypatch.setattr(checks, "again", again)
+    setting = Setting("vmap", 1)
+    finding = shrink.shrink(_Crew(), Finding("bits", chain(), setting, ""), 10.0)
+    assert [each.token for each in finding.program.equations] == ["mul"]
+    assert finding.setting == BASE
+    assert {each.aval.shape for each in finding.program.inputs} == {(1,)}

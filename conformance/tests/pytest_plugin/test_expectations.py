@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import pytest
 
 from conformance.reporting import report
@@ -80,7 +81,8 @@ def test_plain_jax_fails_and_expectations_are_strict(tmp_path):
     assert not of("test_id_means_something[test_warn_only")
     assert of("test_op_exists[bincount]") == {"PASSED"}
     assert of("test_op_exists[gather]") == {"FAILED"}
+    assert "slowest 10 durations" in done.stdout
     # The report states an expected failure with its reason.
     details = {r.detail for r in made.records if r.check == "raise"}
     assert details == {"expected: There is no mode."}
-    assert made.environment["namespace"] == PLAIN
+    assert (made.environment["namespace"], made.environment["jax"]) == (PLAIN, jax.__version__)

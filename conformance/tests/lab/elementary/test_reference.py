@@ -130,4 +130,5 @@ def test_a_wrong_power_is_found(monkeypatch):
     program = jax.jit(lambda x: np.float32(1) * x * x * x)
     monkeypatch.setattr(exhaustive, "_program", lambda *_, **__: program)
     monkeypatch.setattr(exhaustive, "EXPONENTS", (3,))
-    assert exhaustive._check_pairs("integer_pow", 0, 1, 64, FLOAT32).wrong
+    monkeypatch.setattr(exhaustive, "BLOCK", 1 << 10)
+    assert exhaustive._check_pairs("integer_pow", 0, 1, 1 << 12, FLOAT32).wrong

@@ -35,7 +35,7 @@ def found(function, platform, *operands):
     ("name", "platforms"),
     [
         # `nox -s gpu_compile` reads every program for every platform.
-        pytest.param("mixed_precision", ("cuda", "rocm"), marks=pytest.mark.once),
+        pytest.param("mixed_precision", ("rocm",), marks=pytest.mark.once),
         ("recurrent", ("cpu", "cuda", "rocm")),
         pytest.param("conv_net", ("cuda",), marks=pytest.mark.once),
     ],

@@ -37,11 +37,7 @@ Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
 
 def array(function: str, name: str, value: Any) -> jax.Array:
-    """Returns ``value`` as a JAX array.
-
-    Raises:
-        TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
-    """
+    """Returns ``value`` as a JAX array; it raises as ``native`` does."""
     return jnp.asarray(native(function, name, value))
 
 
@@ -67,11 +63,7 @@ def native(function: str, name: str, value: Any) -> Array:
 
 
 def integer(function: str, name: str, value: Any) -> int:
-    """Returns ``value`` as an int.
-
-    Raises:
-        TypeError: ``value`` is not an integer; a traced value is not one.
-    """
+    """Returns ``value`` as an int; one that is traced, or is not an integer, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{function}(): argument '{name}' must be int, not {type(value).__name__}")
     return int(value)
@@ -95,11 +87,7 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
 
 
 def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
-    """Returns ``value``, a tuple or a list of ints, as a tuple.
-
-    Raises:
-        TypeError: ``value`` is neither, or an element is not an int.
-    """
+    """Returns a tuple or a list of ints as a tuple; another ``value`` raises a TypeError."""
     if not isinstance(value, tuple | list):
         raise TypeError(
             f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
@@ -135,11 +123,7 @@ def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int
 
 
 def flag(function: str, name: str, value: Any) -> None:
-    """Raises if ``value`` is not a bool.
-
-    Raises:
-        TypeError: ``value`` is not a bool.
-    """
+    """Raises a TypeError if ``value`` is not a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
 
@@ -170,12 +154,7 @@ def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = Tr
 
 
 def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
-    """Returns ``index`` as a JAX array of int32 or int64.
-
-    Raises:
-        TypeError: ``index`` is not an array.
-        RuntimeError: ``index`` has another dtype.
-    """
+    """Returns ``index`` as a JAX array of int32 or int64; another dtype raises a RuntimeError."""
     index = native(function, name, index)
     if np.dtype(index.dtype) not in (np.int32, np.int64):
         raise RuntimeError(
@@ -344,11 +323,7 @@ def choice(
 
 
 def source_slices(function: str, input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
-    """Raises if ``source`` does not consist of ``count`` slices of ``input`` along ``dim``.
-
-    Raises:
-        RuntimeError: The shape or the dtype of ``source`` does not fit.
-    """
+    """Raises a RuntimeError if ``source`` is not ``count`` slices of ``input`` along ``dim``."""
     same_dtype(function, input, source=source)
     rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
     if input.ndim != source.ndim or rest[0] != rest[1]:
@@ -365,11 +340,7 @@ def source_slices(function: str, input: jax.Array, dim: int, count: int, source:
 
 
 def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
-    """Raises if one of ``others`` has another dtype than ``input``.
-
-    Raises:
-        RuntimeError: The dtypes differ.
-    """
+    """Raises a RuntimeError if one of ``others`` has another dtype than ``input``."""
     for name, other in others.items():
         if input.dtype != other.dtype:
             raise RuntimeError(
@@ -379,11 +350,7 @@ def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
 
 
 def same_ndim(function: str, index: jax.Array, **others: jax.Array) -> None:
-    """Raises if one of ``others`` has another number of dimensions than ``index``.
-
-    Raises:
-        RuntimeError: The numbers differ.
-    """
+    """Raises a RuntimeError if one of ``others`` has another number of dimensions."""
     for name, other in others.items():
         if max(index.ndim, 1) != max(other.ndim, 1):
             raise RuntimeError(
@@ -432,22 +399,14 @@ def no_larger(
 
 
 def number(function: str, name: str, value: Any) -> Any:
-    """Returns ``value``, which must be a number or a 0-d array.
-
-    Raises:
-        TypeError: ``value`` is neither.
-    """
+    """Returns ``value``; it raises a TypeError if that is neither a number nor a 0-d array."""
     if isinstance(value, numbers.Number) or (hasattr(value, "dtype") and np.ndim(value) == 0):
         return value
     raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
 def real(function: str, name: str, value: Any) -> float:
-    """Returns ``value``, a real number, as a float.
-
-    Raises:
-        TypeError: ``value`` is a bool, or not a real number.
-    """
+    """Returns a real number as a float; a bool, or another ``value``, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
             f"{function}(): argument '{name}' must be float, not {type(value).__name__}"

@@ -393,9 +393,6 @@ def flat_index(function: str, shape: tuple[int, ...], indices: Sequence[AxisInde
 
     As in NumPy, their dimensions replace the indexed axes in the result if these are neighbours,
     and come first if they are not. An index that stands for an int removes its axis before that.
-
-    Raises:
-        IndexError: The arrays do not broadcast.
     """
     axes = tuple(index.axis for index in indices)
     return FlatIndex(

@@ -91,11 +91,7 @@ BY: Mapping[str, ReductionName] = MappingProxyType(
 
 
 def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
-    """Refuses products of complex numbers; the message names alternatives.
-
-    Raises:
-        NotImplementedError: ``dtype`` is complex.
-    """
+    """Raises a NotImplementedError for complex numbers; the message names alternatives."""
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise NotImplementedError(
             f"{function}(): products are not implemented for {jnp.dtype(dtype)}; pass the "
@@ -105,11 +101,7 @@ def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
 
 
 def check_dtype(function: str, reduce: str, dtype: jax.typing.DTypeLike) -> None:
-    """Refuses a dtype for which the reduction is not defined.
-
-    Raises:
-        NotImplementedError: ``reduce`` is not defined for ``dtype``.
-    """
+    """Raises a NotImplementedError for a dtype for which the reduction is not defined."""
     kind = dtype_kind(dtype)
     if reduce == "prod":
         refuse_complex_product(function, dtype)

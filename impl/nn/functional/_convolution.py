@@ -349,8 +349,7 @@ def _convolved(function: str, operands: Operands, weight: jax.Array, window: Win
     decision, pullback = decide_both(name, **facts)
     out = window.convolve(operands.input, weight)
     if operands.bias is not None:
-        dtype = out.dtype
-        wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
+        dtype, wide = out.dtype, accumulator(out.dtype)
         bias = convert(operands.bias, wide).reshape(1, -1, *(1,) * len(window.result))
         out = convert(convert(out, wide) + bias, dtype)
     out = alert(alert_pullback(out, pullback), decision)

@@ -400,12 +400,7 @@ _EPSILON = 1e-7
 def lookup_facts(
     function: str, input: jax.Array, weight: jax.Array, max_norm: Any, norm_type: Any
 ) -> dict[str, spec.FactValue]:
-    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``.
-
-    Raises:
-        RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
-        TypeError: ``max_norm`` or ``norm_type`` is not a real number.
-    """
+    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``."""
     norm_order = arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
         arguments.number(function, "max_norm", max_norm)

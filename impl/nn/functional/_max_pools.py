@@ -244,9 +244,6 @@ def _maxima_with_alerts(
     """Computes the maxima of a max-pooling op, and their flat indices if the caller wants them.
 
     ``facts`` are further facts of the call, which only the rows of some of the ops ask for.
-
-    Raises:
-        TypeError: ``return_indices`` is not a bool.
     """
     arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"

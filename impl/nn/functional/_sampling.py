@@ -197,11 +197,7 @@ def _coordinates(length: int, align_corners: bool) -> npt.NDArray[np.float64]:
 
 
 def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
-    """Checks ``theta`` and ``size``, and returns the spatial sizes.
-
-    Raises:
-        Exceptions: As ``affine_grid`` does.
-    """
+    """Checks ``theta`` and ``size``, and returns the spatial sizes."""
     if arguments.dtype_kind(theta.dtype) != "floating":
         raise ValueError(
             f"affine_grid(): expected theta to have floating point type, but got {theta.dtype}"

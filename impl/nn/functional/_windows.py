@@ -92,7 +92,7 @@ class WindowTable:
 
     @property
     def outputs(self) -> int:
-        """Number of windows."""
+        """Returns the number of windows along each dimension; none at all raises a RuntimeError."""
         return len(self.index)
 
     @property

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -182,18 +183,20 @@ def embedding_bag(
     in_bag = (bags >= 0) & (bags < count)
     if padding is not None:
         in_bag &= indices != padding
+    divisors = frequencies(indices, rows) if scale_grad_by_freq else None
+    attached = functools.partial(
+        with_gradient, weight, divisors=divisors, padding=padding, pullback=pullback
+    )
     contents = _Contents(
-        weight=weight,
         indices=indices,
         rows=read_rows(alert(weight, decision), indices, max_norm, norm_type),
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
-        divisors=frequencies(indices, rows) if scale_grad_by_freq else None,
-        padding=padding,
+        attached=attached,
         pullback=pullback,
     )
-    out = _greatest(contents) if mode == "max" else _sums(contents, mode, factors)
+    out = _greatest(contents, rows) if mode == "max" else _sums(contents, mode, factors)
     return convert(out, weight.dtype)
 
 
@@ -202,37 +205,22 @@ class _Contents:
     """The contents of all bags.
 
     Attributes:
-        weight: The table.
         indices: The index of the row that each element of the input names: shape [n].
         rows: These rows, without a gradient, in the accumulator's dtype: shape [n, width].
         bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
         count: The number of bags.
         in_bag: Whether each element is in a bag: shape [n].
-        divisors: The divisor of the gradient of each row of the table, or None.
-        padding: The row of the table that no bag contains.
+        attached: Returns rows that were read at indices, with the gradient of the table.
         pullback: The decision of the gradient.
     """
 
-    weight: jax.Array
     indices: jax.Array
     rows: jax.Array
     bags: jax.Array
     count: int
     in_bag: jax.Array
-    divisors: jax.Array | None
-    padding: int | None
+    attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
-
-    def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
-        """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
-        return with_gradient(
-            self.weight,
-            rows,
-            indices,
-            divisors=self.divisors,
-            padding=self.padding,
-            pullback=self.pullback,
-        )
 
     def combined(self, initial: Any, values: jax.Array, by: Any = "add") -> jax.Array:
         """Combines the values of each bag: from shape [n, ...] to [bags, ...]."""
@@ -243,7 +231,7 @@ class _Contents:
 
 def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
     in_bag = contents.in_bag[:, None]
-    rows = contents.with_gradient(contents.rows, contents.indices)
+    rows = contents.attached(contents.rows, contents.indices)
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
     rows = where(in_bag, rows, 0)
     if factors is not None:
@@ -258,7 +246,7 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
     return fence(total) / jnp.maximum(sizes, 1).astype(total.dtype)
 
 
-def _greatest(contents: _Contents) -> jax.Array:
+def _greatest(contents: _Contents, past: int) -> jax.Array:
     rows, in_bag = contents.rows, contents.in_bag[:, None]
     n = rows.shape[0]
     if n == 0:
@@ -272,9 +260,9 @@ def _greatest(contents: _Contents) -> jax.Array:
     nonempty = first < n
     first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
-    indices = where(nonempty, contents.indices[first], contents.weight.shape[0])
+    indices = where(nonempty, contents.indices[first], past)
     values = jnp.take_along_axis(rows, first, axis=0)
-    return where(nonempty, contents.with_gradient(values, indices), 0)
+    return where(nonempty, contents.attached(values, indices), 0)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:

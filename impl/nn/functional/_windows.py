@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +30,6 @@ from impl._core import arguments
 from impl._core.axes import rows_at, three_axes
 from impl._core.numerics import accumulator, convert, fence
 from impl._jax.linear import with_transpose
-from impl.nn.functional import _maxima
 from impl.nn.functional._maxima import Spans
 
 #: The greatest number of taps that are read by an operation each. For a CPU, XLA reads faster by
@@ -418,11 +416,6 @@ def pooled(
     return array
 
 
-def lanes(input: jax.Array, dims: int) -> jax.Array:
-    """Reshapes [..., *spatial] to [lanes, *spatial]."""
-    return input.reshape(math.prod(input.shape[:-dims]), *input.shape[-dims:])
-
-
 def mean(
     total: jax.Array, divisors: Sequence[npt.NDArray[Any]], dtype: jax.typing.DTypeLike
 ) -> jax.Array:
@@ -452,13 +445,6 @@ def mean_of_tables(input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array
     """Returns the mean of the elements of each window of the last dimensions."""
     total = sums(convert(input, accumulator(input.dtype)), tables)
     return mean(total, [table.counts for table in tables], input.dtype)
-
-
-def greatest(input: jax.Array, spans: Sequence[Spans]) -> tuple[jax.Array, jax.Array]:
-    """Returns ``_maxima.greatest`` of the last dimensions."""
-    out, position = _maxima.greatest(lanes(input, len(spans)), tuple(spans))
-    shape = (*input.shape[: -len(spans)], *out.shape[1:])
-    return out.reshape(shape), position.reshape(shape)
 
 
 def _by(sizes: Any) -> str:

@@ -123,21 +123,9 @@ def reduced(
     include_self: bool,
     unique: bool,
 ) -> jax.Array:
-    """Reduces ``updates`` into ``operand`` along its middle axis.
+    """Reduces ``updates`` into ``operand`` along its middle axis, as ``accumulate`` takes them.
 
-    Elements that are not a destination keep their bits.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Shape [outer or 1, n, inner or 1]. Updates whose index is outside [0, size) are
-            dropped.
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        reduce: A key of ``BY``.
-        include_self: Whether the elements of ``operand`` take part in the reduction.
-        unique: Whether no element has two updates; nothing checks it.
-
-    Returns:
-        An array of the shape and dtype of ``operand``.
+    Elements that are not a destination keep their bits. ``reduce`` is a key of ``BY``.
     """
     if updates.size == 0 or operand.size == 0:
         return operand

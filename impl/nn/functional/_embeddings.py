@@ -412,16 +412,7 @@ def padding_row(
 ) -> int | None:
     """Returns the row that ``padding_idx`` names, counted from the front; None for no row.
 
-    Args:
-        function: Name of the op.
-        padding_idx: An int, or None.
-        rows: Number of rows of the table.
-        error: The exception that PyTorch raises.
-        empty: Whether 0 is allowed for a table without rows.
-
-    Raises:
-        TypeError: ``padding_idx`` is not an int.
-        AssertionError: There is no such row (or ``error``).
+    ``error`` is the exception that PyTorch raises, and ``empty`` whether 0 is allowed without rows.
     """
     if padding_idx is None:
         return None
@@ -437,14 +428,7 @@ def padding_row(
 def read_rows(weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float) -> jax.Array:
     """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
 
-    Args:
-        weight: Shape [rows, width].
-        index: Shape [n]; an index outside [0, rows) reads NaN.
-        max_norm: The bound, or None.
-        norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
-
-    Returns:
-        Shape [n, width], floats of the accumulator's dtype.
+    An index outside [0, rows) reads NaN. The result has the accumulator's dtype, [n, width].
     """
     weight = jax.lax.stop_gradient(weight)
     rows = gather(weight[None], index[None, :, None], pullback=Decision())[0]
@@ -495,17 +479,9 @@ def with_gradient(
 ) -> jax.Array:
     """Returns ``values`` with the derivative of the rows of ``weight`` that they were read from.
 
-    Args:
-        weight: Shape [rows, width].
-        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
-        index: The row of each value: [n], or [n, width] for each element by itself.
-        divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
-        padding: The row that has no derivative; None for no such row.
-        pullback: The decision for the gradient.
-
-    Returns:
-        ``values``. The gradient is a sum in the dtype of ``values``, or, if it is divided, in the
-        accumulator's; it is then divided and rounded.
+    ``index`` is the row of each value, [n], or of each element, [n, width]. The gradient is a sum
+    in the dtype of ``values``; with ``divisors``, [rows], it is a sum in the accumulator's dtype,
+    which is divided and rounded. The row ``padding`` has no derivative.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values

@@ -196,18 +196,7 @@ def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
 
 
 def each(function: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
-    """Returns one int for each dimension.
-
-    Args:
-        function: The name of the op, for messages.
-        name: The name of the argument, for messages.
-        value: An int or a sequence of one int, for all dimensions; or a sequence of ``dims`` ints.
-        dims: The number of dimensions.
-
-    Raises:
-        RuntimeError: The sequence has another length.
-        TypeError: A value is not an int.
-    """
+    """Returns one int for each dimension; one int, also in a sequence, stands for all."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
         value = value[0]
     return arguments.integers(function, name, value, dims)
@@ -348,15 +337,8 @@ def adaptive(
 ) -> tuple[WindowTable, ...]:
     """Returns tables of windows that divide each dimension as evenly as possible.
 
-    Args:
-        function: The name of the op, for messages.
-        sizes: The sizes of the input.
-        output_size: The number of windows: an int for all dimensions, or one int for each.
-        none_allowed: Whether None in a sequence means the size of the input.
-
-    Raises:
-        RuntimeError: The number of ints is not the number of dimensions, or one is negative.
-        TypeError: One of them is not an int.
+    ``output_size`` is the number of windows, for all dimensions or for each. ``none_allowed`` is
+    whether None in a sequence means the size of the input.
     """
     if none_allowed and isinstance(output_size, Sequence) and len(output_size) == len(sizes):
         output_size = [n if m is None else m for m, n in zip(output_size, sizes, strict=True)]
@@ -392,15 +374,7 @@ def pooled(
 ) -> jax.Array:
     """Returns ``input`` as a JAX array of shape [n, channels, *sizes] or [channels, *sizes].
 
-    Args:
-        function: The name of the op, for messages.
-        dims: The number of dimensions to pool.
-        input: The argument of the op.
-        channels_may_be_empty: Whether the number of channels may be 0. A batch may always be.
-
-    Raises:
-        RuntimeError: ``input`` has another number of dimensions, or one of them is 0.
-        TypeError: ``input`` is not an array.
+    Only the batch may be empty, and with ``channels_may_be_empty`` the channels too.
     """
     array = arguments.array(function, "input", input)
     if array.ndim not in (dims + 1, dims + 2):

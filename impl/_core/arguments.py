@@ -98,14 +98,8 @@ def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
 def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int, ...]:
     """Returns the sizes of a new array from the three forms that PyTorch accepts.
 
-    Args:
-        function: Name of the op.
-        given: Positional arguments: the sizes, or one tuple or list of them.
-        by_name: The argument ``size`` given by its name, a tuple or list; None if it was not given.
-
-    Raises:
-        TypeError: The sizes have none of these forms, or one is not an int.
-        RuntimeError: A size is negative.
+    ``given`` has the positional arguments: the sizes, or one tuple or list of them. Other forms
+    raise a TypeError, and a negative size a RuntimeError.
     """
     if bool(given) == (by_name is not None):
         raise TypeError(f"{function}() takes argument 'size' once: as ints, or as a tuple of ints")
@@ -129,17 +123,10 @@ def flag(function: str, name: str, value: Any) -> None:
 
 
 def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:
-    """Returns ``dim`` counted from the front.
+    """Returns ``dim``, which may be negative, counted from the front.
 
-    Args:
-        dim: The dimension; a negative one counts from the end.
-        ndim: Number of dimensions of the array.
-        function: Name of the op.
-        numbers_have_one: Whether a 0-d array counts as having one dimension.
-
-    Raises:
-        TypeError: ``dim`` is not an int.
-        IndexError: The array has no such dimension.
+    Another type raises a TypeError, and a dimension that the array lacks an IndexError.
+    ``numbers_have_one`` is whether a 0-d array counts as having one dimension.
     """
     axis = integer(function, "dim", dim)
     if ndim == 0 and not numbers_have_one:
@@ -276,17 +263,9 @@ def check_kind(
     name: str | None = None,
     error: type[Exception] = NotImplementedError,
 ) -> None:
-    """Raises if a dtype is of another kind than an op takes.
+    """Raises a NotImplementedError (or ``error``) if a dtype is of another kind than an op takes.
 
-    Args:
-        function: Name of the op.
-        dtype: The dtype of an argument.
-        *kinds: The values of the fact ``dtype`` that the op takes.
-        name: Name of the argument, for the message.
-        error: The exception that PyTorch raises.
-
-    Raises:
-        NotImplementedError: The dtype is of another kind (or ``error``).
+    ``kinds`` are values of the fact ``dtype``, and ``name`` is the argument, for the message.
     """
     if dtype_kind(dtype) not in kinds:
         *others, last = (_KINDS[kind] for kind in kinds)
@@ -368,19 +347,10 @@ def no_larger(
     but_along_dim: bool,
     name: str = "input",
 ) -> None:
-    """Raises if ``index`` is larger than ``other`` in some dimension.
+    """Raises a RuntimeError if ``index`` is larger than ``other`` in some dimension.
 
-    Args:
-        function: Name of the op.
-        index: The index.
-        dim: The dimension that ``index`` counts along.
-        other: The array that ``index`` has to fit into.
-        but_along_dim: Whether ``index`` may be larger along ``dim``.
-        name: Name of ``other``.
-
-    Raises:
-        NotImplementedError: A size is symbolic (jax.export), and the answer is not known.
-        RuntimeError: ``index`` is larger.
+    With ``but_along_dim`` it may be larger along ``dim``, which it counts along. A comparison that
+    needs a symbolic size (jax.export) raises a NotImplementedError.
     """
     try:
         for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
@@ -423,11 +393,7 @@ def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike)
     """Returns ``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
 
     As in PyTorch, an integer dtype cuts off the fraction, and an unsigned one wraps a negative
-    integer around.
-
-    Raises:
-        TypeError: ``value`` is neither a number nor a 0-d array.
-        RuntimeError: ``dtype`` cannot hold the number.
+    integer around. Another type raises a TypeError, and a number that does not fit a RuntimeError.
     """
     number(function, name, value)
     if isinstance(value, numbers.Number):

@@ -114,16 +114,9 @@ def run(
 ) -> tuple[jax.Array, State]:
     """Computes all layers.
 
-    Args:
-        x: Shape [steps, batch, features].
-        states: Initial states, each of shape [layers * directions, batch, size].
-        layers: The weights of each layer.
-        lengths: The length of each sequence: shape [batch], or None.
-        rules: The rules of the computation.
-
-    Returns:
-        The h of the last layer at every step, of shape [steps, batch, directions * size]; and the
-        final states, of the shapes of ``states``.
+    ``x`` has shape [steps, batch, features], each state [layers * directions, batch, size], and
+    ``lengths``, or None, [batch]. The result is the h of the last layer at every step, of shape
+    [steps, batch, directions * size], and the final states.
     """
     inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths[None]
     final_states: list[State] = []

@@ -201,12 +201,7 @@ def _check_floats(function: str, name: str, values: jax.Array) -> None:
 
 
 def to_be_written(function: str, values: Any, into: QuantizedArray) -> jax.Array:
-    """Returns the codes of floats that an op writes into a quantized array.
-
-    Raises:
-        RuntimeError: ``values`` are quantized themselves, or have another dtype than float32.
-        TypeError: ``values`` are not an array.
-    """
+    """Returns the codes of floats that an op writes into a quantized array."""
     if isinstance(values, QuantizedArray):
         raise RuntimeError(  # noqa: TRY004  # PyTorch's choice
             f"{function}(): argument 'values' must not be quantized where 'input' is; pass floats"

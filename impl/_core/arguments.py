@@ -37,11 +37,7 @@ Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
 
 def array(function: str, name: str, value: Any) -> jax.Array:
-    """Returns ``value`` as a JAX array.
-
-    Raises:
-        TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
-    """
+    """Returns ``value`` as a JAX array; it raises as ``native`` does."""
     return jnp.asarray(native(function, name, value))
 
 
@@ -67,11 +63,7 @@ def native(function: str, name: str, value: Any) -> Array:
 
 
 def integer(function: str, name: str, value: Any) -> int:
-    """Returns ``value`` as an int.
-
-    Raises:
-        TypeError: ``value`` is not an integer; a traced value is not one.
-    """
+    """Returns ``value`` as an int; one that is traced, or is not an integer, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{function}(): argument '{name}' must be int, not {type(value).__name__}")
     return int(value)
@@ -95,11 +87,7 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
 
 
 def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
-    """Returns ``value``, a tuple or a list of ints, as a tuple.
-
-    Raises:
-        TypeError: ``value`` is neither, or an element is not an int.
-    """
+    """Returns a tuple or a list of ints as a tuple; another ``value`` raises a TypeError."""
     if not isinstance(value, tuple | list):
         raise TypeError(
             f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
@@ -110,14 +98,8 @@ def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
 def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int, ...]:
     """Returns the sizes of a new array from the three forms that PyTorch accepts.
 
-    Args:
-        function: Name of the op.
-        given: Positional arguments: the sizes, or one tuple or list of them.
-        by_name: The argument ``size`` given by its name, a tuple or list; None if it was not given.
-
-    Raises:
-        TypeError: The sizes have none of these forms, or one is not an int.
-        RuntimeError: A size is negative.
+    ``given`` has the positional arguments: the sizes, or one tuple or list of them. Other forms
+    raise a TypeError, and a negative size a RuntimeError.
     """
     if bool(given) == (by_name is not None):
         raise TypeError(f"{function}() takes argument 'size' once: as ints, or as a tuple of ints")
@@ -135,27 +117,16 @@ def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int
 
 
 def flag(function: str, name: str, value: Any) -> None:
-    """Raises if ``value`` is not a bool.
-
-    Raises:
-        TypeError: ``value`` is not a bool.
-    """
+    """Raises a TypeError if ``value`` is not a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
 def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:
-    """Returns ``dim`` counted from the front.
+    """Returns ``dim``, which may be negative, counted from the front.
 
-    Args:
-        dim: The dimension; a negative one counts from the end.
-        ndim: Number of dimensions of the array.
-        function: Name of the op.
-        numbers_have_one: Whether a 0-d array counts as having one dimension.
-
-    Raises:
-        TypeError: ``dim`` is not an int.
-        IndexError: The array has no such dimension.
+    Another type raises a TypeError, and a dimension that the array lacks an IndexError.
+    ``numbers_have_one`` is whether a 0-d array counts as having one dimension.
     """
     axis = integer(function, "dim", dim)
     if ndim == 0 and not numbers_have_one:
@@ -170,12 +141,7 @@ def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = Tr
 
 
 def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
-    """Returns ``index`` as a JAX array of int32 or int64.
-
-    Raises:
-        TypeError: ``index`` is not an array.
-        RuntimeError: ``index`` has another dtype.
-    """
+    """Returns ``index`` as a JAX array of int32 or int64; another dtype raises a RuntimeError."""
     index = native(function, name, index)
     if np.dtype(index.dtype) not in (np.int32, np.int64):
         raise RuntimeError(
@@ -297,17 +263,9 @@ def check_kind(
     name: str | None = None,
     error: type[Exception] = NotImplementedError,
 ) -> None:
-    """Raises if a dtype is of another kind than an op takes.
+    """Raises a NotImplementedError (or ``error``) if a dtype is of another kind than an op takes.
 
-    Args:
-        function: Name of the op.
-        dtype: The dtype of an argument.
-        *kinds: The values of the fact ``dtype`` that the op takes.
-        name: Name of the argument, for the message.
-        error: The exception that PyTorch raises.
-
-    Raises:
-        NotImplementedError: The dtype is of another kind (or ``error``).
+    ``kinds`` are values of the fact ``dtype``, and ``name`` is the argument, for the message.
     """
     if dtype_kind(dtype) not in kinds:
         *others, last = (_KINDS[kind] for kind in kinds)
@@ -344,11 +302,7 @@ def choice(
 
 
 def source_slices(function: str, input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
-    """Raises if ``source`` does not consist of ``count`` slices of ``input`` along ``dim``.
-
-    Raises:
-        RuntimeError: The shape or the dtype of ``source`` does not fit.
-    """
+    """Raises a RuntimeError if ``source`` is not ``count`` slices of ``input`` along ``dim``."""
     same_dtype(function, input, source=source)
     rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
     if input.ndim != source.ndim or rest[0] != rest[1]:
@@ -365,11 +319,7 @@ def source_slices(function: str, input: jax.Array, dim: int, count: int, source:
 
 
 def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
-    """Raises if one of ``others`` has another dtype than ``input``.
-
-    Raises:
-        RuntimeError: The dtypes differ.
-    """
+    """Raises a RuntimeError if one of ``others`` has another dtype than ``input``."""
     for name, other in others.items():
         if input.dtype != other.dtype:
             raise RuntimeError(
@@ -379,11 +329,7 @@ def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
 
 
 def same_ndim(function: str, index: jax.Array, **others: jax.Array) -> None:
-    """Raises if one of ``others`` has another number of dimensions than ``index``.
-
-    Raises:
-        RuntimeError: The numbers differ.
-    """
+    """Raises a RuntimeError if one of ``others`` has another number of dimensions."""
     for name, other in others.items():
         if max(index.ndim, 1) != max(other.ndim, 1):
             raise RuntimeError(
@@ -401,19 +347,10 @@ def no_larger(
     but_along_dim: bool,
     name: str = "input",
 ) -> None:
-    """Raises if ``index`` is larger than ``other`` in some dimension.
+    """Raises a RuntimeError if ``index`` is larger than ``other`` in some dimension.
 
-    Args:
-        function: Name of the op.
-        index: The index.
-        dim: The dimension that ``index`` counts along.
-        other: The array that ``index`` has to fit into.
-        but_along_dim: Whether ``index`` may be larger along ``dim``.
-        name: Name of ``other``.
-
-    Raises:
-        NotImplementedError: A size is symbolic (jax.export), and the answer is not known.
-        RuntimeError: ``index`` is larger.
+    With ``but_along_dim`` it may be larger along ``dim``, which it counts along. A comparison that
+    needs a symbolic size (jax.export) raises a NotImplementedError.
     """
     try:
         for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
@@ -432,22 +369,14 @@ def no_larger(
 
 
 def number(function: str, name: str, value: Any) -> Any:
-    """Returns ``value``, which must be a number or a 0-d array.
-
-    Raises:
-        TypeError: ``value`` is neither.
-    """
+    """Returns ``value``; it raises a TypeError if that is neither a number nor a 0-d array."""
     if isinstance(value, numbers.Number) or (hasattr(value, "dtype") and np.ndim(value) == 0):
         return value
     raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
 def real(function: str, name: str, value: Any) -> float:
-    """Returns ``value``, a real number, as a float.
-
-    Raises:
-        TypeError: ``value`` is a bool, or not a real number.
-    """
+    """Returns a real number as a float; a bool, or another ``value``, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
             f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
@@ -464,11 +393,7 @@ def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike)
     """Returns ``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
 
     As in PyTorch, an integer dtype cuts off the fraction, and an unsigned one wraps a negative
-    integer around.
-
-    Raises:
-        TypeError: ``value`` is neither a number nor a 0-d array.
-        RuntimeError: ``dtype`` cannot hold the number.
+    integer around. Another type raises a TypeError, and a number that does not fit a RuntimeError.
     """
     number(function, name, value)
     if isinstance(value, numbers.Number):

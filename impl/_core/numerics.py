@@ -19,9 +19,7 @@ second pair for the inside of exact sums and functions, and says why.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -155,37 +153,56 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     corrects the device's quotient of the significands by its remainder. Subnormal operands and
     results count as zero.
     """
-    form = _Form.of(a.dtype)
-    raw_a, raw_b = (lax.bitcast_convert_type(x, form.word) for x in (a, b))
-    fills = form.fills(raw_a)
-    exponents = [form.exponent(raw, fills) for raw in (raw_a, raw_b)]
-    m, d = (form.significand(raw, fills) for raw in (raw_a, raw_b))
+    # Each operation is of ``lax``: one equation.
+    info = jnp.finfo(a.dtype)
+    word, fraction = np.dtype(f"int{info.bits}"), info.nmant
+    top, lead = (1 << (info.bits - 1 - fraction)) - 1, 1 << fraction
+    infinity, sign_bit = top << fraction, int(np.iinfo(word).min)
+    raw_a, raw_b = (lax.bitcast_convert_type(x, word) for x in (a, b))
+    # Makes each array of an integer once.
+    fills = functools.cache(functools.partial(filled, raw_a))
+
+    def exponent_of(raw: jax.Array) -> jax.Array:
+        return lax.bitwise_and(lax.shift_right_logical(raw, fills(fraction)), fills(top))
+
+    def significand_of(raw: jax.Array) -> jax.Array:
+        return lax.bitwise_or(lax.bitwise_and(raw, fills(lead - 1)), fills(lead))
+
+    def is_normal(exponent: jax.Array) -> jax.Array:
+        return lax.bitwise_and(lax.gt(exponent, fills(0)), lax.lt(exponent, fills(top)))
+
+    exponents = [exponent_of(raw) for raw in (raw_a, raw_b)]
+    m, d = (significand_of(raw) for raw in (raw_a, raw_b))
     less = lax.lt(m, d)
     m = lax.select(less, lax.shift_left(m, fills(1)), m)
-    exponent = lax.add(lax.sub(*exponents), fills(form.top >> 1))
-    exponent = lax.sub(exponent, lax.convert_element_type(less, form.word))
+    exponent = lax.add(lax.sub(*exponents), fills(top >> 1))
+    exponent = lax.sub(exponent, lax.convert_element_type(less, word))
     # The quotient q has a leading 1, the bits of the fraction, and one bit more to round by. It
     # starts 16 too low, since the device may be off by 4 units in the last place. The products
     # may overflow a word, but their difference, the remainder, is small and therefore exact.
     wide_d = lax.convert_element_type(d, a.dtype)
     near = lax.div(lax.convert_element_type(m, a.dtype), wide_d)
-    near = lax.mul(near, a.dtype.type(2 << form.fraction))
-    q = lax.sub(lax.convert_element_type(near, form.word), fills(16))
-    rest = lax.sub(lax.shift_left(m, fills(form.fraction + 1)), lax.mul(q, d))
+    near = lax.mul(near, a.dtype.type(2 << fraction))
+    q = lax.sub(lax.convert_element_type(near, word), fills(16))
+    rest = lax.sub(lax.shift_left(m, fills(fraction + 1)), lax.mul(q, d))
     # The remainder is at most 32 times the divisor, so this second quotient is off by at most 1.
     more = lax.div(lax.convert_element_type(rest, a.dtype), wide_d)
-    more = lax.convert_element_type(more, form.word)
+    more = lax.convert_element_type(more, word)
     q, rest = lax.add(q, more), lax.sub(rest, lax.mul(more, d))
-    q = lax.sub(q, lax.convert_element_type(lax.lt(rest, fills(0)), form.word))
-    q = lax.add(q, lax.convert_element_type(lax.ge(rest, d), form.word))
-    # No quotient is halfway: a quotient of two floats of p bits never has exactly p + 1 bits.
-    packed = form.packed(exponent, q, fills)
-    infinite = lax.ge(exponent, fills(form.top))
-    packed = lax.select(infinite, fills(form.infinity), lax.min(packed, fills(form.infinity)))
+    q = lax.sub(q, lax.convert_element_type(lax.lt(rest, fills(0)), word))
+    q = lax.add(q, lax.convert_element_type(lax.ge(rest, d), word))
+    # No quotient is halfway: a quotient of two floats of p bits never has exactly p + 1 bits. A
+    # carry out of the fraction increases the exponent.
+    last = lax.bitwise_and(q, fills(1))
+    rounded = lax.add(lax.shift_right_logical(q, fills(1)), last)
+    rounded = lax.sub(rounded, fills(lead))
+    packed = lax.add(lax.shift_left(exponent, fills(fraction)), rounded)
+    infinite = lax.ge(exponent, fills(top))
+    packed = lax.select(infinite, fills(infinity), lax.min(packed, fills(infinity)))
     packed = lax.select(lax.le(exponent, fills(0)), fills(0), packed)
-    sign = lax.bitwise_and(lax.bitwise_xor(raw_a, raw_b), fills(form.sign))
+    sign = lax.bitwise_and(lax.bitwise_xor(raw_a, raw_b), fills(sign_bit))
     exact = lax.bitcast_convert_type(lax.bitwise_or(sign, packed), a.dtype)
-    ordinary = lax.bitwise_and(*(form.is_ordinary(exponent, fills) for exponent in exponents))
+    ordinary = lax.bitwise_and(*map(is_normal, exponents))
     return lax.select(ordinary, exact, lax.div(a, b))
 
 
@@ -193,71 +210,6 @@ def zero_below(value: jax.Array, bound: float) -> jax.Array:
     """Returns floats with a zero of the same sign where the magnitude is below ``bound``."""
     is_small = lax.lt(lax.abs(value), filled(value, bound))
     return lax.select(is_small, lax.mul(value, filled(value, 0)), value)
-
-
-#: Returns an array of one integer, of the shape and dtype of words.
-_Fills = Callable[[int], jax.Array]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Form:
-    """The bits of a float, as signed words. Each operation is of ``lax``: one equation.
-
-    Attributes:
-        word: The dtype of words.
-        fraction: The bits of the fraction.
-        top: The exponent of infinity.
-    """
-
-    word: np.dtype
-    fraction: int
-    top: int
-
-    @staticmethod
-    def of(dtype: jax.typing.DTypeLike) -> _Form:
-        """Returns the form of a dtype."""
-        info = jnp.finfo(dtype)
-        return _Form(
-            np.dtype(f"int{info.bits}"), info.nmant, (1 << (info.bits - 1 - info.nmant)) - 1
-        )
-
-    @property
-    def infinity(self) -> int:
-        """The bit pattern of infinity."""
-        return self.top << self.fraction
-
-    @property
-    def sign(self) -> int:
-        """The word in which only the sign bit is 1."""
-        return int(np.iinfo(self.word).min)
-
-    def fills(self, like: jax.Array) -> _Fills:
-        """Returns a function from an integer to an array of it, which makes each array once."""
-        return functools.cache(functools.partial(filled, like))
-
-    def exponent(self, raw: jax.Array, fills: _Fills) -> jax.Array:
-        """Returns the exponents of words, from 0 to ``top``."""
-        shifted = lax.shift_right_logical(raw, fills(self.fraction))
-        return lax.bitwise_and(shifted, fills(self.top))
-
-    def significand(self, raw: jax.Array, fills: _Fills) -> jax.Array:
-        """Returns the fractions of words, with the leading 1."""
-        lead = 1 << self.fraction
-        return lax.bitwise_or(lax.bitwise_and(raw, fills(lead - 1)), fills(lead))
-
-    def packed(self, exponent: jax.Array, q: jax.Array, fills: _Fills) -> jax.Array:
-        """Returns words with exponents, and with significands that have one bit to round by.
-
-        A carry out of the fraction increases the exponent.
-        """
-        last = lax.bitwise_and(q, fills(1))
-        rounded = lax.add(lax.shift_right_logical(q, fills(1)), last)
-        fraction = lax.sub(rounded, fills(1 << self.fraction))
-        return lax.add(lax.shift_left(exponent, fills(self.fraction)), fraction)
-
-    def is_ordinary(self, exponent: jax.Array, fills: _Fills) -> jax.Array:
-        """Returns whether an exponent belongs to a normal number."""
-        return lax.bitwise_and(lax.gt(exponent, fills(0)), lax.lt(exponent, fills(self.top)))
 
 
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
@@ -159,16 +158,6 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in ("impl", "jax", "contextlib", "functools")
 
 
-def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """Registers ``rule(platform, context, *args, **params)`` for each platform of the spec.
-
-    For all other platforms ``platform`` is None.
-    """
-    mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in spec.platforms():
-        mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
-
-
 def _impl(value: jax.Array, *, alerts: Alerts) -> jax.Array:
     # Lower at every call, past the compilation cache, so that every call gives the alert.
     jax.jit(lambda v: alert_p.bind(v, alerts=alerts)).lower(value)
@@ -194,7 +183,9 @@ def _transpose(cotangent: Any, value: Any, *, alerts: Alerts) -> Any:
 
 alert_p.def_impl(_impl)
 alert_p.def_abstract_eval(lambda value, *, alerts: value)
-register_per_platform(alert_p, _lower)
+mlir.register_lowering(alert_p, functools.partial(_lower, None))
+for _platform in spec.platforms():
+    mlir.register_lowering(alert_p, functools.partial(_lower, _platform), platform=_platform)
 ad.primitive_jvps[alert_p] = _jvp
 ad.primitive_transposes[alert_p] = _transpose
 batching.primitive_batchers[alert_p] = lambda args, dims, **params: (

@@ -13,12 +13,7 @@ from impl._core.lax_functions import where
 
 
 def share_of(function: str, name: str, value: Any) -> float:
-    """Returns the share of elements to drop.
-
-    Raises:
-        RuntimeError: It is not in [0, 1].
-        TypeError: It is not a number.
-    """
+    """Returns the share of elements to drop; one that is not in [0, 1] raises a RuntimeError."""
     share = arguments.real(function, name, value)
     if not 0 <= share <= 1:
         raise RuntimeError(
@@ -28,11 +23,7 @@ def share_of(function: str, name: str, value: Any) -> float:
 
 
 def check_key(function: str, name: str, key: Any) -> None:
-    """Refuses a value that is not a JAX key.
-
-    Raises:
-        TypeError: ``key`` is neither a typed key nor an array of uint32.
-    """
+    """Raises a TypeError if a value is neither a typed JAX key nor an array of uint32."""
     dtype = getattr(key, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not typed and dtype != np.uint32:

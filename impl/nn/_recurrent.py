@@ -102,13 +102,7 @@ class Rules:
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
         out = matmul(a, convert(b, a.dtype))
-        return convert(out, accumulator_of(out))
-
-
-def accumulator_of(value: jax.Array) -> jax.typing.DTypeLike:
-    """Returns the dtype in which a step is computed."""
-    floats = jnp.issubdtype(value.dtype, jnp.floating)
-    return accumulator(value.dtype) if floats else value.dtype
+        return convert(out, accumulator(out.dtype))
 
 
 def run(
@@ -120,16 +114,9 @@ def run(
 ) -> tuple[jax.Array, State]:
     """Computes all layers.
 
-    Args:
-        x: Shape [steps, batch, features].
-        states: Initial states, each of shape [layers * directions, batch, size].
-        layers: The weights of each layer.
-        lengths: The length of each sequence: shape [batch], or None.
-        rules: The rules of the computation.
-
-    Returns:
-        The h of the last layer at every step, of shape [steps, batch, directions * size]; and the
-        final states, of the shapes of ``states``.
+    ``x`` has shape [steps, batch, features], each state [layers * directions, batch, size], and
+    ``lengths``, or None, [batch]. The result is the h of the last layer at every step, of shape
+    [steps, batch, directions * size], and the final states.
     """
     inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths[None]
     final_states: list[State] = []
@@ -191,7 +178,9 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
         return _loop(rules, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
 
     shape = (*gates.shape[:3], hidden.shape[2])
-    addend = None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
+    addend = (
+        None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator(gates.dtype)), gates)
+    )
     arguments = (gates, state, weights._replace(hidden=None, addend=addend))
     out, derivative, before = jax.linearize(loop, *arguments, has_aux=True)
     if not isinstance(of_weights.hidden, SymbolicZero):
@@ -224,7 +213,7 @@ def _loop(
     def step(state: State, inputs: Any) -> tuple[State, tuple[jax.Array, jax.Array]]:
         gates, mask, addend = inputs
         of_step = weights._replace(addend=addend)
-        after = rules.advance(convert(gates, accumulator_of(gates)), state, of_step, rules)
+        after = rules.advance(convert(gates, accumulator(gates.dtype)), state, of_step, rules)
         after = tuple(
             convert(new, old.dtype)
             if mask is None

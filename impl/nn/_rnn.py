@@ -23,10 +23,11 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._core.numerics import accumulator
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout, _recurrent
-from impl.nn._recurrent import Advance, Layer, Rules, State, accumulator_of
+from impl.nn._recurrent import Advance, Layer, Rules, State
 from impl.ops._op import variant
 
 #: For each op: its step, its number of gates and its number of states.
@@ -328,7 +329,7 @@ def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
     Weights of h are converted to the accumulator's dtype here, so that their gradients are added
     over the steps in this dtype.
     """
-    wide, count = accumulator_of(weights[0]), net.weights_per_direction
+    wide, count = accumulator(weights[0].dtype), net.weights_per_direction
     for start in range(0, len(weights), count * net.directions):
         of_directions = [weights[start + d * count :][:count] for d in range(net.directions)]
         kinds = list(zip(*of_directions, strict=True))

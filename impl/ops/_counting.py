@@ -194,11 +194,7 @@ def _wide(dtype: jax.typing.DTypeLike) -> np.dtype:
 
 
 def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -> None:
-    """Refuses an invalid range, if it is known.
-
-    Raises:
-        RuntimeError: The range is not finite, or ``low`` is above ``high``.
-    """
+    """Refuses an invalid range, if it is known."""
     ends = [end for end in (arguments.known(low), arguments.known(high)) if end is not None]
     if len(ends) < 2:
         return

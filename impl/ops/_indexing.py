@@ -1,8 +1,9 @@
 """Reads and writes at indices along one axis, which ops with indices are made of.
 
-All take an operand of [outer, size, inner], and indices of [outer or 1, n, inner or 1], which count
-along the middle axis. Reads of indices outside of [0, size) give NaN, or the value of
-``jax.numpy``'s fill mode for other dtypes; writes there are dropped::
+All take an operand of [outer, size, inner], indices of [outer or 1, n, inner or 1], which count
+along the middle axis, and updates of [outer, n, inner] and of the operand's dtype. Reads of indices
+outside of [0, size) give NaN, or the value of ``jax.numpy``'s fill mode for other dtypes; writes
+there are dropped::
 
     operand [10, 20, 30]         gather(..., [2, 0, 3])                       [30, 10, nan]
     updates [1, 2, 3] to them    accumulate(..., [2, 0, 3], updates)          [12, 20, 31]
@@ -74,16 +75,7 @@ def into_slices(
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
-    """Reads elements of the operand.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        pullback: The decision of the gradient, made in the forward pass.
-
-    Returns:
-        Shape [outer, n, inner].
-    """
+    """Reads elements of the operand; ``pullback`` is the decision of the gradient."""
     shape = operand.shape[0], indices.shape[1], operand.shape[2]
     if 0 in shape:
         return vary_like(jnp.zeros(shape, operand.dtype), operand, indices)
@@ -139,17 +131,8 @@ def accumulate(
 
     Minima and maxima are the same in every order; a NaN is below and above every number, and -0 is
     below 0. Elements that are equal to an extreme share its gradient. A product may have zeros
-    among its factors, in derivatives too.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        by: The operation that combines.
-        unique: Whether no element has two updates; nothing checks it.
-
-    Returns:
-        Shape and dtype of ``operand``.
+    among its factors, in derivatives too. ``unique`` is whether no element has two updates; nothing
+    checks it.
     """
     if updates.size == 0 or operand.size == 0:
         return operand
@@ -168,15 +151,7 @@ def assign(
     """Writes updates. Of several updates of one element one stays: the last, if the mode orders it.
 
     An element has the gradient of the update that stays; any other update has the gradient 0.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        unique: Whether no element has two updates; nothing checks it.
-
-    Returns:
-        Shape and dtype of ``operand``.
+    ``unique`` is whether no element has two updates; nothing checks it.
     """
     if updates.size == 0 or operand.size == 0:
         return operand
@@ -245,12 +220,7 @@ def extreme(
 ) -> jax.Array:
     """Returns the minimum or the maximum of each initial value and its updates.
 
-    Args:
-        by: ``min`` or ``max``.
-        operand: The initial values, shape [outer, size, inner].
-        takes_part: Whether each initial value has a share of the gradient if it is the extreme.
-        indices: Integers, shape [outer or 1, n, inner or 1].
-        updates: Shape [outer, n, inner].
+    ``takes_part`` is whether each initial value has a share of the gradient if it is the extreme.
     """
     del takes_part
     sign = -1 if by == "min" else 1
@@ -393,9 +363,6 @@ def flat_index(function: str, shape: tuple[int, ...], indices: Sequence[AxisInde
 
     As in NumPy, their dimensions replace the indexed axes in the result if these are neighbours,
     and come first if they are not. An index that stands for an int removes its axis before that.
-
-    Raises:
-        IndexError: The arrays do not broadcast.
     """
     axes = tuple(index.axis for index in indices)
     return FlatIndex(

@@ -19,15 +19,13 @@ from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import mlir, xla
 
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import fill_value
 from impl._core.shard_axes import aligned
-from impl._jax import Primitive
 from impl._mode import modes
-from impl._mode.alert import alert, register_per_platform
+from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
 from impl.ops._op import op
 from impl.quantized import QuantizedArray
@@ -335,9 +333,6 @@ def _element_type(function: str, dtype: Any) -> Any:
     return canonical
 
 
-uninitialized_p = Primitive("samebits_uninitialized")
-
-
 def _uninitialized(
     shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
 ) -> jax.Array:
@@ -346,27 +341,7 @@ def _uninitialized(
     If not, JAX chooses the contents. On a GPU or a TPU ``jax.lax.empty`` leaves the memory as it
     was. On a CPU it returns zeros.
     """
-    return uninitialized_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
-        shape=shape, dtype=jnp.dtype(dtype), decision=decision
-    )
-
-
-def _abstract_eval(*, shape: tuple[int, ...], dtype: Any, decision: Decision) -> Any:
-    del decision
-    return jax.core.ShapedArray(shape, dtype)
-
-
-def _lower(
-    platform: str | None, context: Any, *, shape: tuple[int, ...], dtype: Any, decision: Decision
-) -> Any:
-    def make() -> jax.Array:
-        if decision.on(platform or "other").fill:
-            return jnp.full(shape, fill_value(dtype), dtype)
-        return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]
-
-    return mlir.lower_fun(make, multiple_results=False)(context)
-
-
-uninitialized_p.def_impl(lambda **params: xla.apply_primitive(uninitialized_p, **params))
-uninitialized_p.def_abstract_eval(_abstract_eval)
-register_per_platform(uninitialized_p, _lower)
+    # The rows about fresh memory hold for every device.
+    if decision.elsewhere.fill:
+        return jnp.full(shape, fill_value(dtype), dtype)
+    return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]

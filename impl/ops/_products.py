@@ -24,7 +24,7 @@ import spec
 from impl import _jax
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.axes import index_dtype, within
+from impl._core.axes import index_dtype
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
@@ -338,20 +338,7 @@ def _indices(input: Sparse) -> jax.Array:
     """Returns indices as BCOO stores them, shape [*batch, elements, sparse dimensions]."""
     sides = [math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1)]
     dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(sides)))
-    batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
-    if _has_coordinates(input):
-        return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))
-    rows: Any = input  # It has rows.
-    pair = _rows_of(rows.indptr, input.nse).astype(dtype), indices
-    return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in pair], axis=-1)
-
-
-def _rows_of(starts: jax.Array, elements: int) -> jax.Array:
-    """Returns the row of each element of a BCSR: the number of rows that start up to it, less one.
-
-    An element after the last row gets a row past the last one.
-    """
-    flat = within(starts.reshape(-1, starts.shape[-1]), elements).astype(jnp.int32)
-    batch = jnp.arange(flat.shape[0], dtype=jnp.int32)[:, None]
-    starting = jnp.zeros((flat.shape[0], elements), jnp.int32).at[batch, flat].add(1, mode="drop")
-    return (jnp.cumsum(starting, axis=-1) - 1).reshape(*starts.shape[:-1], elements)
+    with_rows: Any = input  # A type guard does not narrow the type of the other kind.
+    coordinates = input if _has_coordinates(input) else with_rows.to_bcoo()
+    indices = coordinates.indices.astype(dtype)
+    return jnp.broadcast_to(indices, (*input.shape[: input.n_batch], *indices.shape[-2:]))

@@ -91,11 +91,7 @@ BY: Mapping[str, ReductionName] = MappingProxyType(
 
 
 def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
-    """Refuses products of complex numbers; the message names alternatives.
-
-    Raises:
-        NotImplementedError: ``dtype`` is complex.
-    """
+    """Raises a NotImplementedError for complex numbers; the message names alternatives."""
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise NotImplementedError(
             f"{function}(): products are not implemented for {jnp.dtype(dtype)}; pass the "
@@ -105,11 +101,7 @@ def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
 
 
 def check_dtype(function: str, reduce: str, dtype: jax.typing.DTypeLike) -> None:
-    """Refuses a dtype for which the reduction is not defined.
-
-    Raises:
-        NotImplementedError: ``reduce`` is not defined for ``dtype``.
-    """
+    """Raises a NotImplementedError for a dtype for which the reduction is not defined."""
     kind = dtype_kind(dtype)
     if reduce == "prod":
         refuse_complex_product(function, dtype)
@@ -131,21 +123,9 @@ def reduced(
     include_self: bool,
     unique: bool,
 ) -> jax.Array:
-    """Reduces ``updates`` into ``operand`` along its middle axis.
+    """Reduces ``updates`` into ``operand`` along its middle axis, as ``accumulate`` takes them.
 
-    Elements that are not a destination keep their bits.
-
-    Args:
-        operand: Shape [outer, size, inner].
-        indices: Shape [outer or 1, n, inner or 1]. Updates whose index is outside [0, size) are
-            dropped.
-        updates: Shape [outer, n, inner], of the operand's dtype.
-        reduce: A key of ``BY``.
-        include_self: Whether the elements of ``operand`` take part in the reduction.
-        unique: Whether no element has two updates; nothing checks it.
-
-    Returns:
-        An array of the shape and dtype of ``operand``.
+    Elements that are not a destination keep their bits. ``reduce`` is a key of ``BY``.
     """
     if updates.size == 0 or operand.size == 0:
         return operand

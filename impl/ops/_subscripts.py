@@ -66,7 +66,7 @@ def getitem(input: Array, indices: Any) -> jax.Array:
         ValueError: The step of a slice is not positive, or a list is ragged.
     """
     input = arguments.array("getitem", "input", input)
-    selection = subscript("getitem", input.shape, indices)
+    selection = _subscript("getitem", input.shape, indices)
     pullback = decide(
         "getitem",
         "backward",
@@ -158,7 +158,7 @@ def index_put(
     if not accumulate and values.size == 1 and _is_one_traced_mask(indices):
         decision = decide("index_put", **facts, unique_indices=True)
         return _put_masked(alert(input, decision), indices, values)
-    index, unique = arrays_alone("index_put", input.shape, indices)
+    index, unique = _arrays_alone("index_put", input.shape, indices)
     unique = unique_indices or unique
     decision = decide("index_put", **facts, unique_indices=unique)
     _check_values(values, index.result_shape)
@@ -256,20 +256,10 @@ class Subscript:
         return input.reshape(self.shape)
 
 
-def subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
-    """Reads an index expression.
+def _subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
+    """Reads an index expression: one entry, or a tuple of entries.
 
-    Args:
-        function: Name of the op.
-        shape: Shape of the indexed array.
-        indices: One entry, or a tuple of entries; a list counts as a tuple if one of its elements
-            is not a number.
-
-    Raises:
-        IndexError: An entry is out of range, of a wrong type, or one too many; or arrays of
-            indices do not broadcast.
-        TypeError: A bound of a slice is not an int, or a mask is not known under ``jit``.
-        ValueError: A step is below 1, or a list is ragged.
+    A list counts as a tuple if one of its elements is not a number.
     """
     parts = list(indices) if _is_tuple(indices) else [indices]
     several = len(parts) > 1
@@ -280,18 +270,12 @@ def subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
     return _read(function, shape, entries)
 
 
-def arrays_alone(
+def _arrays_alone(
     function: str, shape: tuple[int, ...], indices: Sequence[Array | None]
 ) -> tuple[FlatIndex, bool]:
     """Reads one array for each leading dimension; None stands for all of a dimension.
 
-    Returns:
-        The index, and whether no element can be indexed twice, for any values of the indices.
-
-    Raises:
-        IndexError: An index is out of range, or an array is one too many or of a wrong dtype.
-        RuntimeError: There is no array, or a mask has no dimensions.
-        TypeError: An entry is not an array, or a mask is not known under ``jit``.
+    The result is the index, and whether no element can be indexed twice, for any values.
     """
     entries: list[_Entry] = []
     for position, given in enumerate(indices):

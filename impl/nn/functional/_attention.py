@@ -14,7 +14,7 @@ Two queries and two keys of two features, with ``scale=1``::
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -94,18 +94,23 @@ def scaled_dot_product_attention(
     share = _share(dropout_p, dropout_key)
     facts = arguments.facts(q)
     decision, pullback = decide_both("nn.functional.scaled_dot_product_attention", **facts)
-    rules = Rules(
-        scale=_scale(scale, q.shape[-1]),
-        causal=is_causal,
-        grouped=enable_gqa,
-        dropout=share,
-    )
-    wide = accumulator(q.dtype)
-    if mask is not None and mask.dtype != jnp.bool_:
-        mask = convert(mask, wide)
+    wide, factor = accumulator(q.dtype), _scale(scale, q.shape[-1])
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
-    out = _attended(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
-    return alert(alert_pullback(convert(out, q.dtype), pullback), decision)
+    product = functools.partial(_product, grouped=enable_gqa)
+    scores = product(q_wide * jnp.asarray(factor, wide), k.mT)
+    if is_causal:
+        rows, columns = (jax.lax.broadcasted_iota(int, scores.shape[-2:], i) for i in (0, 1))
+        mask = rows >= columns
+    if mask is not None:
+        is_seen = mask.dtype == bool
+        mask = jnp.broadcast_to(mask if is_seen else convert(mask, wide), scores.shape)
+        scores = jnp.where(mask, scores, -jnp.inf) if is_seen else scores + mask
+    weights = softmax(scores)
+    if share > 0:
+        assert dropout_key is not None  # noqa: S101  # narrows its type
+        weights = dropped(weights, dropout_key, share)
+    out = convert(product(weights, v), q.dtype)
+    return alert(alert_pullback(out, pullback), decision)
 
 
 def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
@@ -225,63 +230,22 @@ def _scale(scale: Any, features: int) -> float:
     return arguments.real("scaled_dot_product_attention", "scale", scale)
 
 
-@dataclasses.dataclass(frozen=True)
-class Rules:
-    """The static arguments of a call.
+def _product(a: jax.Array, b: jax.Array, *, grouped: bool) -> jax.Array:
+    """Multiplies [..., m, k] by [..., k, n], where batch dimensions broadcast.
 
-    Attributes:
-        scale: The factor of the query.
-        causal: Whether query i sees only the keys 0 to i.
-        grouped: Whether consecutive heads of the query may share a head of the key.
-        dropout: The share of the weights that is dropped.
+    If heads are grouped, ``a`` may have several times as many heads as ``b``, in dimension -3.
     """
-
-    scale: float
-    causal: bool
-    grouped: bool
-    dropout: float
-
-    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Multiplies [..., m, k] by [..., k, n], where batch dimensions broadcast.
-
-        If heads are grouped, ``a`` may have several times as many heads as ``b``, in dimension -3.
-        """
-        shape = a.shape
-        if self.grouped:
-            # The heads of a group become rows of one matrix.
-            heads = b.shape[-3]
-            group = shape[-3] // heads if heads else 1
-            a = a.reshape(*shape[:-3], heads, group * shape[-2], shape[-1])
-        batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out = matmul(*(jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)))
-        if self.grouped:
-            batch = (*batch[:-1], shape[-3])
-        return out.reshape(*batch, shape[-2], b.shape[-1])
-
-
-def _attended(
-    query: jax.Array,
-    key: jax.Array,
-    value: jax.Array,
-    mask: jax.Array | None,
-    rules: Rules,
-    dropout_key: jax.Array | None,
-) -> jax.Array:
-    """Computes the attention of checked arrays, all in the dtype of the computation.
-
-    ``mask`` has bools, True for the keys that a query sees; or floats to add to the scores.
-    """
-    scores = rules.product(query * jnp.asarray(rules.scale, query.dtype), key.mT)
-    if rules.causal:
-        rows, columns = (jax.lax.broadcasted_iota(int, scores.shape[-2:], i) for i in (0, 1))
-        mask = rows >= columns
-    if mask is not None:
-        mask = jnp.broadcast_to(mask, scores.shape)
-        scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
-    weights = softmax(scores)
-    if dropout_key is not None:
-        weights = dropped(weights, dropout_key, rules.dropout)
-    return rules.product(weights, value)
+    shape = a.shape
+    if grouped:
+        # The heads of a group become rows of one matrix.
+        heads = b.shape[-3]
+        group = shape[-3] // heads if heads else 1
+        a = a.reshape(*shape[:-3], heads, group * shape[-2], shape[-1])
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = matmul(*(jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)))
+    if grouped:
+        batch = (*batch[:-1], shape[-3])
+    return out.reshape(*batch, shape[-2], b.shape[-1])
 
 
 @jax.custom_jvp

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -64,11 +64,12 @@ def _conv(  # noqa: D417  # The ops have no ``dims``.
     name = f"conv{dims}d"
     groups = _positive(name, "groups", groups)
     operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=False)
+    sizes, kernel = operands[0].shape[2:], operands[1].shape[2:]
     step = _numbers_of(name, "stride", stride, dims, least=1)
     distance = _numbers_of(name, "dilation", dilation, dims, least=1)
-    reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
+    reach = [d * (k - 1) + 1 for d, k in zip(distance, kernel, strict=True)]
     before, after = _padding(name, padding, step, reach)
-    padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
+    padded = [b + n + a for b, n, a in zip(before, sizes, after, strict=True)]
     if any(n < r for n, r in zip(padded, reach, strict=True)):
         raise RuntimeError(
             f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
@@ -82,7 +83,7 @@ def _conv(  # noqa: D417  # The ops have no ``dims``.
         dilation=distance,
         groups=groups,
     )
-    return _convolved(name, operands, operands.weight, window)
+    return _convolved(name, operands, window)
 
 
 conv1d, conv2d, conv3d = for_dims(
@@ -149,7 +150,10 @@ def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
     """
     name = f"conv_transpose{dims}d"
     groups = _positive(name, "groups", groups)
-    operands = _checked_operands(name, dims, input, weight, bias, groups, transposed=True)
+    x, w, b, is_batched = _checked_operands(
+        name, dims, input, weight, bias, groups, transposed=True
+    )
+    kernel = w.shape[2:]
     step = _numbers_of(name, "stride", stride, dims, least=1)
     cut = _numbers_of(name, "padding", padding, dims, least=0)
     extra = _numbers_of(name, "output_padding", output_padding, dims, least=0)
@@ -159,20 +163,18 @@ def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
             f"{name}(): output padding must be smaller than either stride or dilation, but got "
             f"output_padding {list(extra)}, stride {list(step)} and dilation {list(distance)}"
         )
-    if min(operands.sizes) < 1:
+    if min(x.shape[2:]) < 1:
         raise RuntimeError(
             f"{name}(): Only zero batch or zero channel inputs are supported, but got input shape: "
-            f"{list(operands.input.shape)}"
+            f"{list(x.shape)}"
         )
     sizes = tuple(
         (n - 1) * s - 2 * c + d * (k - 1) + e + 1
-        for n, s, c, d, k, e in zip(
-            operands.sizes, step, cut, distance, operands.kernel, extra, strict=True
-        )
+        for n, s, c, d, k, e in zip(x.shape[2:], step, cut, distance, kernel, extra, strict=True)
     )
     if min(sizes) < 1:
         raise RuntimeError(
-            f"{name}(): Given input size per channel: {list(operands.sizes)}. Calculated output "
+            f"{name}(): Given input size per channel: {list(x.shape[2:])}. Calculated output "
             f"size per channel: {list(sizes)}. Output size is too small"
         )
     window = Window(
@@ -180,18 +182,18 @@ def _conv_transpose(  # noqa: D417  # The ops have no ``dims``.
         stride=(1,) * dims,
         padding=tuple(
             (d * (k - 1) - c, d * (k - 1) - c + e)
-            for d, k, c, e in zip(distance, operands.kernel, cut, extra, strict=True)
+            for d, k, c, e in zip(distance, kernel, cut, extra, strict=True)
         ),
         spread=step,
         dilation=distance,
         groups=groups,
     )
     # The weights of the convolution that computes the image of the other one from its result.
-    inputs, outputs, *taps = operands.weight.shape
-    weight = operands.weight.reshape(groups, inputs // groups, outputs, *taps)
-    weight = jnp.swapaxes(weight, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
-    weight = jax.lax.rev(weight, tuple(range(2, weight.ndim)))
-    return _convolved(name, operands, weight, window)
+    inputs, outputs, *taps = w.shape
+    w = w.reshape(groups, inputs // groups, outputs, *taps)
+    w = jnp.swapaxes(w, 1, 2).reshape(groups * outputs, inputs // groups, *taps)
+    w = jax.lax.rev(w, tuple(range(2, w.ndim)))
+    return _convolved(name, (x, w, b, is_batched), window)
 
 
 conv_transpose1d, conv_transpose2d, conv_transpose3d = for_dims(
@@ -203,36 +205,13 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = for_dims(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Operands:
-    """The arrays of a call, checked, with a batch.
-
-    Attributes:
-        input: Shape [n, channels, *sizes].
-        weight: Shape [channels, channels, *kernel].
-        bias: Shape [channels], or None.
-        batched: Whether the caller's input had a batch.
-    """
-
-    input: jax.Array
-    weight: jax.Array
-    bias: jax.Array | None
-    batched: bool
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The spatial sizes of the input."""
-        return self.input.shape[2:]
-
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        """The spatial sizes of the weight."""
-        return self.weight.shape[2:]
+#: The input with a batch, the weight, the bias or None, and whether the caller's input had a batch.
+_Operands: TypeAlias = tuple[jax.Array, jax.Array, jax.Array | None, bool]
 
 
 def _checked_operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
-) -> Operands:
+) -> _Operands:
     """Checks the arrays of a call, and adds a batch if there is none."""
     x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
     b = None if bias is None else arguments.array(function, "bias", bias)
@@ -267,7 +246,7 @@ def _checked_operands(
             f"{function}(): Given weight of size {list(w.shape)}, expected bias to be "
             f"1-dimensional with {outputs} elements, but got bias of size {list(b.shape)} instead"
         )
-    return Operands(x, w, b, batched)
+    return x, w, b, batched
 
 
 def _positive(function: str, name: str, value: Any) -> int:
@@ -342,16 +321,16 @@ class Window:
         return jnp.moveaxis(out, (1, 0, -1), (0, 1, 2))
 
 
-def _convolved(function: str, operands: Operands, weight: jax.Array, window: Window) -> jax.Array:
+def _convolved(function: str, operands: _Operands, window: Window) -> jax.Array:
     """Computes a convolution, and adds the bias of each channel, in the accumulator's dtype."""
-    facts = arguments.facts(operands.input)
+    x, weight, bias, is_batched = operands
+    facts = arguments.facts(x)
     name = f"nn.functional.{function}"
     decision, pullback = decide_both(name, **facts)
-    out = window.convolve(operands.input, weight)
-    if operands.bias is not None:
-        dtype = out.dtype
-        wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
-        bias = convert(operands.bias, wide).reshape(1, -1, *(1,) * len(window.result))
+    out = window.convolve(x, weight)
+    if bias is not None:
+        dtype, wide = out.dtype, accumulator(out.dtype)
+        bias = convert(bias, wide).reshape(1, -1, *(1,) * len(window.result))
         out = convert(convert(out, wide) + bias, dtype)
     out = alert(alert_pullback(out, pullback), decision)
-    return out if operands.batched else out[0]
+    return out if is_batched else out[0]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -182,18 +183,20 @@ def embedding_bag(
     in_bag = (bags >= 0) & (bags < count)
     if padding is not None:
         in_bag &= indices != padding
+    divisors = frequencies(indices, rows) if scale_grad_by_freq else None
+    attached = functools.partial(
+        with_gradient, weight, divisors=divisors, padding=padding, pullback=pullback
+    )
     contents = _Contents(
-        weight=weight,
         indices=indices,
         rows=read_rows(alert(weight, decision), indices, max_norm, norm_type),
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
-        divisors=frequencies(indices, rows) if scale_grad_by_freq else None,
-        padding=padding,
+        attached=attached,
         pullback=pullback,
     )
-    out = _greatest(contents) if mode == "max" else _sums(contents, mode, factors)
+    out = _greatest(contents, rows) if mode == "max" else _sums(contents, mode, factors)
     return convert(out, weight.dtype)
 
 
@@ -202,37 +205,22 @@ class _Contents:
     """The contents of all bags.
 
     Attributes:
-        weight: The table.
         indices: The index of the row that each element of the input names: shape [n].
         rows: These rows, without a gradient, in the accumulator's dtype: shape [n, width].
         bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
         count: The number of bags.
         in_bag: Whether each element is in a bag: shape [n].
-        divisors: The divisor of the gradient of each row of the table, or None.
-        padding: The row of the table that no bag contains.
+        attached: Returns rows that were read at indices, with the gradient of the table.
         pullback: The decision of the gradient.
     """
 
-    weight: jax.Array
     indices: jax.Array
     rows: jax.Array
     bags: jax.Array
     count: int
     in_bag: jax.Array
-    divisors: jax.Array | None
-    padding: int | None
+    attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
-
-    def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
-        """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
-        return with_gradient(
-            self.weight,
-            rows,
-            indices,
-            divisors=self.divisors,
-            padding=self.padding,
-            pullback=self.pullback,
-        )
 
     def combined(self, initial: Any, values: jax.Array, by: Any = "add") -> jax.Array:
         """Combines the values of each bag: from shape [n, ...] to [bags, ...]."""
@@ -243,7 +231,7 @@ class _Contents:
 
 def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
     in_bag = contents.in_bag[:, None]
-    rows = contents.with_gradient(contents.rows, contents.indices)
+    rows = contents.attached(contents.rows, contents.indices)
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
     rows = where(in_bag, rows, 0)
     if factors is not None:
@@ -258,7 +246,7 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
     return fence(total) / jnp.maximum(sizes, 1).astype(total.dtype)
 
 
-def _greatest(contents: _Contents) -> jax.Array:
+def _greatest(contents: _Contents, past: int) -> jax.Array:
     rows, in_bag = contents.rows, contents.in_bag[:, None]
     n = rows.shape[0]
     if n == 0:
@@ -272,9 +260,9 @@ def _greatest(contents: _Contents) -> jax.Array:
     nonempty = first < n
     first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
-    indices = where(nonempty, contents.indices[first], contents.weight.shape[0])
+    indices = where(nonempty, contents.indices[first], past)
     values = jnp.take_along_axis(rows, first, axis=0)
-    return where(nonempty, contents.with_gradient(values, indices), 0)
+    return where(nonempty, contents.attached(values, indices), 0)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:
@@ -400,12 +388,7 @@ _EPSILON = 1e-7
 def lookup_facts(
     function: str, input: jax.Array, weight: jax.Array, max_norm: Any, norm_type: Any
 ) -> dict[str, spec.FactValue]:
-    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``.
-
-    Raises:
-        RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
-        TypeError: ``max_norm`` or ``norm_type`` is not a real number.
-    """
+    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``."""
     norm_order = arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
         arguments.number(function, "max_norm", max_norm)
@@ -429,16 +412,7 @@ def padding_row(
 ) -> int | None:
     """Returns the row that ``padding_idx`` names, counted from the front; None for no row.
 
-    Args:
-        function: Name of the op.
-        padding_idx: An int, or None.
-        rows: Number of rows of the table.
-        error: The exception that PyTorch raises.
-        empty: Whether 0 is allowed for a table without rows.
-
-    Raises:
-        TypeError: ``padding_idx`` is not an int.
-        AssertionError: There is no such row (or ``error``).
+    ``error`` is the exception that PyTorch raises, and ``empty`` whether 0 is allowed without rows.
     """
     if padding_idx is None:
         return None
@@ -454,14 +428,7 @@ def padding_row(
 def read_rows(weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float) -> jax.Array:
     """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
 
-    Args:
-        weight: Shape [rows, width].
-        index: Shape [n]; an index outside [0, rows) reads NaN.
-        max_norm: The bound, or None.
-        norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
-
-    Returns:
-        Shape [n, width], floats of the accumulator's dtype.
+    An index outside [0, rows) reads NaN. The result has the accumulator's dtype, [n, width].
     """
     weight = jax.lax.stop_gradient(weight)
     rows = gather(weight[None], index[None, :, None], pullback=Decision())[0]
@@ -512,17 +479,9 @@ def with_gradient(
 ) -> jax.Array:
     """Returns ``values`` with the derivative of the rows of ``weight`` that they were read from.
 
-    Args:
-        weight: Shape [rows, width].
-        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
-        index: The row of each value: [n], or [n, width] for each element by itself.
-        divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
-        padding: The row that has no derivative; None for no such row.
-        pullback: The decision for the gradient.
-
-    Returns:
-        ``values``. The gradient is a sum in the dtype of ``values``, or, if it is divided, in the
-        accumulator's; it is then divided and rounded.
+    ``index`` is the row of each value, [n], or of each element, [n, width]. The gradient is a sum
+    in the dtype of ``values``; with ``divisors``, [rows], it is a sum in the accumulator's dtype,
+    which is divided and rounded. The row ``padding`` has no derivative.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values

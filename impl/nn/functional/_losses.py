@@ -309,12 +309,7 @@ def reduction_of(
 
 
 def floats(function: str, name: str, value: Any) -> jax.Array:
-    """Returns ``value`` as a JAX array of floats.
-
-    Raises:
-        NotImplementedError: It is of another dtype.
-        TypeError: It is not an array.
-    """
+    """Returns ``value`` as a JAX array; one that is not of floats raises a NotImplementedError."""
     array = arguments.array(function, name, value)
     arguments.check_kind(function, array.dtype, "floating", name=name)
     return array

@@ -33,7 +33,7 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert, fence, isolate
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
-from impl.nn.functional import _windows
+from impl.nn.functional import _maxima, _windows
 from impl.nn.functional._maxima import Spans
 from impl.ops._indexing import assign
 from impl.ops._op import for_dims
@@ -244,15 +244,12 @@ def _maxima_with_alerts(
     """Computes the maxima of a max-pooling op, and their flat indices if the caller wants them.
 
     ``facts`` are further facts of the call, which only the rows of some of the ops ask for.
-
-    Raises:
-        TypeError: ``return_indices`` is not a bool.
     """
     arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"
     stated = arguments.facts(input, **facts)
     input = alert(input, decide(op, **stated))
-    out, position = _windows.greatest(input, spans)
+    out, position = _maxima.greatest(input, spans)
     out = alert_pullback(out, decide(op, "backward", **stated))
     return (out, position.astype(jnp.result_type(int))) if return_indices else out
 

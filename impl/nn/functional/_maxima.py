@@ -62,17 +62,20 @@ def greatest(values: jax.Array, spans: Sequence[Spans]) -> _Pair:
     lowest value of the dtype, and its position is -1.
 
     Args:
-        values: Shape [lanes, *sizes].
-        spans: The windows of each dimension besides the lanes.
+        values: Shape [..., *sizes]; a lane is an index of the dimensions before the sizes.
+        spans: The windows of each of the last dimensions.
 
     Returns:
-        The elements, and their row-major positions in a lane: two arrays [lanes, *windows].
+        The elements, and their row-major positions in a lane: two arrays [..., *windows].
     """
+    lead = values.shape[: values.ndim - len(spans)]
+    values = values.reshape(math.prod(lead), *values.shape[len(lead) :])
     maxima, position = _pairs(values, spans)
-    if not jnp.issubdtype(values.dtype, jnp.floating):
-        return maxima, position
-    of_shapes = all(isinstance(each.start, tuple) for each in spans)
-    return _with_gradient(values, maxima, position, tuple(spans) if of_shapes else ()), position
+    if jnp.issubdtype(values.dtype, jnp.floating):
+        of_shapes = all(isinstance(each.start, tuple) for each in spans)
+        maxima = _with_gradient(values, maxima, position, tuple(spans) if of_shapes else ())
+    shape = (*lead, *maxima.shape[1:])
+    return maxima.reshape(shape), position.reshape(shape)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))

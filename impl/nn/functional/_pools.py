@@ -28,7 +28,7 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
-from impl.nn.functional import _windows
+from impl.nn.functional import _maxima, _windows
 from impl.ops._op import for_dims, op
 
 
@@ -208,7 +208,7 @@ def _lp_pool(  # noqa: D417  # The ops have no ``dims``.
     wide = convert(input, accumulator(input.dtype))
     if math.isinf(power):
         sign = math.copysign(1, power)
-        out = sign * _windows.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
+        out = sign * _maxima.greatest(sign * _magnitude(wide), windows.spans(lengths))[0]
     else:
         raised = _raised(wide, power)
         counts = windows.counts(sizes, lengths)

@@ -197,11 +197,7 @@ def _coordinates(length: int, align_corners: bool) -> npt.NDArray[np.float64]:
 
 
 def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
-    """Checks ``theta`` and ``size``, and returns the spatial sizes.
-
-    Raises:
-        Exceptions: As ``affine_grid`` does.
-    """
+    """Checks ``theta`` and ``size``, and returns the spatial sizes."""
     if arguments.dtype_kind(theta.dtype) != "floating":
         raise ValueError(
             f"affine_grid(): expected theta to have floating point type, but got {theta.dtype}"
@@ -390,14 +386,9 @@ def _times(x: jax.Array, factor: float) -> jax.Array:
 def _weights(mode: Mode, fractions: tuple[jax.Array, ...]) -> jax.Array:
     """Returns the weight of each element, the product of its weights along each dimension.
 
-    Its derivative is written by hand, so that a gradient adds the elements in their order.
-
-    Args:
-        mode: ``bilinear`` or ``bicubic``.
-        fractions: For each dimension, the fraction of each sample: shape [n, samples].
-
-    Returns:
-        An array of shape [n, samples, elements].
+    Its derivative is written by hand, so that a gradient adds the elements in their order. For the
+    fraction of each sample along each dimension, [n, samples], the weights are [n, samples,
+    elements].
     """
     return _products([_factors(mode, t) for t in fractions])
 

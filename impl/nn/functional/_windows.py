@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +30,6 @@ from impl._core import arguments
 from impl._core.axes import rows_at, three_axes
 from impl._core.numerics import accumulator, convert, fence
 from impl._jax.linear import with_transpose
-from impl.nn.functional import _maxima
 from impl.nn.functional._maxima import Spans
 
 #: The greatest number of taps that are read by an operation each. For a CPU, XLA reads faster by
@@ -92,7 +90,7 @@ class WindowTable:
 
     @property
     def outputs(self) -> int:
-        """Number of windows."""
+        """Returns the number of windows along each dimension; none at all raises a RuntimeError."""
         return len(self.index)
 
     @property
@@ -198,18 +196,7 @@ def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
 
 
 def each(function: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
-    """Returns one int for each dimension.
-
-    Args:
-        function: The name of the op, for messages.
-        name: The name of the argument, for messages.
-        value: An int or a sequence of one int, for all dimensions; or a sequence of ``dims`` ints.
-        dims: The number of dimensions.
-
-    Raises:
-        RuntimeError: The sequence has another length.
-        TypeError: A value is not an int.
-    """
+    """Returns one int for each dimension; one int, also in a sequence, stands for all."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
         value = value[0]
     return arguments.integers(function, name, value, dims)
@@ -350,15 +337,8 @@ def adaptive(
 ) -> tuple[WindowTable, ...]:
     """Returns tables of windows that divide each dimension as evenly as possible.
 
-    Args:
-        function: The name of the op, for messages.
-        sizes: The sizes of the input.
-        output_size: The number of windows: an int for all dimensions, or one int for each.
-        none_allowed: Whether None in a sequence means the size of the input.
-
-    Raises:
-        RuntimeError: The number of ints is not the number of dimensions, or one is negative.
-        TypeError: One of them is not an int.
+    ``output_size`` is the number of windows, for all dimensions or for each. ``none_allowed`` is
+    whether None in a sequence means the size of the input.
     """
     if none_allowed and isinstance(output_size, Sequence) and len(output_size) == len(sizes):
         output_size = [n if m is None else m for m, n in zip(output_size, sizes, strict=True)]
@@ -394,15 +374,7 @@ def pooled(
 ) -> jax.Array:
     """Returns ``input`` as a JAX array of shape [n, channels, *sizes] or [channels, *sizes].
 
-    Args:
-        function: The name of the op, for messages.
-        dims: The number of dimensions to pool.
-        input: The argument of the op.
-        channels_may_be_empty: Whether the number of channels may be 0. A batch may always be.
-
-    Raises:
-        RuntimeError: ``input`` has another number of dimensions, or one of them is 0.
-        TypeError: ``input`` is not an array.
+    Only the batch may be empty, and with ``channels_may_be_empty`` the channels too.
     """
     array = arguments.array(function, "input", input)
     if array.ndim not in (dims + 1, dims + 2):
@@ -416,11 +388,6 @@ def pooled(
             f"shape {list(array.shape)}"
         )
     return array
-
-
-def lanes(input: jax.Array, dims: int) -> jax.Array:
-    """Reshapes [..., *spatial] to [lanes, *spatial]."""
-    return input.reshape(math.prod(input.shape[:-dims]), *input.shape[-dims:])
 
 
 def mean(
@@ -452,13 +419,6 @@ def mean_of_tables(input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array
     """Returns the mean of the elements of each window of the last dimensions."""
     total = sums(convert(input, accumulator(input.dtype)), tables)
     return mean(total, [table.counts for table in tables], input.dtype)
-
-
-def greatest(input: jax.Array, spans: Sequence[Spans]) -> tuple[jax.Array, jax.Array]:
-    """Returns ``_maxima.greatest`` of the last dimensions."""
-    out, position = _maxima.greatest(lanes(input, len(spans)), tuple(spans))
-    shape = (*input.shape[: -len(spans)], *out.shape[1:])
-    return out.reshape(shape), position.reshape(shape)
 
 
 def _by(sizes: Any) -> str:

@@ -254,10 +254,10 @@ class DataLoader:
 
     def _state(self, position: _position.Position | None) -> dict[str, Any]:
         return _position.document(
-            self._identity(),
-            None if position is None else position.state(with_plan=self._own_sampler),
-            self._generator.get_state().tolist(),
-            _samplers.state_of(self._unit_sampler) if self._own_sampler else None,
+            loader=self._identity(),
+            epoch=None if position is None else position.state(with_plan=self._own_sampler),
+            generator=self._generator.get_state().tolist(),
+            sampler=_samplers.state_of(self._unit_sampler) if self._own_sampler else None,
         )
 
     def _identity(self) -> dict[str, Any]:

@@ -123,11 +123,7 @@ def _pickled(error: BaseException) -> bytes | None:
 
 
 def pack(message: Batch | Failure) -> Packed:
-    """Pickles a message, with its large arrays as buffers.
-
-    Raises:
-        Exception: Something in the message cannot be pickled.
-    """
+    """Pickles a message, with its large arrays as buffers; classes in it may raise anything."""
     try:
         return _packed(message, pickle.dumps)
     except Exception:  # noqa: BLE001  # Classes may raise anything.
@@ -149,11 +145,7 @@ def _packed(message: Batch | Failure, dumps: Callable[..., bytes]) -> Packed:
 
 
 def unpack(body: bytes | memoryview, buffers: Sequence[memoryview]) -> Batch | Failure:
-    """Returns the message; its large arrays use the memory of ``buffers``.
-
-    Raises:
-        Exception: Something in the message cannot be unpickled.
-    """
+    """Returns the message; its large arrays use the memory of ``buffers``."""
     message: Batch | Failure = pickle.loads(body, buffers=buffers)  # noqa: S301  # of our own
     return message
 

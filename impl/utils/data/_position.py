@@ -25,6 +25,9 @@ import numpy as np
 from impl.utils.data._work import GeneratorStates
 
 _FORMAT = 1
+#: The properties that a loader must share to load a state, the position in an epoch (None between
+#: two epochs), the state of the generator, and the state of the sampler (None if it has none).
+_PARTS = ("loader", "epoch", "generator", "sampler")
 
 
 @dataclasses.dataclass
@@ -138,24 +141,9 @@ def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
     return position
 
 
-def document(
-    identity: dict[str, Any], epoch: dict[str, Any] | None, generator: list[int], sampler: Any
-) -> dict[str, Any]:
-    """Returns the state of a loader.
-
-    Args:
-        identity: The properties of the loader that a loader must share to load the state.
-        epoch: The position in an epoch, or None between two epochs.
-        generator: The state of the generator.
-        sampler: The state of the sampler, or None if it has none.
-    """
-    return {
-        "format": _FORMAT,
-        "loader": identity,
-        "epoch": epoch,
-        "generator": generator,
-        "sampler": sampler,
-    }
+def document(**parts: Any) -> dict[str, Any]:
+    """Returns the state of a loader, of the parts in ``_PARTS``."""
+    return {"format": _FORMAT, **parts}
 
 
 def check(state: Any, identity: dict[str, Any]) -> None:
@@ -175,7 +163,7 @@ def check(state: Any, identity: dict[str, Any]) -> None:
             "load_state_dict(): argument 'state_dict' must be a dict that state_dict() returned, "
             f"but got {type(state).__name__}"
         )
-    if set(state) != set(document({}, None, [], None)) or state["format"] != _FORMAT:
+    if set(state) != {"format", *_PARTS} or state["format"] != _FORMAT:
         raise ValueError(
             "load_state_dict(): argument 'state_dict' is not what DataLoader.state_dict() of this "
             f"release returns: it has the format {state.get('format')!r} and the keys "

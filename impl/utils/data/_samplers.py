@@ -175,7 +175,8 @@ class BatchSampler:
                 yield batch
 
     def __len__(self) -> int:
-        return batch_count(len(self.sampler), self.batch_size, self.drop_last)  # type: ignore[arg-type]  # A TypeError if it has none.
+        samples = len(self.sampler)  # type: ignore[arg-type]  # A TypeError if it has none.
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def state_dict(self) -> Any:
         """Returns the state of the sampler, or None if it has none."""
@@ -184,11 +185,6 @@ class BatchSampler:
     def load_state_dict(self, state: Any) -> None:
         """Goes on from a state that ``state_dict`` returned."""
         set_state_of(self.sampler, state)
-
-
-def batch_count(samples: int, batch_size: int, drop_last: bool) -> int:
-    """Returns the number of batches of a number of samples."""
-    return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
 def state_of(sampler: object) -> Any:
@@ -204,11 +200,7 @@ def set_state_of(sampler: object, state: Any) -> None:
 
 
 def checked_generator(function: str, generator: Any) -> _random.Generator | None:
-    """Returns the argument ``generator``.
-
-    Raises:
-        TypeError: It is neither a generator nor None.
-    """
+    """Returns ``generator``; it raises a TypeError if that is neither a generator nor None."""
     if generator is not None and not isinstance(generator, _random.Generator):
         raise TypeError(
             f"{function}: argument 'generator' must be an impl.Generator or None, but got "

@@ -24,7 +24,6 @@ from impl._core.spread import spread_with_zeros
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import pool_choices
 from impl._exact.sums.pool_choices import Padding, Pool
-from impl._exact.sums.reduction import reduce_sum
 from impl._jax import Primitive
 from impl._jax.releases import FENCES_HOLD
 from impl._native import windows as native
@@ -66,18 +65,6 @@ def reduce_window_sum(
     )
     if 0 in counts:
         return lax.full(counts, 0, x.dtype)
-    summed = [axis for axis, size in enumerate(window_dimensions) if size > 1]
-    if summed and all(counts[axis] == 1 for axis in summed):
-        limits = [
-            (size - 1) * apart + (count - 1) * stride + 1
-            for size, apart, count, stride in zip(
-                window_dimensions, window_dilation, counts, window_strides, strict=True
-            )
-        ]
-        pairs = zip(window_dimensions, window_dilation, window_strides, strict=True)
-        steps = [apart if size > 1 else stride for size, apart, stride in pairs]
-        windows = lax.slice(padded, [0] * x.ndim, limits, steps)
-        return lax.reshape(reduce_sum(windows, summed), counts)
 
     def add(parts: jax.Array) -> jax.Array:
         for axis, (size, apart) in enumerate(zip(window_dimensions, window_dilation, strict=True)):

@@ -251,14 +251,7 @@ def select_and_scatter_add(
     Returns:
         The cotangent of the operand.
     """
-    pool = Pool(
-        # The last tap of a window comes first: an element then adds its windows in ascending order.
-        taps=list(np.ndindex(*window_dimensions))[::-1],
-        sizes=operand.shape,
-        outputs=source.shape,
-        strides=window_strides,
-        padding=padding,
-    )
+    pool = Pool.of(source, operand, window_dimensions, window_strides, padding)
     unrolled = order is None and len(pool.taps) <= UNROLLED
     values = isolate(convert(source, accumulator(source.dtype)))
     chosen = chosen_taps(pool, operand, select_prim, unrolled=unrolled)

@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 
 import jax
-import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
@@ -129,13 +128,12 @@ def select_and_scatter_add(
     """
     if 0 in (*operand.shape, *source.shape):
         return lax.full(operand.shape, 0, source.dtype)
-    taps = list(np.ndindex(*window_dimensions))[::-1]
-    pool = Pool(taps, operand.shape, source.shape, window_strides, padding)
+    pool = Pool.of(source, operand, window_dimensions, window_strides, padding)
     count = math.prod(
         -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
     )
-    most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
-    unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
+    most_taps = len(pool.taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
+    unrolled = len(pool.taps) <= min(pool_choices.UNROLLED, most_taps)
     # Without the fence, XLA computes the choices again for each tap: 64 taps compiled for minutes.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
 

@@ -119,7 +119,8 @@ def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
     how = states.Products(
         layout.terms,
         lambda x, y: dot_general.plain_product(x, y, numbers),
-        *map(tuple, numbers[0]),
+        tuple(numbers[0][0]),
+        tuple(numbers[0][1]),
         lambda x, y: lax.mul(layout.lhs_in_result(x), layout.rhs_in_result(y)),
         devices,
     )

@@ -26,7 +26,6 @@ import numpy as np
 from impl import _jax
 from impl._core import numerics
 from impl._core.shard_axes import aligned
-from impl._kernels import pallas
 from impl._kernels import triton as backend
 from impl._mode.emulation import Seed
 
@@ -69,17 +68,10 @@ class Launch:
         interpret: Whether Pallas interprets kernels, which any device can do.
         seed: With ``interpret``, permutes the order of instances and of atomic updates; 0 keeps it.
             A ``Seed`` becomes one more operand of the kernel.
-        has_kernels: Whether there is a backend. Without one, lowerings for CUDA take operations of
-            XLA, and a seed permutes the updates of their atomic path alone.
     """
 
     interpret: bool = False
     seed: int | Seed | None = None
-    has_kernels: bool = True
-
-    def possible(self) -> Launch:
-        """Returns these settings, without kernels if this process has no backend for them."""
-        return dataclasses.replace(self, has_kernels=pallas.reason_missing() is None)
 
     def __call__(
         self,

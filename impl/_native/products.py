@@ -42,11 +42,7 @@ def product(
     preferred_element_type: jax.typing.DTypeLike | None = None,
     **_: Any,
 ) -> Found | None:
-    """Returns the operation of ``lax.dot_general``.
-
-    Returns:
-        None if the engine has no call for the dtypes or the sizes.
-    """
+    """Returns the operation of ``lax.dot_general``; None if the engine has no call for it."""
     factors = _factors(lhs, rhs, preferred_element_type)
     if factors is None:
         return None
@@ -68,11 +64,7 @@ def convolution(
     preferred_element_type: jax.typing.DTypeLike | None = None,
     **_: Any,
 ) -> Found | None:
-    """Returns the operation of ``lax.conv_general_dilated``.
-
-    Returns:
-        None if the engine has no call for the dtypes or the sizes.
-    """
+    """Returns the operation of ``lax.conv_general_dilated``; None if the engine has no call."""
     factors = _factors(lhs, rhs, preferred_element_type)
     if factors is None or lhs.ndim - 2 > _MOST_SPATIAL:
         return None

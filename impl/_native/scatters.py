@@ -136,11 +136,7 @@ def scatter(
     subtract: bool = False,
     **_: Any,
 ) -> Found | None:
-    """Returns the operation of ``lax.scatter_add``.
-
-    Returns:
-        None if the engine has no call for the dtypes or the sizes.
-    """
+    """Returns the operation of ``lax.scatter_add``; None if the engine has no call for it."""
     has_sizes = all(isinstance(size, int) for size in indices.shape)
     if not takes([operand, updates], operand.dtype) or not has_sizes:
         return None

@@ -166,11 +166,7 @@ def added(
     state: jax.Array,
     *operands: jax.Array,
 ) -> jax.Array | None:
-    """Returns a state as ``impl._exact.unrounded.operations.added`` does.
-
-    Returns:
-        None if the engine has no call for the operation.
-    """
+    """Returns a state as ``impl._exact.unrounded.operations.added`` does; None without a call."""
     found = _CALLS[name](*operands, **params)
     if found is None:
         return None

@@ -107,18 +107,7 @@ def reduce_sum(
     axis_index_groups: Groups = None,
     **_: Any,
 ) -> jax.Array | None:
-    """Returns the sum over axes and over named axes, rounded once; None if there is no call.
-
-    Args:
-        x: Any shape.
-        axes: The axes to sum over.
-        dtype: The dtype of the result; None for the dtype of ``x``.
-        axis_names: The mesh axes of a ``shard_map`` to sum over.
-        axis_index_groups: As ``lax.psum`` takes them.
-
-    Returns:
-        Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
-    """
+    """Returns what the function of ``impl._exact.sums.reduction`` does; None without a call."""
     dtype = jnp.dtype(x.dtype if dtype is None else dtype)
     if not takes([x], dtype):
         return None
@@ -168,15 +157,7 @@ def reduce_scatter(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> jax.Array | None:
-    """Returns one part of the sum over a named axis, rounded once; None if there is no call.
-
-    Args:
-        x: Any shape.
-        axis_name: The mesh axis, or several.
-        scatter_dimension: The axis of ``x`` of which each device gets a part.
-        axis_index_groups: As ``lax.psum_scatter`` takes them.
-        tiled: Whether the axis stays, with a part of its elements.
-    """
+    """Returns what the function of ``impl._exact.sums.reduction`` does; None without a call."""
     if scope.devices() != 1 or x.size == 0 or not takes([x], x.dtype):
         return None
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
@@ -227,16 +208,7 @@ class Running(Operation):
 
 
 def cumsum(x: jax.Array, axis: int, *, reverse: bool = False, **_: Any) -> jax.Array | None:
-    """Returns the running sums along an axis, each rounded once; None if there is no call.
-
-    Args:
-        x: Any shape.
-        axis: The axis.
-        reverse: Whether the sums start at the end.
-
-    Returns:
-        Shape and dtype of ``x``.
-    """
+    """Returns what the function of ``impl._exact.sums.reduction`` does; None without a call."""
     if not takes([x], x.dtype):
         return None
     if x.size == 0:
@@ -254,13 +226,7 @@ class Parts(Elementwise):
 
 
 def add(*terms: jax.Array) -> jax.Array | None:
-    """Returns the exact sum of arrays, rounded once; None if there is no call.
-
-    A sum is -0 if all terms are -0; any other sum of 0 is 0.
-
-    Args:
-        *terms: At least two of one shape and dtype.
-    """
+    """Returns what the function of ``impl._exact.sums.reduction`` does; None without a call."""
     first = terms[0]
     if len(terms) > _MOST_PARTS or not takes(terms, first.dtype):
         return None

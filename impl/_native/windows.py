@@ -182,19 +182,10 @@ def reduce_window(
     greatest: bool | None = None,
     **_: Any,
 ) -> jax.Array | None:
-    """Returns the sum of each window, rounded once, or an extreme; None if there is no call.
+    """Returns sums of windows, or extremes; None if there is no call.
 
-    Args:
-        x: Any shape.
-        window_dimensions: The shape of a window.
-        window_strides: The distance between windows.
-        padding: Elements before and after each axis, which no sum and no extreme counts.
-        base_dilation: The distance of the elements of ``x``, between which are others of this kind.
-        window_dilation: The distance between the elements of a window.
-        greatest: Whether to take the greatest elements, or the lowest ones; None for sums.
-
-    Returns:
-        A sum or an extreme for each window, of the dtype of ``x``.
+    ``impl._exact.sums.windows.reduce_window_sum`` has the parameters, but for ``greatest``: whether
+    to take the greatest elements, or the lowest ones, or None for sums.
     """
     if not takes([x], x.dtype):
         return None
@@ -224,19 +215,9 @@ def select_and_scatter_add(
     window_strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> jax.Array | None:
-    """Returns the gradient of a max pool, rounded once; None if there is no call.
+    """Returns what the function of ``impl._exact.sums.windows`` does; None if there is no call.
 
-    Args:
-        source: The cotangent of each window.
-        operand: The input of the pool.
-        select_prim: The comparison of a window's best element with the next; if it holds, the best
-            element stays. There are calls for ``lax.ge_p`` and ``lax.le_p``.
-        window_dimensions: The shape of a window.
-        window_strides: The distance between windows.
-        padding: Elements before and after each axis, which no window chooses.
-
-    Returns:
-        The cotangent of the operand, of the dtype of ``source``.
+    There are calls for ``lax.ge_p`` and ``lax.le_p``.
     """
     if select_prim not in (lax.ge_p, lax.le_p) or not takes([source, operand], source.dtype):
         return None

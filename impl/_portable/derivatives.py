@@ -20,9 +20,9 @@ other, with two roundings, in an order that changes from release to release::
     l = add_any j k         l = add_any k i
 
 Three parts or more are the operands of one equation, whose result is their exact sum, rounded once
-(``impl._exact.sums.terms``). It is an equation also where JAX differentiates outside of ``jit``.
-The parts of one value are in one function: a function in ``jax.jit``, or the body of a loop,
-returns the sum of its own parts.
+(``impl._exact.sums.reduction``). It is an equation also where JAX differentiates outside of
+``jit``. The parts of one value are in one function: a function in ``jax.jit``, or the body of a
+loop, returns the sum of its own parts.
 
 The alternative, to join each ``add_any`` of a lowered program with the ``add_any`` that gives an
 operand, needs no primitive. But ``x + f(x)`` passes the derivative of the sum on to ``x``, so a

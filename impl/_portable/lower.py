@@ -14,6 +14,7 @@ elementwise. So ``b`` gets the shape of ``a``, subnormals of both become zeros,
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -136,7 +137,9 @@ def _by_rule(
     if record.by_jax == "written":
         return anywhere(context, *operands, **params)
     if portability.of_complex:
-        return _of_complex(record, context, operands, params)
+        own = dataclasses.replace(record, takes=frozenset(), simpler=None)
+        record = dataclasses.replace(own, compute=record.of_complex)
+        return _computed(record, context, operands, params)
     if record.is_addition and _is_added_by_jax(context, operands):
         return original(lowering.natively(context), *operands, **params)
     return _computed(record, context, operands, params)
@@ -184,20 +187,6 @@ def _computed(
                 return results
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
             return lowering.called(within, f"portable_{record.name}", rule, *operands)
-
-
-def _of_complex(
-    record: Rule, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
-) -> Any:
-    """Lowers an operation on complex numbers."""
-    compute: Any = record.of_complex
-    function = functools.partial(compute, **params)
-    rule = engines.Lowered(context, function, multiple_results=False)
-    with arithmetic.wide(), shardings.no_mesh():
-        within = shardings.without_shardings(lowering.natively(context))
-        if record.is_elementwise:
-            within, operands = lowering.of_one_shape(within, operands)
-        return rule(within, *operands)
 
 
 def _moved(

@@ -26,6 +26,7 @@ each offset. The other axes become the width of a row. For ``x.at[i, j].add(u)``
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import string
 from collections.abc import Callable, Sequence
@@ -251,14 +252,7 @@ def select_and_scatter_add(
     Returns:
         The cotangent of the operand.
     """
-    pool = Pool(
-        # The last tap of a window comes first: an element then adds its windows in ascending order.
-        taps=list(np.ndindex(*window_dimensions))[::-1],
-        sizes=operand.shape,
-        outputs=source.shape,
-        strides=window_strides,
-        padding=padding,
-    )
+    pool = Pool.of(source, operand, window_dimensions, window_strides, padding)
     unrolled = order is None and len(pool.taps) <= UNROLLED
     values = isolate(convert(source, accumulator(source.dtype)))
     chosen = chosen_taps(pool, operand, select_prim, unrolled=unrolled)
@@ -468,12 +462,9 @@ def permuted(
         taps = int(np.prod(params["window_dimensions"]))
         order = scheduled(seed, taps, salt=0)
         return select_and_scatter_add(*operands, **params, order=order)
-    operand, indices, updates = operands
-    indices, updates = _reordered(seed, indices, updates, params["dimension_numbers"])
     # The order of sorted indices is no longer known.
-    params = {**params, "indices_are_sorted": False}
-    result: jax.Array = primitive.bind(operand, indices, updates, **params)
-    return result
+    bind = functools.partial(primitive.bind, **{**params, "indices_are_sorted": False})
+    return under(seed, bind, params["dimension_numbers"], *operands)
 
 
 def under(
@@ -488,12 +479,6 @@ def under(
         *operands: The operand, the indices and the updates.
     """
     operand, indices, updates = operands
-    return function(operand, *_reordered(seed, indices, updates, numbers))
-
-
-def _reordered(
-    seed: int | Seed, indices: jax.Array, updates: jax.Array, numbers: Any
-) -> tuple[jax.Array, jax.Array]:
     of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
     for axis in range(indices.ndim - 1):
         if axis in numbers.scatter_indices_batching_dims:
@@ -501,4 +486,4 @@ def _reordered(
         order = scheduled(seed, indices.shape[axis], salt=axis)
         indices = jnp.take(indices, order, axis=axis, mode="clip")
         updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
-    return indices, updates
+    return function(operand, indices, updates)

@@ -33,6 +33,7 @@ import spec
 from impl import _jax
 from impl._core import contexts, ordered_primitives, partitioning
 from impl._jax import Primitive, lowering, rules
+from impl._kernels import pallas
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
 from impl._mode.alert import emit
@@ -196,7 +197,7 @@ def launch_on(platform: str) -> Launch | None:
         launch = Launch(True, stand_in.seed)
     elif platform == "cuda" and any(lowering.gpu()):
         launch = Launch()
-    return launch if launch is not None and launch.possible().has_kernels else None
+    return launch if launch is not None and pallas.reason_missing() is None else None
 
 
 def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> str:

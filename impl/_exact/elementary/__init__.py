@@ -6,7 +6,7 @@ scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
 edition, 2016), explains both.
 
 A function of one argument is computed in float64 and rounded once. ``nox -s exhaustive`` proves for
-every argument that the result is the exact value, rounded once. ``_exceptions`` has the few
+every argument that the result is the exact value, rounded once. ``_words`` has the few
 arguments for which float64 does not suffice. ``pow`` and ``atan2`` are computed as pairs of float64
 instead (``_pairs``).
 
@@ -37,8 +37,7 @@ from impl._exact.elementary import (
     special_functions,
     trigonometric,
 )
-from impl._exact.elementary._exceptions import mended
-from impl._exact.elementary._words import Wide, rounded_once
+from impl._exact.elementary._words import Wide, mended, rounded_once
 
 
 def _of_primitive(name: str, function: Wide) -> Callable[..., jax.Array]:

@@ -26,7 +26,7 @@ from impl._exact.elementary.exponentials import wide_exp, wide_log
 from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
 from impl._exact.products import dot_general as products
-from impl._exact.sums import reduction, scatter, terms
+from impl._exact.sums import reduction, scatter
 
 #: The real and the imaginary part, float64.
 Parts: TypeAlias = tuple[jax.Array, jax.Array]
@@ -65,7 +65,7 @@ def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
 
 def add_terms(*values: jax.Array, **_: Any) -> jax.Array:
     """Returns the exact sum of three complex64 or more, each part rounded once."""
-    return lax.complex(*(terms.add(*map(part, values)) for part in (lax.real, lax.imag)))
+    return lax.complex(*(reduction.add(*map(part, values)) for part in (lax.real, lax.imag)))
 
 
 def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:

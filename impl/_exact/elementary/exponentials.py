@@ -24,7 +24,6 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
-from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
@@ -32,6 +31,7 @@ from impl._exact.elementary._words import (
     data,
     integer_in_last_bits,
     is_below,
+    mended,
     plus,
     polynomial,
     require,

@@ -130,7 +130,7 @@ class Addition:
         def step(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
             exponent, sums = state
             exponent = lax.sub(exponent, lax.full_like(exponent, width))
-            parts = self.add(*(_part(each, exponent, width, are_far=are_far) for each in terms))
+            parts = self.add(*(part(each, exponent, width, are_far=are_far) for each in terms))
             return exponent, sums.plus(parts, exponent, width, more)
 
         _, sums = lax.while_loop(lambda state: lax.gt(state[0], last), step, (first, zeros))
@@ -168,7 +168,7 @@ def _wide(terms: jax.Array) -> jax.Array:
     return arithmetic.flushed_float64(terms) if is_long else arithmetic.widen(terms)
 
 
-def _part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) -> jax.Array:
+def part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) -> jax.Array:
     """Returns parts of terms in units of 2**exponent: integers, as float64.
 
     An infinity or a NaN is a part of itself.

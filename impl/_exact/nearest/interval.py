@@ -101,8 +101,6 @@ def positive_zero(value: jax.Array) -> jax.Array:
     return lax.select(lax.eq(value, zero), zero, value)
 
 
-#: The least number of terms to add in two stages.
-_MANY = 1024
 #: The greatest number of devices over which XLA is likely to cut an axis.
 _DEVICES = 8
 
@@ -115,47 +113,35 @@ class Stages:
         number: The number of axes that the second stage adds whole.
         parts: The number of parts of the next axis, which the second stage adds too.
         second: The number of terms of the second stage.
-        first: The number of terms of the first stage.
     """
 
     number: int
     parts: int
     second: int
-    first: int
-
-    @property
-    def depth(self) -> int:
-        """The longest chain of additions."""
-        return self.first + self.second
-
-    @property
-    def error(self) -> int:
-        """The error of a sum of random terms, in roundings of the greatest term."""
-        return self.depth * self.first * self.second
 
     @classmethod
     def of(cls, sizes: Sequence[Any], most: float = math.inf) -> Stages | None:
-        """Returns the stages with the least error; None if one stage is about as good.
+        """Returns the stages with the shortest chain of additions; None if one is about as good.
 
         Args:
             sizes: The sizes of the axes to add. A symbolic size (jax.export) has one stage.
             most: The greatest number of terms of the second stage.
         """
-        if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) < _MANY:
+        if not all(isinstance(size, int) for size in sizes):
             return None
-        found: list[tuple[float, Stages]] = []
-        second = 1
+        terms, before = math.prod(sizes), 1
+        found: list[tuple[int, Stages]] = []
         for number, size in enumerate(sizes):
             for parts in divisors(size):
-                first = math.prod(sizes) // (second * parts)
-                stages = cls(number, parts, second * parts, first)
+                second = before * parts
                 # XLA keeps the shards of an axis if each device has whole parts.
                 is_cut = parts % _DEVICES != 0 and _DEVICES % parts != 0
-                if stages.second <= most:
-                    found.append((stages.error * (2 if is_cut else 1), stages))
-            second *= size
-        error, stages = min(found, key=lambda each: each[0])
-        return stages if 4 * error <= math.prod(sizes) ** 2 else None
+                if second <= most:
+                    chain = (terms // second + second) * (2 if is_cut else 1)
+                    found.append((chain, cls(number, parts, second)))
+            before *= size
+        chain, stages = min(found, key=lambda each: each[0])
+        return stages if 4 * chain <= terms else None
 
     def split(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
         """Returns an array with two axes for the one whose parts the second stage adds.

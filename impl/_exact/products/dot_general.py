@@ -29,7 +29,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -90,7 +90,7 @@ def dot_general(
         return of_integers
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     devices = Devices(tuple(axis_names))
-    layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, devices)
+    layout = Layout.of(lhs.shape, rhs.shape, dimension_numbers, devices)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
     lhs, rhs = _of_one_kind(lhs, rhs)
@@ -117,7 +117,7 @@ def dot_general(
     return repair.repaired_sums(coded, dtype, layout.local_terms, terms, devices)
 
 
-def _approximate(left: jax.Array, right: jax.Array, layout: _Layout, bits: Bits) -> Approximation:
+def _approximate(left: jax.Array, right: jax.Array, layout: Layout, bits: Bits) -> Approximation:
     """Returns the sums as the engine adds them.
 
     Long sums are added in two stages: of K terms, a library that may add them in one chain leaves
@@ -201,7 +201,7 @@ def result_dtype(lhs: jax.Array, rhs: jax.Array, preferred: Any) -> np.dtype[Any
 
 
 @dataclasses.dataclass(frozen=True)
-class _Layout:
+class Layout:
     """The dimensions of a product.
 
     Attributes:
@@ -223,7 +223,7 @@ class _Layout:
     @classmethod
     def of(
         cls, lhs: Sequence[int], rhs: Sequence[int], numbers: DimensionNumbers, devices: Devices
-    ) -> _Layout:
+    ) -> Layout:
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
         lhs_free = tuple(d for d in range(len(lhs)) if d not in {*lhs_sum, *lhs_batch})
         rhs_free = tuple(d for d in range(len(rhs)) if d not in {*rhs_sum, *rhs_batch})
@@ -255,27 +255,23 @@ class _Layout:
     def lhs_in_result(self, lhs: jax.Array) -> jax.Array:
         """Broadcasts a value of each row of ``lhs`` to the shape of the result."""
         order = [*self.numbers[1][0], *self.lhs_free]
-        where = {i: order.index(d) for i, d in enumerate(sorted(order))}
-        return spread(lhs, self.shape, where)
+        return self._in_result(lhs, order, range(len(order)))
 
     def rhs_in_result(self, rhs: jax.Array) -> jax.Array:
         """Broadcasts a value of each column of ``rhs`` to the shape of the result."""
-        batch = self.numbers[1][1]
-        order = [*batch, *self.rhs_free]
-        first_free = len(self.shape) - len(self.rhs_free)
-        places = [*range(len(batch)), *range(first_free, len(self.shape))]
-        where = {i: places[order.index(d)] for i, d in enumerate(sorted(order))}
-        return spread(rhs, self.shape, where)
+        batch, rank = self.numbers[1][1], len(self.shape)
+        places = [*range(len(batch)), *range(rank - len(self.rhs_free), rank)]
+        return self._in_result(rhs, [*batch, *self.rhs_free], places)
+
+    def _in_result(
+        self, value: jax.Array, order: Sequence[int], places: Sequence[int]
+    ) -> jax.Array:
+        """Broadcasts an array whose axes are those of an operand in ``order``, ascending."""
+        moved = lax.transpose(value, [sorted(order).index(axis) for axis in order])
+        return lax.broadcast_in_dim(moved, self.shape, tuple(places))
 
 
-def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
-    """Broadcasts an array to ``shape``, dimension d of it becoming dimension ``where[d]``."""
-    order = sorted(range(value.ndim), key=lambda d: where[d])
-    moved = lax.transpose(value, order)
-    return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
-
-
-def _error(left: jax.Array, right: jax.Array, layout: _Layout, chain: Any) -> jax.Array:
+def _error(left: jax.Array, right: jax.Array, layout: Layout, chain: Any) -> jax.Array:
     """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
     Args:
@@ -294,14 +290,14 @@ def _error(left: jax.Array, right: jax.Array, layout: _Layout, chain: Any) -> ja
     return lax.mul(layout.lhs_in_result(of_left), layout.rhs_in_result(norm(right, rhs_sum)))
 
 
-def _single(left: jax.Array, right: jax.Array, layout: _Layout) -> jax.Array:
+def _single(left: jax.Array, right: jax.Array, layout: Layout) -> jax.Array:
     """Returns sums of one term each: float64 products, which are exact."""
     (lhs_sum, rhs_sum), _ = layout.numbers
     of_left = layout.lhs_in_result(lax.squeeze(left, tuple(lhs_sum)))
     return lax.mul(of_left, layout.rhs_in_result(lax.squeeze(right, tuple(rhs_sum))))
 
 
-def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array) -> jax.Array:
+def _terms(lhs: jax.Array, rhs: jax.Array, layout: Layout, position: jax.Array) -> jax.Array:
     """Returns the terms of elements of the result, float64, shape [elements, terms].
 
     Args:

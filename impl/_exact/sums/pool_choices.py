@@ -53,6 +53,20 @@ class Pool:
     strides: Sequence[int]
     padding: Padding
 
+    @classmethod
+    def of(
+        cls,
+        source: jax.Array,
+        operand: jax.Array,
+        dimensions: Sequence[int],
+        strides: Sequence[int],
+        padding: Padding,
+    ) -> Pool:
+        """Returns the windows of a pool, from their values and its operand."""
+        # The last tap of a window comes first: an element then adds its windows in ascending order.
+        taps = list(np.ndindex(*dimensions))[::-1]
+        return cls(taps, operand.shape, source.shape, strides, padding)
+
     @property
     def reach(self) -> list[int]:
         """The length from the first window's element at a tap to the last's, along each axis."""

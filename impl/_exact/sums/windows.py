@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 
 import jax
-import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
@@ -24,7 +23,6 @@ from impl._core.spread import spread_with_zeros
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import pool_choices
 from impl._exact.sums.pool_choices import Padding, Pool
-from impl._exact.sums.reduction import reduce_sum
 from impl._jax import Primitive
 from impl._jax.releases import FENCES_HOLD
 from impl._native import windows as native
@@ -66,18 +64,6 @@ def reduce_window_sum(
     )
     if 0 in counts:
         return lax.full(counts, 0, x.dtype)
-    summed = [axis for axis, size in enumerate(window_dimensions) if size > 1]
-    if summed and all(counts[axis] == 1 for axis in summed):
-        limits = [
-            (size - 1) * apart + (count - 1) * stride + 1
-            for size, apart, count, stride in zip(
-                window_dimensions, window_dilation, counts, window_strides, strict=True
-            )
-        ]
-        pairs = zip(window_dimensions, window_dilation, window_strides, strict=True)
-        steps = [apart if size > 1 else stride for size, apart, stride in pairs]
-        windows = lax.slice(padded, [0] * x.ndim, limits, steps)
-        return lax.reshape(reduce_sum(windows, summed), counts)
 
     def add(parts: jax.Array) -> jax.Array:
         for axis, (size, apart) in enumerate(zip(window_dimensions, window_dilation, strict=True)):
@@ -142,13 +128,12 @@ def select_and_scatter_add(
     """
     if 0 in (*operand.shape, *source.shape):
         return lax.full(operand.shape, 0, source.dtype)
-    taps = list(np.ndindex(*window_dimensions))[::-1]
-    pool = Pool(taps, operand.shape, source.shape, window_strides, padding)
+    pool = Pool.of(source, operand, window_dimensions, window_strides, padding)
     count = math.prod(
         -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
     )
-    most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
-    unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
+    most_taps = len(pool.taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
+    unrolled = len(pool.taps) <= min(pool_choices.UNROLLED, most_taps)
     # Without the fence, XLA computes the choices again for each tap: 64 taps compiled for minutes.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
 

@@ -114,49 +114,17 @@ def added(
 
 def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     numbers = params["dimension_numbers"]
-    (left_axes, right_axes), (batch, right_batch) = numbers
-    left, right = (each.shape for each in operands)
-    free = [
-        tuple(d for d in range(len(shape)) if d not in {*axes, *others})
-        for shape, axes, others in ((left, left_axes, batch), (right, right_axes, right_batch))
-    ]
-    count = math.prod(left[d] for d in left_axes) * devices.number
-    places = [(*batch, *free[0]), (*right_batch, *free[1])]
-    shape = (*(left[d] for d in places[0]), *(right[d] for d in free[1]))
-
-    def outer(of_left: jax.Array, of_right: jax.Array) -> jax.Array:
-        first = len(places[0])
-        own = [*range(len(batch)), *range(first, len(shape))]
-        return lax.mul(
-            _placed(of_left, places[0], shape, range(first)),
-            _placed(of_right, places[1], shape, own),
-        )
-
+    left, right = operands
+    layout = dot_general.Layout.of(left.shape, right.shape, numbers, devices)
     how = states.Products(
-        count,
+        layout.terms,
         lambda x, y: dot_general.plain_product(x, y, numbers),
-        tuple(left_axes),
-        tuple(right_axes),
-        outer,
+        tuple(numbers[0][0]),
+        tuple(numbers[0][1]),
+        lambda x, y: lax.mul(layout.lhs_in_result(x), layout.rhs_in_result(y)),
         devices,
     )
     return Operation(how, (0, 1), 2)
-
-
-def _placed(
-    value: jax.Array, axes: Sequence[int], shape: Sequence[int], to: Sequence[int]
-) -> jax.Array:
-    """Broadcasts an array that has some axes of an operand, in their order, to a result.
-
-    Args:
-        value: The array.
-        axes: The axes of the operand.
-        shape: The shape of the result.
-        to: The axis of the result for each of ``axes``.
-    """
-    order = sorted(range(len(axes)), key=lambda i: axes[i])
-    where = {position: to[i] for position, i in enumerate(order)}
-    return dot_general.spread(value, shape, where)
 
 
 def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:

@@ -57,7 +57,7 @@ from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
 from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
-from impl._exact.nearest import interval
+from impl._exact.nearest import exact_sum, interval
 from impl._native import states as native
 from impl._native.scope import or_native
 
@@ -70,27 +70,16 @@ _SAFE = 1 + 2.0**-10
 
 def packed(words: Sequence[jax.Array]) -> jax.Array:
     """Returns float64 of one shape as one array of uint32, with a new first axis."""
-    halves = []
-    for word in words:
-        raw = lax.bitcast_convert_type(word, np.uint64)
-        upper = lax.shift_right_logical(raw, lax.full_like(raw, 32))
-        halves += [lax.convert_element_type(each, np.uint32) for each in (upper, raw)]
-    return lax.concatenate([lax.expand_dims(half, (0,)) for half in halves], 0)
+    halves = lax.bitcast_convert_type(jnp.stack(words), np.uint32)
+    upper_first = jnp.moveaxis(lax.rev(halves, (halves.ndim - 1,)), -1, 1)
+    return lax.reshape(upper_first, (HALVES * len(words), *words[0].shape))
 
 
 def unpacked(state: jax.Array) -> list[jax.Array]:
     """Returns the float64 of a state or a total."""
-    halves = [
-        lax.convert_element_type(lax.index_in_dim(state, i, keepdims=False), np.uint64)
-        for i in range(state.shape[0])
-    ]
-    pairs = zip(halves[::HALVES], halves[1::HALVES], strict=True)
-    return [
-        lax.bitcast_convert_type(
-            lax.bitwise_or(lax.shift_left(upper, lax.full_like(upper, 32)), lower), np.float64
-        )
-        for upper, lower in pairs
-    ]
+    pairs = lax.reshape(state, (state.shape[0] // HALVES, HALVES, *state.shape[1:]))
+    halves = jnp.moveaxis(lax.rev(pairs, (1,)), 1, -1)
+    return list(lax.bitcast_convert_type(halves, np.float64))
 
 
 def sums_of(state: jax.core.ShapedArray) -> int:
@@ -244,43 +233,12 @@ def is_any_in_doubt(words: jax.Array) -> jax.Array:
 Parts: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 #: The level of a plain state. Levels from 0 on are counted for elements in doubt.
 PLAIN = -1
-#: A power of two above every float32, and the number of bits from it down to the last one.
-_TOP, _SPAN = 128, 128 + 149
+#: The exponent of twice a power of two above every float32, and the bits from it to the last one.
+_TOP, _SPAN = 129, 129 + 149
 #: The bits of float64, and the bits of a float32.
 _BITS, _SHORT = 53, 24
-#: The bits of a float64 after its leading bit, and the exponent of its last bit if the field is 0.
-_FRACTION, _BIAS = 52, 1075
 #: The exponent of the unit of zeros.
 _LEAST = -300
-
-
-def _digit(terms: jax.Array, position: jax.Array, bits: jax.Array) -> jax.Array:
-    """Returns the digit of each term: its bits from a position on, as a float64 with its sign.
-
-    Args:
-        terms: float64. Subnormal terms count as 0. An infinity or a NaN has some finite digit.
-        position: The exponent of the last bit of each digit, int32, of the same shape.
-        bits: The number of bits of a digit, at most 52; int64, shape [].
-    """
-    raw = lax.bitcast_convert_type(terms, np.int64)
-    field = lax.bitwise_and(_right(raw, lax.full_like(raw, _FRACTION)), lax.full_like(raw, 0x7FF))
-    fraction = lax.bitwise_and(raw, lax.full_like(raw, (1 << _FRACTION) - 1))
-    whole = lax.bitwise_or(fraction, lax.full_like(raw, 1 << _FRACTION))
-    none = lax.full_like(raw, 0)
-    whole = lax.select(lax.eq(field, none), none, whole)
-    # A shift by 63 leaves no bit of a digit.
-    shift = lax.sub(lax.sub(field, lax.full_like(field, _BIAS)), position.astype(np.int64))
-    most = lax.full_like(shift, 63)
-    moved = lax.shift_left(whole, lax.clamp(none, shift, most))
-    moved = _right(moved, lax.clamp(none, lax.neg(shift), most))
-    mask = lax.sub(lax.shift_left(lax.full_like(bits, 1), bits), lax.full_like(bits, 1))
-    moved = lax.bitwise_and(moved, lax.broadcast(mask, moved.shape))
-    magnitude = lax.convert_element_type(moved, np.float64)
-    return lax.select(lax.lt(raw, none), lax.neg(magnitude), magnitude)
-
-
-def _right(value: jax.Array, count: jax.Array) -> jax.Array:
-    return lax.shift_right_logical(value, count)
 
 
 def _width(count: int, factors: int) -> int:
@@ -306,9 +264,9 @@ MOST_LEVELS = levels(1 << 31, 2)
 
 def _digits(value: jax.Array, index: jax.Array, width: int) -> jax.Array:
     """Returns the digits of float64 at an index, the highest one at 0; zeros at any other index."""
-    last = lax.sub(np.int32(_TOP), lax.mul(lax.add(index, np.int32(1)), np.int32(width)))
-    position = lax.broadcast(lax.clamp(np.int32(-2000), last, np.int32(2000)), value.shape)
-    return _digit(value, position, lax.full((), width, np.int64))
+    exponent = lax.sub(np.int32(_TOP), lax.mul(lax.add(index, np.int32(1)), np.int32(width)))
+    exponent = lax.clamp(np.int32(-2 * _SPAN), exponent, np.int32(2 * _SPAN))
+    return exact_sum.part(arithmetic.finite_or_zero(value), exponent, width, are_far=False)
 
 
 def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:

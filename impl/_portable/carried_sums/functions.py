@@ -110,16 +110,11 @@ def _is_exact(node: Node) -> bool:
     if isinstance(node, Linear):
         name = str(node.equation.primitive.name)
         operands = node.equation.invars
-        is_known = name in _MOVES | {"neg"} or _adds_none(node) or _widens(node)
+        is_known = name in _MOVES | {"neg", "reduce_sum"} or _widens(node)
         is_known = is_known and len(node.parts) == len(operands)
         is_known = is_known or name in _ADDITIONS | _JOINS
         return is_known and all(map(_is_exact, node.parts.values()))
     return all(part is None or _is_exact(part) for part in node.parts)
-
-
-def _adds_none(node: Linear) -> bool:
-    """Returns whether an equation is a sum along axes of length 1."""
-    return str(node.equation.primitive.name) == "reduce_sum"
 
 
 def _widens(node: Linear) -> bool:
@@ -179,7 +174,7 @@ def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
         return steps.bind("negated", state)[0]
     if name == "convert_element_type":
         return state
-    if _adds_none(node):
+    if name == "reduce_sum":  # Along axes of length 1.
         axes = [1 + axis for axis in node.equation.params["axes"]]
         return jax.lax.squeeze(state, axes)
 

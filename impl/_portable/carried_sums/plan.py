@@ -215,7 +215,7 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
         shardings = [scope.sharding(each) for each in equation.invars]
         own = [axis for axis in axes if any(axis in each for each in shardings)]
         passes = linear.having_terms(equation, shardings, own)
-        if not axes and _adds_none(equation):
+        if not axes and linear.adds_none(equation):
             passes = {(0,): ()}  # ``impl.Accumulator``, for which no loop says what varies.
         if [*passes.values()] == [tuple(own)]:
             (operands,) = passes
@@ -226,12 +226,6 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
     if not operations.is_known(options["name"], total.operands, total.aval):
         raise NotJoined(f"{options['name']} of these types has no unrounded sum")
     return total
-
-
-def _adds_none(equation: Any) -> bool:
-    """Returns whether an equation is a sum along axes of length 1."""
-    shape, axes = equation.invars[0].aval.shape, equation.params.get("axes")
-    return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
 def _of_nest(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) -> Node:

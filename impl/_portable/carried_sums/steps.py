@@ -164,10 +164,6 @@ def _added(
     return [operations.added(name, dict(params), axis_names, level, state, *taken)]
 
 
-def _merged(state: jax.Array, other: jax.Array) -> list[jax.Array]:
-    return [states.merged(state, other)]
-
-
 def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.Array]:
     """Returns the state after values that are one term each. They count at the first level."""
     wide = arithmetic.widen(value)
@@ -209,18 +205,6 @@ def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> li
     ]
 
 
-def _words(counts: jax.Array, *, dtype: Any) -> list[jax.Array]:
-    return [states.words_of(counts, dtype)]
-
-
-def _rounded(state: jax.Array, *, dtype: Any) -> list[jax.Array]:
-    return [states.rounded(state, dtype)]
-
-
-def _values(words: jax.Array, *, dtype: Any) -> list[jax.Array]:
-    return [fence(states.values(words, dtype))]
-
-
 def _in_doubt(*words: jax.Array, axis_names: Any) -> list[jax.Array]:
     """Returns whether an element is in doubt, on a device along some mesh axes."""
     are = [lax.convert_element_type(states.is_any_in_doubt(each), np.int32) for each in words]
@@ -229,12 +213,9 @@ def _in_doubt(*words: jax.Array, axis_names: Any) -> list[jax.Array]:
     return [lax.gt(most, np.int32(0))]
 
 
-def _words_first(stacked: jax.Array) -> list[jax.Array]:
-    return [lax.transpose(stacked, (1, 0, *range(2, stacked.ndim)))]
-
-
-def _zeros(*, shape: Any, dtype: Any) -> list[jax.Array]:
-    return [lax.full(shape, 0, dtype)]
+def _one(function: Callable[..., jax.Array]) -> Callable[..., list[jax.Array]]:
+    """Returns a step with one result."""
+    return lambda *operands, **options: [function(*operands, **options)]
 
 
 _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
@@ -242,13 +223,13 @@ _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
     "counted": _counted,
     "exactly": _exactly,
     "in_doubt": _in_doubt,
-    "merged": _merged,
+    "merged": _one(states.merged),
     "negated": _negated,
-    "rounded": _rounded,
-    "values": _values,
-    "words": _words,
-    "words_first": _words_first,
-    "zeros": _zeros,
+    "rounded": _one(states.rounded),
+    "values": _one(lambda words, *, dtype: fence(states.values(words, dtype))),
+    "words": _one(states.words_of),
+    "words_first": _one(lambda stacked: jnp.moveaxis(stacked, 1, 0)),
+    "zeros": _one(lambda *, shape, dtype: lax.full(shape, 0, dtype)),
 }
 
 

@@ -38,8 +38,8 @@ The technique is code motion of a collective, steered by an abstract interpretat
   https://arxiv.org/abs/2105.04663) propagates the same shardings, also backwards, to choose where
   arrays lie; here the caller has chosen, and ``flow`` only follows.
 - ``linear`` says which operations a sum passes: ``psum(f(x)) == f(psum(x))`` for linear ``f``.
-- ``rewrite`` copies the equations into the ``draft`` of a new jaxpr, and ``push`` moves the sums
-  and writes primitives of their own. XLA's passes ``AllReduceReassociate`` and
+- ``push`` copies the equations into the ``draft`` of a new jaxpr, moves the sums, and writes
+  primitives of their own. XLA's passes ``AllReduceReassociate`` and
   ``WhileLoopAllReduceCodeMotion`` move an all-reduce in the other direction, behind additions and
   loops, so that there are fewer of them.
 - ``lower_sums`` lowers joined sums, by the functions that lower the operation on one device.

@@ -1,6 +1,6 @@
 """A jaxpr while it is rewritten: its new equations, and how devices hold each value.
 
-``rewrite`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of
+``push`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of
 them changed. A draft knows which equation computes a value, and the sharding of the value. A loop,
 a condition or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more
 inputs and outputs, because a later sum can move into them. For example:
@@ -15,7 +15,7 @@ e = psum d       f = samebits_whole[reduce_sum] a,  g stands for e in later equa
 in (e,)          in (g,)                            ``finished`` drops the equations of c and d.
 ================ ================================== ==============================================
 
-The primitives that ``push`` writes stand here too. A user never calls them: they appear after JAX
+The primitives that it writes stand here too. A user never calls them: they appear after JAX
 has differentiated and batched a program, so they have rules of lowering alone (``lower_sums``).
 """
 

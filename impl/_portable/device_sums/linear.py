@@ -52,6 +52,12 @@ def passed(equation: Any, is_replicated: Callable[[Atom], bool]) -> tuple[int, .
     return operands if is_number and all(map(is_replicated, fixed)) else ()
 
 
+def adds_none(equation: Any) -> bool:
+    """Returns whether an equation is a sum along axes of length 1."""
+    shape, axes = equation.invars[0].aval.shape, equation.params.get("axes")
+    return axes is not None and all(shape[axis] == 1 for axis in axes)
+
+
 def having_terms(
     equation: Any, shardings: Sequence[Sharding], axes: Sequence[str]
 ) -> dict[tuple[int, ...], tuple[str, ...]]:
@@ -69,13 +75,11 @@ def having_terms(
     Returns:
         The mesh axes along which the sum moves on, by the operands to which it moves.
     """
-    shape = equation.invars[0].aval.shape
-    summed = equation.params.get("axes")
-    adds_none = summed is not None and all(shape[axis] == 1 for axis in summed)
+    is_of_one = adds_none(equation)
     result: dict[tuple[int, ...], tuple[str, ...]] = {}
     for axis in axes:
         varying = [i for i, sharding in enumerate(shardings) if axis in sharding]
         linear = _linear_in(equation, varying)
-        if all(i in linear and (adds_none or shardings[i][axis] is TERM) for i in varying):
+        if all(i in linear and (is_of_one or shardings[i][axis] is TERM) for i in varying):
             result[linear] = (*result.get(linear, ()), axis)
     return result

@@ -1,7 +1,7 @@
 """Lowers a ``shard_map`` with joined sums over devices, and the primitives that stand for them.
 
 The lowering rule of ``shard_map`` passes the parameters of its equation to ``with_joined_sums``,
-which calls ``rewrite``. A joined sum is lowered as ``Rule.over_devices`` of its operation computes
+which calls ``push``. A joined sum is lowered as ``Rule.over_devices`` of its operation computes
 it, on all the devices that its parameters name.
 """
 
@@ -21,7 +21,7 @@ from impl._jax import jaxprs, lowering, tags
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._portable import entries
-from impl._portable.device_sums import draft, rewrite
+from impl._portable.device_sums import draft, push
 from impl._portable.device_sums.draft import Names
 from impl._portable.device_sums.shardings import Sharding, unknown
 from impl._portable.rule import RULES, Target
@@ -118,5 +118,5 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
     for spec in params["in_specs"]:
         dimensions = jaxprs.cut_axes(spec).items()
         inputs.append({**unknown(outer), **{axis: d for axis, d in dimensions if axis in own}})
-    new = rewrite.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
+    new = push.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
     return {**params, "jaxpr": jaxprs.reclosed(jaxpr, new)}

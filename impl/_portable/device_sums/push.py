@@ -1,5 +1,8 @@
 """Moves the sums over devices in the body of a ``shard_map`` back to where their terms arise.
 
+``rewritten`` copies the equations in their order. It rewrites a scan, a condition or a checkpoint
+with its bodies, and a ``psum_scatter`` becomes a joined sum and its slice.
+
 ``joined_psum`` gets the equation of a ``psum`` and a draft with the equations before it. It asks
 for the sum over devices of the operand, and looks at the equation that computes the operand:
 
@@ -48,8 +51,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from impl._jax import jaxprs
+from impl._mode import modes
 from impl._portable.device_sums import linear
 from impl._portable.device_sums.draft import (
+    PSUMS,
     DeviceSum,
     Draft,
     Names,
@@ -57,11 +62,85 @@ from impl._portable.device_sums.draft import (
     Summed,
     as_whole,
     over_more_devices,
+    part_p,
     whole_p,
 )
+from impl._portable.device_sums.flow import Flow, Nest
 from impl._portable.device_sums.linear import Atom
+from impl._portable.device_sums.shardings import Sharding
 from impl._portable.rule import rule_of
 from impl._reading import control_flow
+
+_PSUM_SCATTER = "reduce_scatter"
+
+
+def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) -> Any:
+    """Returns the body of a ``shard_map`` with sums over devices where their terms arise.
+
+    Args:
+        jaxpr: The body, without constants.
+        inputs: The sharding of each of its inputs.
+        sizes: The size of each mesh axis.
+    """
+    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current())
+    _write(draft)
+    return draft.finished()
+
+
+def _write(draft: Draft) -> None:
+    """Copies the equations of the old jaxpr into a draft, with sums over devices moved."""
+    for equation in draft.source.eqns:
+        operands = [draft.replacement(atom) for atom in equation.invars]
+        _write_equation(draft, equation.replace(invars=operands))
+    draft.outputs = [draft.replacement(atom) for atom in draft.source.outvars]
+
+
+def _write_equation(draft: Draft, equation: Any) -> None:
+    """Copies one equation, whose operands are variables of the new jaxpr."""
+    name = str(equation.primitive.name)
+    if name in PSUMS:
+        total = joined_psum(draft, equation)
+        if total is not None:
+            draft.replace(equation.outvars[0], total)
+            return
+    if name == _PSUM_SCATTER and _write_slice_of_sum(draft, equation):
+        return
+    nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
+    if nest is None:
+        draft.append(equation)
+        return
+    written = _written(draft, equation, nest, carries_sums=True)
+    # Without a sum that is joined, the values that a scan carries keep their psums.
+    draft.append(written or _written(draft, equation, nest, carries_sums=False))
+
+
+def _written(draft: Draft, equation: Any, nest: Nest, *, carries_sums: bool) -> NestDraft | None:
+    """Returns an equation with bodies; None if a scan carries sums of which none is joined."""
+    drafts = [
+        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation))
+        for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
+    ]
+    new = NestDraft.of(equation, nest.bodies, drafts, draft)
+    for each in drafts:
+        each.carries = {} if carries_sums and new.is_scan else None
+        _write(each)
+        if each.carries and not carry_sums(draft, new, ()):
+            return None
+        each.carries = None
+    return new
+
+
+def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
+    """Writes a ``psum_scatter`` as a joined sum and its slice; returns False if none is joined."""
+    params = equation.params
+    names = params["axis_name"]
+    names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    psum = jaxprs.psum_like(equation, names, params["axis_index_groups"])
+    total = joined_psum(draft, psum)
+    if total is None:
+        return False
+    draft.append(equation.replace(primitive=part_p, invars=[total], effects=frozenset()))
+    return True
 
 
 def joined_psum(draft: Draft, equation: Any) -> Atom | None:

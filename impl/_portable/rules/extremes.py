@@ -29,16 +29,21 @@ from impl._portable.rule import Compute, rule
 from impl._portable.rules.rounding import of_elements, operation, unrounded, working, zero_where
 
 
-def _of_ordered_bits(bits: jax.Array, wide: jax.Array, value: jax.Array) -> jax.Array:
-    """Returns the floats that ``ordered_bits`` made integers of.
+def _as_bits(
+    function: Compute, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+) -> jax.Array:
+    """Returns what a function chooses of floats, as integers in their order.
 
     Args:
-        bits: The integers.
-        wide: The floats that were compared.
-        value: An array of the dtype of the result.
+        function: Takes and returns integers, and takes the parameters.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        flushes: Whether to flush subnormals to zero.
+        **params: The parameters.
     """
-    floats = lax.bitcast_convert_type(in_order(bits), wide.dtype)
-    return lax.convert_element_type(floats, value.dtype)
+    (wide,) = working((value,), flushes=flushes)
+    chosen = in_order(function(ordered_bits(sign, wide), **params))
+    return lax.convert_element_type(lax.bitcast_convert_type(chosen, wide.dtype), value.dtype)
 
 
 def _ordered(function: Compute, a: jax.Array, b: jax.Array, **_: Any) -> Any:
@@ -90,30 +95,11 @@ def _sign(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
 def _extreme(
     function: Compute, sign: int, value: jax.Array, *, axes: Any, flushes: bool, **_: Any
 ) -> jax.Array:
-    """Returns the greatest or lowest elements along axes.
-
-    Args:
-        function: ``lax.reduce_max`` or ``lax.reduce_min``.
-        sign: 1 for the greatest, -1 for the lowest.
-        value: Floats.
-        axes: The axes.
-        flushes: Whether to flush subnormals to zero.
-    """
-    (wide,) = working((value,), flushes=flushes)
-    word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
-    extremes = function(ordered_bits(sign, wide), tuple(axes))
+    """Returns the greatest or lowest elements along axes: ``lax.reduce_max`` or ``reduce_min``."""
     if not value.size:
-        infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
-        extremes = in_order(lax.bitcast_convert_type(infinity, word))
-    return _of_ordered_bits(extremes, wide, value)
-
-
-def _running_extreme(
-    function: Compute, sign: int, value: jax.Array, *, flushes: bool, **params: Any
-) -> jax.Array:
-    """Returns running extremes along an axis: ``function`` is ``lax.cummax`` or ``lax.cummin``."""
-    (wide,) = working((value,), flushes=flushes)
-    return _of_ordered_bits(function(ordered_bits(sign, wide), **params), wide, value)
+        shape = [size for axis, size in enumerate(value.shape) if axis not in axes]
+        return lax.full(shape, -sign * np.inf, value.dtype)
+    return _as_bits(function, sign, value, flushes=flushes, axes=tuple(axes))
 
 
 @or_native(windows.reduce_window)
@@ -128,28 +114,28 @@ def _extreme_of_windows(
 ) -> jax.Array:
     """Returns the greatest or lowest elements of windows."""
     function, sign = (lax.max, 1) if greatest else (lax.min, -1)
-    (wide,) = working((value,), flushes=flushes)
-    bits = ordered_bits(sign, wide)
-    limits = jnp.iinfo(bits.dtype)
-    least = bits.dtype.type(limits.min if greatest else limits.max)
-    if any(step > 1 for step in base_dilation):
-        bits = spread(bits, least, padding, base_dilation)
-        padding = [(0, 0)] * bits.ndim
-    extremes = lax.reduce_window(bits, least, function, padding=padding, **params)
-    # A window that has only borders gives an infinity, not a NaN.
-    infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
-    extremes = function(extremes, in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
-    return _of_ordered_bits(extremes, wide, value)
+
+    def choose(bits: jax.Array) -> jax.Array:
+        limits, sides = jnp.iinfo(bits.dtype), padding
+        least = bits.dtype.type(limits.min if greatest else limits.max)
+        if any(step > 1 for step in base_dilation):
+            bits, sides = spread(bits, least, padding, base_dilation), [(0, 0)] * bits.ndim
+        extremes = lax.reduce_window(bits, least, function, padding=sides, **params)
+        # A window that has only borders gives an infinity, not a NaN.
+        infinity = lax.full(extremes.shape, -sign * np.inf, f"float{8 * bits.dtype.itemsize}")
+        return function(extremes, in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
+
+    return _as_bits(choose, sign, value, flushes=flushes)
 
 
-def _extreme_of_devices(
-    function: Compute, sign: int, value: jax.Array, *, flushes: bool, axes: Any, **params: Any
-) -> jax.Array:
-    """Returns the greatest or lowest elements over axes of a mesh, by ``lax.pmax`` or ``pmin``."""
-    (wide,) = working((value,), flushes=flushes)
-    groups = params.get("axis_index_groups")
-    bits = function(ordered_bits(sign, wide), axes, axis_index_groups=groups)
-    return _of_ordered_bits(bits, wide, value)
+def _of_devices(function: Compute) -> Compute:
+    """Returns ``lax.pmax`` or ``lax.pmin`` with the parameters of its equation."""
+
+    def run(bits: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
+        extremes: jax.Array = function(bits, axes, axis_index_groups=axis_index_groups)
+        return extremes
+
+    return run
 
 
 def _index(
@@ -181,41 +167,31 @@ def _index(
 of_elements("max", functools.partial(unrounded, maximum))
 of_elements("min", functools.partial(unrounded, minimum))
 of_elements("clamp", _clamp)
-operation(
-    "reduce_max",
-    functools.partial(_extreme, lax.reduce_max, 1),
-    sharding=sharding_rules.reduce_extreme,
-)
-operation(
-    "reduce_min",
-    functools.partial(_extreme, lax.reduce_min, -1),
-    sharding=sharding_rules.reduce_extreme,
-)
-for _name, _greatest in (("reduce_window_max", True), ("reduce_window_min", False)):
+for _name, _order in (("max", 1), ("min", -1)):
+    _reduce = getattr(lax, f"reduce_{_name}")
     operation(
-        _name,
-        functools.partial(_extreme_of_windows, greatest=_greatest),
+        f"reduce_{_name}",
+        functools.partial(_extreme, _reduce, _order),
+        sharding=sharding_rules.reduce_extreme,
+    )
+    operation(
+        f"arg{_name}",
+        functools.partial(_index, _reduce, _order),
+        sharding=sharding_rules.reduce_extreme,
+    )
+    operation(
+        f"reduce_window_{_name}",
+        functools.partial(_extreme_of_windows, greatest=_order > 0),
         keeps_whole=shared.windowed_axes,
         merges_borders=PADDINGS_ARE_MERGED,
     )
-operation("cummax", functools.partial(_running_extreme, lax.cummax, 1))
-operation("cummin", functools.partial(_running_extreme, lax.cummin, -1))
-operation(
-    "pmax",
-    functools.partial(_extreme_of_devices, lax.pmax, 1),
-    names_mesh_axes=True,
-    sharding=sharding_rules.replicate,
-)
-operation(
-    "pmin",
-    functools.partial(_extreme_of_devices, lax.pmin, -1),
-    names_mesh_axes=True,
-    sharding=sharding_rules.replicate,
-)
-operation(
-    "argmax", functools.partial(_index, lax.reduce_max, 1), sharding=sharding_rules.reduce_extreme
-)
-operation("argmin", functools.partial(_index, lax.reduce_min, -1))
+    operation(f"cum{_name}", functools.partial(_as_bits, getattr(lax, f"cum{_name}"), _order))
+    operation(
+        f"p{_name}",
+        functools.partial(_as_bits, _of_devices(getattr(lax, f"p{_name}")), _order),
+        names_mesh_axes=True,
+        sharding=sharding_rules.replicate,
+    )
 of_elements("eq_to", functools.partial(_ordered, lax.eq))
 of_elements("le_to", functools.partial(_ordered, lax.le))
 of_elements("lt_to", functools.partial(_ordered, lax.lt))

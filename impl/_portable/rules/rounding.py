@@ -26,7 +26,7 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers, roots_and_quotients
-from impl._exact.sums import terms
+from impl._exact.sums import reduction
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule
 
@@ -188,7 +188,7 @@ _ADDITION_OF_TWO = {**_ADDITION, "is_addition": True}
 
 of_elements("add", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
 of_elements("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION_OF_TWO)
-rule("add_parts", compute=terms.add, of_complex=complex_numbers.add_terms, **_ADDITION)
+rule("add_parts", compute=reduction.add, of_complex=complex_numbers.add_terms, **_ADDITION)
 of_elements("ceil", functools.partial(unrounded, lax.ceil))
 of_elements(
     "div",

@@ -16,8 +16,8 @@ from jax import lax
 
 from impl._core import shard_axes
 from impl._core.lax_functions import filled
+from impl._exact import running
 from impl._exact.elementary import complex_numbers
-from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
 from impl._mode import emulation
 from impl._portable import shared
@@ -73,7 +73,7 @@ def _reduce_scatter(
 
 
 def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
-    return cumprod.reduce_prod(value, tuple(axes))
+    return running.reduce_prod(value, tuple(axes))
 
 
 def _scatter_add(
@@ -160,5 +160,5 @@ rule(
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
 rule("reduce_prod", compute=_reduce_prod)
-rule("cumprod", compute=cumprod.cumprod)
-rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)
+rule("cumprod", compute=running.cumprod)
+rule("cumlogsumexp", compute=running.cumlogsumexp)

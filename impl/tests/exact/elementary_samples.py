@@ -17,7 +17,7 @@ import numpy as np
 
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS, _words
-from impl._exact.elementary._exceptions import EXCEPTIONS
+from impl._exact.elementary._words import EXCEPTIONS
 
 #: The digests: for each sample, of the rounded results and of those in float64.
 DIGESTS = Path(__file__).with_name("elementary_digests.json")

@@ -1,7 +1,7 @@
 """Elementary functions of float32, float16 and bfloat16, at known values; and pairs.
 
-Tests: impl._exact.elementary._exceptions, impl._exact.elementary._pairs,
-impl._exact.elementary._words, impl._exact.elementary.special_functions,
+Tests: impl._exact.elementary._pairs, impl._exact.elementary._words,
+impl._exact.elementary.special_functions,
 impl._exact.elementary.exponentials, impl._exact.elementary.trigonometric,
 impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients.
 """
@@ -17,7 +17,7 @@ from jax import lax
 from scipy import special
 
 from impl._exact import arithmetic
-from impl._exact.elementary import DOUBLE, FUNCTIONS, _exceptions, _pairs, _words, exponentials
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _pairs, _words, exponentials
 from impl.tests.exact import elementary_samples as samples
 from impl.tests.exact._sums import run
 
@@ -114,11 +114,11 @@ def test_bounds_of_exp():
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", _exceptions.EXCEPTIONS)
+@pytest.mark.parametrize("name", _words.EXCEPTIONS)
 def test_exceptions_are_needed(name):
     # The digests have the right values of these arguments too.
-    x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
-    with mock.patch.object(_exceptions, "EXCEPTIONS", {}):
+    x, expected = np.float32(_words.EXCEPTIONS[name]).T.copy()
+    with mock.patch.object(_words, "EXCEPTIONS", {}):
         without = call(name, x)
     assert np.all(without != expected)
     assert np.array_equal(np.nextafter(without, expected), expected)

@@ -1,7 +1,6 @@
 """Sums over axes, running sums and products, sums of a few arrays, and complex numbers.
 
-Tests: impl._exact.arithmetic, impl._exact.elementary.complex_numbers,
-impl._exact.running.cumlogsumexp, impl._exact.running.cumprod, impl._exact.sums.terms,
+Tests: impl._exact.arithmetic, impl._exact.elementary.complex_numbers, impl._exact.running,
 impl._exact.unrounded.states.
 """
 
@@ -15,9 +14,8 @@ import pytest
 from jax import lax
 
 import impl
-from impl._exact import arithmetic
-from impl._exact.running import cumlogsumexp, cumprod
-from impl._exact.sums import reduction, terms
+from impl._exact import arithmetic, running
+from impl._exact.sums import reduction
 from impl.tests.exact._sums import (
     DTYPES,
     assert_same,
@@ -82,10 +80,10 @@ def test_products_have_the_bits_of_the_oracle(rng, dtype):
     want = oracles.doubling(x)
     forward, backward, last, all_of_them = run(
         lambda x: (
-            cumprod.cumprod(x, 0),
-            cumprod.cumprod(x[::-1].T, 1, reverse=True),
-            cumprod.reduce_prod(x, (0,)),
-            cumprod.reduce_prod(x[:, 7:], (0, 1)),
+            running.cumprod(x, 0),
+            running.cumprod(x[::-1].T, 1, reverse=True),
+            running.reduce_prod(x, (0,)),
+            running.reduce_prod(x[:, 7:], (0, 1)),
         ),
         x,
     )
@@ -96,17 +94,17 @@ def test_products_have_the_bits_of_the_oracle(rng, dtype):
 
 
 def test_a_sum_without_terms_is_zero_and_a_product_one():
-    total, product, running = run(
+    total, product, sums = run(
         lambda x: (
             reduction.reduce_sum(x, (1,)),
-            cumprod.reduce_prod(x, (1,)),
+            running.reduce_prod(x, (1,)),
             reduction.cumsum(x, 1),
         ),
         np.zeros((3, 0), np.float32),
     )
     assert_same(total, np.zeros(3, np.float32))
     assert_same(product, np.ones(3, np.float32))
-    assert running.shape == (3, 0)
+    assert sums.shape == (3, 0)
 
 
 def test_running_log_sums(rng):
@@ -116,8 +114,8 @@ def test_running_log_sums(rng):
         plain = np.logaddexp.accumulate(x.astype(np.float64))
 
     def program(x):
-        backward = cumlogsumexp.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
-        return cumlogsumexp.cumlogsumexp(x, 0), lax.rev(backward, (0,))
+        backward = running.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
+        return running.cumlogsumexp(x, 0), lax.rev(backward, (0,))
 
     # The error of many roundings in float64 is far below the error of the one to float32.
     want = plain.astype(np.float32)
@@ -130,7 +128,7 @@ def test_running_log_sums_are_not_contracted(rng):
 
     def at_level(level):
         options = {"xla_backend_optimization_level": level}
-        return jax.jit(lambda x: cumlogsumexp.cumlogsumexp(x, 0), compiler_options=options)(x)
+        return jax.jit(lambda x: running.cumlogsumexp(x, 0), compiler_options=options)(x)
 
     # XLA contracts nothing at level 0, and float64 shows a contraction.
     with arithmetic.wide():
@@ -165,7 +163,7 @@ def hard(rng, count, dtype, spread):
 def test_the_sum_is_the_nearest_float_to_the_sum_of_fractions(rng, dtype, count):
     for spread in SPREADS[dtype]:
         rows = hard(rng, count, dtype, spread)
-        got = run(terms.add, *rows)
+        got = run(reduction.add, *rows)
         assert np.isfinite(got.astype(np.float64)).all()
         assert_same(got, oracles.nearest(rows), spread)
 
@@ -200,15 +198,15 @@ def test_few_terms_have_one_result_in_every_order(dtype, count):
     want = with_minus_zeros(rows)
     zeros = [np.full_like(rows[0], -0.0)] * (count - 4)
     for order in itertools.permutations(rows):
-        assert_same(run(terms.add, *order, *zeros), want)
+        assert_same(run(reduction.add, *order, *zeros), want)
 
 
 def test_constants_change_no_bit():
     x = np.array([1, 2.0**-24, -1.5, -0.0], np.float32)
     numbers = (1, 2.0**-24, -0.0)
     whole = [np.full_like(x, number) for number in numbers]
-    want = run(terms.add, x, *whole)
-    got = run(lambda x: terms.add(x, *map(jnp.asarray, whole)), x)
+    want = run(reduction.add, x, *whole)
+    got = run(lambda x: reduction.add(x, *map(jnp.asarray, whole)), x)
     assert_same(got, want)
 
 

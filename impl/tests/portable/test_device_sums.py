@@ -4,8 +4,8 @@ Nothing is compiled here.
 
 Tests: impl._jax.jaxprs, impl._portable.device_sums.draft, impl._portable.device_sums.flow,
 impl._portable.device_sums.linear, impl._portable.device_sums.lower_sums,
-impl._portable.device_sums.push, impl._portable.device_sums.rewrite,
-impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
+impl._portable.device_sums.push, impl._portable.device_sums.sharding_rules,
+impl._portable.device_sums.shardings.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ import conformance  # noqa: E402
 from conformance.lab.elementary import exhaustive, findings, reference  # noqa: E402
 from conformance.reporting import report  # noqa: E402
 from impl._exact import arithmetic  # noqa: E402
-from impl._exact.elementary import FUNCTIONS, _exceptions  # noqa: E402
+from impl._exact.elementary import FUNCTIONS, _words  # noqa: E402
 
 FLOAT32 = np.dtype(np.float32)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -82,9 +82,9 @@ def test_a_wrong_result_is_found(monkeypatch):
 
 
 def test_a_missing_exception_is_found(monkeypatch):
-    x = np.float32([argument for argument, _ in _exceptions.EXCEPTIONS["log"]])
+    x = np.float32([argument for argument, _ in _words.EXCEPTIONS["log"]])
     assert exhaustive.Checker("log").check(x).is_faultless()
-    monkeypatch.setattr(_exceptions, "EXCEPTIONS", {})
+    monkeypatch.setattr(_words, "EXCEPTIONS", {})
     outcome = exhaustive.Checker("log").check(x)
     assert len(outcome.wrong) == len(x)
     assert outcome.error < 0.50001
@@ -96,9 +96,9 @@ def test_contraction_that_matters_is_found(monkeypatch):
     assert exhaustive.Checker("exp").check(raw.view(np.float32)).contracted
 
 
-@pytest.mark.parametrize("name", sorted(_exceptions.EXCEPTIONS))
+@pytest.mark.parametrize("name", sorted(_words.EXCEPTIONS))
 def test_exceptions_are_correctly_rounded(name):
-    x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
+    x, expected = np.float32(_words.EXCEPTIONS[name]).T.copy()
     assert np.array_equal(reference.correct(name, x), expected)
 
 

@@ -1,8 +1,8 @@
-"""Products over axes and running products, in the spec's order ``doubling``.
+"""Products over axes, running products, and running logarithms of sums of exponentials.
 
-A running product is computed in rounds of doubled distance, the data-parallel scan of Hillis and
-Steele (1986, doi:10.1145/7902.7903). The positions of factors alone decide which factors are
-multiplied, and when, so that each device rounds the same products::
+In the spec's order ``doubling``, a running product is computed in rounds of doubled distance, the
+data-parallel scan of Hillis and Steele (1986, doi:10.1145/7902.7903). The positions of factors
+alone decide which factors are multiplied, and when, so that each device rounds the same products::
 
     factors          a     b     c     d
     distance 1       a     ab    bc    cd
@@ -10,6 +10,11 @@ multiplied, and when, so that each device rounds the same products::
 
 A factor is a significand, float64, and an exponent, int32, so that no product overflows or
 underflows before the result is rounded: 1e-200 * 1e-200 * 1e300 is 1e-100.
+
+A logarithm of sums is computed in the same rounds. A prefix is a pair (m, s): the maximum m of its
+elements, and the sum s of exp(x - m) over them. Two prefixes (m, s) and (n, t) with m >= n combine
+to (m, s + t * exp(n - m)), as in the online softmax (Milakov and Gimelshein 2018,
+arXiv:1805.02867).
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.arithmetic import at_least_float32, is_long
+from impl._exact.elementary.exponentials import exp, log
 
 #: Two arrays of one shape. A factor is such a pair: its significand, which may also be a zero, an
 #: infinity or a NaN, and its exponent. The significand is held as the bit pattern of a float64,
@@ -75,25 +81,61 @@ def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """
     if x.size == 0:
         return x
-    factors = doubled(_product_of_factors, _on_both(axis_first, _factors(x), axis, reverse))
-    return _as_float(_on_both(axis_back, factors, axis, reverse), x.dtype)
+    factors = _doubled(_product_of_factors, _on_both(_axis_first, _factors(x), axis, reverse))
+    return _as_float(_on_both(_axis_back, factors, axis, reverse), x.dtype)
 
 
-def axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
+    """Returns the logarithm of the running sums of exponentials along an axis.
+
+    Pairs (m, s) of float64 are combined in rounds, as the factors of a running product are in the
+    spec's order ``doubling``. The result is m + log(s), rounded once. A result of dtype float64 has
+    the error of the logarithm.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        axis: The axis.
+        reverse: Whether the sums start at the end.
+
+    Returns:
+        Shape and dtype of ``x``.
+    """
+    if x.size == 0:
+        return x
+    moved = _axis_first(x, axis, reverse)
+    wide = moved if is_long(x.dtype) else arithmetic.widen(at_least_float32(moved))
+
+    def combine(earlier: Pair, later: Pair) -> Pair:
+        (a, sum_of_a), (b, sum_of_b) = earlier, later
+        most, least = lax.max(a, b), lax.min(a, b)
+        # The difference of two equal infinities would be NaN.
+        equal = lax.eq(most, least)
+        apart = lax.select(equal, lax.full_like(most, 0), lax.sub(least, most))
+        a_is_less = lax.lt(a, b)
+        large = lax.select(a_is_less, sum_of_b, sum_of_a)
+        small = lax.select(a_is_less, sum_of_a, sum_of_b)
+        return most, lax.add(large, arithmetic.product(small, exp(apart)))
+
+    most, total = _doubled(combine, (wide, lax.full_like(wide, 1)))
+    result = arithmetic.narrow(lax.add(most, log(total)), x.dtype)
+    return _axis_back(result, axis, reverse)
+
+
+def _axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
     """Returns ``x`` with an axis moved to the front, and reversed if the scan is."""
     order = (axis, *(other for other in range(x.ndim) if other != axis % x.ndim))
     moved = lax.transpose(x, [number % x.ndim for number in order])
     return lax.rev(moved, (0,)) if reverse else moved
 
 
-def axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
-    """Returns an array whose first axis is moved back: the inverse of ``axis_first``."""
+def _axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
+    """Returns an array whose first axis is moved back: the inverse of ``_axis_first``."""
     order = list(range(1, moved.ndim))
     order.insert(axis % moved.ndim, 0)
     return lax.transpose(lax.rev(moved, (0,)) if reverse else moved, order)
 
 
-def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
+def _doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
     """Returns the running combinations of elements, in rounds of doubled distance.
 
     Args:

@@ -1,1 +1,0 @@
-"""Running products (``cumprod``), and logarithms of sums of exponentials (``cumlogsumexp``)."""

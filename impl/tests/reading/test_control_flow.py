@@ -242,12 +242,12 @@ def test_a_primitive_that_does_more_than_run_its_jaxpr_is_yielded():
 ROOT = Path(impl.__file__).parent
 #: The modules that may name the parameters of loops and conditions.
 INTERNALS = "_jax/jaxprs.py"
-DESCRIPTION = ("_reading/control_flow.py", "_jax/__init__.py", INTERNALS)
+DESCRIPTION = ("_reading/control_flow.py", INTERNALS)
 #: The parameters of loops, conditions and calls, and the functions that read a scan.
 PARAMETERS = re.compile(
     r"cond_nconsts|body_nconsts|cond_jaxpr|body_jaxpr|branches_platforms|[\"']branches[\"']"
     r"|num_carry|num_consts|\bft_in\b|\bft_out\b|call_jaxpr|fun_jaxpr"
-    r"|scan_constants|scan_carried|scan_with"
+    r"|scan_counts|scan_with"
 )
 #: Code that reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
 BY_HAND = re.compile(r"getattr\(\w+, \"jaxpr\"|hasattr\(\w+, \"val\"\)")

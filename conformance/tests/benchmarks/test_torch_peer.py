@@ -7,7 +7,7 @@ import types
 import pytest
 
 from conformance.benchmarks import torch_peer
-from conformance.benchmarks.machine import threads
+from conformance.benchmarks.measurements import threads
 from conformance.benchmarks.torch_peer import RefusedError
 
 

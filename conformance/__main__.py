@@ -5,7 +5,7 @@ command ``run`` therefore checks the options and the adapter first, and then cal
 
     python -m conformance run --device cpu --profile complete -k R0001
 
-    pytest -p conformance.pytest_plugin.options  (and the other plugins)
+    pytest -p conformance.pytest_plugin.run  (and the other plugins)
            -c conformance/suite/pytest.ini conformance/suite
            --device=cpu --profile=complete --namespace=impl --durations=10 -k R0001
 
@@ -43,11 +43,9 @@ _SUITE = Path(__file__).parent / "suite"
 BROKEN = 3
 #: The plugins of pytest that every run loads.
 _PLUGINS = (
-    "conformance.pytest_plugin.options",
-    "conformance.pytest_plugin.records",
+    "conformance.pytest_plugin.run",
     "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
-    "conformance.pytest_plugin.rounds",
 )
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10

@@ -33,8 +33,7 @@ from typing import Any
 
 import impl
 from conformance.adapters.base import Adapter
-from conformance.pytest_plugin import records
-from conformance.pytest_plugin.rounds import RAN, compared, read
+from conformance.pytest_plugin.run import RAN, compared, environment_of, read
 from conformance.reporting import report
 
 #: The exit status of a run in which some tests were not run, and no test failed.
@@ -74,7 +73,7 @@ def run(
     minutes = options.minutes or (_MINUTES if on_gpu else None)
     deadline = None if minutes is None else time.monotonic() + minutes * 60 - _MARGIN
     environment = {
-        **records.environment_of(implementation),
+        **environment_of(implementation),
         "rounds": str(rounds),
         "repeats": "the adapter's" if repeats is None else str(repeats),
     }

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import jax
 
-from conformance.benchmarks import FAMILIES, families, machine, measurements
+from conformance.benchmarks import FAMILIES, families, measurements
 from conformance.benchmarks.engine import Benchmark, Setting
 from conformance.benchmarks.measurements import Family, Report
 from conformance.benchmarks.torch_peer import torch_peer
@@ -32,8 +32,10 @@ def bench(options: argparse.Namespace) -> int:
     without: dict[str, str] = {}
     failed = False
     with torch_peer() as torch:
-        setting = Setting(options.quick, torch, machine.memory_of_device())
-        environment = machine.environment(None if torch is None else str(torch.torch.__version__))
+        setting = Setting(options.quick, torch, measurements.memory_of_device())
+        environment = measurements.environment(
+            None if torch is None else str(torch.torch.__version__)
+        )
         for name in options.family or FAMILIES:
             start_time = time.perf_counter()
             try:
@@ -65,7 +67,7 @@ def _measured(name: str, setting: Setting) -> Family:
     """Returns the measurements of a family, which also may be about several devices of a CPU."""
     family = benchmark(name)
     measured = family.measured(setting)
-    if family.devices <= jax.device_count() or not machine.on_cpu():
+    if family.devices <= jax.device_count() or not measurements.on_cpu():
         return measured
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:

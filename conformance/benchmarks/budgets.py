@@ -31,8 +31,8 @@ import jax
 
 import impl
 from conformance import programs
-from conformance.benchmarks.eager_calls import Call
 from conformance.benchmarks.families import whole
+from conformance.benchmarks.families.overheads import Call
 
 _T = TypeVar("_T")
 #: The number of operations that take as long to lower as one function.

@@ -11,7 +11,7 @@ import importlib.util
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from conformance.benchmarks.machine import on_cpu, threads
+from conformance.benchmarks.measurements import on_cpu, threads
 
 #: A function that runs a program once, and returns when the result is complete.
 Side: TypeAlias = Callable[[], object]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.pytest_plugin import options
+from conformance.pytest_plugin import run
 from conformance.reporting.expectations import Expectation, missing_ops, read
 from conformance.suite.cells import first_cell
 
@@ -28,13 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def file(config: pytest.Config) -> Path | None:
     """Returns the file that the command line names, or else the file of the adapter."""
     path: Path | None = config.getoption("--expectations")
-    return path or options.implementation(config).expectations
+    return path or run.implementation(config).expectations
 
 
 def entries(config: pytest.Config) -> tuple[Expectation, ...]:
     """Returns the entries of the file that hold for the versions under test."""
     if _ENTRIES not in config.stash:
-        path, versions = file(config), options.implementation(config).versions()
+        path, versions = file(config), run.implementation(config).versions()
         every = read(path) if path else ()
         config.stash[_ENTRIES] = tuple(entry for entry in every if entry.holds(versions))
     return config.stash[_ENTRIES]

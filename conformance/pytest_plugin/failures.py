@@ -15,7 +15,7 @@ import pytest
 
 import spec
 from conformance.cases.table import module_of
-from conformance.pytest_plugin import options
+from conformance.pytest_plugin import run
 from conformance.suite.cells import Cell, to_edit
 from conformance.suite.promise import Promise
 from spec import english
@@ -64,7 +64,7 @@ def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[st
         test: The id of the test, with its parameters in brackets.
         config: The configuration of the run that failed.
     """
-    namespace = options.implementation(config).namespace
+    namespace = run.implementation(config).namespace
     again = f"again: {_command(subject, test, config)}"
     if isinstance(subject, Promise):
         row = spec.load().row(subject.row)
@@ -103,7 +103,7 @@ def _about(cell: Cell) -> Iterator[str]:
 
 def _command(subject: Subject, test: str, config: pytest.Config) -> str:
     """Returns the command that repeats one test with the options of this run."""
-    device = config.getoption("--device") or options.implementation(config).devices()[0]
+    device = config.getoption("--device") or run.implementation(config).devices()[0]
     words = ["python", "-m", "conformance", "run", "--device", device]
     # Some checks run under one profile alone, so the profile of the cell has to be named.
     profile = subject.profile if isinstance(subject, Cell) else config.getoption("--profile")

@@ -14,7 +14,7 @@ import pytest
 import spec
 from conformance.adapters.base import Adapter, resolve
 from conformance.cases.table import Sample, samples
-from conformance.pytest_plugin import expectations, options
+from conformance.pytest_plugin import expectations, run
 from conformance.reporting.expectations import Expectation, missing_ops
 from conformance.suite.cells import cells, ops_with_samples
 from spec import loader
@@ -28,7 +28,7 @@ EVERY_SAMPLE = [(op, sample) for op in ops_with_samples() for sample in samples(
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives the public ops of this project, and each id of each expectation that holds."""
     if "public_op" in metafunc.fixturenames:
-        adapter = options.implementation(metafunc.config)
+        adapter = run.implementation(metafunc.config)
         # Other implementations may have any functions.
         ops = _public_ops(adapter.namespace) if adapter.of_this_project else []
         metafunc.parametrize("public_op", ops)

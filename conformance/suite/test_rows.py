@@ -179,7 +179,7 @@ def test_bits(
 
 
 def test_bits_under_portable(implementation: Adapter, portable_cell: Cell, record: Any) -> None:
-    """A CPU and a GPU have the bits of every device if they are asked for.
+    """A GPU has the bits of every device if it is asked for them.
 
     JAX's primitives compute them, by their rules under the guarantee.
     """

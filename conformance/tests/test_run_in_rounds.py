@@ -1,6 +1,6 @@
 """The command of a run in rounds: with a stand-in for pytest, and with real processes.
 
-Tests: conformance.run_in_rounds, conformance.pytest_plugin.rounds.
+Tests: conformance.run_in_rounds, conformance.pytest_plugin.run.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import impl
 from conformance import __main__ as command
 from conformance import bits, run_in_rounds
 from conformance.adapters import base
-from conformance.pytest_plugin import rounds
+from conformance.pytest_plugin import run as plugin
 from conformance.reporting import report
 from conformance.suite.cells import cells
 from conformance.tests.reporting._records import PASSED, changed
@@ -97,7 +97,7 @@ def test_different_bits_in_a_fresh_process_are_a_failure_that_states_everything(
     other = changed(sha256="1" * 64, check="bits in fresh process 2")
     same = changed(check="bits in fresh process 2")
     lines = [line(2, other), {"round": 1, "complete": "again"}, line(), line(2, same)]
-    first, failed, passed = rounds.compared(lines)
+    first, failed, passed = plugin.compared(lines)
     assert (first, passed) == (PASSED, same)
     assert failed.outcome == "failed"
     for word in (PASSED.sha256, "1" * 64, f"--device {PASSED.device} -k {PASSED.row}"):
@@ -135,7 +135,7 @@ def test_a_change_of_the_code_changes_the_digest(tmp_path, monkeypatch):
 
 
 def test_other_work_runs_in_a_scope_and_rests_outside():
-    work = rounds.OtherWork()
+    work = plugin.OtherWork()
     for _ in range(2):
         before = work.count
         with work.scope() as name:
@@ -152,7 +152,7 @@ def test_other_work_runs_in_a_scope_and_rests_outside():
 
 
 def test_other_work_that_has_ended_is_an_error():
-    work = rounds.OtherWork()
+    work = plugin.OtherWork()
     work._thread.run = lambda: None
     with pytest.raises(RuntimeError, match="has ended"), work.scope():
         work._thread.join()
@@ -192,7 +192,7 @@ def test_a_run_finds_other_bits_in_a_fresh_process(tmp_path, capfd, monkeypatch)
 
 def test_a_process_that_ended_has_a_record_of_the_row():
     (cell, *_) = (cell for cell in cells() if cell.op == "sort" and cell.row)
-    record = rounds._crashed(f"test_rows.py::test_no_race[{cell}]")
+    record = plugin._crashed(f"test_rows.py::test_no_race[{cell}]")
     assert (record.row, record.check, record.outcome) == (cell.row.id, "no race", "failed")
     assert record.detail.startswith("the process ended during this test")
 
@@ -201,20 +201,19 @@ def test_a_process_that_ended_has_a_record_of_the_row():
 def test_a_process_that_dies_or_hangs_or_lost_its_device_is_replaced(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text(
-        "from conformance.pytest_plugin import rounds\n"
-        "rounds.TEST_TIMEOUT = 2.0\n"
-        "rounds._device_answers = lambda: False\n"
+        "from conformance.pytest_plugin import run as plugin\n"
+        "plugin.TEST_TIMEOUT = 2.0\n"
+        "plugin._device_answers = lambda: False\n"
     )
     (tmp_path / "test_faults.py").write_text(
         "import os, time\ndef test_fails(): assert 0\ndef test_hangs(): time.sleep(60)\n"
         "def test_dies(): os.kill(os.getpid(), 9)\ndef test_passes(): pass\n"
     )
     journal = tmp_path / "journal"
-    plugins = [f"-pconformance.pytest_plugin.{name}" for name in ("options", "records", "rounds")]
-    plugins += ["-pno:randomly", "-pno:cacheprovider"]
+    plugins = ["-pconformance.pytest_plugin.run", "-pno:randomly", "-pno:cacheprovider"]
     words = [sys.executable, "-m", "pytest", *plugins, f"--journal={journal}", "-n1", tmp_path]
     subprocess.run(words, capture_output=True, check=False, cwd=tmp_path)
-    *lines, last = rounds.read(journal)
+    *lines, last = plugin.read(journal)
     assert {(line["test"].rpartition("_")[2], line["outcome"]) for line in lines} == {
         ("fails", "failed"),
         ("dies", "failed"),

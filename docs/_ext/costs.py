@@ -21,7 +21,7 @@ from pathlib import Path
 
 import row_evidence
 from answers import grouped
-from conformance.benchmarks import machine, measurements
+from conformance.benchmarks import measurements
 from conformance.benchmarks.measurements import Family, Measurement, Report
 from conformance.lab.compiled import PROGRAM_CHECK, programs
 from conformance.reporting.report import Record
@@ -122,7 +122,7 @@ def summary() -> Mapping[str, Sequence[tuple[str, str, int, str]]]:
     The cells are the median, the least and the greatest ratio.
     """
     ratios = grouped(
-        ((machine.line(each.report.environment), each.family.title, each.compared), ratio)
+        ((measurements.line(each.report.environment), each.family.title, each.compared), ratio)
         for each in timed()
         if (ratio := each.times()) is not None
     )
@@ -150,7 +150,7 @@ def at_a_glance() -> tuple[str, Sequence[str], Sequence[tuple[Mapping[str, str],
         for each in family.measurements
         if each.case["program"] in several
     ]
-    return machine.line(report.environment), list(sides), lines
+    return measurements.line(report.environment), list(sides), lines
 
 
 @functools.cache

@@ -175,20 +175,6 @@ def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
     return tuple((f.file_name, f.line_num, f.function_name) for f in traceback.frames)
 
 
-def scan_constants(parameters: Mapping[str, Any]) -> int:
-    """Returns the number of constants of a scan, its first operands."""
-    if "num_consts" in parameters:
-        return int(parameters["num_consts"])
-    return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
-
-
-def scan_carried(parameters: Mapping[str, Any]) -> int:
-    """Returns the number of carried operands of a scan, which follow the constants."""
-    if "num_carry" in parameters:
-        return int(parameters["num_carry"])
-    return len(parameters["ft_in"].unpack()[1])  # jax 0.12 and later
-
-
 def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """Returns the outputs of one equation of a jaxpr, inside a trace.
 

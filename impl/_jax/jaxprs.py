@@ -100,6 +100,14 @@ def cut_axes(spec: jax.sharding.PartitionSpec) -> dict[str, int]:
     return names
 
 
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the numbers of constants and of carried values of a scan, its first operands."""
+    if "num_consts" in params:
+        return int(params["num_consts"]), int(params["num_carry"])
+    constants, carried, _ = params["ft_in"].unpack()  # jax 0.12 and later
+    return len(constants), len(carried)
+
+
 def scan_with(
     params: Mapping[str, Any], jaxpr: Any, *, constants: int, carried: int, stacked: int
 ) -> dict[str, Any]:

@@ -147,6 +147,9 @@ class Body:
         return values
 
 
+#: Returns the numbers of constants and of carried values of a scan, its first operands.
+counts_of_scan = jaxprs.scan_counts
+
 #: The operand of a ``cond`` that chooses a branch.
 CHOICE = 0
 
@@ -211,8 +214,8 @@ def _unknown(jaxpr: Any) -> Body:
 
 def _of_scan(equation: Any) -> Body:
     params = equation.params
-    first = _jax.scan_constants(params)
-    rest = first + _jax.scan_carried(params)
+    first, carried = counts_of_scan(params)
+    rest = first + carried
     inputs = (
         *range(first),
         *(Carry(i, i - first) for i in range(first, rest)),
@@ -283,11 +286,6 @@ def with_bodies(equation: Any, new: Sequence[Any], *, counts: tuple[int, int] | 
         jaxpr = jaxprs.opened(params["jaxpr"])
         params = scan_of(params, jaxpr, constants=constants, carried=carried)
     return equation.replace(params=params)
-
-
-def counts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of constants and of carried values of a scan, its first operands."""
-    return _jax.scan_constants(params), _jax.scan_carried(params)
 
 
 def scan_of(params: Mapping[str, Any], new: Any, *, constants: int, carried: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A row of the kind ``primitive`` has conditions, such as ``unique_indices = true``: whether it is
 about an equation depends on the equation's parameters, on shapes, and in part on values. The
 lowering rules and the audit both ask here, so that they agree. A rule knows shapes and parameters.
-The audit also knows some values, such as indices that are an iota, and passes them as ``Values``.
+The audit also knows some values, such as indices that are an iota, and passes them as ``Operands``.
 
 For the equation of ``x.at[jnp.arange(9)].add(u)``, with a float32 ``x``, a rule gets::
 
@@ -18,8 +18,8 @@ updates, so the result cannot depend on their order. ``spec/facts.toml`` defines
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ import spec
 from impl._jax import jaxprs, shardings
 from impl._kernels.launch import MAX_ELEMENTS
 from impl._reading.control_flow import every_jaxpr
+from impl._reading.values import Operands
 
 #: The scatters: the operands are the array, the indices and the updates.
 SCATTERS = frozenset(
@@ -41,21 +42,11 @@ _RESHARDINGS = frozenset({"relayout", "reshard"})
 _LARGEST = 2**24
 
 
-class Values(Protocol):
-    """The knowledge of the values of one equation's operands. Positions count from 0."""
-
-    def columns(self, position: int) -> Sequence[np.ndarray[Any, Any] | None]:
-        """Returns each index along the last axis as an array of values; None if unknown."""
-
-    def is_constant(self, position: int, axes: Collection[int]) -> bool:
-        """Returns whether the elements are known to be equal along axes."""
-
-
 def facts_of(
     name: str,
     avals: Sequence[Any],
     params: Mapping[str, Any],
-    values: Values | None = None,
+    values: Operands | None = None,
     *,
     timed_kernels: bool = True,
 ) -> dict[str, spec.FactValue]:
@@ -143,7 +134,7 @@ def _applies(update: Any) -> bool:
     }
 
 
-def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Operands) -> bool:
     """Returns whether the known indices show that no element gets two updates."""
     operand, indices, updates = avals
     numbers = params["dimension_numbers"]
@@ -180,7 +171,7 @@ def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Value
     return len(np.unique(total)) == len(total)
 
 
-def _is_same_value(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+def _is_same_value(avals: Sequence[Any], params: Mapping[str, Any], values: Operands) -> bool:
     """Returns whether all updates of an element are known to be equal."""
     operand, _, updates = avals
     numbers = params["dimension_numbers"]

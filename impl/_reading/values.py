@@ -186,16 +186,18 @@ class Scope:
 
 
 class Operands:
-    """The knowledge of the values of one equation's operands."""
+    """The knowledge of the values of one equation's operands. Positions count from 0."""
 
     def __init__(self, scope: Scope, equation: Any) -> None:
         self._scope = scope
         self._operands = equation.invars
 
     def columns(self, position: int) -> Sequence[Array | None]:
+        """Returns each index along the last axis as an array of values; None if unknown."""
         return self._scope.columns(self._operands[position])
 
     def is_constant(self, position: int, axes: Collection[int]) -> bool:
+        """Returns whether the elements are known to be equal along axes."""
         return self._scope.is_constant(self._operands[position], axes)
 
 

@@ -153,12 +153,9 @@ def watched() -> Iterator[Watch]:
         _patch(patches, np.random, "RandomState", _told_of_random_state(watch))
         _patch(patches, random.Random, "seed", _told_of_seed(watch, random.Random.seed))
         _patch(patches, impl_random.Generator, "_draw", _told_of_draw(watch))
-        bits = getattr(np.random.bit_generator, "randbits", None)
-        if bits is not None:
-            told = _first(lambda: watch.make("numpy.random"), bits)
-            _patch(patches, np.random.bit_generator, "randbits", told)
-        else:  # NumPy without ``randbits``: watch the function that most programs call.
-            _patch(patches, np.random, "default_rng", _told_of_default_rng(watch))
+        bits = np.random.bit_generator
+        told = _first(lambda: watch.make("numpy.random"), bits.randbits)  # type: ignore[attr-defined]
+        _patch(patches, bits, "randbits", told)
         try:
             yield watch
         finally:
@@ -255,17 +252,5 @@ def _told_of_draw(watch: Watch) -> Callable[..., Any]:
     def told(self: impl_random.Generator, make: Callable[[int], Any]) -> Any:
         watch.draw(self)
         return draw(self, make)
-
-    return told
-
-
-def _told_of_default_rng(watch: Watch) -> Callable[..., Any]:
-    make = np.random.default_rng
-
-    @functools.wraps(make)
-    def told(seed: Any = None) -> Any:
-        if seed is None:
-            watch.make("numpy.random")
-        return make(seed)
 
     return told

@@ -1,7 +1,17 @@
-"""The cost of a call besides its computation: eager calls, tracing and lowering, the import."""
+"""The cost of a call besides its computation: eager calls, tracing and lowering, the import.
+
+The small calls are the first calls with a name in the table of operations. Their arrays are so
+small that the computation takes no time: a benchmark of these calls measures the work of Python and
+of JAX around it. For ``index_copy``,
+
+    Call("index_copy", ours, plain, arrays)
+
+``ours`` is ``impl.index_copy(x, 0, i, s)`` and ``plain`` is ``x.at[i].set(s)``, of 69 numbers.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -12,11 +22,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from conformance.benchmarks import eager_calls
-from conformance.benchmarks.eager_calls import Call
+import impl
+from conformance.adapters.base import resolve
 from conformance.benchmarks.engine import MODE_OFF, MODE_ON, Benchmark, Case, Scope, Setting
 from conformance.benchmarks.torch_peer import Side
+from conformance.cases import _calls
+from conformance.cases.table import table
 
 #: The number of calls in a row whose mean is one time.
 CALLS = 20
@@ -24,12 +37,53 @@ CALLS = 20
 IMPORTS = {"plain JAX": "import jax, jax.numpy", "ordered": "import jax, jax.numpy, impl"}
 
 
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of an op.
+
+    Attributes:
+        op: The name of the op.
+        ours: The call; it takes the arrays.
+        plain: The same function of plain JAX, or the nearest; None where JAX has no such function.
+        arrays: The arrays.
+    """
+
+    op: str
+    ours: Callable[..., Any]
+    plain: Callable[..., Any] | None
+    arrays: tuple[Any, ...]
+
+
+def calls() -> Iterator[Call]:
+    """Yields a call of every public op."""
+    for op, entry in table().items():
+        call = _calls.first_call(op)
+        plain = entry.plain and functools.partial(entry.plain, jax)
+        yield Call(op, _ours(call), plain, tuple(map(jnp.asarray, call.arrays)))
+
+
+def _ours(call: _calls.Call) -> Callable[..., Any]:
+    """Returns a call as a function of its arrays, with little work around it."""
+    function, arguments, options = resolve(impl, call.op), *call.with_arrays(call.arrays)
+    positions = [i for i, each in enumerate(arguments) if _calls.is_array(each)]
+    if call.form.call is not None or len(positions) < len(call.arrays):
+        return functools.partial(call.run, impl)
+
+    def ours(*arrays: Any) -> Any:
+        given = list(arguments)
+        for position, array in zip(positions, arrays):  # noqa: B905  # it would take time
+            given[position] = array
+        return function(*given, **options)
+
+    return ours
+
+
 def overheads(setting: Setting) -> Iterator[Case]:
     """Yields the import, and every op: called, and traced and lowered."""
     if IMPORTS:
         sides = {name: functools.partial(_import, program) for name, program in IMPORTS.items()}
         yield Case({"op": "import", "work": "import", "beside": "JAX"}, sides, few=True)
-    for call in itertools.islice(eager_calls.calls(), 8 if setting.quick else None):
+    for call in itertools.islice(calls(), 8 if setting.quick else None):
         yield _case(call, "call", _calling)
         if _can_be_traced(call):
             yield _case(call, "trace and lower", _lowering)

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
     from conformance.reporting import report  # noqa: PLC0415  # As above.
 
-    plugins = [f"-pconformance.pytest_plugin.{name}" for name in ("options", "records")]
-    words = [*plugins, "-c", str(_SETTINGS), "-W", "ignore", "--durations=10", str(_TESTS)]
+    plugin = "-pconformance.pytest_plugin.run"
+    words = [plugin, "-c", str(_SETTINGS), "-W", "ignore", "--durations=10", str(_TESTS)]
     words += [word for target in options.target for word in ("--target", target)]
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         made = Path(folder) / "report.json"

@@ -29,8 +29,6 @@ from conformance.lab.elementary.findings import Outcome
 
 #: The relative error that a value in float64 may have, at most.
 WINDOW = 2.0**-48
-#: The same in units in the last place of float64, at most.
-_WINDOW_IN_UNITS = 64
 _TINY = 2.0**-126
 DIGITS = 40
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -197,34 +195,6 @@ def undecided(values: np.ndarray, dtype: np.dtype, absolute: float = 0.0) -> np.
     return result
 
 
-def comparison(name: str, result: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where a result differs from a rounded value, and where that value is undecided.
-
-    Args:
-        name: The name of the function.
-        result: float32, float16 or bfloat16; NaN equals NaN.
-        values: The values in float64.
-    """
-    absolute = _reference(name).absolute
-    word = np.dtype(f"int{8 * result.dtype.itemsize}")
-    # Most values are far from zero, and few passes over their bits compare them.
-    least = max(2 * _TINY, absolute / WINDOW)
-    is_plain = result.dtype == np.float32
-    is_plain = is_plain and not np.any((np.abs(values) < least) & (values != 0))
-    with np.errstate(all="ignore"):
-        nearest = values.astype(result.dtype) if is_plain else rounded(values, result.dtype)
-    differs = nearest.view(word) != result.view(word)
-    if np.any(differs):
-        differs &= ~(np.isnan(result) & np.isnan(values))
-    if not is_plain:
-        return differs, undecided(values, result.dtype, absolute)
-    # The last 29 of 53 bits tell the distance to the middle of two float32.
-    raw = values.view(np.int64)
-    window = 2 * _WINDOW_IN_UNITS if absolute else _WINDOW_IN_UNITS
-    distance = (raw + (window - (1 << 28))) & ((1 << 29) - 1)
-    return differs, distance < 2 * window
-
-
 def exact_value(name: str, *operands: float) -> Any:
     """Returns a function with 40 digits, for arguments for which it is finite."""
     with mp.workdps(DIGITS):
@@ -274,7 +244,9 @@ def judged(name: str, result: np.ndarray, *operands: np.ndarray) -> Outcome:
         operands: Arrays of the shape and dtype of the results.
     """
     values = near_values(name, *operands)
-    differs, is_open = comparison(name, result, values)
+    right = rounded(values, result.dtype)
+    differs = (bits(right) != bits(result)) & ~(np.isnan(result) & np.isnan(values))
+    is_open = undecided(values, result.dtype, _reference(name).absolute)
     # The sign of a zero, an infinity or a NaN is known without mpmath.
     ordinary = np.isfinite(values)
     outcome = graves(result, differs & ~ordinary, *operands)

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,42 +80,30 @@ def read(folder: Path = FOLDER) -> tuple[Mutant, ...]:
     """Returns the mutants of all files of a folder.
 
     Raises:
-        ValueError: A file is malformed, two mutants have the same name, or there are no mutants.
+        ValueError: A file is malformed, or there are no mutants.
     """
-    mutants = [mutant for path in sorted(folder.glob("*.toml")) for mutant in _parse_file(path)]
+    mutants: dict[str, Mutant] = {}
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
+                mutant = Mutant(**entry)
+                _check(mutant, mutants)
+                mutants[mutant.name] = mutant
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from error
     if not mutants:
         raise ValueError(f"{folder}: there are no mutants")
-    names: set[str] = set()
-    for mutant in mutants:
-        if mutant.name in names:
-            raise ValueError(f"{folder}: two mutants have the name {mutant.name}")
-        names.add(mutant.name)
-    return tuple(mutants)
+    return tuple(mutants.values())
 
 
-def _parse_file(path: Path) -> Iterable[Mutant]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if set(table) - {"mutant"}:
-        raise ValueError(f"{path}: unknown {sorted(set(table) - {'mutant'})}; it has [[mutant]]")
-    return [_parse_entry(path, entry) for entry in table.get("mutant", [])]
-
-
-def _parse_entry(path: Path, entry: Mapping[str, Any]) -> Mutant:
-    title = f"{path}: mutant {entry.get('name')!r}"
-    keys = [field.name for field in dataclasses.fields(Mutant)]
-    if sorted(entry) != sorted(keys):
-        raise ValueError(f"{title} has the keys {sorted(entry)}; it needs {keys}")
-    texts = {key: value for key, value in entry.items() if isinstance(value, str)}
-    empty = [key for key in keys if key != "replace" and not texts.get(key, "").strip()]
-    if empty or "replace" not in texts:
-        raise ValueError(f"{title} needs text in {empty or ['replace']}")
-    if not _NAME.fullmatch(entry["name"]):
-        raise ValueError(f"{title}: its name is to be in kebab case: lower-case-words")
-    if entry["find"] == entry["replace"]:
-        raise ValueError(f"{title} changes nothing: `find` and `replace` are the same")
-    if shlex.split(entry["run"])[0] not in COMMANDS:
-        raise ValueError(f"{title}: `run` has to begin with one of {', '.join(COMMANDS)}")
-    return Mutant(**texts)
+def _check(mutant: Mutant, others: Collection[str]) -> None:
+    """Raises a ValueError if a mutant is not one that a trial can judge."""
+    name = f"mutant {mutant.name!r}"
+    if not _NAME.fullmatch(mutant.name) or mutant.name in others:
+        raise ValueError(f"{name} needs a name of its own in kebab case: lower-case-words")
+    if not all(each.strip() for each in (mutant.why, mutant.find)):
+        raise ValueError(f"{name} needs text in `why` and in `find`")
+    if mutant.find == mutant.replace:
+        raise ValueError(f"{name} changes nothing: `find` and `replace` are the same")
+    if shlex.split(mutant.run)[:1] not in [[command] for command in COMMANDS]:
+        raise ValueError(f"{name}: `run` has to begin with one of {', '.join(COMMANDS)}")

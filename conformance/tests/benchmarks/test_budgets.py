@@ -1,6 +1,6 @@
 """Calls and training steps keep to their budgets, and the counts count.
 
-Tests: conformance.benchmarks.budgets, conformance.benchmarks.eager_calls.
+Tests: conformance.benchmarks.budgets, conformance.benchmarks.families.overheads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from jax import lax
 
 import impl
 from conformance import programs
-from conformance.benchmarks import budgets, eager_calls
-from conformance.benchmarks.eager_calls import Call
+from conformance.benchmarks import budgets
+from conformance.benchmarks.families import overheads
+from conformance.benchmarks.families.overheads import Call
 from impl._jax import releases
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.once
 
 @of_oldest
 def test_no_call_takes_more_than_its_budget() -> None:
-    taken = {c.op: counts for c in eager_calls.calls() if (counts := budgets.of_call(c))}
+    taken = {c.op: counts for c in overheads.calls() if (counts := budgets.of_call(c))}
     faults = [x for op, counts in taken.items() for x in budgets.faults("calls", op, counts)]
     assert faults == []
     assert taken.keys() == budgets.budgets("calls").keys()
@@ -51,7 +52,7 @@ def test_every_step_has_a_budget_with_and_without_the_library() -> None:
 
 
 def test_plain_jax_has_the_same_result_or_that_of_the_nearest_function() -> None:
-    for call in eager_calls.calls():
+    for call in overheads.calls():
         if call.plain is not None:
             results = (function(*call.arrays) for function in (call.ours, call.plain))
             ours, plain = (jax.tree.leaves(result)[0] for result in results)

@@ -9,7 +9,7 @@ import pytest
 
 import impl
 from conformance import programs
-from conformance.benchmarks import FAMILIES, bench_command, eager_calls, engine, measurements
+from conformance.benchmarks import FAMILIES, bench_command, engine, measurements
 from conformance.benchmarks.engine import Program, Setting
 from conformance.benchmarks.families import calls, ops, overheads, whole
 from conformance.benchmarks.measurements import Report
@@ -72,8 +72,7 @@ def small_sizes(monkeypatch):
             "IMAGES": ((1, 4, 4, 2),),
             "BINADES": {"24 binades": 12},
         },
-        overheads: {"IMPORTS": {}},
-        eager_calls: {"calls": _two_calls},
+        overheads: {"IMPORTS": {}, "calls": _two_calls},
         programs: {"build": lambda *_: (jnp.sum, (jnp.ones(3),))},
     }
     for module, values in sizes.items():
@@ -87,8 +86,8 @@ def _a_step():
 
 def _two_calls():
     numbers, mask = np.ones((2, 3), np.float32), np.ones((2, 3), bool)
-    yield eager_calls.Call("cumsum", lambda x: impl.cumsum(x, 0), None, (numbers,))
-    yield eager_calls.Call("getitem", impl.getitem, lambda x, mask: x[mask], (numbers, mask))
+    yield overheads.Call("cumsum", lambda x: impl.cumsum(x, 0), None, (numbers,))
+    yield overheads.Call("getitem", impl.getitem, lambda x, mask: x[mask], (numbers, mask))
 
 
 #: The number of cases of each family, and the description of the last one.

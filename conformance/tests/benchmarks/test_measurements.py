@@ -15,13 +15,13 @@ import pytest
 from conformance import __main__ as command
 from conformance.benchmarks import engine, measurements, torch_peer
 from conformance.benchmarks.engine import MODE_OFF, Case, Setting
-from conformance.benchmarks.machine import threads
 from conformance.benchmarks.measurements import (
     Family,
     Measurement,
     MeasurementsError,
     Report,
     Times,
+    threads,
 )
 from conformance.benchmarks.torch_peer import RefusedError
 

@@ -398,14 +398,6 @@ def test_other_threads_are_watched_and_nothing_stays():
     )
 
 
-def test_a_numpy_without_that_hook_still_tells_of_default_rng(monkeypatch):
-    monkeypatch.delattr(np.random.bit_generator, "randbits")
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: seed)
-    assert made(lambda: (np.random.default_rng(), np.random.default_rng(3))) == [
-        ("numpy.random", HERE, 1)
-    ]
-
-
 def test_draws_of_a_library_while_it_is_imported_do_not_count(tmp_path, monkeypatch):
     folder = tmp_path / "site-packages"
     folder.mkdir()

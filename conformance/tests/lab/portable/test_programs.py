@@ -1,42 +1,25 @@
 """A program that nobody rewrote learns the same bits on one device and on eight, on every JAX."""
 
-import tomllib
-from pathlib import Path
-from types import SimpleNamespace
+import os
 
 import pytest
 
-from conformance.lab.portable import programs, settings
-
-FILE = Path(programs.__file__).with_suffix(".toml")
-EIGHT = settings.Setting(8)
-DIGESTS = tomllib.loads(FILE.read_text(encoding="utf-8"))
+from conformance.lab.portable import programs, test_settings
 
 
 def test_every_program_has_a_digest():
-    assert set(DIGESTS) == set(programs.PROGRAMS)
+    assert set(test_settings.DIGESTS) == set(programs.PROGRAMS)
 
 
 def test_a_program_on_eight_devices_has_the_digest_of_all():
-    digests = settings.digests(EIGHT, ["recurrent"], plain=False)
-    assert digests["recurrent"].startswith(DIGESTS["recurrent"])
+    test_settings.test_digest("recurrent", 8, 2, "")
 
 
-def test_the_table_of_settings_fails_where_bits_differ(monkeypatch, capsys):
-    def digests(setting, names, *, plain, **_):
-        own = {name: setting.devices if plain or name == "conv_net" else 1 for name in names}
-        return {"jax": "0.10.2", **{name: str(number) for name, number in own.items()}}
-
-    monkeypatch.setattr(settings, "digests", digests)
-    assert settings.main(["recurrent", "--devices", "1", "8"]) == 0
-    table = capsys.readouterr().out
-    assert table.endswith("| **different results** | 1 | 2 |\n")
-    assert "8 devices, 1 thread | `1` | `8` |" in table
-    assert settings.main(["recurrent", "conv_net", "--devices", "1", "2"]) == 1
-
-
-def test_a_setting_that_fails_is_named(monkeypatch):
-    failed = SimpleNamespace(returncode=1, stderr="no memory")
-    monkeypatch.setattr(settings.subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(RuntimeError, match=r"(?s)8 devices, 2 threads: .*no memory"):
-        settings.digests(EIGHT, ["recurrent"], plain=True)
+def test_a_process_that_fails_and_other_bits_are_found(monkeypatch):
+    monkeypatch.setitem(os.environ, "XLA_FLAGS", "--no_such_flag")
+    with pytest.raises(AssertionError, match="no_such_flag"):
+        test_settings.test_digest("recurrent", 8, 2, "")
+    done = test_settings.subprocess.CompletedProcess([], 0, "jax 0.10.2\nrecurrent 33\n")
+    monkeypatch.setattr(test_settings.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(AssertionError, match="33"):
+        test_settings.test_digest("recurrent", 8, 2, "eager")

@@ -1,6 +1,8 @@
-"""The options of pytest for a run in rounds: a journal, the number of the round, and other work.
+"""The plugin of a run of the suite: its options, its records, and its rounds on a GPU.
 
-The process that collects the results adds a line to the journal when a test ends::
+A test leaves its record before its check, through the fixture ``record``, and its outcome completes
+the record. At the end, the process that collects the results writes them as a report. With a
+journal, it adds a line to that file when a test ends::
 
     {"round": 1, "test": "test_rows.py::test_bits[R0001]", "outcome": "passed", "records": [...]}
 
@@ -28,9 +30,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from conformance.adapters.base import Adapter
-from conformance.pytest_plugin import records
-from conformance.reporting.report import Record, from_property
+from conformance.adapters.base import Adapter, load
+from conformance.reporting.report import Outcome, Record, environment, from_property, table, write
+
+_ADAPTER = pytest.StashKey[Adapter]()
+_PROPERTY = "samebits"
 
 #: The exit status of a process whose device does not answer any more.
 LOST_DEVICE = 70
@@ -45,23 +49,36 @@ Scope: TypeAlias = Callable[[], contextlib.AbstractContextManager[str]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of a round."""
+    """Adds the options of ``python -m conformance run``, and the options of a round."""
+    group = parser.getgroup("samebits conformance")
+    group.addoption("--device", default=None, help="cpu or cuda; default: what JAX computes on")
+    group.addoption("--profile", default=None, help="only this profile")
+    group.addoption("--namespace", default="impl", help="the module whose ops are tried")
+    group.addoption("--repeats", type=int, default=None, help="runs whose bits are compared")
+    group.addoption("--report", type=Path, default=None, help="write a JSON report to this file")
+
     group = parser.getgroup("samebits rounds", "of a run in rounds")
     group.addoption("--round", type=int, default=1, help="the number of the round")
     group.addoption("--other-work", action="store_true", help="keep the device busy besides")
     group.addoption("--journal", type=Path, help="the file to add each result to")
 
 
+def implementation(config: pytest.Config) -> Adapter:
+    """Returns the adapter of the implementation under test."""
+    if _ADAPTER not in config.stash:
+        config.stash[_ADAPTER] = load(config.getoption("--namespace"))
+    return config.stash[_ADAPTER]
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of the tests that run again, and opens the journal if there is one."""
+    """Declares the mark of the tests that run again, and collects their records."""
     config.addinivalue_line("markers", "again: fresh processes run the test again")
-    if not config.getoption("--journal"):
-        return
     of_worker = getattr(config, "workerinput", None)
     if of_worker is None:
         journal = Journal(config)
         config.pluginmanager.register(journal, "samebits-journal")
-    if config.getoption("dist", "no") == "no":  # The tests run in this process.
+    if config.getoption("--journal") and config.getoption("dist", "no") == "no":
+        # The tests run in this process.
         finished = journal.before if of_worker is None else of_worker["finished"]
         config.pluginmanager.register(Guard(frozenset(finished)), "samebits-guard")
 
@@ -73,13 +90,20 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 class Journal:
-    """Adds each result to the journal, in the process that collects the results."""
+    """Collects each result, in the process that collects them, and writes them.
+
+    Attributes:
+        lines: The lines of this session.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.round: int = config.getoption("--round")
-        self.path: Path = config.getoption("--journal")
-        lines = (line for line in read(self.path) if line.get("round") == self.round)
+        self.path: Path | None = config.getoption("--journal")
+        self.report: Path | None = config.getoption("--report")
+        before = read(self.path) if self.path else []
+        lines = (line for line in before if line.get("round") == self.round)
         self.before = sorted(line["test"] for line in lines if "test" in line)
+        self.lines: list[dict[str, Any]] = []
         self.finished = set(self.before)
         self.outcomes: dict[str, str] = {}
         self.records: dict[str, list[Record]] = {}
@@ -96,7 +120,7 @@ class Journal:
         if is_crash and test in self.finished:
             return  # The worker ended after the test, since its device was lost.
         known = self.records.setdefault(test, [])
-        known += [_crashed(test)] if is_crash else records.records(report)
+        known += [_crashed(test)] if is_crash else records(report)
         if self.outcomes.get(test) != "failed" and (report.failed or report.when == "call"):
             self.outcomes[test] = report.outcome
         if is_crash or report.when == "teardown":
@@ -109,13 +133,57 @@ class Journal:
             )
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Adds the last line of a session that was not stopped."""
+        """Adds the last line of a session that was not stopped, and writes the report."""
         if exitstatus in RAN and not session.shouldfail and not session.shouldstop:
             self._add(complete=session.config.option.markexpr)
+        if self.report is not None:
+            adapter = implementation(session.config)
+            write(self.report, environment_of(adapter), compared(self.lines))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Prints how many rows have which evidence at best. A run in rounds does so at its end."""
+        if self.path is None:
+            terminalreporter.section("rows by evidence")
+            for line in table([*compared(self.lines)]):
+                terminalreporter.line(line)
+            if self.report is not None:
+                terminalreporter.line(f"report: {self.report}")
 
     def _add(self, **fields: Any) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"round": self.round, **fields}) + "\n")
+        self.lines.append({"round": self.round, **fields})
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.lines[-1]) + "\n")
+
+
+def environment_of(adapter: Adapter) -> dict[str, str]:
+    """Returns the environment that a report of this process states."""
+    return {**environment(adapter.hardware()), "namespace": adapter.name, **adapter.versions()}
+
+
+def records(report: pytest.TestReport) -> list[Record]:
+    """Returns the records that a test left, with the outcome of this phase of the test."""
+    if report.when != "call" and report.outcome == "passed":
+        return []
+    properties: list[tuple[str, Any]] = report.user_properties
+    entries = [dict(value) for name, value in properties if name == _PROPERTY]
+    expected = getattr(report, "wasxfail", None) if report.skipped else None
+    outcome: Outcome = "failed" if expected else report.outcome
+    detail = f"expected: {expected}" if expected else _first_line(report)
+    if entries and (expected or "detail" not in entries[-1]):
+        entries[-1]["detail"] = detail
+    # A test leaves each record before its check. All checks but the last one have passed.
+    passed = [from_property(entry, "passed", 0.0) for entry in entries[:-1]]
+    return passed + [from_property(entry, outcome, report.duration) for entry in entries[-1:]]
+
+
+def _first_line(report: pytest.TestReport) -> str | None:
+    """Returns the first line of the message of a failed test."""
+    if report.outcome != "failed":
+        return None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return str(text).partition("\n")[0][:300]
 
 
 def _crashed(test: str) -> Record:
@@ -255,3 +323,18 @@ def compared(lines: Sequence[dict[str, Any]]) -> Iterator[Record]:
                 f"alone: python -m conformance run --device {record.device} -k {record.row}"
             )
             yield dataclasses.replace(record, outcome="failed", detail=detail)
+
+
+@pytest.fixture
+def record(record_property: Any) -> Any:
+    """Returns a function that leaves a record of one check, before the check.
+
+    It returns the record, so that the test can add to it.
+    """
+
+    def leave(tested: Any, check: str, **fields: Any) -> dict[str, Any]:
+        entry = {**tested.about, "check": check, **fields}
+        record_property(_PROPERTY, entry)
+        return entry
+
+    return leave

@@ -266,7 +266,7 @@ class Layout:
     def _in_result(
         self, value: jax.Array, order: Sequence[int], places: Sequence[int]
     ) -> jax.Array:
-        """Broadcasts an array whose axes are those of an operand in ``order``, ascending."""
+        """Broadcasts an array with the axes of an operand in ``order``, ascending."""
         moved = lax.transpose(value, [sorted(order).index(axis) for axis in order])
         return lax.broadcast_in_dim(moved, self.shape, tuple(places))
 

@@ -66,7 +66,7 @@ def convolved(x, w, given):
     return expected_convolution(x, w, given["dimension_numbers"], x.dtype, window, groups)
 
 
-#: What the oracles and NumPy compute, by the operands and the parameters of an equation.
+#: The values that the oracles and NumPy compute, by the operands and the parameters of an equation.
 BY_ORACLE = {
     "conv_general_dilated": convolved,
     "dot_general": lambda a, b, given: expected_dot(a, b, given["dimension_numbers"], a.dtype),

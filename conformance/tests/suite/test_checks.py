@@ -10,7 +10,7 @@ import pytest
 
 import impl
 from conformance.adapters import _jax_programs, base
-from conformance.suite import test_rows, test_schedules
+from conformance.suite import test_rows
 from conformance.suite.cells import cells
 from impl._jax import lowering
 from impl._mode.alert import alert
@@ -124,7 +124,7 @@ CASES = [
 
 def check_cell(check, of):
     """Tests a cell by a test of the suite."""
-    function = getattr(test_rows, check, None) or getattr(test_schedules, check)
+    function = getattr(test_rows, check)
     fixtures = {
         "implementation": base.load("impl"),
         "pytestconfig": SimpleNamespace(getoption=lambda _: None),

@@ -44,7 +44,6 @@ BROKEN = 3
 #: The plugins of pytest that every run loads.
 _PLUGINS = (
     "conformance.pytest_plugin.run",
-    "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
 )
 #: The number of slowest tests that a run prints.

@@ -14,7 +14,7 @@ import pytest
 import spec
 from conformance.adapters.base import Adapter, resolve
 from conformance.cases.table import Sample, samples
-from conformance.pytest_plugin import expectations, run
+from conformance.pytest_plugin import failures, run
 from conformance.reporting.expectations import Expectation, missing_ops
 from conformance.suite.cells import cells, ops_with_samples
 from spec import loader
@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "entry" in metafunc.fixturenames:
         parameters = [
             pytest.param(entry, id, id=id)
-            for entry in expectations.entries(metafunc.config)
+            for entry in failures.entries(metafunc.config)
             for id in entry.ids
         ]
         skip = pytest.mark.skip(reason="nothing is expected to fail")
@@ -47,11 +47,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_op_exists(op: str, implementation: Adapter, request: pytest.FixtureRequest) -> None:
     """The op of a row exists, or is expected to be missing, and not both."""
     exists = resolve(implementation.namespace, op) is not None
-    if op not in missing_ops(expectations.entries(request.config)):
+    if op not in missing_ops(failures.entries(request.config)):
         assert exists, f"{op} has rows and does not exist; write it, or expect it to be missing"
         assert samples(op), f"{op} exists and is not tried; add an entry to conformance/cases"
     else:
-        assert not exists, f"{op} exists now; remove it from {expectations.file(request.config)}"
+        assert not exists, f"{op} exists now; remove it from {failures.file(request.config)}"
 
 
 def _is_namespace(value: object) -> bool:
@@ -146,12 +146,12 @@ def test_id_means_something(entry: Expectation, id: str, request: pytest.Fixture
     """An id means some test. An id that means none would hide that its entry is out of date."""
     config = request.config
     if entry.outcome == "missing":
-        assert id in OPS, f"no row has the op {id}; remove it from {expectations.file(config)}"
+        assert id in OPS, f"no row has the op {id}; remove it from {failures.file(config)}"
         return
-    absent = entry.device and not expectations.devices(config) & set(entry.device)
+    absent = entry.device and not failures.devices(config) & set(entry.device)
     if config.getoption("--profile") or absent:
         pytest.skip("only a run of every profile, on the entry's device, can tell")
-    assert (entry, id) in expectations.matched(config), (
+    assert (entry, id) in failures.matched(config), (
         f"{id} is not a test that is tried here; correct it or remove it from "
-        f"{expectations.file(config)} (python -m conformance expectations --rewrite does so)"
+        f"{failures.file(config)} (python -m conformance expectations --rewrite does so)"
     )

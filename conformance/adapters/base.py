@@ -269,7 +269,6 @@ def of(namespace: Any) -> Adapter:
             "conformance.adapters.base.Adapter"
         )
     import impl  # noqa: PLC0415  # other implementations do without JAX
-    from conformance.adapters.jax import JaxNamespace  # noqa: PLC0415  # as above
-    from conformance.adapters.samebits import Samebits  # noqa: PLC0415  # as above
+    from conformance.adapters.jax import JaxNamespace, Samebits  # noqa: PLC0415  # as above
 
     return Samebits() if namespace is impl else JaxNamespace(namespace)

@@ -1,19 +1,29 @@
-"""The adapter of a namespace of functions of JAX arrays.
+"""The adapter of a namespace of functions of JAX arrays, and of this project's, ``impl``.
 
 Such functions can be lowered for a device that is absent and compiled once for many checks, so
-they need no adapter of their own.
+they need no adapter of their own. For ``impl``, a CPU can stand in for a GPU: it interprets the
+kernels, or runs the operations of XLA that replace them. The kernels can also be run under
+adversarial schedules.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import os
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 
+import impl
+import spec
+from conformance import bits
 from conformance.adapters import _jax_programs
 from conformance.adapters.base import Adapter
+from impl._kernels import pallas
 
 
 class JaxNamespace(Adapter):
@@ -80,3 +90,92 @@ class JaxNamespace(Adapter):
         key: Hashable = None,
     ) -> str:
         return _jax_programs.lower(function, tuple(inputs), device, key)
+
+
+#: The seed that interpreted kernels read when they run.
+SEED = impl.testing.Seed()
+#: The schedules under which kernels run. Schedule 0 is the order of the program ids.
+SCHEDULES = range(21)
+#: For each device, the arguments of ``impl.testing.emulate`` by the name of the stand-in.
+STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    device.name: {
+        name: {"lowering": name} | ({"seed": SEED} if name == "kernel" else {})
+        for name in device.stand_ins
+    }
+    for device in spec.load().devices.values()
+}
+
+
+@contextlib.contextmanager
+def _same_variable(name: str) -> Iterator[None]:
+    """Restores an environment variable."""
+    before = os.environ.get(name)
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
+
+
+class Samebits(JaxNamespace):
+    """The adapter of ``impl``."""
+
+    of_this_project = True
+    expectations = Path(__file__).parents[1] / "expectations.toml"
+
+    def __init__(self) -> None:
+        super().__init__(impl)
+
+    def has_kernels(self) -> bool:
+        return pallas.reason_missing() is None
+
+    def set_mode(self, mode: bool) -> None:
+        # The suite also computes with the mode off, so XLA must not get the mode's flags.
+        with _same_variable("XLA_FLAGS"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # It warns of missing flags on a GPU.
+            super().set_mode(mode)
+
+    def lowerings(self, device: str) -> Sequence[str]:
+        device_here = _jax_programs.device_of_process()
+        if device == device_here:
+            return ("native",)
+        return tuple(STAND_INS[device]) if device_here == "cpu" else ()
+
+    @contextlib.contextmanager
+    def running(self, device: str, lowering: str) -> Iterator[None]:
+        if lowering == "native":
+            yield
+        else:
+            with impl.testing.emulate(device, **STAND_INS[device][lowering]):
+                yield
+
+    def digests_by_schedule(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Hashable = None,
+        *,
+        exact: bool = True,
+    ) -> Sequence[str]:
+        """Runs the kernels of a call under every schedule and returns the digest of each result.
+
+        Call it in a scope of the stand-in ``kernel``, which reads ``SEED``. Calls with the same
+        program share one result.
+        """
+
+        def run() -> tuple[str, ...]:
+            program = self.prepare(function, inputs, key, exact=exact)
+            digests = []
+            try:
+                for SEED.value in SCHEDULES:
+                    digests.append(bits.digest(program()))
+            finally:
+                SEED.value = SCHEDULES[0]
+            return tuple(digests)
+
+        keys = None if key is None else (key, exact, "scheduled")
+        digests: tuple[str, ...] = _jax_programs.remembered(
+            run, _jax_programs.device_of_process(), keys
+        )
+        return digests

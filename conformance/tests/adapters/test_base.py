@@ -9,7 +9,7 @@ import pytest
 
 import conformance
 import impl
-from conformance.adapters import base, jax, samebits
+from conformance.adapters import base, jax
 from conformance.adapters.base import Adapter, resolve
 from conformance.tests._small import Small
 from impl.tests.support import processes
@@ -19,7 +19,7 @@ def test_a_module_without_an_adapter_is_a_namespace_of_jax_functions():
     module = types.ModuleType("functions")
     assert type(base.of(module)) is jax.JaxNamespace
     assert base.of(module).namespace is module
-    assert type(base.of(impl)) is samebits.Samebits
+    assert type(base.of(impl)) is jax.Samebits
 
 
 def test_an_adapter_is_its_own_and_that_of_the_module_that_offers_it():

@@ -8,7 +8,8 @@ import pytest
 
 import impl
 import spec
-from conformance.adapters import base, samebits
+from conformance.adapters import base
+from conformance.adapters import jax as samebits
 from impl import _jax
 from impl._mode import emulation
 

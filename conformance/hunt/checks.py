@@ -52,18 +52,6 @@ _LONG = 3
 _NOISE, _TIMES_NOISE, _TIMES_EPS = 0.02, 30.0, 500.0
 #: The most letters before the words "has no portable path" in a message.
 _FIRST_WORDS = 400
-#: Primitives that jump: an argument that differs in its last bit may have another derivative.
-_JUMPS = frozenset(
-    {
-        *("sort", "top_k", "max", "min", "clamp", "floor", "ceil", "round", "sign", "rem", "abs"),
-        *("reduce_max", "reduce_min", "argmax", "argmin", "cummax", "cummin", "nextafter"),
-        *("reduce_window_max", "reduce_window_min", "scatter-max", "scatter-min", "is_finite"),
-        *("convert_element_type", "reduce_precision", "lt", "le", "gt", "ge", "eq", "ne"),
-        *("qr", "geqrf", "lu"),
-    }
-)
-#: Tokens of several equations that jump.
-_JUMPING_TOKENS = frozenset({"median", "gelu", "elu", "q", "solve", "optax_clip"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,9 +331,7 @@ def has_gradient(program: Program) -> bool:
 def is_smooth(program: Program) -> bool:
     """Returns whether a program has a derivative, and no equation that jumps."""
     tokens = [TOKENS[each.token] for each in program.equations]
-    return program.derivative != "none" and not any(
-        each.name in _JUMPING_TOKENS or _JUMPS & set(each.primitives) for each in tokens
-    )
+    return program.derivative != "none" and not any(each.jumps for each in tokens)
 
 
 def of_gradient(crew: Crew, program: Program, base: dict[str, Any] | None = None) -> Finding | None:

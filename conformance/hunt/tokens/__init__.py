@@ -50,6 +50,7 @@ class Token:
         check: How its result is checked against its operands: a name in
             ``conformance.hunt.oracles``.
         options: Further arguments of the form.
+        jumps: Whether an argument that differs in its last bit may have another derivative.
         has_derivative: Whether it may stand in a program of a derivative.
         weight: How often it is drawn, in hundredths of an ordinary one.
         family: The tokens of a bundle: equations that read arguments of their own, which are hard
@@ -64,6 +65,7 @@ class Token:
     primitives: tuple[str, ...]
     check: str = "near"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    jumps: bool = False
     has_derivative: bool = True
     weight: int = 100
     family: str = ""
@@ -77,6 +79,7 @@ def _read() -> Iterator[Token]:
     """Yields the tokens of all files.
 
     A table is a token. One with several names is a token for each; ``NAME`` stands for its name.
+    ``jumps`` has the names of those that jump.
     """
     for file in sorted(Path(__file__).parent.glob("*.toml")):
         for names, table in tomllib.loads(file.read_text("utf-8")).items():
@@ -84,6 +87,7 @@ def _read() -> Iterator[Token]:
                 own = {**table, "form": getattr(forms, table["form"]), "name": name}
                 own["expression"] = table["expression"].replace("NAME", name)
                 own["primitives"] = tuple(table.get("primitives", "").replace("NAME", name).split())
+                own["jumps"] = name in table.get("jumps", "").replace("NAME", name).split()
                 words = table["dtypes"].split()
                 own["dtypes"] = tuple(each for word in words for each in _DTYPES.get(word, (word,)))
                 options = {key: own.pop(key) for key in own.keys() - _FIELDS}

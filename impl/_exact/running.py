@@ -38,7 +38,7 @@ from impl._exact.elementary.exponentials import exp, log
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
-def reduce_prod(x: jax.Array, axes: Sequence[int]) -> jax.Array:
+def reduce_prod(x: jax.Array, axes: Sequence[int], **_: Any) -> jax.Array:
     """Returns the product over axes, whose elements are taken in row-major order.
 
     Args:

@@ -156,6 +156,7 @@ def reduce_scatter(
     scatter_dimension: int,
     axis_index_groups: Groups = None,
     tiled: bool = False,
+    **_: Any,
 ) -> jax.Array | None:
     """Returns what the function of ``impl._exact.sums.reduction`` does; None without a call."""
     if scope.devices() != 1 or x.size == 0 or not takes([x], x.dtype):

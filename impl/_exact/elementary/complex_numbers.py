@@ -65,7 +65,11 @@ def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
 
 def add_terms(*values: jax.Array, **_: Any) -> jax.Array:
     """Returns the exact sum of three complex64 or more, each part rounded once."""
-    return lax.complex(*(reduction.add(*map(part, values)) for part in (lax.real, lax.imag)))
+    return _of_each_part(reduction.add, *values)
+
+
+def _of_each_part(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:
+    return lax.complex(*(function(*map(part, values)) for part in (lax.real, lax.imag)))
 
 
 def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
@@ -140,9 +144,7 @@ def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
 
 def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
     """Returns sums over axes, of each part in the order ``nearest``."""
-    return lax.complex(
-        *(reduction.reduce_sum(part(a), tuple(axes)) for part in (lax.real, lax.imag))
-    )
+    return _of_each_part(functools.partial(reduction.reduce_sum, axes=tuple(axes)), a)
 
 
 def scatter_add(
@@ -156,9 +158,7 @@ def scatter_add(
 ) -> jax.Array:
     """Returns the operand with updates added to it, each part in the order ``nearest``."""
     add = functools.partial(scatter.scatter_add, dimension_numbers=dimension_numbers, mode=mode)
-    return lax.complex(
-        *(add(part(operand), indices, part(updates)) for part in (lax.real, lax.imag))
-    )
+    return _of_each_part(lambda own, terms: add(own, indices, terms), operand, updates)
 
 
 def dot_general(

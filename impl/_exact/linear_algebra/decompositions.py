@@ -62,6 +62,11 @@ def indices(matrix: jax.Array, axis: int) -> jax.Array:
     return lax.broadcasted_iota(np.int32, matrix.shape, matrix.ndim + axis)
 
 
+def transposed(matrix: jax.Array) -> jax.Array:
+    """Returns the transpose of each matrix."""
+    return lax.transpose(matrix, (*range(matrix.ndim - 2), matrix.ndim - 1, matrix.ndim - 2))
+
+
 def minus_outer_product(
     matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array
 ) -> jax.Array:
@@ -107,13 +112,12 @@ def triangular_solve(
         unit_diagonal: Whether the diagonal of ``a`` counts as ones.
     """
     dtype, n = b.dtype, a.shape[-1]
-    axes = (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)
     if transpose_a == left_side:
-        a, lower = lax.transpose(a, axes), not lower
-    x = b if left_side else lax.transpose(b, axes)
+        a, lower = transposed(a), not lower
+    x = b if left_side else transposed(b)
     if x.size:
         x = _eliminated(widened(a), widened(x), n, lower=lower, unit_diagonal=unit_diagonal)
-    return arithmetic.narrow(x if left_side else lax.transpose(x, axes), dtype)
+    return arithmetic.narrow(x if left_side else transposed(x), dtype)
 
 
 def _eliminated(
@@ -152,9 +156,8 @@ def cholesky(a: jax.Array, **_: Any) -> jax.Array:
         root = repeated(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
         is_below = lax.gt(indices(factors, -2), k)
         factors = lax.select(is_below, numerics.quotient(factors, root), root)
-        transposed = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
         is_rest = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
-        a = minus_outer_product(a, factors, transposed, is_rest)
+        a = minus_outer_product(a, factors, transposed(factors), is_rest)
         is_column = lax.bitwise_and(lax.eq(columns, k), lax.ge(rows, k))
         return lax.select(is_column, repeated(factors, a), a)
 
@@ -353,9 +356,7 @@ def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose:
         transpose: Whether q is transposed.
     """
     if not left:
-        turned = (*range(c.ndim - 2), c.ndim - 1, c.ndim - 2)
-        c = ormqr(a, taus, lax.transpose(c, turned), left=True, transpose=not transpose)
-        return lax.transpose(c, turned)
+        return transposed(ormqr(a, taus, transposed(c), left=True, transpose=not transpose))
     dtype, count = c.dtype, taus.shape[-1]
     if not c.size or not count:
         return c

@@ -34,7 +34,7 @@ from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal
 from impl._exact.linear_algebra import decompositions
-from impl._exact.linear_algebra.decompositions import indices, repeated, steps, widened
+from impl._exact.linear_algebra.decompositions import indices, repeated, steps, transposed, widened
 
 #: The greatest number of sweeps. Matrices of a usual size take up to ten.
 _SWEEPS = 30
@@ -72,7 +72,7 @@ def eigh(
         return a, lax.full(a.shape[:-1], 0, dtype)
     rows, columns = indices(a, -2), indices(a, -1)
     is_read = lax.ge(rows, columns) if lower else lax.le(rows, columns)
-    a = lax.select(is_read, a, _transposed(a))
+    a = lax.select(is_read, a, transposed(a))
     a, is_finite, scale = _scaled(widened(a))
     a = _with_even_columns(a, rows=True)
     state = lax.concatenate([a, _identity(a.shape)], a.ndim - 2)
@@ -115,12 +115,12 @@ def svd(
     *batch, m, n = a.shape
     if m < n:
         values, *vectors = svd(
-            _transposed(a),
+            transposed(a),
             full_matrices=full_matrices,
             compute_uv=compute_uv,
             subset_by_index=subset_by_index,
         )
-        return values, *(_transposed(each) for each in reversed(vectors))
+        return values, *(transposed(each) for each in reversed(vectors))
     last_axis = a.ndim - 1
     if not a.size:
         u = lax.convert_element_type(_identity((*batch, m, m if full_matrices else n)), dtype)
@@ -155,7 +155,7 @@ def svd(
     left, right = _finished(left, is_finite), _finished(_negated(right, negative), is_finite)
     if not full_matrices:
         left, right = (lax.slice_in_dim(x, first, last, axis=last_axis) for x in (left, right))
-    return values, left, _transposed(right)
+    return values, left, transposed(right)
 
 
 def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -167,7 +167,7 @@ def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
     rotated = lax.gt(lax.abs(apq), lax.full_like(apq, _SMALL))
     rotation = (*_rotation(app, aqq, apq, rotated), rotated)
     state = lax.concatenate(_rotated(*_halves(state), *rotation), axis)
-    across = [_transposed(each) for each in rotation]
+    across = [transposed(each) for each in rotation]
     upper, lower = _rotated(_rows(state, 0, h), _rows(state, h, n), *across)
     # A rotation makes the two elements of its pair zero, but for rounding errors.
     is_pair = lax.eq(_identity((*state.shape[:-2], h, h)), 1.0)
@@ -339,7 +339,3 @@ def _rows(a: jax.Array, start: int, stop: int) -> jax.Array:
 def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     h, axis = a.shape[-1] // 2, a.ndim - 1
     return lax.slice_in_dim(a, 0, h, axis=axis), lax.slice_in_dim(a, h, None, axis=axis)
-
-
-def _transposed(a: jax.Array) -> jax.Array:
-    return lax.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))

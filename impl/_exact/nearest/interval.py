@@ -143,26 +143,25 @@ class Stages:
         chain, stages = min(found, key=lambda each: each[0])
         return stages if 4 * chain <= terms else None
 
-    def split(self, value: jax.Array, axes: Sequence[int]) -> jax.Array:
+    def split(
+        self, value: jax.Array, axes: Sequence[int], batch: Sequence[int]
+    ) -> tuple[jax.Array, list[int], list[int]]:
         """Returns an array with two axes for the one whose parts the second stage adds.
 
         Args:
             value: Any array.
             axes: The axes to add, in the order of their sizes.
+            batch: Other axes.
+
+        Returns:
+            The array; the axes that the first stage adds; those that the second stage adds, and
+            the other axes.
         """
-        axis, shape = axes[self.number], value.shape
-        split = (*shape[:axis], self.parts, shape[axis] // self.parts, *shape[axis + 1 :])
-        return lax.reshape(value, split)
-
-    def after_split(self, axis: int, axes: Sequence[int]) -> int:
-        """Returns the number of an axis after ``split``, which splits it into parts and terms."""
-        return axis + (axis > axes[self.number])
-
-    def axes(self, axes: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the axes after ``split`` that the first and the second stage add."""
-        moved = [self.after_split(axis, axes) for axis in axes]
-        second, first = moved[: self.number + 1], moved[self.number + 1 :]
-        return [second[-1] + 1, *first], second
+        at, shape = axes[self.number], value.shape
+        parts = (self.parts, shape[at] // self.parts)
+        first = [at + 1, *(d + (d > at) for d in axes[self.number + 1 :])]
+        second = [d + (d > at) for d in (*axes[: self.number + 1], *batch)]
+        return lax.reshape(value, (*shape[:at], *parts, *shape[at + 1 :])), first, second
 
 
 def divisors(number: int) -> list[int]:

@@ -131,20 +131,13 @@ def _approximate(left: jax.Array, right: jax.Array, layout: Layout, bits: Bits) 
     if two is None:
         found = product(left, right, layout.numbers, bits)
         return found.each(layout.devices.sum, more)
-    lhs_first, lhs_second = two.axes(lhs_sum)
-    rhs_first, rhs_second = two.axes(rhs_sum)
-    lhs_batch = [*lhs_second, *(two.after_split(d, lhs_sum) for d in lhs_batch)]
-    rhs_batch = [*rhs_second, *(two.after_split(d, rhs_sum) for d in rhs_batch)]
-    found = product(
-        two.split(left, lhs_sum),
-        two.split(right, rhs_sum),
-        ((lhs_first, rhs_first), (lhs_batch, rhs_batch)),
-        bits,
-    )
+    left, lhs_first, lhs_second = two.split(left, lhs_sum, lhs_batch)
+    right, rhs_first, rhs_second = two.split(right, rhs_sum, rhs_batch)
+    found = product(left, right, ((lhs_first, rhs_first), (lhs_second, rhs_second)), bits)
 
     def second(sums: jax.Array) -> jax.Array:
         # XLA would make one sum of both stages.
-        total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(len(lhs_second))))
+        total = lax.reduce_sum(arithmetic.seal(sums), tuple(range(two.number + 1)))
         return layout.devices.sum(total)
 
     return found.each(second, two.second + more)

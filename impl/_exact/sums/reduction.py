@@ -52,6 +52,7 @@ def reduce_sum(
     *,
     axis_names: Names = (),
     axis_index_groups: Groups = None,
+    **_: Any,
 ) -> jax.Array:
     """Returns the sum over axes and over named axes, rounded once.
 
@@ -89,6 +90,7 @@ def reduce_scatter(
     scatter_dimension: int,
     axis_index_groups: Groups = None,
     tiled: bool = False,
+    **_: Any,
 ) -> jax.Array:
     """Returns one part of the sum of ``x`` over a named axis, as ``lax.psum_scatter`` does.
 

@@ -27,10 +27,6 @@ from impl._portable.rules.rounding import converted, working
 from impl._run_to_run import ordered
 
 
-def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) -> jax.Array:
-    return reduction.reduce_sum(value, tuple(axes), axis_names=axis_names)
-
-
 def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
     """Returns sums along axes of length 1: the elements themselves, with 0 for -0."""
     (wide,) = working((value,), flushes=flushes)
@@ -52,28 +48,6 @@ def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: An
     return reduction.reduce_sum(
         value, dimensions, axis_names=names, axis_index_groups=axis_index_groups
     )
-
-
-def _reduce_scatter(
-    value: jax.Array,
-    *,
-    axis_name: Any,
-    scatter_dimension: int,
-    axis_index_groups: Any,
-    tiled: bool,
-    **_: Any,
-) -> jax.Array:
-    return reduction.reduce_scatter(
-        value,
-        axis_name,
-        scatter_dimension=scatter_dimension,
-        axis_index_groups=axis_index_groups,
-        tiled=tiled,
-    )
-
-
-def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
-    return running.reduce_prod(value, tuple(axes))
 
 
 def _scatter_add(
@@ -110,18 +84,18 @@ def _unequal_axes_of_integers(context: Any, params: Mapping[str, Any], aval: Any
 
 rule(
     "reduce_sum",
-    compute=_reduce_sum,
+    compute=reduction.reduce_sum,
     of_complex=complex_numbers.reduce_sum,
     simpler=_simpler_sum,
     linear=FIRST,
-    over_devices=_reduce_sum,
+    over_devices=reduction.reduce_sum,
     sharding=sharding_rules.reduce_sum,
 )
 rule("psum", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
 rule("psum_invariant", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
 rule(
     "reduce_scatter",
-    compute=_reduce_scatter,
+    compute=reduction.reduce_scatter,
     names_mesh_axes=True,
     sharding=sharding_rules.reduce_scatter,
 )
@@ -159,6 +133,6 @@ rule(
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
-rule("reduce_prod", compute=_reduce_prod)
+rule("reduce_prod", compute=running.reduce_prod)
 rule("cumprod", compute=running.cumprod)
 rule("cumlogsumexp", compute=running.cumlogsumexp)

@@ -350,6 +350,7 @@ class _Writer(core.Trace):
     def __init__(self, context: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._context = context
+        self._numbers: dict[Any, Any] = {}
 
     def read(self, array: Any) -> Any:
         """Returns the value of an array or a number."""
@@ -410,9 +411,16 @@ class _Writer(core.Trace):
             elif np.ndim(array) or primitive in _OF_ANOTHER_TYPE:
                 return None
             else:
-                axes = mlir.dense_int_array([])
-                values.append(hlo.broadcast_in_dim(kind, self.read(array), axes))
+                values.append(self._filled(kind, array))
         return _OPERATIONS[primitive](kind, *values)
+
+    def _filled(self, kind: Any, number: Any) -> Any:
+        """Returns an array of a number, which a function writes once: its seals have the same."""
+        key = kind, np.asarray(number).tobytes()
+        if key not in self._numbers:
+            axes = mlir.dense_int_array([])
+            self._numbers[key] = hlo.broadcast_in_dim(kind, self.read(number), axes)
+        return self._numbers[key]
 
     def process_custom_jvp_call(
         self, primitive: Primitive, fun: Any, jvp: Any, arrays: Sequence[Any], /, **_: Any

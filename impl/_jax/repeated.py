@@ -197,8 +197,15 @@ _PASSING = _SEALING.union(
 )
 #: The beginnings of the names of calls of C++, and of functions that ``lowering.called`` made.
 _CALLS, _FUNCTIONS = "samebits_", "portable_"
+#: The attribute of an operation that is a call of C++ on each device of a partitioned program.
+_MARK = "samebits_call"
 #: The most values that ``is_of_run_time`` looks at.
 _MOST_VALUES = 64
+
+
+def mark_call(result: Any) -> None:
+    """Marks the operation of a result that XLA partitions, and of which each device has a call."""
+    result.owner.attributes[_MARK] = ir.StringAttr.get("")
 
 
 def is_of_run_time(value: Any) -> bool:
@@ -219,7 +226,7 @@ def is_of_run_time(value: Any) -> bool:
             if _text(owner.owner, "sym_visibility") == "public":
                 return True
         elif name == _CALL:
-            if _text(owner, "call_target_name").startswith(_CALLS):
+            if _MARK in owner.attributes or _text(owner, "call_target_name").startswith(_CALLS):
                 return True
         elif name in (_PASSING if _is_float(value) else _SEALING) or (
             len(owner.operands) == 1

@@ -96,6 +96,7 @@ def _lower(context: Any, *operands: Any, operation: Operation, devices: int) -> 
     results = mlir.lower_fun(_cut(operation, devices), multiple_results=False)(context, *operands)
     text = f"{__version__} {operation!r} {context.avals_in} {devices}"
     partitions.name_by_content(context, results, lambda: text)
+    repeated.mark_call(results[0])
     return results
 
 

@@ -9,6 +9,10 @@ namespace {
 
 // The least work of a task, in multiplications and additions: some 30 microseconds.
 constexpr int64_t kTask = 1 << 19;
+// The tasks of each thread, as one may start late.
+constexpr int64_t kEach = 4;
+// The most work of two halves of a block whose threads have work already, relative to the block.
+constexpr double kMost = 1.06;
 // The small products of a piece.
 constexpr int64_t kSmall = 8 * kTogether;
 // The least terms of a part of a long sum.
@@ -50,18 +54,23 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
   if (may_split && number() < wanted && product.terms >= 2 * kPart)
     blocks.splits = std::max<int64_t>(
         1, std::min({parts_of(wanted, number()), product.terms / kPart, most_parts}));
-  while (blocks.splits * number() < wanted) {
+  for (int64_t pieces; (pieces = blocks.splits * number()) < wanted;) {
+    int64_t rows = std::min(blocks.rows, product.row_count);
+    int64_t columns = std::min(blocks.columns, product.column_count);
+    const double work = work_of(product, rows, columns);
+    if (work < 2.0 * kTask) break;
     // Halves the longer side, which keeps the packing of panels cheap.
-    if (work_of(product, blocks.rows, blocks.columns) < 2.0 * kTask) break;
-    const int64_t rows = std::min(blocks.rows, product.row_count);
-    const int64_t columns = std::min(blocks.columns, product.column_count);
     if (rows > columns && rows > 2 * kernels.rows) {
-      blocks.rows = parts_of(parts_of(rows, 2), kernels.rows) * kernels.rows;
+      rows = parts_of(parts_of(rows, 2), kernels.rows) * kernels.rows;
     } else if (columns > 2 * kernels.columns) {
-      blocks.columns = parts_of(parts_of(columns, 2), kernels.columns) * kernels.columns;
+      columns = parts_of(parts_of(columns, 2), kernels.columns) * kernels.columns;
     } else {
       break;
     }
+    const bool have_all_threads = kEach * pieces >= wanted;
+    if (have_all_threads && 2 * work_of(product, rows, columns) > kMost * work) break;
+    blocks.rows = rows;
+    blocks.columns = columns;
   }
   blocks.rows = equal(product.row_count, blocks.rows, kernels.rows);
   blocks.columns = equal(product.column_count, blocks.columns, kernels.columns);
@@ -77,7 +86,7 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
 
 Division::Division(const std::vector<LineProduct>& products, int64_t threads,
                    const Output& output) {
-  const int64_t tasks = threads <= 1 ? 1 : 4 * threads;
+  const int64_t tasks = threads <= 1 ? 1 : kEach * threads;
   const int64_t wanted = parts_of(tasks, std::max<int64_t>(1, products.size()));
   double most = 0;
   for (const LineProduct& product : products) {

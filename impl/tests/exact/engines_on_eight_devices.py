@@ -267,3 +267,13 @@ def test_running_sums_of_a_long_axis_that_devices_share_take_no_long_windows(rev
     # XLA's windows are as long as the axis otherwise, for each of its elements.
     windows = re.findall(r"reduce-window\(.*window={size=([0-9x]+)", compiled.as_text())
     assert max(int(size) for window in windows for size in window.split("x")) < 256
+
+
+@pytest.mark.skipif("native" not in ENGINES, reason="the library was not built")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_a_sum_of_two_calls_is_one_operation():
+    x = jax.device_put(np.ones((8, 8), np.float32), NamedSharding(MESH, P("x", "y")))
+    text = jax.jit(lambda x: x.sum(0) + x.sum(1)).lower(x).as_text()
+    assert "stablehlo.add" in text
+    # XLA can know neither term, so nothing chooses the sign of a zero.
+    assert "stablehlo.or" not in text

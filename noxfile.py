@@ -85,7 +85,8 @@ QUICK = [
 #: second release. A race is a scatter: of a gradient, or of an op with one of these words in its
 #: name.
 _SCATTERS = "(backward or scatter or index or put or bincount or histc or bag or sparse)"
-_WORDS = f"(test_bits and not cuda) or test_fill or (test_no_race and {_SCATTERS}) or test_promise"
+_RACES = f"test_no_race and not narrow and {_SCATTERS}"
+_WORDS = f"(test_bits and not cuda) or test_fill or ({_RACES}) or test_promise"
 BITS = ["--profile", "complete", "-m", "not once", "-k", _WORDS]
 
 

@@ -41,6 +41,10 @@ class Small(Adapter):
         return {"small": "1.2"}
 
 
+#: For tests that run the suite in another process, for which this module is a namespace.
+IMPLEMENTATION = Small()
+
+
 def offered(monkeypatch, implementation):
     """Returns the name of a module that offers an implementation while a test runs."""
     module = types.ModuleType("module_of_this_test")

@@ -1,4 +1,4 @@
-"""The templates, the roles and the links: in a site of one page, and with data of the tests."""
+"""Templates, roles, links and pictures, in a site of one page and with other data."""
 
 import io
 import json
@@ -11,6 +11,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 import costs
+import pictures
+import row_evidence
 import row_lists
 import spec
 import templates
@@ -132,3 +134,33 @@ def test_programs_on_one_device_and_on_eight_have_the_times_of_the_report() -> N
     assert table.count("| transformer | ") == table.count("| ResNet block | ") == 4
     # README shows the table too.
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("sums", r"\d\d+ different results if they are added .* 1 if the sum is exact"),
+        ("costs-cpu", r"index_add [\d.]+"),
+        ("evidence", r"cpu: hardware \d+, .* cuda: hardware \d+"),
+        ("bench-scatter-cpu", "index_add, float32: the ratios"),
+        ("bench-scatter-cpu-curve", "index_add, float32: the times"),
+    ],
+)
+def test_a_picture_has_a_file_for_each_theme_and_tells_what_it_shows(
+    name: str, shown: str, tmp_path: Path
+) -> None:
+    assert re.search(shown, pictures.write(name, tmp_path))
+    light, dark = ((tmp_path / f"{name}-{theme}.svg").read_text() for theme in ("light", "dark"))
+    assert light != dark
+    assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark)
+    pictures.write(name, tmp_path / "again")
+    assert (tmp_path / "again" / f"{name}-light.svg").read_text() == light
+
+
+def test_the_bars_count_every_active_row_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = row_evidence.LEVELS
+    counts = {"cpu": dict.fromkeys(levels, 2), "cuda": dict.fromkeys(levels, 1)}
+    monkeypatch.setattr(row_evidence, "counts", lambda _: counts)
+    figure, _ = pictures.pictures()["evidence"]()
+    bars = (bar for bars in figure.axes[0].containers for bar in bars)
+    assert sum(bar.get_width() for bar in bars) == 3 * len(levels)

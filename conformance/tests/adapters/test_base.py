@@ -54,7 +54,7 @@ from conformance.__main__ import _PLUGINS, _SUITE
 
 plugins = [word for name in _PLUGINS for word in ("-p", name)]
 suite = ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
-namespace = "--namespace=conformance.tests._small_namespace"
+namespace = "--namespace=conformance.tests._small"
 status = pytest.main([*plugins, *suite, namespace, "--collect-only", "-q", "-k", "cumsum"])
 assert status == 0, status
 print(sorted(name for name in ("impl", "jax") if name in sys.modules))

@@ -11,28 +11,38 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from conformance.cases.table import samples, table
 from conformance.lab.readers import hlo
+from conformance.suite.cells import cells, portable_cells
 from conformance.tests.every_op.calls import parametrize_by_primitives
 from conformance.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
 from impl.tests.support.bits import assert_all_same_bits
 
-#: The samples of which an oracle states the bits, by op, each with a direction.
-STATED = {
-    op: [(each, way) for each in samples(op) for way in each.directions if each.oracle(way)]
-    for op in table()
-}
+
+def with_oracles():
+    """Yields the samples of an op whose bits oracles state, each with a direction.
+
+    Another release of JAX needs the first ones of each row and dtype.
+    """
+    first = {(cell.sample, cell.direction) for cell in portable_cells(cells(), ["cpu"])}
+    for op in table():
+        each = [(x, way) for x in samples(op) for way in x.directions if x.oracle(way)]
+        own, others = [x for x in each if x in first], [x for x in each if x not in first]
+        if own:
+            yield pytest.param(own, id=op)
+        if others:
+            yield pytest.param(others, id=f"more of {op}", marks=pytest.mark.once)
 
 
-@pytest.mark.parametrize("op", [op for op in STATED if STATED[op]])
-def test_under_portable_a_cpu_has_the_bits_of_the_oracle(op):
+@pytest.mark.parametrize("stated", list(with_oracles()))
+def test_under_portable_a_cpu_has_the_bits_of_the_oracle(stated):
     @jax.jit
     def program(inputs):
-        calls = [sample.function(impl, direction) for sample, direction in STATED[op]]
+        calls = [sample.function(impl, direction) for sample, direction in stated]
         return [call(*arrays) for call, arrays in zip(calls, inputs, strict=True)]
 
-    inputs = [sample.inputs(direction) for sample, direction in STATED[op]]
+    inputs = [sample.inputs(direction) for sample, direction in stated]
     with impl.deterministic(profile="complete", guarantee="portable"):
         results = program(inputs)
-    for (sample, direction), arrays, got in zip(STATED[op], inputs, results, strict=True):
+    for (sample, direction), arrays, got in zip(stated, inputs, results, strict=True):
         want = sample.oracle(direction)(*arrays)
         assert_all_same_bits(*map(jax.tree.leaves, (got, want)), f"{sample.name}, {direction}")
 

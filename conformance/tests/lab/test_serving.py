@@ -1,7 +1,7 @@
 """Under ``portable`` a decoder with a cache has the bits of the pass over all positions.
 
-Flax, Equinox and ``jax.nn`` compute the attention, and ``jax.lax.ragged_dot`` the experts; none of
-them is changed. A cache is longer than the text, and full of numbers that must not count.
+Flax and ``jax.nn`` compute the attention, and ``jax.lax.ragged_dot`` the experts; none of them is
+changed. A cache is longer than the text, and full of numbers that must not count.
 """
 
 import jax
@@ -76,45 +76,6 @@ def test_flax_decodes_with_the_bits_of_the_whole(dtype):
             cached[...] = full(cached[...].shape, garbage, dtype)
         rows = [one(layer, tokens[:, at : at + 1]) for at in range(LENGTH)]
         assert_same_bits(jnp.concatenate(rows, 1), want, f"garbage {garbage}")
-
-
-def test_padding_changes_no_gradient_of_flax_attention(dtype):
-    nnx = pytest.importorskip("flax.nnx", reason="`nox -s tests-3.11` has it")
-    layer = nnx.MultiHeadAttention(
-        HEADS, WIDTH, dtype=dtype, param_dtype=dtype, decode=False, rngs=nnx.Rngs(0)
-    )
-
-    @nnx.jit
-    @nnx.grad
-    def gradient(layer, tokens):
-        live = jnp.arange(tokens.shape[1]) < LENGTH
-        mask = (causal(len(live)) & live)[None, None]
-        return squares(layer(tokens, mask=mask), live[None, :, None])
-
-    tokens = normal(0, BATCH, LENGTH, WIDTH, dtype=dtype)
-    want = jax.tree.leaves(gradient(layer, tokens))
-    for garbage in GARBAGE:
-        got = jax.tree.leaves(gradient(layer, with_garbage(tokens, 5, garbage)))
-        for one, other in zip(got, want, strict=True):
-            assert_same_bits(one, other, f"garbage {garbage}")
-
-
-def test_equinox_decodes_with_the_bits_of_the_whole(dtype):
-    eqx = pytest.importorskip("equinox", reason="`nox -s tests-3.11` has it")
-    layer = eqx.nn.MultiheadAttention(HEADS, WIDTH, key=jax.random.key(0), dtype=jnp.dtype(dtype))
-    tokens = normal(1, LENGTH, WIDTH, dtype=dtype)
-
-    @eqx.filter_jit
-    def attend(layer, queries, tokens, mask):
-        return layer(queries, tokens, tokens, mask=mask)
-
-    want = attend(layer, tokens, tokens, causal(LENGTH))
-    for garbage in GARBAGE:
-        rows, cache = [], full((CACHE, WIDTH), garbage, dtype)
-        for at in range(LENGTH):
-            cache = cache.at[at].set(tokens[at])
-            rows.append(attend(layer, tokens[at][None], cache, jnp.arange(CACHE)[None] <= at))
-        assert_same_bits(jnp.concatenate(rows), want, f"garbage {garbage}")
 
 
 HEAD = WIDTH // HEADS

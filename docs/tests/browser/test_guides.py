@@ -1,8 +1,10 @@
-"""The scripts of the guides in a browser: tables are sorted, and a report is shown."""
+"""Guides in a browser: tables are sorted, a report is shown, and keys reach wide boxes."""
 
 from pathlib import Path
 
 import pytest
+
+from docs.tests.browser.conftest import PHONE
 
 REPORT = Path(__file__).parents[3] / "conformance" / "reports" / "cpu.json"
 
@@ -50,3 +52,20 @@ def test_a_report_can_be_dragged_to_the_page(server, visit) -> None:
         REPORT.read_text(encoding="utf-8"),
     )
     page.locator(".report-shown table").first.wait_for()
+
+
+def test_keys_reach_what_is_wider_than_its_place(server, visit) -> None:
+    page = visit(f"{server}/your-program.html", width=PHONE)
+    reached = """[...document.querySelectorAll(".highlight pre, .table-wrapper")]
+        .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.tabIndex)"""
+    assert set(page.evaluate(reached)) == {0}
+
+
+def test_print_has_the_text_alone(server, visit) -> None:
+    page = visit(f"{server}/your-program.html")
+    page.emulate_media(media="print")
+    assert not page.locator(".sidebar-drawer").is_visible()
+    assert not page.locator(".headerlink").first.is_visible()
+    assert page.get_by_role("main").is_visible()
+    width = page.get_by_role("main").bounding_box()["width"]
+    assert width > 0.8 * page.viewport_size["width"]

@@ -64,6 +64,7 @@ def test_the_variable_turns_it_off(monkeypatch, value):
     ("name", "value", "message"),
     [
         ("path", lambda: None, "was not built"),
+        ("path", lambda: Path(__file__), "cannot be loaded"),  # It is of no processor.
         ("path", lambda: ctypes.util.find_library("m"), "does not say what it was built from"),
         pytest.param("_sources", lambda: "0" * 64, "from other sources", marks=needs_library),
         pytest.param("_api_version", lambda: (0, 0), "this jaxlib has 0.0", marks=needs_library),
@@ -79,14 +80,6 @@ def test_the_variable_turns_it_off(monkeypatch, value):
 def test_a_library_that_does_not_fit(monkeypatch, name, value, message):
     monkeypatch.setattr(library, name, value)
     with pytest.raises(library._UnfitError, match=message):
-        library._loaded()
-
-
-def test_a_library_for_another_processor(monkeypatch, tmp_path):
-    file = tmp_path / "libsamebits_cpu.so"
-    file.write_bytes(b"\x7fELF of another processor")
-    monkeypatch.setattr(library, "path", lambda: file)
-    with pytest.raises(library._UnfitError, match="cannot be loaded"):
         library._loaded()
 
 

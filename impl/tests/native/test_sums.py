@@ -140,11 +140,16 @@ def test_terms_of_all_exponents(rng):
     x[rng.integers(0, 400, 8), np.arange(8)] = 2.0**127
     x[:3, 20], x[3:, 20] = (1, 2.0**-24, 2.0**-126), 0
     x[:4, 21], x[4:, 21] = (2.0**127, 2.0**-126, -(2.0**127), 2.0**-126), 0
-    want = oracles.nearest(x)
+    want, part = oracles.nearest(x), slice(16, 24)
     for view in (x, x[rng.permutation(400)]):
-        got = run(lambda x: (sums.reduce_sum(x, (0,)), sums.reduce_sum(x.T, (1,))), view)
+        got = run(
+            lambda x: [sums.reduce_sum(x, (0,)), sums.reduce_sum(x.T, (1,)), sums.cumsum(x, 0)],
+            view,
+        )
         assert_same(got[0], want)
         assert_same(got[1], want)
+        assert_same(got[2][:, part], oracles.nearest_running(view[:, part]))
+        assert_same(run(lambda x: sums.cumsum(x, 0), view[:, 20]), got[2][:, 20])
 
 
 def test_what_the_engine_has_no_call_for():
@@ -231,18 +236,6 @@ def test_running_sums_of_long_lines_have_the_bits_of_the_other_engine(rng, dtype
             got = run(lambda x: sums.cumsum(x, axis, reverse=reverse), x)  # noqa: B023
             want = run(lambda x: reduction.cumsum(x, axis, reverse=reverse), x)  # noqa: B023
             assert_same(got, want, f"{shape} {reverse}")
-
-
-def test_running_sums_of_terms_of_all_exponents(rng):
-    exponents = rng.integers(-126, 127, (3000, 3))
-    x = (rough(rng, (3000, 3), spread=0) * np.float32(2.0) ** exponents).astype(np.float32)
-    x[1500:] = -x[:1500][::-1]
-    x[:4, 1] = 2.0**127, 2.0**-126, -(2.0**127), 2.0**-126
-    x[2000:2003, 2] = np.inf, 1, -np.inf
-    got = run(lambda x: (sums.cumsum(x, 0), sums.cumsum(x[:, 0], 0)), x)
-    want = oracles.nearest_running(x)
-    assert_same(got[0], want)
-    assert_same(got[1], want[:, 0])
 
 
 def test_running_sums_of_nothing_and_of_one():

@@ -108,10 +108,10 @@ def _everything(x):
     found = {}
     for name, function in FUNCTIONS.items():
         at = x + 1 if name.rpartition(".")[2] in ABOVE_ONE else x
-        value, pullback = jax.vjp(function, at)
+        value, derivative = jax.linearize(function, at)
         found[name] = value
-        found[f"derivative of {name}"] = jax.jvp(function, (at,), (x,))[1]
-        found[f"pullback of {name}"] = pullback(jnp.ones_like(value))
+        found[f"derivative of {name}"] = derivative(x)
+        found[f"pullback of {name}"] = jax.linear_transpose(derivative, at)(jnp.ones_like(value))
     return found | {name: draw(KEY, shape=(3, 4)) for name, draw in DRAWS.items()}
 
 

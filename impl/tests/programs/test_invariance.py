@@ -72,10 +72,7 @@ def test_the_order_of_examples_changes_no_gradient():
     gradient = jax.grad(lambda w, x: layer(x, w).var())
     assert_invariant(gradient, W, X, batch=(None, 0), out_batch=None)
     assert "the rows in another order" in message(lambda x: x[0] - x[1], X, batch=0, out_batch=None)
-
-
-@pytest.mark.usefixtures("portable")
-def test_a_sum_over_the_batch_has_no_rows():
+    # A sum over the batch has no rows.
     text = message(total, X, batch=0)
     assert text.startswith("total is not invariant in its batch, with the mode on")
     assert "its output has the shape (), in which axis 0 is not the 6 examples" in text

@@ -50,24 +50,13 @@ def index_reduce(
     minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
     ``include_self`` is True. (In PyTorch it always has one.)
 
-    Args:
-        input: Shape [..., size, ...], any dtype; not bool for a mean, and not complex for
-            products, maxima and minima.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``index_add``.
-        source: As for ``index_add``.
-        reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
-            NaN.
-        include_self: Whether the elements of ``input`` take part in the reduction.
-        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+    Arguments, results and exceptions are as for ``index_add``, with these differences:
 
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
-        NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: Shapes or dtypes do not fit; or ``reduce`` is another string.
+    - ``reduce`` is "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum
+      are NaN.
+    - ``include_self`` is whether the elements of ``input`` take part in the reduction.
+    - An index that is out of range raises an IndexError. A mean of bools, and products, maxima and
+      minima of complex numbers, raise a NotImplementedError.
     """
     input = arguments.array("index_reduce", "input", input)
     source = arguments.array("index_reduce", "source", source)

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array, dtype_kind
@@ -165,7 +166,7 @@ def _mean(
 ) -> jax.Array:
     """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
     updated = counts > 0
-    wide = _wide(operand.dtype)
+    wide = wide_dtype(operand.dtype)
     start = convert(operand, wide)
     if not include_self:
         start = _without_self(start, updated, "add")
@@ -174,11 +175,10 @@ def _mean(
     return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
 
 
-def _wide(dtype: jax.typing.DTypeLike) -> jax.typing.DTypeLike:
-    """Returns the dtype of the sum of a mean."""
-    if jnp.issubdtype(dtype, jnp.integer) and jnp.dtype(dtype).itemsize >= 4:
-        return dtype
-    return accumulator(dtype)
+def wide_dtype(dtype: jax.typing.DTypeLike) -> np.dtype:
+    """Returns the dtype of a computation: 32 bits for narrower dtypes."""
+    dtype = np.dtype(dtype)
+    return dtype if dtype.itemsize >= 4 else accumulator(dtype)
 
 
 def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:

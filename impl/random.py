@@ -197,16 +197,6 @@ class Generator:
         state = self._state
         return f"<impl.Generator: seed {state.seed}, {state.count} drawn>"
 
-    def __reduce__(self) -> tuple[Callable[..., Generator], tuple[type, int, int, bool]]:
-        state = self._state
-        return _restored, (type(self), state.seed, state.count, state.chosen)
-
-
-def _restored(kind: type[Generator], seed: int, count: int, chosen: bool) -> Generator:
-    generator = kind.__new__(kind)
-    generator._state = _State(seed, count, chosen)  # noqa: SLF001  # of this module
-    return generator
-
 
 def _key(number: int) -> jax.Array:
     # An explicit transfer, which a transfer guard permits.

@@ -21,21 +21,12 @@ def within(index: jax.Array, size: int) -> jax.Array:
     The replacement comes before the conversion: in 32 bits, a wide index out of range could equal
     one in range. A narrow index becomes wide first: its dtype may not hold ``size``.
     """
-    index = at_least_32_bits(index)
-    replaced = jax.lax.select(is_inside(index, size), index, filled(index, size))
-    return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
-
-
-def is_inside(index: jax.Array, size: int) -> jax.Array:
-    """Returns whether each element is in [0, size), which the dtype of ``index`` must hold."""
+    index = index.astype(jnp.int32) if index.dtype.itemsize < 4 else index
     # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
     not_before = jax.lax.ge(index, number(index, 0))
-    return jax.lax.bitwise_and(not_before, jax.lax.lt(index, number(index, size)))
-
-
-def at_least_32_bits(index: jax.Array) -> jax.Array:
-    """Returns ``index``, in int32 if its dtype may not hold a size."""
-    return index.astype(jnp.int32) if index.dtype.itemsize < 4 else index
+    is_inside = jax.lax.bitwise_and(not_before, jax.lax.lt(index, number(index, size)))
+    replaced = jax.lax.select(is_inside, index, filled(index, size))
+    return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
 def index_dtype(size: int) -> jnp.dtype:

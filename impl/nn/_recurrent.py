@@ -13,7 +13,6 @@ The gradient of the weights of h is one product over all steps, not a sum in the
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -32,7 +31,7 @@ State: TypeAlias = tuple[jax.Array, ...]
 
 #: A step of a cell. Its first argument is the part of the gates that the input decides, of shape
 #: [directions, batch, gates * hidden] in the accumulator's dtype. It returns the next state.
-Advance: TypeAlias = "Callable[[jax.Array, State, Repeated, Rules], State]"
+Advance: TypeAlias = "Callable[[jax.Array, State, Repeated], State]"
 
 
 class Layer(NamedTuple):
@@ -72,37 +71,18 @@ class Repeated(NamedTuple):
     turned: jax.Array | None = None
     addend: jax.Array | None = None
 
-
-@dataclasses.dataclass(frozen=True)
-class Rules:
-    """The rules of a net's computation.
-
-    Attributes:
-        advance: The step of its cells.
-        dropout: The share of a layer's output that is dropped.
-        key: The JAX key that decides which elements are dropped; None if none is.
-    """
-
-    advance: Advance
-    dropout: float
-    key: jax.Array | None
-
-    @property
-    def adds_gates(self) -> bool:
-        """Whether a step reads its gates only in a sum with the product with h."""
-        return self.advance is not gru
-
-    def of_h(self, h: jax.Array, weights: Repeated) -> jax.Array:
+    def of_h(self, h: jax.Array) -> jax.Array:
         """Multiplies h by its weights; the result is in the accumulator's dtype."""
-        if weights.turned is None:
-            return self.product(h, weights.hidden)
-        out: jax.Array = _of_h(self, h, weights.hidden, weights.turned, weights.addend)
+        if self.turned is None:
+            return _product(h, self.hidden)
+        out: jax.Array = _of_h(h, self.hidden, self.turned, self.addend)
         return out
 
-    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
-        out = matmul(a, convert(b, a.dtype))
-        return convert(out, accumulator(out.dtype))
+
+def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
+    out = matmul(a, convert(b, a.dtype))
+    return convert(out, accumulator(out.dtype))
 
 
 def run(
@@ -110,29 +90,32 @@ def run(
     states: State,
     layers: list[Layer],
     lengths: jax.Array | None,
-    rules: Rules,
+    advance: Advance,
+    dropout: float,
+    key: jax.Array | None,
 ) -> tuple[jax.Array, State]:
     """Computes all layers.
 
     ``x`` has shape [steps, batch, features], each state [layers * directions, batch, size], and
     ``lengths``, or None, [batch]. The result is the h of the last layer at every step, of shape
-    [steps, batch, directions * size], and the final states.
+    [steps, batch, directions * size], and the final states. ``dropout`` is the share of a layer's
+    output that is dropped, and ``key``, or None, the JAX key that decides which elements are.
     """
     inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths[None]
     final_states: list[State] = []
     for number, layer in enumerate(layers):
-        if number and rules.key is not None:
-            x = dropped(x, jax.random.fold_in(rules.key, number), rules.dropout)
+        if number and key is not None:
+            x = dropped(x, jax.random.fold_in(key, number), dropout)
         directions = len(layer.hidden)
         of_layer = slice(number * directions, (number + 1) * directions)
         initial = tuple(state[of_layer] for state in states)
-        x, final = _layer_output(x, initial, layer, inside, rules)
+        x, final = _layer_output(x, initial, layer, inside, advance)
         final_states.append(final)
     return x, tuple(jnp.concatenate(parts) for parts in zip(*final_states, strict=True))
 
 
 def _layer_output(
-    x: jax.Array, state: State, layer: Layer, inside: jax.Array | None, rules: Rules
+    x: jax.Array, state: State, layer: Layer, inside: jax.Array | None, advance: Advance
 ) -> tuple[jax.Array, State]:
     """Computes one layer: the products with all inputs at once, then one step after another."""
     steps, batch, features = x.shape
@@ -140,7 +123,7 @@ def _layer_output(
     if inside is not None:
         # Elements after the end of a sequence may be NaN: they must not enter the products.
         x = jnp.where(inside[:, :, None], x, 0)
-    gates = rules.product(x.reshape(1, steps * batch, features), layer.input[None])
+    gates = _product(x.reshape(1, steps * batch, features), layer.input[None])
     gates = gates if layer.bias is None else gates + layer.bias[None, None]
     # Stored for all steps in the dtype of the input, which may be narrower.
     gates = convert(gates.reshape(steps, batch, directions, layer.hidden.shape[2]), x.dtype)
@@ -151,23 +134,23 @@ def _layer_output(
     state = tuple(vary_like(part, gates, *state, *weights) for part in state)
 
     repeated = Repeated(layer.hidden, layer.inner, layer.projection)
-    final, outputs = _steps(dataclasses.replace(rules, key=None), gates, masks, state, repeated)
+    final, outputs = _steps(advance, gates, masks, state, repeated)
     return jnp.concatenate(_split_directions(outputs, 1), 2), final
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _steps(
-    rules: Rules, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
+    advance: Advance, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
 ) -> tuple[State, jax.Array]:
     """Takes the steps of a layer; returns the final state and each h.
 
     The gradient of the weights of h is one product of all steps. The transpose of the loop would
     add a matrix in each step.
     """
-    return _loop(rules, gates, masks, state, weights)[0]
+    return _loop(advance, gates, masks, state, weights)[0]
 
 
-def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
+def _steps_jvp(advance: Advance, primals: Any, tangents: Any) -> Any:
     gates, masks, state, weights = primals
     of_gates, _, of_state, of_weights = tangents
     hidden = weights.hidden
@@ -175,23 +158,24 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
     turned = fence(jnp.swapaxes(hidden, 1, 2))
 
     def loop(gates: jax.Array, state: State, weights: Repeated) -> Any:
-        return _loop(rules, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
+        return _loop(advance, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
 
     shape = (*gates.shape[:3], hidden.shape[2])
-    addend = (
-        None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator(gates.dtype)), gates)
-    )
+    addend = None
+    # All other steps read their gates only in a sum with the product with h.
+    if advance is gru:
+        addend = vary_like(jnp.zeros(shape, accumulator(gates.dtype)), gates)
     arguments = (gates, state, weights._replace(hidden=None, addend=addend))
     out, derivative, before = jax.linearize(loop, *arguments, has_aux=True)
     if not isinstance(of_weights.hidden, SymbolicZero):
         directions, size = hidden.shape[:2]
         rows = jnp.moveaxis(before, 1, 0).reshape(directions, -1, size)
-        products = rules.product(rows, of_weights.hidden)
+        products = _product(rows, of_weights.hidden)
         products = jnp.moveaxis(products.reshape(directions, *shape[::2], shape[3]), 0, 1)
-        if rules.adds_gates:
-            of_gates = convert(_instantiated(of_gates, gates) + products, gates.dtype)
-        else:
+        if advance is gru:
             addend = products
+        else:
+            of_gates = convert(_instantiated(of_gates, gates) + products, gates.dtype)
     of_all = (of_gates, of_state, of_weights._replace(hidden=None, addend=addend))
     leaves, tree = jax.tree.flatten(arguments)
     return out, derivative(
@@ -203,7 +187,7 @@ _steps.defjvp(_steps_jvp, symbolic_zeros=True)
 
 
 def _loop(
-    rules: Rules, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
+    advance: Advance, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
 ) -> tuple[tuple[State, jax.Array], jax.Array]:
     """Takes the steps; returns the final state and each h, and the h before each step.
 
@@ -213,7 +197,7 @@ def _loop(
     def step(state: State, inputs: Any) -> tuple[State, tuple[jax.Array, jax.Array]]:
         gates, mask, addend = inputs
         of_step = weights._replace(addend=addend)
-        after = rules.advance(convert(gates, accumulator(gates.dtype)), state, of_step, rules)
+        after = advance(convert(gates, accumulator(gates.dtype)), state, of_step)
         after = tuple(
             convert(new, old.dtype)
             if mask is None
@@ -227,25 +211,25 @@ def _loop(
     return (final, outputs), before
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@jax.custom_jvp
 def _of_h(
-    rules: Rules, h: jax.Array, weights: jax.Array, turned: jax.Array, addend: jax.Array | None
+    h: jax.Array, weights: jax.Array, turned: jax.Array, addend: jax.Array | None
 ) -> jax.Array:
     """Multiplies h by its weights. The tangent of ``addend`` is added to the product's tangent."""
     del turned, addend
-    return rules.product(h, weights)
+    return _product(h, weights)
 
 
-def _of_h_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
+def _of_h_jvp(primals: Any, tangents: Any) -> Any:
     h, _, turned, addend = primals
     of_h, of_weights, _, of_addend = tangents
     # The transpose multiplies by the weights as they are stored in ``turned``.
-    total = rules.product(_instantiated(of_h, h), jnp.swapaxes(turned, 1, 2))
+    total = _product(_instantiated(of_h, h), jnp.swapaxes(turned, 1, 2))
     if addend is not None:
         total = _instantiated(of_addend, addend) + total
     if not isinstance(of_weights, SymbolicZero):
-        total = total + rules.product(h, of_weights)
-    return _of_h(rules, *primals), total
+        total = total + _product(h, of_weights)
+    return _of_h(*primals), total
 
 
 _of_h.defjvp(_of_h_jvp, symbolic_zeros=True)
@@ -282,18 +266,17 @@ def elman(
     gates: jax.Array,
     state: State,
     weights: Repeated,
-    rules: Rules,
     *,
     function: Callable[[jax.Array], jax.Array],
 ) -> State:
     """Computes a step of ``rnn_tanh`` or ``rnn_relu``."""
-    return (function(gates + rules.of_h(state[0], weights)),)
+    return (function(gates + weights.of_h(state[0])),)
 
 
-def lstm(gates: jax.Array, state: State, weights: Repeated, rules: Rules) -> State:
+def lstm(gates: jax.Array, state: State, weights: Repeated) -> State:
     """Computes a step with an input gate, a forget gate, a cell gate and an output gate."""
     h, c = state
-    inputs = gates + rules.of_h(h, weights)
+    inputs = gates + weights.of_h(h)
     # Of all blocks, though it uses three: XLA on a CPU then computes it first, in vector code.
     # Otherwise one loop reads so many parts of arrays that XLA cannot tell whether they overlap.
     input_gate, forget_gate, _, output_gate = _blocks(jax.nn.sigmoid(inputs), 4)
@@ -303,15 +286,15 @@ def lstm(gates: jax.Array, state: State, weights: Repeated, rules: Rules) -> Sta
     c_rounded = convert(convert(c_new, c.dtype), gates.dtype)
     h_new = convert(output_gate * jnp.tanh(c_rounded), h.dtype)
     if weights.projection is not None:
-        h_new = rules.product(h_new, weights.projection)
+        h_new = _product(h_new, weights.projection)
     return h_new, c_new
 
 
-def gru(gates: jax.Array, state: State, weights: Repeated, rules: Rules) -> State:
+def gru(gates: jax.Array, state: State, weights: Repeated) -> State:
     """Computes a step with a reset gate, an update gate and a new gate."""
     (h,) = state
     of_input = _blocks(gates, 3)
-    of_hidden = _blocks(rules.of_h(h, weights), 3)
+    of_hidden = _blocks(weights.of_h(h), 3)
     reset, update = (jax.nn.sigmoid(of_input[i] + of_hidden[i]) for i in (0, 1))
     inner = of_hidden[2] if weights.inner is None else of_hidden[2] + weights.inner
     new = jnp.tanh(of_input[2] + reset * inner)

@@ -27,7 +27,7 @@ from impl._core.numerics import accumulator
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide_both
 from impl.nn import _dropout, _recurrent
-from impl.nn._recurrent import Advance, Layer, Rules, State
+from impl.nn._recurrent import Advance, Layer, State
 from impl.ops._op import variant
 
 #: For each op: its step, its number of gates and its number of states.
@@ -118,9 +118,8 @@ def _rnn(  # noqa: D417  # The ops have no ``name``.
     lengths = _lengths_of(name, lengths, *x.shape[:2])
     facts = arguments.facts(x)
     decision, pullback = decide_both(f"nn.{name}", **facts)
-    rules = Rules(advance, dropout, key)
     layers = [*_layers(net, weights)]
-    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
+    out, final_states = _recurrent.run(x, states, layers, lengths, advance, dropout, key)
     out = alert(alert_pullback(out, pullback), decision)
     final_states = tuple(alert_pullback(state, pullback) for state in final_states)
     return jnp.swapaxes(out, 0, 1) if batch_first else out, *final_states

@@ -21,12 +21,13 @@ import numpy as np
 
 from impl._core import arguments, eager, numerics
 from impl._core.arguments import Array
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import convert
 from impl._core.shard_axes import aligned
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._indexing import accumulate
 from impl.ops._op import op
+from impl.ops._reductions import wide_dtype
 
 
 @op("torch.bincount")
@@ -166,7 +167,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     ]
     _check_range(input, numbers.dtype, min, max)
     decision = decide("histc", **arguments.facts(numbers))
-    wide = _wide(numbers.dtype)
+    wide = wide_dtype(numbers.dtype)
     flat, *ends = (
         convert(jax.lax.stop_gradient(value), wide)
         for value in (alert(numbers, decision).reshape(-1), *ends)
@@ -187,18 +188,12 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     return convert(counts.reshape(bins).astype(wide), numbers.dtype)
 
 
-def _wide(dtype: jax.typing.DTypeLike) -> np.dtype:
-    """Returns the dtype of the computation: float32 or int32 for narrower dtypes."""
-    dtype = np.dtype(dtype)
-    return dtype if dtype.itemsize >= 4 else accumulator(dtype)
-
-
 def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -> None:
     """Refuses an invalid range, if it is known."""
     ends = [end for end in (arguments.known(low), arguments.known(high)) if end is not None]
     if len(ends) < 2:
         return
-    least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
+    least, most = (end.astype(dtype).astype(wide_dtype(dtype)) for end in ends)
     if least == most:
         eager.when_known(functools.partial(_check_range_of, number=least), input)
     else:

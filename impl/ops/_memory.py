@@ -70,18 +70,8 @@ def empty_like(
 ) -> jax.Array:
     """Makes an array of uninitialised memory, of the shape of another array.
 
-    The values are those described for ``empty``.
-
-    Args:
-        input: Any shape and dtype.
-        dtype: The dtype; None is the dtype of ``input``.
-        **keywords: As for ``empty``.
-
-    Returns:
-        An array of the shape of ``input``.
-
-    Raises:
-        TypeError: A keyword has a value that JAX does not support.
+    Arguments, results and exceptions are as for ``empty``, but the array has the shape of ``input``
+    and, with a ``dtype`` of None, its dtype.
     """
     input = arguments.array("empty_like", "input", input)
     return _make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
@@ -118,18 +108,8 @@ def empty_strided(
     Arrays of JAX have no visible strides, so strides are checked and then ignored. Strides may let
     elements share memory in PyTorch; here each element has its own.
 
-    Args:
-        size: The shape, a tuple or list of ints.
-        stride: The strides: as many ints, none of them negative.
-        dtype: As for ``empty``.
-        **keywords: As for ``empty``.
-
-    Returns:
-        An array of the given shape and dtype. The values are those described for ``empty``.
-
-    Raises:
-        RuntimeError: A size or a stride is negative, or their numbers differ.
-        TypeError: A keyword has a value that JAX does not support.
+    Arguments, results and exceptions are as for ``empty``. ``size`` is a tuple or list of ints, and
+    ``stride`` has as many ints, none of them negative; otherwise a RuntimeError is raised.
     """
     return _make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
 
@@ -182,18 +162,11 @@ def empty_permuted(
 
     XLA chooses the layout of an array, so the order is checked and then ignored.
 
-    Args:
-        size: The shape, a tuple or list of ints.
-        physical_layout: The dimensions, each once, from the outermost in memory to the innermost.
-        dtype: As for ``empty``.
-        **keywords: As for ``empty``.
-
-    Returns:
-        An array of the given shape and dtype. The values are those described for ``empty``.
+    Arguments, results and exceptions are as for ``empty``. ``size`` is a tuple or list of ints, and
+    ``physical_layout`` names each dimension once, from the outermost in memory to the innermost.
 
     Raises:
         RuntimeError: A size is negative, or ``physical_layout`` does not name each dimension once.
-        TypeError: A keyword has a value that JAX does not support.
     """
     shape = arguments.sizes("empty_permuted", (), size)
     layout = arguments.tuple_of_ints("empty_permuted", "physical_layout", physical_layout)

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array, dtype_kind
@@ -50,24 +51,13 @@ def index_reduce(
     minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
     ``include_self`` is True. (In PyTorch it always has one.)
 
-    Args:
-        input: Shape [..., size, ...], any dtype; not bool for a mean, and not complex for
-            products, maxima and minima.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``index_add``.
-        source: As for ``index_add``.
-        reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
-            NaN.
-        include_self: Whether the elements of ``input`` take part in the reduction.
-        unique_indices: Promises that no index occurs twice, so that the order does not matter.
+    Arguments, results and exceptions are as for ``index_add``, with these differences:
 
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
-        NotImplementedError: The reduction is not defined for the dtype.
-        RuntimeError: Shapes or dtypes do not fit; or ``reduce`` is another string.
+    - ``reduce`` is "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum
+      are NaN.
+    - ``include_self`` is whether the elements of ``input`` take part in the reduction.
+    - An index that is out of range raises an IndexError. A mean of bools, and products, maxima and
+      minima of complex numbers, raise a NotImplementedError.
     """
     input = arguments.array("index_reduce", "input", input)
     source = arguments.array("index_reduce", "source", source)
@@ -176,7 +166,7 @@ def _mean(
 ) -> jax.Array:
     """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
     updated = counts > 0
-    wide = _wide(operand.dtype)
+    wide = wide_dtype(operand.dtype)
     start = convert(operand, wide)
     if not include_self:
         start = _without_self(start, updated, "add")
@@ -185,11 +175,10 @@ def _mean(
     return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
 
 
-def _wide(dtype: jax.typing.DTypeLike) -> jax.typing.DTypeLike:
-    """Returns the dtype of the sum of a mean."""
-    if jnp.issubdtype(dtype, jnp.integer) and jnp.dtype(dtype).itemsize >= 4:
-        return dtype
-    return accumulator(dtype)
+def wide_dtype(dtype: jax.typing.DTypeLike) -> np.dtype:
+    """Returns the dtype of a computation: 32 bits for narrower dtypes."""
+    dtype = np.dtype(dtype)
+    return dtype if dtype.itemsize >= 4 else accumulator(dtype)
 
 
 def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:

@@ -92,20 +92,9 @@ def index_copy(
     to the slice that stays; the other slices have a gradient of 0. (In PyTorch the gradient goes to
     each of them.)
 
-    Args:
-        input: Shape [..., size, ...], any dtype.
-        dim: The dimension that ``index`` counts along.
-        index: As for ``index_add``.
-        source: As for ``index_add``. A 0-d array counts as one of a single element.
-        unique_indices: Promises that no index occurs twice, so that the order does not matter.
-
-    Returns:
-        An array of the shape and dtype of ``input``.
-
-    Raises:
-        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index`` or
-            ``source``, or the number of slices, does not fit.
-        RuntimeError: Shapes of slices or dtypes do not fit.
+    Arguments, results and exceptions are as for ``index_add``, with these differences: a 0-d
+    ``source`` counts as one of a single element; and an index that is out of range, or a number of
+    dimensions or of slices that does not fit, raises an IndexError.
     """
     input = arguments.array("index_copy", "input", input)
     source = arguments.array("index_copy", "source", source)

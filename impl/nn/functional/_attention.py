@@ -94,7 +94,10 @@ def scaled_dot_product_attention(
     share = _share(dropout_p, dropout_key)
     facts = arguments.facts(q)
     decision, pullback = decide_both("nn.functional.scaled_dot_product_attention", **facts)
-    wide, factor = accumulator(q.dtype), _scale(scale, q.shape[-1])
+    if scale is None:
+        scale = max(q.shape[-1], 1) ** -0.5
+    factor = arguments.real("scaled_dot_product_attention", "scale", scale)
+    wide = accumulator(q.dtype)
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
     product = functools.partial(_product, grouped=enable_gqa)
     scores = product(q_wide * jnp.asarray(factor, wide), k.mT)
@@ -221,13 +224,6 @@ def _share(dropout_p: Any, dropout_key: Any) -> float:
             "impl.Generator(0).key()"
         )
     return share
-
-
-def _scale(scale: Any, features: int) -> float:
-    """Returns the factor of the scores."""
-    if scale is None:
-        return float(max(features, 1) ** -0.5)
-    return arguments.real("scaled_dot_product_attention", "scale", scale)
 
 
 def _product(a: jax.Array, b: jax.Array, *, grouped: bool) -> jax.Array:

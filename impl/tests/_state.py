@@ -106,43 +106,27 @@ def numpy_settings():
         yield
 
 
-def _torch_state(torch):
+def _settings_of(torch):
+    """Returns, by name, the functions that read and write a setting of PyTorch."""
+
+    def attribute(owner, name):
+        return functools.partial(getattr, owner, name), functools.partial(setattr, owner, name)
+
+    def write_generator(state):
+        torch.random.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+    cudnn = torch.backends.cudnn
     return {
-        "mode": torch.are_deterministic_algorithms_enabled(),
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "fill": torch.utils.deterministic.fill_uninitialized_memory,
-        "enabled": torch.backends.cudnn.enabled,
-        "benchmark": torch.backends.cudnn.benchmark,
-        "deterministic": torch.backends.cudnn.deterministic,
-        "threads": torch.get_num_threads(),
-        "generator": torch.random.get_rng_state(),
+        "mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        "fill": attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
+        **{name: attribute(cudnn, name) for name in ("enabled", "benchmark", "deterministic")},
+        "threads": (torch.get_num_threads, torch.set_num_threads),
+        "generator": (lambda: torch.random.get_rng_state().numpy().tobytes(), write_generator),
     }
 
 
-def _restore_torch(torch, before):
-    # Only changed settings: the setters take milliseconds.
-    after = _torch_state(torch)
-    if any(after[name] != before[name] for name in ("mode", "warn_only")):
-        torch.use_deterministic_algorithms(before["mode"], warn_only=before["warn_only"])
-    torch.utils.deterministic.fill_uninitialized_memory = before["fill"]
-    for name in ("enabled", "benchmark", "deterministic"):
-        if after[name] != before[name]:
-            setattr(torch.backends.cudnn, name, before[name])
-    if after["threads"] != before.get("threads", after["threads"]):
-        torch.set_num_threads(before["threads"])
-    if not torch.equal(after["generator"], before.get("generator", after["generator"])):
-        torch.random.set_rng_state(before["generator"])
-
-
 #: The state of PyTorch after its import, as far as its documents name it.
-_FRESH = {
-    "mode": False,
-    "warn_only": False,
-    "fill": True,
-    "enabled": True,
-    "benchmark": False,
-    "deterministic": False,
-}
+_FRESH = {"mode": 0, "fill": True, "enabled": True, "benchmark": False, "deterministic": False}
 
 
 @contextlib.contextmanager
@@ -151,13 +135,17 @@ def pytorch():
 
     If a test is the first to import it, the mode and the flags get their values after an import.
     """
-    before = _torch_state(sys.modules["torch"]) if "torch" in sys.modules else _FRESH
+    before, torch = _FRESH, sys.modules.get("torch")
+    if torch is not None:
+        before = {name: read() for name, (read, _) in _settings_of(torch).items()}
     try:
         yield
     finally:
         torch = sys.modules.get("torch")
-        if torch is not None:
-            _restore_torch(torch, before)
+        for name, (read, write) in _settings_of(torch).items() if torch is not None else ():
+            # A setter takes milliseconds.
+            if name in before and read() != before[name]:
+                write(before[name])
 
 
 PARTS = (python, mode, generators, jax_settings, lowered_programs, numpy_settings, pytorch)

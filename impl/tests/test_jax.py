@@ -227,12 +227,6 @@ def test_a_type_names_the_axes_that_a_value_varies_over():
     assert _jax.varying_axes(jnp.zeros(3)) == frozenset()
 
 
-def test_the_precision_of_products():
-    assert _jax.default_matmul_precision() is None
-    with jax.default_matmul_precision("float32"):
-        assert _jax.default_matmul_precision() == "float32"
-
-
 def test_the_settings_know_of_scopes():
     assert _jax.settings()["jax_enable_x64"] is False
     with jax.enable_x64(True):
@@ -254,13 +248,6 @@ def test_the_error_of_nested_options_is_recognised():
         jax.jit(inner)(1.0)
     assert _jax.refuses_nested_options(caught.value)
     assert not _jax.refuses_nested_options(ValueError("another"))
-
-
-def test_an_evaluated_primitive_has_the_value_of_its_lowering():
-    # jax.interpreters.xla.apply_primitive evaluates it.
-    np.testing.assert_array_equal(
-        impl.index_add(jnp.zeros(3), 0, np.array([0, 2, 2]), jnp.ones(3)), [1, 0, 2]
-    )
 
 
 def test_a_linear_function_with_a_transpose_of_its_own_is_batched():

@@ -32,7 +32,6 @@ class Net:
     batch: int = 3
     features: int = 2
     hidden: int = 3
-    size: int = 0  # The size of a projection; 0 for none.
     layers: int = 1
     bidirectional: bool = False
     biases: bool = True
@@ -40,33 +39,22 @@ class Net:
     lengths: tuple[int, ...] | None = None
 
     @property
-    def directions(self):
-        return 1 + self.bidirectional
-
-    @property
     def states(self):
         """The number of states."""
         return 2 if self.op == "lstm" else 1
 
-    def shapes(self):
-        """Returns the shapes of the input, of the states, and of the weights."""
-        size, rows = self.size or self.hidden, GATES[self.op] * self.hidden
-        times = (self.batch, self.steps) if self.batch_first else (self.steps, self.batch)
-        cells = self.layers * self.directions
-        states = [(cells, self.batch, size), (cells, self.batch, self.hidden)]
-        weights = []
-        for layer in range(self.layers):
-            columns = self.directions * size if layer else self.features
-            of_direction = [(rows, columns), (rows, size)] + [(rows,)] * 2 * self.biases
-            of_direction += [(size, self.hidden)] * bool(self.size)
-            weights += of_direction * self.directions
-        return (*times, self.features), states[: self.states], weights
-
-    def arrays(self, seed=0, dtype=np.float32):
+    def arrays(self):
         """Returns the input, the states and the weights, in one list."""
-        rng = np.random.default_rng(seed)
-        x, states, weights = self.shapes()
-        return [rng.normal(size=shape).astype(dtype) for shape in (x, *states, *weights)]
+        directions, rows = 1 + self.bidirectional, GATES[self.op] * self.hidden
+        times = (self.batch, self.steps) if self.batch_first else (self.steps, self.batch)
+        shapes = [(*times, self.features)]
+        shapes += [(self.layers * directions, self.batch, self.hidden)] * self.states
+        for layer in range(self.layers):
+            columns = directions * self.hidden if layer else self.features
+            of_direction = [(rows, columns), (rows, self.hidden)] + [(rows,)] * 2 * self.biases
+            shapes += of_direction * directions
+        rng = np.random.default_rng(0)
+        return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
     def call(self, *arrays, dropout=0.0, train=False, **keywords):
         """Calls impl's op with the arrays of ``arrays``."""

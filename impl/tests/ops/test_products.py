@@ -281,8 +281,6 @@ def test_starts_out_of_range_under_jit_do_no_harm():
 
 # Dense operands.
 
-VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
-
 
 def test_a_product_of_bfloat16_is_rounded_once():
     # 256 plus one for each 32 terms, which a sum kept in bfloat16 would lose.
@@ -297,29 +295,3 @@ def test_precision_is_the_callers_and_else_full():
     assert "HIGHEST" in str(jax.make_jaxpr(impl.mm)(x, x))
     with jax.default_matmul_precision("tensorfloat32"):
         assert "precision=(Precision.HIGH, Precision.HIGH)" in str(jax.make_jaxpr(impl.mm)(x, x))
-
-
-@pytest.mark.parametrize(
-    ("setting", "raises"), [(None, True), (":0:0", True), (":4096:8", False), (":16:8", False)]
-)
-@pytest.mark.parametrize(
-    ("op", "left", "right"),
-    [("mm", (3, 5), (5, 4)), ("mv", (3, 5), (5,)), ("bmm", (2, 3, 5), (2, 5, 4))],
-)
-def test_the_rows_of_cublas_go_by_the_environment(op, left, right, setting, raises, monkeypatch):
-    a, b = jnp.ones(left), jnp.ones(right)
-    monkeypatch.delenv(VARIABLE, raising=False)
-    if setting is not None:
-        monkeypatch.setenv(VARIABLE, setting)
-
-    # A new function for each test: a traced function is not traced again for another environment.
-    def product(a, b):
-        return getattr(impl, op)(a, b)
-
-    with impl.deterministic(profile="torch-1.10"):
-        impl.testing.lower(product, a, b, platform="cpu")
-        if raises:
-            with pytest.raises(RuntimeError, match=f"^{op} does not have"):
-                impl.testing.lower(product, a, b)
-        else:
-            impl.testing.lower(product, a, b)

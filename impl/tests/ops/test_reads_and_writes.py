@@ -27,6 +27,7 @@ def by_columns(op, *arrays):
 READS = {
     "gather": (lambda x, i: impl.gather(x.T, 1, i[None].repeat(2, 0)).T, INSIDE),
     "index_select": (lambda x, i: impl.index_select(x, 0, i), INSIDE),
+    "embedding": (lambda x, i: impl.nn.functional.embedding(i, x), INSIDE),
     "take": (lambda x, i: by_columns(lambda x: impl.take(x, i), x), IN_RANGE),
     "take_along_dim": (lambda x, i: impl.take_along_dim(x, i[:, None], 0), IN_RANGE),
     "take_along_dim, columns": (

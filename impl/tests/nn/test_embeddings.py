@@ -4,7 +4,6 @@ Tests: impl.nn.functional._embeddings.
 """
 
 import itertools
-import random
 
 import jax
 import jax.numpy as jnp
@@ -249,56 +248,3 @@ def test_unknown_offsets_give_the_bits_of_known_offsets():
     known = jax.jit(lambda w: F.embedding_bag(INDEX, w, offsets))(WEIGHT)
     unknown = jax.jit(lambda o: F.embedding_bag(INDEX, WEIGHT, o))(offsets)
     assert_same_bits(unknown, known)
-
-
-#: The exceptions of impl. Another exception, or another beginning of the message, is a fault.
-REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
-
-
-def gradient(index, weight, offsets, factors, options):
-    """Returns the shapes of the result and of the gradients, without running the program."""
-
-    def loss(weight, factors):
-        out = F.embedding_bag(index, weight, offsets, per_sample_weights=factors, **options)
-        return out.astype(jnp.float32).sum(), out
-
-    arguments = (0,) if factors is None else (0, 1)
-    return jax.eval_shape(jax.grad(loss, arguments, has_aux=True), weight, factors)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_every_call_has_a_result_or_an_error_of_its_own(mode):
-    draw = random.Random(mode)
-    for _ in range(25):
-        rows, width, n = (draw.choice([0, 1, 3]) for _ in range(3))
-        bags = draw.choice([None, 0, 1, 3])
-        shape = (n,) if bags is None else (bags, n)
-        index_dtype, offsets_dtype = (draw.choice([np.int32, np.int64, np.uint8]) for _ in range(2))
-        low, high = draw.choice([(0, max(rows, 1)), (-2, rows + 2)])
-        index = np.random.default_rng(draw.randrange(10)).integers(low, high, shape)
-        starts = [draw.randint(0, n) for _ in range(draw.randrange(4))]
-        has_offsets = (bags is None) is (draw.random() < 0.9)
-        offsets = np.array(sorted([0, *starts])[draw.randint(0, 1) :], offsets_dtype)
-        weighted, scaled, sparse, last, on = (draw.random() < 0.5 for _ in range(5))
-        numbers = [0, 1, -1, 2.5, float("inf"), float("-inf"), float("nan")]
-        options = {
-            "mode": mode,
-            "max_norm": draw.choice([None, *numbers]),
-            "norm_type": draw.choice(numbers),
-            "scale_grad_by_freq": scaled and mode != "max",
-            "sparse": sparse and mode != "max",
-            "include_last_offset": last,
-            "padding_idx": draw.choice([None, *range(-rows - 1, rows + 1)]),
-        }
-        weight = np.ones((rows, width), np.float32)
-        factors = np.ones(shape, np.float32) if weighted and mode == "sum" else None
-        arguments = index.astype(index_dtype), weight, offsets if has_offsets else None, factors
-        with impl.deterministic(on, profile="complete"):
-            try:
-                gradients, out = gradient(*arguments, options)
-            except REFUSALS as error:
-                assert str(error).startswith("embedding_bag(): ")  # noqa: PT017
-                continue
-        count = len(offsets) - last if bags is None else bags
-        assert out.shape == (count, width)
-        assert gradients[0].shape == weight.shape

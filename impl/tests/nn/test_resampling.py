@@ -24,9 +24,6 @@ F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
 
-F.interpolate = F.interpolate
-
-
 def test_elements_of_weight_zero_are_not_read():
     x = np.array([[[np.inf, 1, np.nan, 2, 3]]], np.float32)
     calls = [("linear", x, 9), ("bilinear", x[None], (1, 9)), ("bicubic", x[None], (1, 9))]
@@ -45,20 +42,6 @@ def test_elements_of_weight_zero_are_not_read():
     for (larger, unchanged), operand in zip(run(operands), operands, strict=True):
         assert_same_bits(np.reshape(larger, 9)[::2], x[0, 0])
         assert_same_bits(unchanged, operand)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
-def test_the_modes_nearest_copy_bits(mode):
-    """The elements are NaNs of all kinds and subnormals."""
-    dtypes = [np.float16, jnp.bfloat16, np.float32, np.uint8]
-    patterns = np.random.default_rng(0).integers(0, 256, 2 * 3 * 5 * 4, np.uint8)
-    arrays = [patterns[: 30 * np.dtype(d).itemsize].view(d).reshape(1, 2, 3, 5) for d in dtypes]
-    positions = np.arange(30, dtype=np.float32).reshape(1, 2, 3, 5)
-    program = jax.jit(lambda arrays: [F.interpolate(x, (7, 4), mode=mode) for x in arrays])
-    *results, copied = program([*arrays, positions])
-    for x, out in zip(arrays, results, strict=True):
-        want = x.reshape(-1)[np.asarray(copied, int)]
-        assert_same_bits(np.asarray(out).view(np.uint8), want.view(np.uint8))
 
 
 @pytest.mark.parametrize("antialias", [False, True])

@@ -485,17 +485,3 @@ def test_an_infinity_that_is_not_in_the_input_has_no_share(reduce):
     assert [g.tolist() for g in gradients(x, source, False)] == [[0, 0], [0.5, 0.5, 0]]
     third = float(np.float32(1) / np.float32(3))
     assert [g.tolist() for g in gradients(x, source, True)] == [[third, 0], [third, third, 0]]
-
-
-@complete
-def test_integers_are_differentiated_through():
-    rows = np.array([2, 0, 2, 1, 2])
-
-    def function(x, n):
-        lowest = impl.scatter_reduce(n, 0, rows, n[:5], "amin", include_self=False)
-        mean = impl.index_reduce(n, 0, rows, n[:5], "mean")
-        return (x * (lowest + mean)).sum()
-
-    gradient = jax.jit(jax.grad(function))(jnp.ones(6), jnp.arange(6))
-    assert gradient.dtype == np.float32
-    assert gradient[5] == 10

@@ -5,8 +5,6 @@ from fractions import Fraction
 import jax
 import ml_dtypes
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from impl._exact import arithmetic
 from spec import oracles
@@ -44,28 +42,6 @@ def assert_same(got, want, label=""):
     differs = ~(same | both_nan)
     where = np.argwhere(differs)
     assert len(where) == 0, f"{label}: at {where[0]}: {got[differs][:3]} for {want[differs][:3]}"
-
-
-def lowered(function, *args):
-    """Returns the result of a primitive whose lowering rule is ``function``.
-
-    The 64 bits are allowed inside the rule alone.
-    """
-    primitive = Primitive("samebits_test")
-    shapes = run_shapes(function, *args)
-    primitive.def_abstract_eval(lambda *_: jax.core.ShapedArray(shapes.shape, shapes.dtype))
-
-    def rule(context, *operands):
-        with arithmetic.wide():
-            return mlir.lower_fun(function, multiple_results=False)(context, *operands)
-
-    mlir.register_lowering(primitive, rule)
-    return jax.jit(primitive.bind)(*args)
-
-
-def run_shapes(function, *args):
-    with arithmetic.wide():
-        return jax.eval_shape(function, *args)
 
 
 def assert_bounds_and_digits(operation, want, *arrays, most=np.inf):

@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.nearest import exact_sum, interval, last_bits, repair
+from impl._exact.nearest import interval, last_bits, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
 from impl.tests.exact._products import MATRICES, expected_dot
@@ -76,11 +76,6 @@ def test_two_terms_are_rounded_once(rng, dtype):
     # A tie of a shorter dtype, which the other term decides.
     x[:, 0] = 1 + 2.0**-8, 2.0 ** (-24 if dtype == "float16" else -60)
     assert_rounded(x)
-
-
-@pytest.mark.parametrize(("count", "power"), [(0, 0), (1, 0), (2, 1), (3, 2), (1024, 10)])
-def test_the_logarithm_of_a_number_of_terms(count, power):
-    assert exact_sum.log2_above(count) == power
 
 
 def rows(rng, bits):
@@ -300,15 +295,6 @@ def test_a_single_element_in_doubt_and_one_of_many_terms_in_a_trip(rng):
     check_repair(rough(rng, (70,)), rng.random(70) < 0.2, terms=1 << 18)
 
 
-def test_each_array_has_its_own_step(rng):
-    x = rng.integers(-1000, 1000, (5, 300)).astype(np.int32)
-    steps = [lax.max, lax.min, lax.bitwise_or]
-    greatest, least, bits = jax.jit(lambda x: last_bits.reduced([x, x, x], steps, (1,)))(x)
-    np.testing.assert_array_equal(greatest, x.max(1))
-    np.testing.assert_array_equal(least, x.min(1))
-    np.testing.assert_array_equal(bits, np.bitwise_or.reduce(x, 1))
-
-
 @pytest.mark.parametrize(
     ("sizes", "shortest"),
     [
@@ -323,17 +309,6 @@ def test_chains_are_short_where_the_number_of_terms_has_divisors(sizes, shortest
     count, two = math.prod(sizes), interval.Stages.of(sizes)
     chain = None if two is None else count // two.second + two.second
     assert chain == shortest if shortest in (None, 512) else chain < shortest
-
-
-@pytest.mark.parametrize("number", [1, 2, 12, 36, 97, 1000])
-def test_divisors_are_found_up_to_the_root(number):
-    want = [each for each in range(1, number + 1) if number % each == 0]
-    assert interval.divisors(number) == want
-
-
-def test_the_second_stage_has_few_results():
-    assert interval.Stages.of([65536], 16) == interval.Stages(0, 16, 16)
-    assert interval.Stages.of([65536], 1) is None
 
 
 @pytest.mark.parametrize(

@@ -148,15 +148,6 @@ def test_ties_of_short_numbers_are_decided_without_another_count():
     assert (got[0], doubts) == (2.0**24 + 2, 0)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_sums_of_16_bits_are_exact(rng, dtype):
-    x = rough(rng, (24, 5), dtype, spread=6)
-    want = nearest(x, x.dtype)
-    got, doubts = plain("reduce_sum", pieces(x), x.dtype)
-    assert doubts == 0
-    assert_same(got, want)
-
-
 def test_sums_of_a_wide_range(rng):
     x = rough(rng, (24, 5), spread=100)
     x[12:] = -x[:12]

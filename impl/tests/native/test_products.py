@@ -316,19 +316,3 @@ def test_dtypes_that_the_engine_leaves_to_others():
     for dtype in (np.int8, np.int32):
         got = dot(jnp.asarray(whole.astype(dtype)), half)
         assert_same_bits(got, dot(jnp.asarray(whole.astype(dtype)), half, module=dot_general))
-
-
-def test_names_of_axes():
-    numbers = lax.conv_dimension_numbers((2, 6, 5, 4), (3, 2, 4, 8), CHANNELS_LAST)
-    specs = tuple(map(tuple, (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec)))
-
-    def names(groups):
-        call = products.Convolution(specs, *PLAIN, groups, np.dtype(np.float32))
-        return call.operands, call.result
-
-    image = ("image", None, None, "channel")
-    kernel = (None, None, "channel", "feature")
-    assert names((1, 1)) == ((image, kernel), ("image", None, None, "feature"))
-    image, kernel = ("image", None, None, None), (None,) * 4
-    assert names((2, 1)) == ((image, kernel), image)
-    assert names((1, 2)) == ((kernel, kernel), kernel)

@@ -211,43 +211,11 @@ def test_only_this_module_reads_types_and_settings_of_jax():
                 assert node.arg not in ("manual_axis_type", "vma"), path
 
 
-def test_a_type_names_the_axes_that_a_value_varies_over():
-    def function(x):
-        constant = jnp.zeros(3)
-        assert _jax.varying_axes(x) == {"x"}
-        assert _jax.varying_axes(constant) == frozenset()
-        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        assert _jax.varying_like(shape, x).manual_axis_type.varying == {"x"}
-        assert _jax.varying_like(shape, constant).manual_axis_type.varying == set()
-        return x
-
-    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    spec = PartitionSpec("x")
-    jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)(jnp.arange(3.0))
-    assert _jax.varying_axes(jnp.zeros(3)) == frozenset()
-
-
 def test_the_settings_know_of_scopes():
     assert _jax.settings()["jax_enable_x64"] is False
     with jax.enable_x64(True):
         assert _jax.settings()["jax_enable_x64"] is True
     assert _jax.settings()["jax_platforms"] == _jax.platforms()
-
-
-def test_the_error_of_an_unknown_option_names_it():
-    jitted = jax.jit(lambda x: x, compiler_options={"xla_no_such_option": 1})
-    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
-        jitted(1)
-    assert _jax.unknown_option(caught.value) == "xla_no_such_option"
-    assert _jax.unknown_option(jax.errors.JaxRuntimeError("another")) is None
-
-
-def test_the_error_of_nested_options_is_recognised():
-    inner = jax.jit(lambda x: x, compiler_options={"xla_cpu_max_isa": "AVX2"})
-    with pytest.raises(ValueError, match="compiler_options") as caught:
-        jax.jit(inner)(1.0)
-    assert _jax.refuses_nested_options(caught.value)
-    assert not _jax.refuses_nested_options(ValueError("another"))
 
 
 def test_a_linear_function_with_a_transpose_of_its_own_is_batched():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl._mode import compilation, emulation
+from impl._mode import emulation
 from impl.tests.support.programs import kernels
 
 X, INDEX = jnp.zeros(3), np.array([0, 2, 2])
@@ -56,14 +56,6 @@ def test_a_program_is_lowered_for_a_platform_that_is_not_here():
     impl.testing.lower(lambda x: jax.ref.addupdate(jax.new_ref(jnp.zeros(3)), (0,), x[0]), X)
 
 
-def test_lowering_gives_the_alerts_of_the_platform():
-    with (
-        impl.deterministic(profile="torch-1.10"),
-        pytest.raises(RuntimeError, match="kthvalue CUDA does not have"),
-    ):
-        impl.testing.lower(lambda x: impl.kthvalue(x, 1).values, X)
-
-
 def test_questions_are_recorded_in_every_open_scope_of_the_thread():
     with impl.testing.questions() as outer:
         add(X)
@@ -88,14 +80,3 @@ def test_a_jitted_function_asks_when_it_is_traced():
     with impl.testing.questions() as record:
         jitted(X)
     assert not record
-
-
-def test_options_that_jaxlib_does_not_know(monkeypatch):
-    assert impl.testing.unknown_compile_options() == {}
-    settings = (
-        compilation.Setting("xla_no_such_option", 1, "R9998"),
-        compilation.Setting("xla_gpu_autotune_level", 0, "R9999"),
-    )
-    monkeypatch.setattr(compilation, "settings", lambda: settings)
-    assert impl.testing.unknown_compile_options() == {"xla_no_such_option": 1}
-    assert impl.compile_options() == {"xla_gpu_autotune_level": 0}

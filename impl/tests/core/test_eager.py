@@ -5,7 +5,6 @@ Tests: impl._core.few_integers.
 
 import contextlib
 import threading
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -103,13 +102,6 @@ def test_a_changed_mode_is_seen_at_once():
             results.append(asked.op(X)[0, 0].item())
     assert results == [0, 1, 0, 1]
     assert asked.runs == 2
-
-
-def test_a_wide_dtype_is_seen_at_once():
-    dtype = Counted(lambda x: x.sum(dtype=jnp.result_type(float)))
-    assert dtype.op(X).dtype == jnp.float32
-    with jax.enable_x64(True):
-        assert dtype.op(X).dtype == jnp.float64
 
 
 def test_a_check_of_values_runs_at_each_call():
@@ -332,12 +324,6 @@ def test_without_jit_an_op_runs_as_it_is_written():
 
 def test_every_public_op_is_compiled():
     assert [name for name, op in public_ops().items() if not hasattr(op, "__wrapped__")] == []
-
-
-def test_a_program_needs_no_warning_to_be_silent():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        impl.cumsum(X, 0)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])

@@ -171,6 +171,8 @@ def test_an_unknown_option_is_left_out_and_named(monkeypatch):
     monkeypatch.setattr(compilation, "settings", lambda: asked)
     assert impl.compile_options() == {"xla_gpu_autotune_level": 0}
     assert [one.row for one in compilation.unknown_options()] == ["R9998", "R9997"]
+    named = {"xla_no_such_option": 1, "xla_nor_this_one": True}
+    assert impl.testing.unknown_compile_options() == named
     assert impl.jit(lambda x: x + 1)(1) == 2
 
 

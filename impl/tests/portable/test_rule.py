@@ -16,8 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -90,17 +88,6 @@ def test_a_record_takes_what_its_targets_have():
         assert rule.keywords(target).keys() == rule.takes
     assert RULES["dot_general"].keywords(target) == {"is_partitioned": True}
     assert RULES["add"].keywords(target) == {"flushes": True}
-
-
-def test_a_primitive_that_another_library_makes_later_gets_a_rule():
-    made = Primitive("somebody_elses")
-    made.def_abstract_eval(lambda x: x)
-    mlir.register_lowering(made, lambda _, x: [x])
-    with (
-        impl.deterministic(guarantee="portable"),
-        pytest.raises(RuntimeError, match="somebody_elses of float32"),
-    ):
-        jax.jit(made.bind)(1.0)
 
 
 def test_a_rule_of_elements_is_lowered_once_for_all_shapes(monkeypatch):

@@ -19,8 +19,7 @@ import impl
 import spec
 from impl import _jax
 from impl._jax import rules
-from impl._portable import refusal, unknown
-from impl._reading.source import Lines
+from impl._portable import unknown
 
 X = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
 PORTABLE = functools.partial(impl.deterministic, guarantee="portable")
@@ -259,16 +258,6 @@ def test_a_release_that_finds_rules_in_another_way_is_told(monkeypatch):
     with pytest.raises(LookupError, match="finds lowering rules in another way"):
         rules.replace(raw)
     assert raw not in rules.replacements
-
-
-def test_advice_of_a_library_comes_before_that_for_anyone():
-    (hint,) = spec.load().hints
-    lines = Lines("step.py:3", f"{hint.library}/_errors.py:1 (check)")
-    (name,) = hint.primitives
-    assert refusal.remedy(name, lines, "Else.") == hint.remedy
-    assert "EQX_ON_ERROR=nan" in hint.remedy
-    assert refusal.remedy("sin", lines, "Else.") == "Else."
-    assert refusal.remedy(name, Lines("step.py:3"), "Else.") == "Else."
 
 
 def test_advice_of_a_library_is_in_the_error_and_in_the_report(tmp_path):

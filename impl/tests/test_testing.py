@@ -25,11 +25,6 @@ def test_a_stand_in_has_a_platform_a_lowering_and_a_seed(lowering):
     assert emulation.current() is None
 
 
-def test_a_schedule_is_a_stand_in_for_cuda():
-    with impl.testing.schedule(5):
-        assert emulation.current() == emulation.Emulation("cuda", seed=5)
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -58,9 +58,3 @@ def test_values_are_brought_to_the_axes_of_others():
 
     mesh, spec = Mesh(np.array(jax.devices()[:1]), ("x",)), PartitionSpec("x")
     jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)(jnp.zeros(3))
-
-
-def test_outside_nothing_varies():
-    value = jnp.zeros(3)
-    assert shard_axes.varying(value, value) == set()
-    assert shard_axes.vary_like(value, value) is value

@@ -222,15 +222,8 @@ def test_checks_belong_to_the_types_of_each_call():
 @pytest.mark.parametrize("toggled", [False, True])
 def test_a_program_is_that_of_weak_types_and_of_numbers(toggled):
     weak = jnp.asarray(2.0) * 1.0
-    values = [
-        jnp.asarray(1.5),
-        weak,
-        jnp.float16(1),
-        np.float32(3),
-        np.float64(3),
-        np.int64(1),
-        2.0,
-    ]
+    numbers = np.float32(3), np.float64(3), np.int64(1), 2.0
+    values = [jnp.asarray(1.5), weak, jnp.float16(1), *numbers]
     assert weak.weak_type != jnp.float32(2).weak_type
     add = Counted(lambda x, y: x + y)
     context = jax.enable_x64(True) if toggled else contextlib.nullcontext()

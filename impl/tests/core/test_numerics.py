@@ -61,23 +61,15 @@ def test_a_rounding_to_a_narrow_float_is_not_dropped(dtype):
     assert_same_bits(result, expected)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "accumulated_in"),
-    [
-        (np.float16, np.float32),
-        (jnp.bfloat16, np.float32),
-        (np.float32, np.float32),
-        (np.float64, np.float64),
-        (bool, np.int32),
-        (np.int8, np.int32),
-        (np.uint32, np.int32),
-        (np.int64, np.int64),
-        (np.uint64, np.int64),
-        (np.complex64, np.complex64),
-    ],
-)
-def test_the_dtype_of_sums(dtype, accumulated_in):
-    assert accumulator(dtype) == accumulated_in
+def test_the_dtype_of_sums():
+    for accumulated_in, dtypes in {
+        "float32": ("float16", "bfloat16", "float32"),
+        "float64": ("float64",),
+        "int32": ("bool", "int8", "uint32"),
+        "int64": ("int64", "uint64"),
+        "complex64": ("complex64",),
+    }.items():
+        assert {accumulator(np.dtype(each)) for each in dtypes} == {np.dtype(accumulated_in)}
 
 
 def test_the_identity_of_addition_keeps_every_bit():

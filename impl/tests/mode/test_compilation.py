@@ -19,9 +19,9 @@ from impl.tests.support.programs import kernels
 def counted(result=lambda x: x + 1):
     """A function that counts how often it is traced."""
 
-    def function(x):
+    def function(*args):
         function.traces += 1
-        return result(x)
+        return result(*args)
 
     function.traces = 0
     return function
@@ -207,25 +207,15 @@ ATOMIC: set[str] = set()
 ORDERED = {"scatter_add_runs"}
 
 
-class Counted:
-    """A jitted index_add that counts how often it is traced."""
+INDEX, ARGUMENTS = np.array([0, 2, 2]), (jnp.zeros(3), jnp.ones(3))
 
-    def __init__(self):
-        self.traces = 0
-        self.index = np.array([0, 2, 2])
-        self.arguments = (jnp.zeros(3), jnp.ones(3))
-        self.jitted = jax.jit(self.function)
 
-    def function(self, input, source):
-        self.traces += 1
-        return impl.index_add(input, 0, self.index, source)
+def added(input, source):
+    return impl.index_add(input, 0, INDEX, source)
 
-    def kernels(self):
-        return kernels(impl.testing.lower(self.jitted, *self.arguments))
 
-    def traced(self):
-        self.jitted.trace(*self.arguments)
-        return self.traces
+def path(jitted):
+    return kernels(impl.testing.lower(jitted, *ARGUMENTS))
 
 
 def by_setter(enabled, **options):
@@ -235,33 +225,40 @@ def by_setter(enabled, **options):
 
 @pytest.mark.parametrize("switch", [by_setter, impl.deterministic], ids=["setter", "scope"])
 def test_toggling_the_mode_changes_the_path_of_one_jitted_function(switch):
-    counted = Counted()
-    for enabled, path, traces in [
+    function = counted(added)
+    jitted = jax.jit(function)
+    for enabled, expected, traces in [
         (False, ATOMIC, 1),
         (True, ORDERED, 2),
         (False, ATOMIC, 2),
         (True, ORDERED, 2),
     ]:
         with switch(enabled):
-            assert counted.kernels() == path
-            assert counted.traces == traces
+            assert path(jitted) == expected
+            assert function.traces == traces
 
 
 def test_every_part_of_the_state_is_in_the_key():
-    counted = Counted()
+    function = counted(added)
+    jitted = jax.jit(function)
+
+    def traced():
+        jitted.trace(*ARGUMENTS)
+        return function.traces
+
     steps = [
         lambda: impl.use_deterministic_algorithms(True),
         lambda: impl.use_deterministic_algorithms(True, warn_only=True),
         lambda: impl.use_deterministic_algorithms(True, profile="complete"),
         lambda: setattr(impl.utils.deterministic, "fill_uninitialized_memory", False),
     ]
-    assert counted.traced() == 1
+    assert traced() == 1
     with impl.deterministic(True):
-        assert counted.traced() == 2  # As the setter, which is the next step.
+        assert traced() == 2  # As the setter, which is the next step.
     for number, step in enumerate(steps, start=2):
         step()
-        assert counted.traced() == number
-        assert counted.traced() == number
+        assert traced() == number
+        assert traced() == number
     scopes = [
         impl.testing.emulate("cuda"),
         impl.testing.emulate("cuda", lowering="xla"),
@@ -272,27 +269,27 @@ def test_every_part_of_the_state_is_in_the_key():
     ]
     for number, scope in enumerate(scopes, start=2 + len(steps)):
         with scope:
-            assert counted.traced() == number
+            assert traced() == number
 
 
 def test_a_second_thread_in_its_own_scope_keeps_its_path():
-    counted = Counted()
+    jitted = jax.jit(added)
     entered, switched = threading.Event(), threading.Event()
     seen = []
 
     def worker():
         with impl.deterministic(True):
-            seen.append(counted.kernels())
+            seen.append(path(jitted))
             entered.set()
             assert switched.wait(60)
-            seen.append(counted.kernels())
-        seen.append(counted.kernels())
+            seen.append(path(jitted))
+        seen.append(path(jitted))
 
     thread = threading.Thread(target=worker)
     thread.start()
     assert entered.wait(60)
     impl.use_deterministic_algorithms(False)
-    assert counted.kernels() == ATOMIC
+    assert path(jitted) == ATOMIC
     switched.set()
     thread.join()
     assert seen == [ORDERED, ORDERED, ATOMIC]

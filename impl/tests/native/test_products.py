@@ -295,15 +295,6 @@ def test_bounds_and_digits_of_products(terms):
     assert_bounds_and_digits(operation, expected_dot(lhs, rhs, batches, np.float64), lhs, rhs)
 
 
-def test_bounds_of_sums_that_are_not_finite():
-    lhs = np.array([[np.inf, 1], [np.nan, 1], [-np.inf, np.inf], [1, 1]], np.float32)
-    operation = products.Product.of(2, 2, MATRICES, np.dtype(np.float32))
-    with arithmetic.wide():
-        sums, bounds = operation.bounds(lhs, np.ones((2, 1), np.float32), parts=2)
-    assert np.array_equal(sums, [np.inf, np.nan, np.nan, 2], equal_nan=True)
-    assert np.isfinite(bounds).all()
-
-
 def test_dtypes_that_the_engine_leaves_to_others():
     whole, half = np.arange(6, dtype=np.int8).reshape(2, 3), np.ones((3, 2), np.float16)
     assert products.dot_general(whole, half.astype(np.int8), dimension_numbers=MATRICES) is None

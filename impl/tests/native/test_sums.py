@@ -191,14 +191,6 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
     assert_bounds_and_digits(operation, want, x, most=most)
 
 
-def test_infinities_and_nans_of_bounds():
-    x = np.array([[1, np.inf], [np.inf, -np.inf], [np.nan, 1], [-np.inf, 3]], np.float32)
-    operation = sums.Reduction((1,), 2, np.dtype(np.float32))
-    total, bound = run(lambda x: operation.bounds(x, parts=2), x)
-    assert_same(total, np.array([np.inf, np.nan, np.nan, -np.inf]))
-    assert np.isfinite(bound).all()
-
-
 @pytest.mark.parametrize(
     ("dtype", "count"), [*((dtype, n) for dtype in NARROW for n in (8, 15)), ("float32", 300)]
 )

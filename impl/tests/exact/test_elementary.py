@@ -6,7 +6,6 @@ impl._exact.elementary.exponentials, impl._exact.elementary.trigonometric,
 impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients.
 """
 
-from fractions import Fraction
 from unittest import mock
 
 import jax
@@ -199,16 +198,6 @@ def test_double_is_refused(name):
         jax.eval_shape(FUNCTIONS[name], *operands)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 1)])
-def test_shapes(shape):
-    for name in ("exp", "sin", "pow"):
-        count = 2 if name in samples.OF_TWO else 1
-        operands = [jax.ShapeDtypeStruct(shape, np.float32)] * count
-        with arithmetic.wide():
-            result = jax.eval_shape(FUNCTIONS[name], *operands)
-        assert (result.shape, result.dtype) == (shape, np.float32)
-
-
 @pytest.mark.usefixtures("portable")
 @pytest.mark.once
 def test_draws_and_densities(rng):
@@ -217,36 +206,6 @@ def test_draws_and_densities(rng):
     assert 33 < counts.mean() < 37
     slope = jax.jit(jax.grad(lambda a: jax.scipy.stats.gamma.logpdf(x, a).sum()))(2.0)
     assert np.isclose(slope, np.log(x).sum() - 100 * special.psi(2.0), rtol=1e-5)
-
-
-#: The samples of ``pow`` and ``atan2`` show the bits of all functions of pairs.
-COUNT = 300
-
-
-def exact_pair(pair):
-    return [Fraction(float(high)) + Fraction(float(low)) for high, low in zip(*pair, strict=True)]
-
-
-@pytest.fixture
-def floats(rng):
-    return rng.normal(size=(2, COUNT)) * 2.0 ** rng.integers(-60, 60, (2, COUNT))
-
-
-@pytest.mark.parametrize("name", ["two_sum", "two_product"])
-def test_an_operation_and_its_error_are_exact(floats, name):
-    operation = {"two_sum": Fraction.__add__, "two_product": Fraction.__mul__}[name]
-    a, b = floats
-    pair = run(getattr(_pairs, name), a, b)
-    expected = [operation(Fraction(x), Fraction(y)) for x, y in zip(a, b, strict=True)]
-    assert exact_pair(pair) == expected
-    nearest = a + b if name == "two_sum" else a * b
-    assert np.array_equal(pair[0], nearest)
-
-
-def test_the_sum_with_a_smaller_number_is_exact(floats):
-    a, b = floats
-    a, b = np.where(abs(a) > abs(b), (a, b), (b, a))
-    assert exact_pair(run(_pairs.fast_two_sum, a, b)) == exact_pair((a, b))
 
 
 def test_rounding_to_odd_keeps_the_side_of_the_middle():

@@ -142,11 +142,7 @@ class Recorder:
     def watched(
         self, called: Callable[[watching.Call], Sequence[Any]] | None = None
     ) -> Iterator[None]:
-        """Watches this process.
-
-        Args:
-            called: As for ``watching.watched_programs``, for calls that are not its own.
-        """
+        """Watches this process; ``watching.watched_programs`` tells ``called`` what it calls."""
 
         def call(program: watching.Call) -> Sequence[Any]:
             if called is None or self.is_paused:
@@ -254,14 +250,9 @@ class Ran:
     def items(self) -> Iterator[Item]:
         """Yields the items about the run."""
         if self.failure is not None:
-            yield Item(
-                SECTION,
-                str(self.file),
-                self.failure,
-                "unknown",
-                "The report is about what it did before.",
-                "Correct the error, and run the doctor again.",
-            )
+            reason = "The report is about what it did before."
+            remedy = "Correct the error, and run the doctor again."
+            yield Item(SECTION, str(self.file), self.failure, "unknown", reason, remedy)
         yield from _of_findings(self.judged)
         yield from _of_unread(self.judged)
         yield from _of_off(self.judged)
@@ -270,13 +261,7 @@ class Ran:
 
 
 def ran(file: Path, arguments: Sequence[str], device: str) -> Ran:
-    """Runs a file in this process, and judges what it compiled and drew.
-
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-        device: The device of the spec that the verdicts are about.
-    """
+    """Runs a file in this process, and judges what it compiled for a device, and what it drew."""
     recorder = Recorder()
     with recorder.watched(), _generators.watched() as watch:
         failure = attempt(file, arguments)
@@ -335,14 +320,8 @@ def _reason(finding: Finding, device: str, off: bool, modes: Iterable[Mode]) -> 
 
 def _of_unread(judged: Judged) -> Iterator[Item]:
     for name, error in judged.unread.items():
-        yield Item(
-            SECTION,
-            name,
-            None,
-            "unknown",
-            f"The audit could not read this program: {error}",
-            "Open an issue with the program.",
-        )
+        reason = f"The audit could not read this program: {error}"
+        yield Item(SECTION, name, None, "unknown", reason, "Open an issue with the program.")
 
 
 def _of_off(judged: Judged) -> Iterator[Item]:
@@ -441,13 +420,7 @@ def _count(number: int, one: str, many: str) -> str:
 def run(file: Path, arguments: Sequence[str] = (), run_name: str = "__main__") -> dict[str, Any]:
     """Runs a file as ``python FILE`` does, but leaves the standard output to the report.
 
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-        run_name: The ``__name__`` of the file.
-
-    Returns:
-        The names that the file defines.
+    It returns the names that the file defines.
     """
     sys.path.insert(0, str(file.resolve().parent))
     sys.argv = [str(file), *arguments]
@@ -463,12 +436,7 @@ def run(file: Path, arguments: Sequence[str] = (), run_name: str = "__main__") -
 def attempt(file: Path, arguments: Sequence[str]) -> str | None:
     """Runs a file to its end, and shows an error as Python does.
 
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-
-    Returns:
-        The failure in words, such as "raised ValueError"; None if the file ended without one.
+    It returns the failure in words, such as "raised ValueError"; None if there was none.
     """
     failure = None
     before = {*threading.enumerate()}

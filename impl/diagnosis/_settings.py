@@ -119,12 +119,7 @@ def _setting(kind: Kind, name: str, case: Any = (), **rest: Any) -> Setting:
 
 
 def items(settings: ProcessSettings, platform: str | None) -> Iterator[Item]:
-    """Yields the items of all settings, in the order of the table.
-
-    Args:
-        settings: The settings of this process.
-        platform: The platform of the devices; None if it is unknown, when every setting counts.
-    """
+    """Yields the items of the settings, in the table's order; of all if no platform is known."""
     known = table()
     for setting in known.settings:
         for name, value in _values(setting, settings):
@@ -175,21 +170,16 @@ def _judged(
         yield Item(setting.section, name, value, "fixed", _SAME)
 
 
-def of_process(environment: Mapping[str, str] | None = None) -> ProcessSettings:
+def of_process() -> ProcessSettings:
     """Returns the settings of this process."""
-    environment = os.environ if environment is None else environment
-    return ProcessSettings(
-        compilation.parsed(environment.get("XLA_FLAGS", "")), environment, _config()
-    )
-
-
-def _config() -> dict[str, str]:
     # The value of an enumeration, such as a precision, is in its attribute ``value``.
     values = sorted(_jax.settings().items())
-    return {name: str(getattr(value, "value", value)) for name, value in values}
+    config = {name: str(getattr(value, "value", value)) for name, value in values}
+    flags = compilation.parsed(os.environ.get("XLA_FLAGS", ""))
+    return ProcessSettings(flags, os.environ, config)
 
 
-def refusal(timeout: float = 60) -> str | None:
+def refusal() -> str | None:
     """Returns XLA's message about a flag in XLA_FLAGS that it refuses; None if it accepts all.
 
     XLA aborts the process if it does not know a flag. Another process therefore starts it, on the
@@ -204,7 +194,7 @@ def refusal(timeout: float = 60) -> str | None:
             check=False,
             env={**os.environ, "JAX_PLATFORMS": "cpu"},
             text=True,
-            timeout=timeout,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

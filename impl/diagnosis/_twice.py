@@ -182,12 +182,7 @@ def _of_difference(difference: Difference, calls: int, width: int) -> list[str]:
 
 
 class CallLog(DigestLog):
-    """A log of calls of compiled programs.
-
-    Args:
-        path: The file.
-        programs: The recorder of programs. It is paused while values are read.
-    """
+    """A log of calls of compiled programs. It pauses their recorder while it reads values."""
 
     def __init__(self, path: Path, programs: _after.Recorder) -> None:
         super().__init__(path)
@@ -267,12 +262,7 @@ def _findings(recorded: Sequence[_after.Program], device: str) -> dict[str, list
 
 
 def compared(file: Path, arguments: Sequence[str]) -> Comparison:
-    """Runs a file in two processes, one after the other, and compares their calls.
-
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-    """
+    """Runs a file in two processes, one after the other, and compares their calls."""
     with tempfile.TemporaryDirectory(prefix="samebits-") as parent:
         folders = [Path(parent) / seed for seed in _HASH_SEEDS]
         for folder, hash_seed, name in zip(folders, _HASH_SEEDS, ("first", "second"), strict=True):
@@ -315,10 +305,7 @@ def _pair(folders: Sequence[Path], name: str) -> Pair:
 def differences(main: Pair, threads: Pair, findings: dict[str, list[str]]) -> Iterator[Difference]:
     """Yields the first difference of two runs, and later ones that do not come from an earlier one.
 
-    Args:
-        main: The calls of the main thread in each run.
-        threads: The calls of the other threads.
-        findings: For each function, the equations that can vary on the device.
+    ``findings`` are, for each function, the equations that can vary on the device.
     """
     several = list(itertools.islice(_one_for_each_line(_of_main(main, findings)), 1 + _MORE))
     yield from several or _of_threads(threads)

@@ -216,10 +216,7 @@ def differences(
 ) -> Iterator[Difference]:
     """Yields the leaves that differ between a step of each log, in the order of the first log.
 
-    Args:
-        logs: The logs.
-        steps: The step of each, as ``doctor --twice`` compares calls of threads in any order.
-        common: As for ``compare``.
+    The steps may be two, as ``doctor --twice`` compares calls of threads in any order.
     """
     for name in _trees(logs, steps, common):
         records = tuple(
@@ -306,12 +303,9 @@ def _ranges(steps: tuple[int, ...]) -> str:
 
 
 def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
-    """Returns the distance of two arrays of one type; None for PRNG keys and other types.
+    """Returns the distance of the bytes of two arrays of one type, such as ``float32[3,4]``.
 
-    Args:
-        type_: Their type, as ``float32[3,4]``.
-        first: The bytes of one array.
-        second: The bytes of the other.
+    It is None for PRNG keys and other types.
     """
     name, _, sizes = type_.removesuffix("]").rpartition("[")
     shape = tuple(int(size) for size in sizes.split(",") if size)

@@ -37,7 +37,6 @@ from impl._mode.modes import Mode
 from impl._portable import refusal, unknown
 from impl._reading import facts
 from impl._reading.compiled import Instruction
-from impl._reading.source import Lines
 from impl._reading.walk import Site, without_calls
 from impl._run_to_run import rules
 from impl.programs._auditing import notes
@@ -74,11 +73,8 @@ _EXEMPT = (
 class Judge:
     """Gives a verdict on equations.
 
-    Args:
-        device: The device.
-        mode: The mode that holds when the program is compiled. A scope inside of the program has a
-            mode of its own.
-        timed_kernels: Whether XLA may pick kernels by timing.
+    The mode holds when the program is compiled; a scope inside of it has a mode of its own. With
+    ``timed_kernels``, XLA may pick kernels by timing.
     """
 
     def __init__(self, device: str, mode: Mode, timed_kernels: bool) -> None:
@@ -91,11 +87,8 @@ class Judge:
     def computed(self, equation: Any, mode: Mode | None) -> Any:
         """Returns the closed jaxpr that is lowered for a primitive that no row or class is about.
 
-        It is None for any other, and where nothing tells what the primitive computes.
-
-        Args:
-            equation: The equation.
-            mode: The mode of the scope inside of the program that it is in; None for no scope.
+        It is None for any other, and where nothing tells what the primitive computes. The mode is
+        that of the scope inside of the program that the equation is in.
         """
         portable = (mode or self.mode).portable and ordered_primitives.holds()
         return unknown.equations(equation, self.platform, portable=portable)
@@ -115,7 +108,7 @@ class Judge:
         races = row is not None and spec.varies(row, self.device, loaded)
         if _gives_the_same_bits(answer, races):
             return None
-        source, library = _shown(instruction.lines)
+        source, library = instruction.lines.shown
         op = loaded.op_of_primitive.get(name, name)
         remedy, row_id = (_NO_ROW, None) if row is None else (answer.remedy, row.id)
         verdict: Verdict = "varies" if races else "unknown"
@@ -174,7 +167,7 @@ class _Case:
         self, op: str, row: str | None, verdict: Verdict, remedy: str | None, races: bool = True
     ) -> Finding:
         """Returns a finding about the equation."""
-        source, library = _shown(self.site.lines)
+        source, library = self.site.lines.shown
         inside = without_calls(self.site.path)
         return Finding(op, row, verdict, source, library, inside, self.site.shapes, remedy, races)
 
@@ -291,8 +284,3 @@ _JUDGEMENTS: Sequence[Callable[[_Case], _Judgement]] = (
     _by_row,
     _without_row,
 )
-
-
-def _shown(lines: Lines) -> tuple[str, str | None]:
-    """Returns the line that a person acts on, and the library's line that it calls."""
-    return lines.user or lines.library or "unknown source", lines.library if lines.user else None

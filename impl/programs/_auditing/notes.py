@@ -32,12 +32,9 @@ _OF_A_DEVICE = {
 
 
 def portability(name: str, equation: Any, platform: str) -> spec.Portability | None:
-    """Returns the class that decides about an equation of a program.
+    """Returns the class that decides about an equation, as it is lowered for a platform.
 
-    Args:
-        name: The name of its primitive.
-        equation: The equation. One that draws from a key is lowered as another primitive.
-        platform: The platform that it is lowered for.
+    An equation that draws from a key is lowered as another primitive than ``name``.
     """
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
     if unknown.is_unknown(equation.primitive, rules.registered(equation.primitive, platform)[0]):
@@ -52,9 +49,7 @@ def portability(name: str, equation: Any, platform: str) -> spec.Portability | N
 def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
     """Returns the notes: on sums over devices, and on functions that differ between releases.
 
-    Args:
-        sites: The equations of a program, each perhaps in a scope with another mode.
-        mode: The mode of the program.
+    An equation may be in a scope with another mode than the program's.
     """
     exempt: dict[str, None] = {}
     sums: dict[str, None] = {}
@@ -76,12 +71,7 @@ def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
 
 
 def of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
-    """Returns the notes on the sums that the loops of a program carry.
-
-    Args:
-        jaxpr: The jaxpr of the program, without constants.
-        mode: The mode of the program.
-    """
+    """Returns the notes on the sums that the loops of a program carry."""
     joined: dict[str, None] = {}
     apart: dict[str, None] = {}
     for equation, lines, own in _scans(jaxpr, source.Lines(), mode):
@@ -109,12 +99,7 @@ def of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
 
 
 def of_kernels(sites: Iterable[Site], platform: str) -> tuple[str, ...]:
-    """Returns a note if scatters would launch kernels, and their backend is missing.
-
-    Args:
-        sites: The equations of a program.
-        platform: The platform that it is lowered for.
-    """
+    """Returns a note if scatters need kernels on a platform, and their backend is missing."""
     count = sum(site.equation.primitive in _SUMS_BY_INDEX for site in sites)
     reason = pallas.reason_missing() if count and platform == "cuda" else None
     if reason is None:

@@ -144,8 +144,7 @@ class Report:
         Args:
             width: Greatest length of a line of advice in characters.
         """
-        findings = [f for verdict in _HEADINGS for f in self.select(verdict)]
-        lines = _summary(findings, width)
+        lines = _summary([f for verdict in _HEADINGS for f in self.select(verdict)], width)
         return "\n".join([self._setting(), *lines, self._counts(), *self.notes])
 
     def __str__(self) -> str:
@@ -190,13 +189,7 @@ def _times(count: int, noun: str = "equation") -> str:
 
 
 def _table(findings: Sequence[Finding], width: int, *, every: bool) -> list[str]:
-    """Returns the lines about findings of one verdict.
-
-    Args:
-        findings: The findings.
-        width: Greatest length of a line of advice in characters.
-        every: Whether each finding gets a line, however many share their advice.
-    """
+    """Returns the lines about findings of one verdict, as ``Report.text`` has them."""
     lines = []
     for remedy, advised in _by(findings, lambda f: f.remedy):
         if every or len(advised) <= _FEW:
@@ -210,12 +203,7 @@ def _table(findings: Sequence[Finding], width: int, *, every: bool) -> list[str]
 
 
 def _summary(findings: Sequence[Finding], width: int) -> list[str]:
-    """Returns a line for each verdict, primitive and piece of advice, which follows it.
-
-    Args:
-        findings: The findings, in the order of their verdicts.
-        width: Greatest length of a line of advice in characters.
-    """
+    """Returns a line for each verdict, primitive and piece of advice, which follows it."""
     lines: list[str] = []
     verdicts = max((len(f.verdict) for f in findings), default=0)
     for (verdict, remedy), advised in _by(findings, lambda f: (f.verdict, f.remedy)):

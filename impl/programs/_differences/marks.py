@@ -223,8 +223,7 @@ class Planner:
         return Mark(
             "equation",
             self._shown(name),
-            lines.user or lines.library or "unknown source",
-            lines.library if lines.user else None,
+            *lines.shown,
             inside,
             " ".join(map(_short, equation.invars)),
             " ".join(str(np.asarray(atom.val).tolist()) for atom in literals),

@@ -45,15 +45,9 @@ def first_change(
 ) -> Difference | None:
     """Returns the first equation that gives other bits in the larger of two runs.
 
-    Args:
-        function: The program.
-        number: The number of the result that differs. Equations that it does not need are left out.
-        smaller: The arguments of a run whose elements the other run computes too.
-        larger: The arguments of the other run.
-
-    Returns:
-        A difference of the kind "element", or "program" if the runs have different equations from
-        there on. None if each element of the smaller run is an element of the larger one.
+    ``number`` is that of the result that differs: equations that it does not need are left out. The
+    difference has the kind "element", or "program" if the runs have different equations from there
+    on. It is None if each element of the smaller run is an element of the larger one.
     """
 
     def result(*args: Any) -> Any:

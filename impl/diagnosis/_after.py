@@ -38,7 +38,7 @@ from impl._reading.values import Scope
 from impl._reading.walk import walk
 from impl.diagnosis import _generators
 from impl.diagnosis._generators import Watch
-from impl.diagnosis._report import Item, Verdict
+from impl.diagnosis._report import Item
 from impl.programs import Finding
 from impl.programs._auditing.audit import times_kernels
 from impl.programs._auditing.judge import Judge
@@ -222,14 +222,7 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """A file that ran while the doctor watched.
-
-    Attributes:
-        file: The file.
-        failure: Its failure in words, such as "raised ValueError"; None if there was none.
-        judged: The verdicts on the programs that it compiled.
-        watch: The generators that it made and used.
-    """
+    """A file that ran while the doctor watched; ``failure`` is as ``attempt`` returns it."""
 
     file: Path
     failure: str | None
@@ -329,21 +322,15 @@ def _of_off(judged: Judged) -> Iterator[Item]:
     if not judged.off:
         return
     operations = judged.off.get("", 0)
-    named = [
-        name if count == 1 else f"{name}, {count} times"
-        for name, count in judged.off.items()
-        if name
-    ]
+    named = [f"{name}, {n} times" if n > 1 else name for name, n in judged.off.items() if name]
     if operations:
         named.append(_count(operations, "operation outside of jit", "operations outside of jit"))
-    verdict: Verdict = "varies per process" if judged.off_varies else "fixed"
-    reason = (
-        f"The lines above name what varies in them on {judged.device}."
-        if judged.off_varies
-        else f"Nothing in them varies on {judged.device}."
-    )
-    remedy = _TURN_ON if judged.off_varies else None
-    yield Item(SECTION, "compiled with the mode off", _few(named, "; "), verdict, reason, remedy)
+    of = SECTION, "compiled with the mode off", _few(named, "; ")
+    if judged.off_varies:
+        reason = f"The lines above name what varies in them on {judged.device}."
+        yield Item(*of, "varies per process", reason, _TURN_ON)
+    else:
+        yield Item(*of, "fixed", f"Nothing in them varies on {judged.device}.")
 
 
 def _of_the_rest(ran: Ran) -> Item:

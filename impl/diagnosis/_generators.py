@@ -21,6 +21,7 @@ import functools
 import itertools
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.made: dict[Made, int] = {}
+        self.made: Counter[Made] = Counter()
         self.states = {"random": Global(), "numpy.random": Global()}
         self.before = _states()
         self.unseeded_draw: str | None = None
@@ -99,8 +100,7 @@ class Watch:
         line = None if getattr(self._thread, "paused", False) else _line()
         if line is not None:
             with self._lock:
-                made = Made(kind, line)
-                self.made[made] = self.made.get(made, 0) + 1
+                self.made[Made(kind, line)] += 1
 
     def seed(self, name: str, chosen: bool) -> None:
         """Notes that a global generator gets a seed or a state."""

@@ -239,7 +239,8 @@ def kernels(platform: str | None) -> Iterator[Item]:
 
 def compiler(platform: str | None) -> Iterator[Item]:
     """Yields the items of the switches of backends and of the options of ``impl.jit``."""
-    section, varies = "Compiler options of impl.jit", "varies per process"
+    section = "Compiler options of impl.jit"
+    varies: Verdict = "varies per process"
     name, benchmark = "backends.cudnn.benchmark", switches.current().cudnn_benchmark
     if benchmark and platform != "cpu":
         reason, remedy = "Algorithms are picked by timing them.", f"Set impl.{name} = False."

@@ -226,7 +226,8 @@ def root(data: memoryview) -> bytes:
 
 def _device_of(leaf: Leaf) -> Any | None:
     """Returns the device that is to hash a leaf; None for the host."""
-    if not isinstance(leaf.value, jax.Array) or not takes(leaf.value.dtype):
+    # A device hashes elements of whole bytes.
+    if not isinstance(leaf.value, jax.Array) or bits_of(leaf.value.dtype) % BYTE:
         return None
     device = min(leaf.value.devices(), key=lambda device: device.id)
     return None if device.platform in _ON_HOST else device
@@ -280,11 +281,6 @@ def bits_of(dtype: Any) -> int:
         return int(dtype.itemsize) * BYTE
     info = jnp.finfo if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo
     return int(info(dtype).bits)
-
-
-def takes(dtype: Any) -> bool:
-    """Returns whether ``roots`` takes arrays of a dtype: their elements are whole bytes."""
-    return bits_of(dtype) % BYTE == 0
 
 
 def roots(device: Any, values: Sequence[Any]) -> jax.Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -178,10 +179,7 @@ class Report:
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
     """Returns the findings with equal ones counted, in the order in which they first occur."""
-    counts: dict[Finding, int] = {}
-    for finding in findings:
-        counts[finding] = counts.get(finding, 0) + 1
-    return tuple(dataclasses.replace(f, count=count) for f, count in counts.items())
+    return tuple(dataclasses.replace(f, count=count) for f, count in Counter(findings).items())
 
 
 def _times(count: int, noun: str = "equation") -> str:
@@ -240,10 +238,9 @@ def _each(findings: Sequence[Finding]) -> list[str]:
 def _places(findings: Sequence[Finding]) -> Iterator[str]:
     """Yields the lines of source, the file once for all of its lines, with their counts."""
     for file, alike in _by(findings, lambda f: f.source.rpartition(":")[0]):
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for finding in alike:
-            line = finding.source.rpartition(":")[2]
-            counts[line] = counts.get(line, 0) + finding.count
+            counts[finding.source.rpartition(":")[2]] += finding.count
         lines = sorted(counts, key=lambda line: (len(line), line))
         named = [line if counts[line] == 1 else f"{line} ({counts[line]})" for line in lines]
         yield f"{file}:{', '.join(named)}" if file else ", ".join(named)

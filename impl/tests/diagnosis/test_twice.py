@@ -36,8 +36,7 @@ def logged(tmp_path):
 def leaves(log, number, tree):
     """Returns the name, type and digest of each argument or output of a call."""
     (record,) = log.steps[number][tree]
-    digests = log.leaves(record, tree).digests
-    return [(*of, digest) for of, digest in zip(record.types, digests, strict=True)]
+    return [(path, of.type, of.digest) for path, of in log.leaves(record, tree).items()]
 
 
 def test_each_call_has_a_step_with_types_and_digests(logged):

@@ -32,14 +32,14 @@ from typing import Any, Literal, TypeAlias
 
 import spec
 from impl._core import ordered_primitives
+from impl._jax import rules as lowering_rules
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl._portable import refusal, unknown
+from impl._portable import classes, refusal, unknown
 from impl._reading import facts
 from impl._reading.compiled import Instruction
 from impl._reading.walk import Site, without_calls
 from impl._run_to_run import rules
-from impl.programs._auditing import notes
 from impl.programs._auditing.report import Finding, Verdict
 
 #: How the names of this project's primitives start.
@@ -68,6 +68,11 @@ _EXEMPT = (
     "Nothing, if it may vary: it is inside of `with impl.deterministic(False)`, which lets "
     "it vary. Otherwise end that scope before it."
 )
+#: The primitives whose random bits depend on the device, by the implementation of the key.
+_OF_A_DEVICE = {
+    "rbg": frozenset({"random_bits"}),
+    "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
+}
 
 
 class Judge:
@@ -212,12 +217,29 @@ def _by_platform(case: _Case) -> _Judgement:
     return None if refused is None else _refused(case, refused)
 
 
+def portability(name: str, equation: Any, platform: str) -> spec.Portability | None:
+    """Returns the class that decides about an equation, as it is lowered for a platform.
+
+    An equation that draws from a key is lowered as another primitive than ``name``.
+    """
+    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if unknown.is_unknown(
+        equation.primitive, lowering_rules.registered(equation.primitive, platform)[0]
+    ):
+        return unknown.portability(classes.dtypes(avals))
+    for aval in avals:
+        kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
+        if name in _OF_A_DEVICE.get(str(kind), ()):
+            return spec.portability("rng_bit_generator", ())
+    return classes.class_of(name, avals, equation.params)
+
+
 def _by_guarantee(case: _Case) -> _Judgement:
     """Decides about an equation that ``portable`` refuses, or computes by a rule of its own."""
     if not case.is_portable:
         return None
     site = case.site
-    stated = notes.portability(site.name, site.equation, case.judge.platform)
+    stated = portability(site.name, site.equation, case.judge.platform)
     if stated is None or stated.answer not in ("refused", "rule"):
         return None
     return SAME_BITS if stated.answer == "rule" else _refused(case, stated)

@@ -48,7 +48,7 @@ from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow, source
 from impl._reading.control_flow import CHOICE, Body
 from impl._reading.walk import label
-from impl.programs._auditing import notes
+from impl.programs._auditing.judge import portability
 
 Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
 Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]
@@ -254,8 +254,8 @@ def _may_differ(equation: Any) -> bool:
     name = equation.primitive.name
     if name in _racing() or control_flow.every_jaxpr(equation):
         return True
-    portability = notes.portability(name, equation, jax.default_backend())
-    return portability is not None and portability.answer != "exact"
+    stated = portability(name, equation, jax.default_backend())
+    return stated is not None and stated.answer != "exact"
 
 
 @functools.cache

@@ -92,8 +92,8 @@ class Judge:
     def computed(self, equation: Any, mode: Mode | None) -> Any:
         """Returns the closed jaxpr that is lowered for a primitive that no row or class is about.
 
-        It is None for any other, and where nothing tells what the primitive computes. The mode is
-        that of the scope inside of the program that the equation is in.
+        It is None for any other, and where nothing tells what the primitive computes. The
+        equation may be in a scope inside of the program, which has the mode.
         """
         portable = (mode or self.mode).portable and ordered_primitives.holds()
         return unknown.equations(equation, self.platform, portable=portable)

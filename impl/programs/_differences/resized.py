@@ -45,7 +45,7 @@ def first_change(
 ) -> Difference | None:
     """Returns the first equation that gives other bits in the larger of two runs.
 
-    ``number`` is that of the result that differs: equations that it does not need are left out. The
+    Equations that the result of ``number``, which differs, does not need are left out. The
     difference has the kind "element", or "program" if the runs have different equations from there
     on. It is None if each element of the smaller run is an element of the larger one.
     """

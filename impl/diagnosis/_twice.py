@@ -63,7 +63,8 @@ _HASH_SEEDS = ("1", "2")
 _MORE = 10
 
 _HEADINGS = ("The first difference", "Later differences that do not come from an earlier one")
-_PARTS: dict[str, Literal["argument", "output"]] = {"arguments": "argument", "outputs": "output"}
+Kind: TypeAlias = Literal["argument", "output", "call"]
+_PARTS: dict[str, Kind] = {"arguments": "argument", "outputs": "output"}
 #: The files of a run: the calls of the main thread, the calls of other threads, and the facts that
 #: are known at its end.
 _LOGS, _END = ("main.jsonl", "threads.jsonl"), "end.json"
@@ -98,7 +99,7 @@ class Difference:
         reason: The conclusion from it, in a sentence or two.
     """
 
-    kind: Literal["argument", "output", "call"]
+    kind: Kind
     name: str
     type: str
     line: str | None
@@ -394,12 +395,7 @@ def _of_calls(one: Any, other: Any, number: int | None, reason: str) -> Differen
 
 
 def _difference(
-    kind: Literal["argument", "output", "call"],
-    name: str,
-    type_: str,
-    origin: Any,
-    number: int | None,
-    reason: str,
+    kind: Kind, name: str, type_: str, origin: Any, number: int | None, reason: str
 ) -> Difference:
     line, function, *_ = origin
     code = None if line is None else _after.source_code(line)

@@ -235,11 +235,7 @@ class LeafRecord(NamedTuple):
 class LogFile:
     """A log that was read. It keeps a digest of each step, and reads the leaves when asked.
 
-    Args:
-        path: The file.
-
     Attributes:
-        path: The file.
         environments: The environment of each session.
         steps: For each step, the records of each tree by name, in the order of the file.
         origins: The origin of each step that has one.

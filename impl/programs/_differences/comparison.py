@@ -119,9 +119,6 @@ _SENTENCES = {
 class Comparison:
     """Finds the first mark that differs, in the order in which the marks were made.
 
-    Args:
-        marks: The marks that the runs had.
-
     Attributes:
         unsure: The number and the first iteration of the loop in which the difference is, if the
             digests of several iterations are one; else None.

@@ -72,11 +72,6 @@ class Program:
     mode: Mode
 
     @property
-    def line(self) -> str | None:
-        """The user's line that called it; None if no line of the stack is a user's."""
-        return self.caller.user
-
-    @property
     def name(self) -> str:
         """The name of its function."""
         return self.lowered.function.partition(" ")[0]
@@ -145,12 +140,9 @@ class Recorder:
         """Watches this process; ``watching.watched_programs`` tells ``called`` what it calls."""
 
         def call(program: watching.Call) -> Sequence[Any]:
-            if called is None or self.is_paused:
-                return program.run()
-            return called(program)
+            return program.run() if called is None or self.is_paused else called(program)
 
-        tell = None if called is None else call
-        with watching.watched_programs(self._keep, tell):
+        with watching.watched_programs(self._keep, None if called is None else call):
             yield
 
     @property
@@ -187,7 +179,7 @@ def judged(recorded: Sequence[Program], device: str) -> Judged:
     equations = 0
     for program in recorded:
         operation = program.is_operation
-        named = "" if operation else f"{program.name} ({program.line or 'unknown line'})"
+        named = "" if operation else f"{program.name} ({program.caller.user or 'unknown line'})"
         try:
             of_program, count = audited(program, device)
         except Exception as error:  # noqa: BLE001  # One odd program hides no other.

@@ -145,11 +145,7 @@ class Comparison:
         }
 
     def text(self, width: int = 100) -> str:
-        """Returns the comparison as text.
-
-        Args:
-            width: Greatest length of a line of an explanation in characters.
-        """
+        """Returns the comparison as text, with explanations in lines of ``width`` characters."""
         seeds = " and ".join(_HASH_SEEDS)
         lines = [f"{self.file} ran in two processes, with PYTHONHASHSEED={seeds}."]
         if self.failure is not None:

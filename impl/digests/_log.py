@@ -305,12 +305,7 @@ class LogFile:
 
 
 def _opened_to_append(path: str) -> int:
-    """Opens a log to continue it, without a last line that was not written whole.
-
-    Raises:
-        ValueError: The file is not a log of digests.
-        OSError: The file cannot be written.
-    """
+    """Opens a log to continue it, without a last line that was not written whole."""
     file = _appended(path)
     try:
         with Path(path).open("rb") as lines:

@@ -191,11 +191,7 @@ def whole(array: Any) -> Any:
 
 
 def _broadcast(prefix: Any, tree: Any) -> list[Any]:
-    """Returns the entry of a prefix of a tree for each leaf of the tree.
-
-    Raises:
-        ValueError: It is not a prefix.
-    """
+    """Returns the entry of a prefix of a tree for each leaf; ValueError if it is none."""
     entries: list[Any] = []
 
     def extend(entry: Any, part: Any) -> None:

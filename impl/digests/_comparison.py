@@ -298,7 +298,8 @@ def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
         dtype = jnp.dtype(name)
     except TypeError:
         return None
-    dtype = dtype.newbyteorder("<") if _is_wide(dtype) else dtype
+    if dtype.kind in "iufc" and dtype.itemsize > 1:
+        dtype = dtype.newbyteorder("<")
     one, other = (np.frombuffer(data, dtype).reshape(shape) for data in (first, second))
     return distance_of(one, other)
 
@@ -329,10 +330,6 @@ def distance_of(first: NumpyArray, second: NumpyArray) -> Distance | None:
         (str(one[0]), str(other[0])),
         None if largest is None else index(largest),
     )
-
-
-def _is_wide(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iufc" and dtype.itemsize > 1
 
 
 def _steps(one: Any, other: Any) -> tuple[Any, Any]:

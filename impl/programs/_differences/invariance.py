@@ -191,7 +191,7 @@ def whole(array: Any) -> Any:
 
 
 def _broadcast(prefix: Any, tree: Any) -> list[Any]:
-    """Returns the entry of a prefix of a tree for each leaf; ValueError if it is none."""
+    """Returns the entry of a prefix of a tree for each leaf; raises ValueError for another tree."""
     entries: list[Any] = []
 
     def extend(entry: Any, part: Any) -> None:

@@ -42,6 +42,11 @@ class Lines:
         return self.package or self.called
 
     @property
+    def shown(self) -> tuple[str, str | None]:
+        """The line that a person acts on, and the library's line that it calls."""
+        return self.user or self.library or "unknown source", self.library if self.user else None
+
+    @property
     def package_name(self) -> str | None:
         """The name of the library that ``package`` is a line of."""
         return None if self.package is None else Path(self.package).parts[0]

@@ -62,11 +62,7 @@ def report(ran: Ran | None = None) -> Report:
 
 
 def _refused_flags(refusal: str) -> Item:
-    return Item(
-        _settings.SECTIONS[0],
-        "XLA_FLAGS",
-        os.environ.get("XLA_FLAGS"),
-        "varies per process",
-        f"XLA ends every process over it: {refusal}",
-        "Take out of XLA_FLAGS what this jaxlib does not know.",
-    )
+    section, value = _settings.SECTIONS[0], os.environ.get("XLA_FLAGS")
+    reason = f"XLA ends every process over it: {refusal}"
+    remedy = "Take out of XLA_FLAGS what this jaxlib does not know."
+    return Item(section, "XLA_FLAGS", value, "varies per process", reason, remedy)

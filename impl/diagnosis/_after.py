@@ -38,7 +38,7 @@ from impl._reading.values import Scope
 from impl._reading.walk import walk
 from impl.diagnosis import _generators
 from impl.diagnosis._generators import Watch
-from impl.diagnosis._report import Item, Verdict
+from impl.diagnosis._report import Item
 from impl.programs import Finding
 from impl.programs._auditing.audit import times_kernels
 from impl.programs._auditing.judge import Judge
@@ -70,11 +70,6 @@ class Program:
     caller: Lines
     own_mode: Mode
     mode: Mode
-
-    @property
-    def line(self) -> str | None:
-        """The user's line that called it; None if no line of the stack is a user's."""
-        return self.caller.user
 
     @property
     def name(self) -> str:
@@ -142,19 +137,12 @@ class Recorder:
     def watched(
         self, called: Callable[[watching.Call], Sequence[Any]] | None = None
     ) -> Iterator[None]:
-        """Watches this process.
-
-        Args:
-            called: As for ``watching.watched_programs``, for calls that are not its own.
-        """
+        """Watches this process; ``watching.watched_programs`` tells ``called`` what it calls."""
 
         def call(program: watching.Call) -> Sequence[Any]:
-            if called is None or self.is_paused:
-                return program.run()
-            return called(program)
+            return program.run() if called is None or self.is_paused else called(program)
 
-        tell = None if called is None else call
-        with watching.watched_programs(self._keep, tell):
+        with watching.watched_programs(self._keep, None if called is None else call):
             yield
 
     @property
@@ -191,7 +179,7 @@ def judged(recorded: Sequence[Program], device: str) -> Judged:
     equations = 0
     for program in recorded:
         operation = program.is_operation
-        named = "" if operation else f"{program.name} ({program.line or 'unknown line'})"
+        named = "" if operation else f"{program.name} ({program.caller.user or 'unknown line'})"
         try:
             of_program, count = audited(program, device)
         except Exception as error:  # noqa: BLE001  # One odd program hides no other.
@@ -226,14 +214,7 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """A file that ran while the doctor watched.
-
-    Attributes:
-        file: The file.
-        failure: Its failure in words, such as "raised ValueError"; None if there was none.
-        judged: The verdicts on the programs that it compiled.
-        watch: The generators that it made and used.
-    """
+    """A file that ran while the doctor watched; ``failure`` is as ``attempt`` returns it."""
 
     file: Path
     failure: str | None
@@ -254,14 +235,9 @@ class Ran:
     def items(self) -> Iterator[Item]:
         """Yields the items about the run."""
         if self.failure is not None:
-            yield Item(
-                SECTION,
-                str(self.file),
-                self.failure,
-                "unknown",
-                "The report is about what it did before.",
-                "Correct the error, and run the doctor again.",
-            )
+            reason = "The report is about what it did before."
+            remedy = "Correct the error, and run the doctor again."
+            yield Item(SECTION, str(self.file), self.failure, "unknown", reason, remedy)
         yield from _of_findings(self.judged)
         yield from _of_unread(self.judged)
         yield from _of_off(self.judged)
@@ -270,13 +246,7 @@ class Ran:
 
 
 def ran(file: Path, arguments: Sequence[str], device: str) -> Ran:
-    """Runs a file in this process, and judges what it compiled and drew.
-
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-        device: The device of the spec that the verdicts are about.
-    """
+    """Runs a file in this process, and judges what it compiled for a device, and what it drew."""
     recorder = Recorder()
     with recorder.watched(), _generators.watched() as watch:
         failure = attempt(file, arguments)
@@ -335,14 +305,8 @@ def _reason(finding: Finding, device: str, off: bool, modes: Iterable[Mode]) -> 
 
 def _of_unread(judged: Judged) -> Iterator[Item]:
     for name, error in judged.unread.items():
-        yield Item(
-            SECTION,
-            name,
-            None,
-            "unknown",
-            f"The audit could not read this program: {error}",
-            "Open an issue with the program.",
-        )
+        reason = f"The audit could not read this program: {error}"
+        yield Item(SECTION, name, None, "unknown", reason, "Open an issue with the program.")
 
 
 def _of_off(judged: Judged) -> Iterator[Item]:
@@ -350,21 +314,15 @@ def _of_off(judged: Judged) -> Iterator[Item]:
     if not judged.off:
         return
     operations = judged.off.get("", 0)
-    named = [
-        name if count == 1 else f"{name}, {count} times"
-        for name, count in judged.off.items()
-        if name
-    ]
+    named = [f"{name}, {n} times" if n > 1 else name for name, n in judged.off.items() if name]
     if operations:
         named.append(_count(operations, "operation outside of jit", "operations outside of jit"))
-    verdict: Verdict = "varies per process" if judged.off_varies else "fixed"
-    reason = (
-        f"The lines above name what varies in them on {judged.device}."
-        if judged.off_varies
-        else f"Nothing in them varies on {judged.device}."
-    )
-    remedy = _TURN_ON if judged.off_varies else None
-    yield Item(SECTION, "compiled with the mode off", _few(named, "; "), verdict, reason, remedy)
+    of = SECTION, "compiled with the mode off", _few(named, "; ")
+    if judged.off_varies:
+        reason = f"The lines above name what varies in them on {judged.device}."
+        yield Item(*of, "varies per process", reason, _TURN_ON)
+    else:
+        yield Item(*of, "fixed", f"Nothing in them varies on {judged.device}.")
 
 
 def _of_the_rest(ran: Ran) -> Item:
@@ -441,13 +399,7 @@ def _count(number: int, one: str, many: str) -> str:
 def run(file: Path, arguments: Sequence[str] = (), run_name: str = "__main__") -> dict[str, Any]:
     """Runs a file as ``python FILE`` does, but leaves the standard output to the report.
 
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-        run_name: The ``__name__`` of the file.
-
-    Returns:
-        The names that the file defines.
+    It returns the names that the file defines.
     """
     sys.path.insert(0, str(file.resolve().parent))
     sys.argv = [str(file), *arguments]
@@ -463,12 +415,7 @@ def run(file: Path, arguments: Sequence[str] = (), run_name: str = "__main__") -
 def attempt(file: Path, arguments: Sequence[str]) -> str | None:
     """Runs a file to its end, and shows an error as Python does.
 
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-
-    Returns:
-        The failure in words, such as "raised ValueError"; None if the file ended without one.
+    It returns the failure in words, such as "raised ValueError"; None if there was none.
     """
     failure = None
     before = {*threading.enumerate()}

@@ -21,6 +21,7 @@ import functools
 import itertools
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.made: dict[Made, int] = {}
+        self.made: Counter[Made] = Counter()
         self.states = {"random": Global(), "numpy.random": Global()}
         self.before = _states()
         self.unseeded_draw: str | None = None
@@ -99,8 +100,7 @@ class Watch:
         line = None if getattr(self._thread, "paused", False) else _line()
         if line is not None:
             with self._lock:
-                made = Made(kind, line)
-                self.made[made] = self.made.get(made, 0) + 1
+                self.made[Made(kind, line)] += 1
 
     def seed(self, name: str, chosen: bool) -> None:
         """Notes that a global generator gets a seed or a state."""
@@ -115,7 +115,7 @@ class Watch:
         if state.unseeded_use is None:
             self.before[name] = _states()[name]
 
-    def draw(self, generator: impl_random.Generator) -> None:
+    def draw(self, generator: impl_random.Generator, *_: Any) -> None:
         """Notes a draw from a generator of impl, which is about to be made."""
         if generator is impl_random.default_generator and not generator.seeded:
             lines = source.caller()
@@ -152,9 +152,10 @@ def watched() -> Iterator[Watch]:
             _wrap(patches, watch, np.random, name, _GLOBAL_OF_NUMPY)
         _patch(patches, np.random, "RandomState", _told_of_random_state(watch))
         _patch(patches, random.Random, "seed", _told_of_seed(watch, random.Random.seed))
-        _patch(patches, impl_random.Generator, "_draw", _told_of_draw(watch))
+        draw = impl_random.Generator._draw  # noqa: SLF001  # The draws of all methods.
+        _patch(patches, impl_random.Generator, "_draw", _first(watch.draw, draw))
         bits = np.random.bit_generator
-        told = _first(lambda: watch.make("numpy.random"), bits.randbits)  # type: ignore[attr-defined]
+        told = _first(lambda *_: watch.make("numpy.random"), bits.randbits)  # type: ignore[attr-defined]
         _patch(patches, bits, "randbits", told)
         try:
             yield watch
@@ -190,37 +191,38 @@ def _wrap(patches: contextlib.ExitStack, watch: Watch, module: Any, name: str, o
             watch.use(kind)
             return result
 
+        functools.update_wrapper(told, function)
     elif name == "seed":
 
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def tell(*args: Any, **kwargs: Any) -> None:
             watch.seed(kind, any(value is not None for value in (*args, *kwargs.values())))
-            return function(*args, **kwargs)
 
+        told = _first(tell, function)
     elif name in ("setstate", "set_state"):
-        told = _first(lambda: watch.seed(kind, True), function)
+        told = _first(lambda *_, **__: watch.seed(kind, True), function)
     else:
         return
-    functools.update_wrapper(told, function)
     told.__module__, told.__qualname__ = kind, name  # As pickles name it.
     _patch(patches, module, name, told)
 
 
-def _first(tell: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:
+def _first(tell: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that tells of the arguments of a call before the call."""
+
+    @functools.wraps(function)
     def told(*args: Any, **kwargs: Any) -> Any:
-        tell()
+        tell(*args, **kwargs)
         return function(*args, **kwargs)
 
     return told
 
 
 def _told_of_seed(watch: Watch, seed: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(seed)
-    def told(self: random.Random, a: Any = None, *rest: Any, **named: Any) -> None:
+    def tell(_: random.Random, a: Any = None, *__: Any, **___: Any) -> None:
         if a is None:
             watch.make("random")
-        seed(self, a, *rest, **named)
 
-    return told
+    return _first(tell, seed)
 
 
 class _SameInstances(type):
@@ -243,14 +245,3 @@ def _told_of_random_state(watch: Watch) -> type:
 
     RandomState.__module__, RandomState.__qualname__ = "numpy.random", "RandomState"
     return RandomState
-
-
-def _told_of_draw(watch: Watch) -> Callable[..., Any]:
-    draw = impl_random.Generator._draw  # noqa: SLF001  # The draws of all methods.
-
-    @functools.wraps(draw)
-    def told(self: impl_random.Generator, make: Callable[[int], Any]) -> Any:
-        watch.draw(self)
-        return draw(self, make)
-
-    return told

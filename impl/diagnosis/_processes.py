@@ -10,7 +10,6 @@ import numpy as np
 
 from impl import programs
 from impl.diagnosis import _program, _settings
-from impl.diagnosis._report import Item
 
 #: Settings that belong to one process.
 _OWN = frozenset({"CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED", "jax_default_device"})
@@ -50,19 +49,15 @@ def assert_processes_agree() -> None:
 
 def _facts() -> dict[str, str | None]:
     """Returns the settings that have to be the same in each process, by name."""
-    return {item.name: item.value for item in _items()} | {
-        "rules for JAX's operations": "on" if programs.are_enabled() else "off"
-    }
-
-
-def _items() -> Iterator[Item]:
     platform = jax.default_backend()
-    yield from _program.versions()
-    yield from _program.mode(platform)
-    yield from _program.compiler(platform)
-    for item in _settings.items(_settings.of_process(), platform):
-        if item.section != _CACHES and item.name not in _OWN:
-            yield item
+    items = (
+        *_program.versions(),
+        *_program.mode(platform),
+        *_program.compiler(platform),
+        *_settings.items(_settings.of_process(), platform),
+    )
+    facts = {i.name: i.value for i in items if i.section != _CACHES and i.name not in _OWN}
+    return facts | {"rules for JAX's operations": "on" if programs.are_enabled() else "off"}
 
 
 def _from_all(text: str) -> list[str]:

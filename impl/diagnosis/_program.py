@@ -47,8 +47,7 @@ def versions() -> Iterator[Item]:
 def devices(refusal: str | None) -> tuple[str | None, Item]:
     """Returns the platform and the item of its devices; starts JAX's backend.
 
-    Args:
-        refusal: XLA's message if it would end the process; the backend is then not started.
+    If XLA would end the process with the message ``refusal``, the backend is not started.
     """
     if refusal is not None:
         return None, _no_devices(f"not looked at, for XLA would end the process: {refusal}")
@@ -73,23 +72,16 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
 
 
 def untried(platform: str | None) -> Iterator[Item]:
-    """Yields an item if nothing has run on a platform.
-
-    Args:
-        platform: The platform, as a lowering names it; None if JAX has none.
-    """
+    """Yields an item if nothing has run on a platform, which is as a lowering names it."""
     device = spec.load().platforms.get(platform or "")
     if platform is None or device is None or platform not in device.untried:
         return
-    yield Item(
-        "Devices",
-        "platform",
-        platform,
-        "varies per machine",
-        device.untried[platform],
+    remedy = (
         f"Run python -m conformance run --device {device.name} --report {platform}.json, and "
-        "report the file.",
+        "report the file."
     )
+    reason = device.untried[platform]
+    yield Item("Devices", "platform", platform, "varies per machine", reason, remedy)
 
 
 def _all_is_portable() -> bool:
@@ -100,34 +92,24 @@ def _all_is_portable() -> bool:
 
 def _no_devices(why: str) -> Item:
     reason = f"JAX has no device here: {why}"
-    return Item(
-        "Devices",
-        "devices",
-        None,
-        "varies per machine",
-        reason,
-        "Correct the environment until python -c 'import jax; jax.devices()' works.",
-    )
+    remedy = "Correct the environment until python -c 'import jax; jax.devices()' works."
+    return Item("Devices", "devices", None, "varies per machine", reason, remedy)
 
 
 def threads(environment: Mapping[str, str]) -> Item:
     """Returns the item of the number of threads with which XLA computes on a CPU."""
+    of = "Devices", "CPU threads"
     for name in ("PJRT_NPROC", "NPROC"):  # XLA reads them in this order.
         if environment.get(name):
             reason = f"{name} sets how many threads of the CPU compute a program."
-            return Item("Devices", "CPU threads", environment[name], "fixed", reason)
+            return Item(*of, environment[name], "fixed", reason)
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if _all_is_portable():
         reason = "With the guarantee portable, the number of threads changes no bits."
-        return Item("Devices", "CPU threads", str(count), "fixed", reason)
-    return Item(
-        "Devices",
-        "CPU threads",
-        str(count),
-        "varies per machine",
-        "XLA uses as many threads as the process may, and divides some sums among them.",
-        f"Set NPROC={count} on every machine.",
-    )
+        return Item(*of, str(count), "fixed", reason)
+    reason = "XLA uses as many threads as the process may, and divides some sums among them."
+    remedy = f"Set NPROC={count} on every machine."
+    return Item(*of, str(count), "varies per machine", reason, remedy)
 
 
 def mode(platform: str | None) -> Iterator[Item]:
@@ -146,27 +128,18 @@ def mode(platform: str | None) -> Iterator[Item]:
         "portable": "Every device and every number of devices give the same bits.",
     }
     yield Item(section, "guarantee", now.guarantee, "fixed", promise[now.guarantee])
-    fills = modes.fill_uninitialized_memory()
+    name, fills = "fill_uninitialized_memory", modes.fill_uninitialized_memory()
     if fills or platform == "cpu":
         reason = "Fresh memory has a known value where the mode is on; on a CPU, zeros at least."
-        yield Item(section, "fill_uninitialized_memory", str(fills), "fixed", reason)
+        yield Item(section, name, str(fills), "fixed", reason)
     else:
-        yield Item(
-            section,
-            "fill_uninitialized_memory",
-            str(fills),
-            "varies per process",
-            "Fresh memory holds the values of its earlier use.",
-            "Set impl.utils.deterministic.fill_uninitialized_memory = True.",
-        )
+        reason = "Fresh memory holds the values of its earlier use."
+        remedy = f"Set impl.utils.deterministic.{name} = True."
+        yield Item(section, name, str(fills), "varies per process", reason, remedy)
 
 
 def engine(platform: str | None) -> Iterator[Item]:
-    """Yields what stands for float64 under ``portable`` on the first device.
-
-    Args:
-        platform: The platform, as a lowering names it; None if JAX has none.
-    """
+    """Yields what stands for float64 under ``portable`` on the first device."""
     if platform is None:
         return
     name = of_program((platform,), jax.devices())
@@ -209,11 +182,7 @@ def _mode_verdict(
 
 
 def seeds(watch: Watch | None = None) -> Iterator[Item]:
-    """Yields an item for each global generator of random numbers.
-
-    Args:
-        watch: The knowledge of a program that ran in this process; None if none did.
-    """
+    """Yields an item for each global generator; ``watch`` knows a program that ran here."""
     section, name = "Seeds", "impl.default_generator"
     seed = str(default_generator.initial_seed())
     if watch is not None and watch.unseeded_draw is not None:
@@ -256,11 +225,7 @@ def _watched_seed(name: str, state: Global) -> Item:
 
 
 def kernels(platform: str | None) -> Iterator[Item]:
-    """Yields the item of the backend of kernels, which only the platform ``cuda`` uses.
-
-    Args:
-        platform: The platform, as a lowering names it; None if JAX has none.
-    """
+    """Yields the item of the backend of kernels, which only the platform ``cuda`` uses."""
     if platform != "cuda":
         return
     section, name = "Kernels", "Pallas' Triton backend"
@@ -268,44 +233,29 @@ def kernels(platform: str | None) -> Iterator[Item]:
     if reason is None:
         yield Item(section, name, "found", "fixed", "Operations of impl launch kernels on a GPU.")
         return
-    yield Item(
-        section,
-        name,
-        None,
-        "fixed",
-        f"XLA's operations replace the kernels of impl, and move more bytes: {reason}. Ordered "
-        "paths keep their bits.",
-    )
+    replaced = f"XLA's operations replace the kernels of impl, and move more bytes: {reason}."
+    yield Item(section, name, None, "fixed", f"{replaced} Ordered paths keep their bits.")
 
 
 def compiler(platform: str | None) -> Iterator[Item]:
     """Yields the items of the switches of backends and of the options of ``impl.jit``."""
-    section, state = "Compiler options of impl.jit", switches.current()
-    if state.cudnn_benchmark and platform != "cpu":
-        yield Item(
-            section,
-            "backends.cudnn.benchmark",
-            "True",
-            "varies per process",
-            "Algorithms are picked by timing them.",
-            "Set impl.backends.cudnn.benchmark = False.",
-        )
+    section = "Compiler options of impl.jit"
+    varies: Verdict = "varies per process"
+    name, benchmark = "backends.cudnn.benchmark", switches.current().cudnn_benchmark
+    if benchmark and platform != "cpu":
+        reason, remedy = "Algorithms are picked by timing them.", f"Set impl.{name} = False."
+        yield Item(section, name, "True", varies, reason, remedy)
     else:
         reason = "Algorithms are picked without timing them, as on every CPU."
-        yield Item(section, "backends.cudnn.benchmark", str(state.cudnn_benchmark), "fixed", reason)
+        yield Item(section, name, str(benchmark), "fixed", reason)
     unknown: set[str] = set()
     if platform is not None:  # The query starts the backend, which may abort without a platform.
         try:
             unknown = {setting.option for setting in compilation.unknown_options()}
         except jax.errors.JaxRuntimeError as error:
-            yield Item(
-                section,
-                "compiler_options",
-                None,
-                "varies per process",
-                f"The installed jaxlib compiles nothing with them: {error}",
-                "Correct the setting that the message names.",
-            )
+            reason = f"The installed jaxlib compiles nothing with them: {error}"
+            remedy = "Correct the setting that the message names."
+            yield Item(section, "compiler_options", None, varies, reason, remedy)
     rules = spec.load()
     for setting in compilation.settings():
         value = str(setting.value) or "(empty)"
@@ -316,11 +266,8 @@ def compiler(platform: str | None) -> Iterator[Item]:
             reason = f"The installed jaxlib does not know it; a CPU needs none ({row.id})."
             yield Item(section, setting.option, None, "fixed", reason)
         else:
-            yield Item(
-                section,
-                setting.option,
-                None,
-                "varies per process",
-                f"The installed jaxlib does not know it, so nothing does what {row.id} asks for.",
-                "Install a jaxlib that has it.",
+            reason = (
+                f"The installed jaxlib does not know it, so nothing does what {row.id} asks for."
             )
+            remedy = "Install a jaxlib that has it."
+            yield Item(section, setting.option, None, varies, reason, remedy)

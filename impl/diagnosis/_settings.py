@@ -73,7 +73,7 @@ class Case:
         remedy: The remedy; None if there is none.
         values: The values of the setting; None for any.
         set: Whether the setting has to be set; None for either.
-        given: Name of a condition of the table that has to hold; None for no condition.
+        given: The settings of which one group has to hold; None for no condition.
         platforms: The platforms; None for any.
     """
 
@@ -82,7 +82,7 @@ class Case:
     remedy: str | None = None
     values: Sequence[str] | None = None
     set: bool | None = None
-    given: str | None = None
+    given: Sequence[Mapping[str, list[str]]] | None = None
     platforms: Sequence[str] | None = None
 
 
@@ -98,38 +98,27 @@ class Setting:
     usual: Sequence[str] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The table: settings, and the conditions that their cases name."""
-
-    settings: tuple[Setting, ...]
-    conditions: Mapping[str, list[dict[str, list[str]]]]
-
-
 @functools.cache
-def table() -> Table:
-    """Returns the table; it is read once."""
+def table() -> tuple[Setting, ...]:
+    """Returns the settings of the table, whose cases name conditions; it is read once."""
     raw = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
-    return Table(tuple(_setting(**entry) for entry in raw["setting"]), raw["conditions"])
+    return tuple(_setting({None: None, **raw["conditions"]}, **each) for each in raw["setting"])
 
 
-def _setting(kind: Kind, name: str, case: Any = (), **rest: Any) -> Setting:
-    cases = tuple(Case(values=entry.pop("is", None), **entry) for entry in case)
+def _setting(conditions: Any, kind: Kind, name: str, case: Any = (), **rest: Any) -> Setting:
+    cases = tuple(
+        Case(values=each.pop("is", None), given=conditions[each.pop("given", None)], **each)
+        for each in case
+    )
     return Setting(kind, name, rest.pop("section", _SECTIONS[kind]), cases, **rest)
 
 
 def items(settings: ProcessSettings, platform: str | None) -> Iterator[Item]:
-    """Yields the items of all settings, in the order of the table.
-
-    Args:
-        settings: The settings of this process.
-        platform: The platform of the devices; None if it is unknown, when every setting counts.
-    """
-    known = table()
-    for setting in known.settings:
+    """Yields the items of the settings, in the table's order; of all if no platform is known."""
+    for setting in table():
         for name, value in _values(setting, settings):
-            yield from _judged(known, setting, name, value, settings, platform)
-    known_flags = [setting.name for setting in known.settings if setting.kind == "flag"]
+            yield from _judged(setting, name, value, settings, platform)
+    known_flags = [setting.name for setting in table() if setting.kind == "flag"]
     for name, value in settings.flag.items():
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in known_flags):
             reason = f"The doctor knows nothing of this flag. {_SAME}"
@@ -148,12 +137,7 @@ def _values(setting: Setting, settings: ProcessSettings) -> list[tuple[str, str 
 
 
 def _judged(
-    known: Table,
-    setting: Setting,
-    name: str,
-    value: str | None,
-    settings: ProcessSettings,
-    platform: str | None,
+    setting: Setting, name: str, value: str | None, settings: ProcessSettings, platform: str | None
 ) -> Iterator[Item]:
     is_set = value is not None and value not in setting.usual
     if platform is not None and setting.platforms and platform not in setting.platforms:
@@ -167,7 +151,7 @@ def _judged(
             (case.values is None or value in case.values)
             and case.set in (None, is_set)
             and (case.platforms is None or platform in case.platforms)
-            and (case.given is None or any(map(settings.fulfils, known.conditions[case.given])))
+            and (case.given is None or any(map(settings.fulfils, case.given)))
         ):
             yield Item(setting.section, name, shown, case.verdict, case.reason, case.remedy)
             return
@@ -175,21 +159,16 @@ def _judged(
         yield Item(setting.section, name, value, "fixed", _SAME)
 
 
-def of_process(environment: Mapping[str, str] | None = None) -> ProcessSettings:
+def of_process() -> ProcessSettings:
     """Returns the settings of this process."""
-    environment = os.environ if environment is None else environment
-    return ProcessSettings(
-        compilation.parsed(environment.get("XLA_FLAGS", "")), environment, _config()
-    )
-
-
-def _config() -> dict[str, str]:
     # The value of an enumeration, such as a precision, is in its attribute ``value``.
     values = sorted(_jax.settings().items())
-    return {name: str(getattr(value, "value", value)) for name, value in values}
+    config = {name: str(getattr(value, "value", value)) for name, value in values}
+    flags = compilation.parsed(os.environ.get("XLA_FLAGS", ""))
+    return ProcessSettings(flags, os.environ, config)
 
 
-def refusal(timeout: float = 60) -> str | None:
+def refusal() -> str | None:
     """Returns XLA's message about a flag in XLA_FLAGS that it refuses; None if it accepts all.
 
     XLA aborts the process if it does not know a flag. Another process therefore starts it, on the
@@ -204,7 +183,7 @@ def refusal(timeout: float = 60) -> str | None:
             check=False,
             env={**os.environ, "JAX_PLATFORMS": "cpu"},
             text=True,
-            timeout=timeout,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

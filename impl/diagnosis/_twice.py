@@ -63,7 +63,8 @@ _HASH_SEEDS = ("1", "2")
 _MORE = 10
 
 _HEADINGS = ("The first difference", "Later differences that do not come from an earlier one")
-_PARTS: dict[str, Literal["argument", "output"]] = {"arguments": "argument", "outputs": "output"}
+Kind: TypeAlias = Literal["argument", "output", "call"]
+_PARTS: dict[str, Kind] = {"arguments": "argument", "outputs": "output"}
 #: The files of a run: the calls of the main thread, the calls of other threads, and the facts that
 #: are known at its end.
 _LOGS, _END = ("main.jsonl", "threads.jsonl"), "end.json"
@@ -98,7 +99,7 @@ class Difference:
         reason: The conclusion from it, in a sentence or two.
     """
 
-    kind: Literal["argument", "output", "call"]
+    kind: Kind
     name: str
     type: str
     line: str | None
@@ -144,11 +145,7 @@ class Comparison:
         }
 
     def text(self, width: int = 100) -> str:
-        """Returns the comparison as text.
-
-        Args:
-            width: Greatest length of a line of an explanation in characters.
-        """
+        """Returns the comparison as text, with explanations in lines of ``width`` characters."""
         seeds = " and ".join(_HASH_SEEDS)
         lines = [f"{self.file} ran in two processes, with PYTHONHASHSEED={seeds}."]
         if self.failure is not None:
@@ -182,12 +179,7 @@ def _of_difference(difference: Difference, calls: int, width: int) -> list[str]:
 
 
 class CallLog(DigestLog):
-    """A log of calls of compiled programs.
-
-    Args:
-        path: The file.
-        programs: The recorder of programs. It is paused while values are read.
-    """
+    """A log of calls of compiled programs. It pauses their recorder while it reads values."""
 
     def __init__(self, path: Path, programs: _after.Recorder) -> None:
         super().__init__(path)
@@ -267,12 +259,7 @@ def _findings(recorded: Sequence[_after.Program], device: str) -> dict[str, list
 
 
 def compared(file: Path, arguments: Sequence[str]) -> Comparison:
-    """Runs a file in two processes, one after the other, and compares their calls.
-
-    Args:
-        file: The file.
-        arguments: The arguments of the program.
-    """
+    """Runs a file in two processes, one after the other, and compares their calls."""
     with tempfile.TemporaryDirectory(prefix="samebits-") as parent:
         folders = [Path(parent) / seed for seed in _HASH_SEEDS]
         for folder, hash_seed, name in zip(folders, _HASH_SEEDS, ("first", "second"), strict=True):
@@ -315,10 +302,7 @@ def _pair(folders: Sequence[Path], name: str) -> Pair:
 def differences(main: Pair, threads: Pair, findings: dict[str, list[str]]) -> Iterator[Difference]:
     """Yields the first difference of two runs, and later ones that do not come from an earlier one.
 
-    Args:
-        main: The calls of the main thread in each run.
-        threads: The calls of the other threads.
-        findings: For each function, the equations that can vary on the device.
+    ``findings`` are, for each function, the equations that can vary on the device.
     """
     several = list(itertools.islice(_one_for_each_line(_of_main(main, findings)), 1 + _MORE))
     yield from several or _of_threads(threads)
@@ -407,12 +391,7 @@ def _of_calls(one: Any, other: Any, number: int | None, reason: str) -> Differen
 
 
 def _difference(
-    kind: Literal["argument", "output", "call"],
-    name: str,
-    type_: str,
-    origin: Any,
-    number: int | None,
-    reason: str,
+    kind: Kind, name: str, type_: str, origin: Any, number: int | None, reason: str
 ) -> Difference:
     line, function, *_ = origin
     code = None if line is None else _after.source_code(line)

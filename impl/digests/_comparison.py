@@ -16,7 +16,6 @@ step. The text of two logs that differ from step 3 on is for example::
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl.digests._digest import NumpyArray
-from impl.digests._log import LogFile, Record
+from impl.digests._log import LeafRecord, LogFile
 
 #: The number of leaves that the text lists after the first.
 _MORE = 5
@@ -216,10 +215,7 @@ def differences(
 ) -> Iterator[Difference]:
     """Yields the leaves that differ between a step of each log, in the order of the first log.
 
-    Args:
-        logs: The logs.
-        steps: The step of each, as ``doctor --twice`` compares calls of threads in any order.
-        common: As for ``compare``.
+    The steps may be two, as ``doctor --twice`` compares calls of threads in any order.
     """
     for name in _trees(logs, steps, common):
         records = tuple(
@@ -229,17 +225,15 @@ def differences(
             present = ("" if records[0] else None, "" if records[1] else None)
             yield Difference(steps[0], name, None, present, (None, None), None, ())
             continue
-        sides = [_side(log, of_tree[-1], name) for log, of_tree in zip(logs, records, strict=True)]
+        sides = [log.leaves(of_tree[-1], name) for log, of_tree in zip(logs, records, strict=True)]
         for path in dict.fromkeys(path for side in sides for path in side):
-            (type_1, digest_1, data_1), (type_2, digest_2, data_2) = (
-                side.get(path, (None, None, None)) for side in sides
-            )
-            if digest_1 == digest_2 and type_1 == type_2:
+            one, other = (side.get(path, LeafRecord()) for side in sides)
+            if one[:2] == other[:2]:
                 continue
             apart = None
-            if type_1 is not None and type_1 == type_2 and None not in (data_1, data_2):
-                apart = distance(type_1, data_1 or b"", data_2 or b"")
-            types, digests = (type_1, type_2), (digest_1, digest_2)
+            if one.type and one.type == other.type and None not in (one.data, other.data):
+                apart = distance(one.type, one.data or b"", other.data or b"")
+            types, digests = (one.type, other.type), (one.digest, other.digest)
             yield Difference(steps[0], name, path, types, digests, apart, ())
 
 
@@ -252,18 +246,6 @@ def _trees(logs: tuple[LogFile, LogFile], steps: tuple[int, int], common: bool) 
                 yield name
         elif not common:
             yield name
-
-
-_Side = dict[str, tuple[str | None, str | None, bytes | None]]
-
-
-def _side(log: LogFile, record: Record, name: str) -> _Side:
-    leaves = log.leaves(record, name)
-    values = leaves.values or itertools.repeat(None)
-    return {
-        path: (type_, digest, data)
-        for (path, type_), digest, data in zip(record.types, leaves.digests, values, strict=False)
-    }
 
 
 def _repeats(log: LogFile) -> Iterator[str]:
@@ -306,12 +288,9 @@ def _ranges(steps: tuple[int, ...]) -> str:
 
 
 def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
-    """Returns the distance of two arrays of one type; None for PRNG keys and other types.
+    """Returns the distance of the bytes of two arrays of one type, such as ``float32[3,4]``.
 
-    Args:
-        type_: Their type, as ``float32[3,4]``.
-        first: The bytes of one array.
-        second: The bytes of the other.
+    It is None for PRNG keys and other types.
     """
     name, _, sizes = type_.removesuffix("]").rpartition("[")
     shape = tuple(int(size) for size in sizes.split(",") if size)
@@ -319,7 +298,8 @@ def distance(type_: str, first: bytes, second: bytes) -> Distance | None:
         dtype = jnp.dtype(name)
     except TypeError:
         return None
-    dtype = dtype.newbyteorder("<") if _is_wide(dtype) else dtype
+    if dtype.kind in "iufc" and dtype.itemsize > 1:
+        dtype = dtype.newbyteorder("<")
     one, other = (np.frombuffer(data, dtype).reshape(shape) for data in (first, second))
     return distance_of(one, other)
 
@@ -350,10 +330,6 @@ def distance_of(first: NumpyArray, second: NumpyArray) -> Distance | None:
         (str(one[0]), str(other[0])),
         None if largest is None else index(largest),
     )
-
-
-def _is_wide(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iufc" and dtype.itemsize > 1
 
 
 def _steps(one: Any, other: Any) -> tuple[Any, Any]:

@@ -51,11 +51,7 @@ class Leaf:
 
 
 def leaves(caller: str, tree: Any) -> list[Leaf]:
-    """Returns the leaves of a tree.
-
-    Args:
-        caller: The function that a message names.
-        tree: The tree.
+    """Returns the leaves of a tree. Messages name the function ``caller``.
 
     Raises:
         TypeError: A leaf is neither a number nor an array of numbers, bools or PRNG keys.
@@ -155,12 +151,7 @@ class Digest:
 
 
 class Pending:
-    """The digest of a tree, which devices may still compute.
-
-    Args:
-        of_tree: The leaves of the tree.
-        on_device: Whether devices hash their arrays; if not, the host copies them.
-    """
+    """The digest of leaves. Devices may still compute it, unless the host copies the arrays."""
 
     def __init__(self, of_tree: Sequence[Leaf], *, on_device: bool = True) -> None:
         self._types = tuple((leaf.path, leaf.type) for leaf in of_tree)
@@ -221,11 +212,7 @@ def digest(tree: Any) -> str:
 
 
 def root(data: memoryview) -> bytes:
-    """Returns the SHA-256 at the root of the chunks of some bytes.
-
-    Args:
-        data: The bytes, of one dimension.
-    """
+    """Returns the SHA-256 at the root of the chunks of some bytes, of one dimension."""
     sha256 = hashlib.sha256
     while True:
         whole = len(data) // CHUNK * CHUNK
@@ -239,7 +226,8 @@ def root(data: memoryview) -> bytes:
 
 def _device_of(leaf: Leaf) -> Any | None:
     """Returns the device that is to hash a leaf; None for the host."""
-    if not isinstance(leaf.value, jax.Array) or not takes(leaf.value.dtype):
+    # A device hashes elements of whole bytes.
+    if not isinstance(leaf.value, jax.Array) or bits_of(leaf.value.dtype) % BYTE:
         return None
     device = min(leaf.value.devices(), key=lambda device: device.id)
     return None if device.platform in _ON_HOST else device
@@ -295,17 +283,10 @@ def bits_of(dtype: Any) -> int:
     return int(info(dtype).bits)
 
 
-def takes(dtype: Any) -> bool:
-    """Returns whether ``roots`` takes arrays of a dtype: their elements are whole bytes."""
-    return bits_of(dtype) % BYTE == 0
-
-
 def roots(device: Any, values: Sequence[Any]) -> jax.Array:
-    """Starts to compute the root of each leaf, uint32 [leaves, 8], and does not wait for it.
+    """Starts to compute the root of each array, uint32 [leaves, 8], and does not wait for it.
 
-    Args:
-        device: The device. Arrays of other devices are copied to it.
-        values: The array of each leaf.
+    Arrays of other devices are copied to the device.
     """
     moved = [
         value if value.devices() == {device} else jax.device_put(value, device) for value in values

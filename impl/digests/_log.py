@@ -24,6 +24,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import itertools
 import json
 import operator
 import os
@@ -31,7 +32,7 @@ import platform
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import jax
 
@@ -217,27 +218,24 @@ class Record:
     types: tuple[tuple[str, str], ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class LeafRecords:
-    """The leaves of a tree at a step.
+class LeafRecord(NamedTuple):
+    """A leaf of a tree at a step; its fields are None where there is no such leaf.
 
     Attributes:
-        digests: The first digits of the digest of each leaf.
-        values: The bytes of each leaf; None if none were kept, or their file is not there.
+        type: Its type.
+        digest: The first digits of its digest.
+        data: Its bytes; None if they were not kept, or their file is not there.
     """
 
-    digests: tuple[str, ...]
-    values: tuple[bytes, ...] | None
+    type: str | None = None
+    digest: str | None = None
+    data: bytes | None = None
 
 
 class LogFile:
     """A log that was read. It keeps a digest of each step, and reads the leaves when asked.
 
-    Args:
-        path: The file.
-
     Attributes:
-        path: The file.
         environments: The environment of each session.
         steps: For each step, the records of each tree by name, in the order of the file.
         origins: The origin of each step that has one.
@@ -284,33 +282,30 @@ class LogFile:
                 record = Record(tree["digest"], number, offset, self._types[name])
                 trees.setdefault(name, []).append(record)
 
-    def leaves(self, record: Record, name: str) -> LeafRecords:
-        """Returns the leaves of a record of the tree of a name."""
+    def leaves(self, record: Record, name: str) -> dict[str, LeafRecord]:
+        """Returns the leaves of a record of the tree of a name, by their paths."""
         with Path(self.path).open("rb") as lines:
             lines.seek(record.offset)
             tree = json.loads(lines.readline())["trees"][name]
         text = tree["leaves"]
-        digests = tuple(text[i : i + DIGITS] for i in range(0, len(text), DIGITS))
-        values = None
-        if "kept" in tree:
-            with contextlib.suppress(FileNotFoundError):
-                values = self._values(*tree["kept"])
-        return LeafRecords(digests, values)
+        digests = (text[i : i + DIGITS] for i in range(0, len(text), DIGITS))
+        values = self._values(*tree["kept"]) if "kept" in tree else itertools.repeat(None)
+        return {
+            path: LeafRecord(type_, digest, data)
+            for (path, type_), digest, data in zip(record.types, digests, values, strict=False)
+        }
 
-    def _values(self, offset: int, sizes: list[int]) -> tuple[bytes, ...] | None:
-        with Path(_values_of(self.path)).open("rb") as file:
+    def _values(self, offset: int, sizes: list[int]) -> Iterable[bytes | None]:
+        with contextlib.suppress(FileNotFoundError), Path(_values_of(self.path)).open("rb") as file:
             file.seek(offset)
-            values = tuple(file.read(size) for size in sizes)
-        return values if [len(value) for value in values] == sizes else None
+            values = [file.read(size) for size in sizes]
+            if [len(value) for value in values] == sizes:
+                return values
+        return itertools.repeat(None)
 
 
 def _opened_to_append(path: str) -> int:
-    """Opens a log to continue it, without a last line that was not written whole.
-
-    Raises:
-        ValueError: The file is not a log of digests.
-        OSError: The file cannot be written.
-    """
+    """Opens a log to continue it, without a last line that was not written whole."""
     file = _appended(path)
     try:
         with Path(path).open("rb") as lines:
@@ -363,16 +358,14 @@ def _check_first(path: str, line: bytes) -> None:
     try:
         version = json.loads(line)[MARK]
     except (ValueError, TypeError, KeyError):
-        raise ValueError(_not_a_log(path)) from None
+        raise ValueError(
+            f"{path!r} is not a log of digests, so that nothing was written or compared"
+        ) from None
     if version != VERSION:
         raise ValueError(
             f"{path!r} is a log of digests of format {version!r}, but this release of samebits "
             f"reads format {VERSION}"
         )
-
-
-def _not_a_log(path: str) -> str:
-    return f"{path!r} is not a log of digests, so that nothing was written or compared"
 
 
 def environment() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """``impl.audit`` and ``impl.testing.assert_deterministic``.
 
 ``audit`` reads a program, and ``judge`` gives each of its equations a verdict. ``report`` holds and
-prints the findings. ``notes`` adds notes of the guarantee ``portable``. ``assertion`` audits, and
-then runs a program.
+prints the findings. ``assertion`` audits, and then runs a program.
 """

@@ -32,15 +32,14 @@ from typing import Any, Literal, TypeAlias
 
 import spec
 from impl._core import ordered_primitives
+from impl._jax import rules as lowering_rules
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl._portable import refusal, unknown
+from impl._portable import classes, refusal, unknown
 from impl._reading import facts
 from impl._reading.compiled import Instruction
-from impl._reading.source import Lines
 from impl._reading.walk import Site, without_calls
 from impl._run_to_run import rules
-from impl.programs._auditing import notes
 from impl.programs._auditing.report import Finding, Verdict
 
 #: How the names of this project's primitives start.
@@ -69,16 +68,18 @@ _EXEMPT = (
     "Nothing, if it may vary: it is inside of `with impl.deterministic(False)`, which lets "
     "it vary. Otherwise end that scope before it."
 )
+#: The primitives whose random bits depend on the device, by the implementation of the key.
+_OF_A_DEVICE = {
+    "rbg": frozenset({"random_bits"}),
+    "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
+}
 
 
 class Judge:
     """Gives a verdict on equations.
 
-    Args:
-        device: The device.
-        mode: The mode that holds when the program is compiled. A scope inside of the program has a
-            mode of its own.
-        timed_kernels: Whether XLA may pick kernels by timing.
+    The mode holds when the program is compiled; a scope inside of it has a mode of its own. With
+    ``timed_kernels``, XLA may pick kernels by timing.
     """
 
     def __init__(self, device: str, mode: Mode, timed_kernels: bool) -> None:
@@ -91,11 +92,8 @@ class Judge:
     def computed(self, equation: Any, mode: Mode | None) -> Any:
         """Returns the closed jaxpr that is lowered for a primitive that no row or class is about.
 
-        It is None for any other, and where nothing tells what the primitive computes.
-
-        Args:
-            equation: The equation.
-            mode: The mode of the scope inside of the program that it is in; None for no scope.
+        It is None for any other, and where nothing tells what the primitive computes. The
+        equation may be in a scope inside of the program, which has the mode.
         """
         portable = (mode or self.mode).portable and ordered_primitives.holds()
         return unknown.equations(equation, self.platform, portable=portable)
@@ -115,7 +113,7 @@ class Judge:
         races = row is not None and spec.varies(row, self.device, loaded)
         if _gives_the_same_bits(answer, races):
             return None
-        source, library = _shown(instruction.lines)
+        source, library = instruction.lines.shown
         op = loaded.op_of_primitive.get(name, name)
         remedy, row_id = (_NO_ROW, None) if row is None else (answer.remedy, row.id)
         verdict: Verdict = "varies" if races else "unknown"
@@ -174,7 +172,7 @@ class _Case:
         self, op: str, row: str | None, verdict: Verdict, remedy: str | None, races: bool = True
     ) -> Finding:
         """Returns a finding about the equation."""
-        source, library = _shown(self.site.lines)
+        source, library = self.site.lines.shown
         inside = without_calls(self.site.path)
         return Finding(op, row, verdict, source, library, inside, self.site.shapes, remedy, races)
 
@@ -219,12 +217,29 @@ def _by_platform(case: _Case) -> _Judgement:
     return None if refused is None else _refused(case, refused)
 
 
+def portability(name: str, equation: Any, platform: str) -> spec.Portability | None:
+    """Returns the class that decides about an equation, as it is lowered for a platform.
+
+    An equation that draws from a key is lowered as another primitive than ``name``.
+    """
+    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if unknown.is_unknown(
+        equation.primitive, lowering_rules.registered(equation.primitive, platform)[0]
+    ):
+        return unknown.portability(classes.dtypes(avals))
+    for aval in avals:
+        kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
+        if name in _OF_A_DEVICE.get(str(kind), ()):
+            return spec.portability("rng_bit_generator", ())
+    return classes.class_of(name, avals, equation.params)
+
+
 def _by_guarantee(case: _Case) -> _Judgement:
     """Decides about an equation that ``portable`` refuses, or computes by a rule of its own."""
     if not case.is_portable:
         return None
     site = case.site
-    stated = notes.portability(site.name, site.equation, case.judge.platform)
+    stated = portability(site.name, site.equation, case.judge.platform)
     if stated is None or stated.answer not in ("refused", "rule"):
         return None
     return SAME_BITS if stated.answer == "rule" else _refused(case, stated)
@@ -291,8 +306,3 @@ _JUDGEMENTS: Sequence[Callable[[_Case], _Judgement]] = (
     _by_row,
     _without_row,
 )
-
-
-def _shown(lines: Lines) -> tuple[str, str | None]:
-    """Returns the line that a person acts on, and the library's line that it calls."""
-    return lines.user or lines.library or "unknown source", lines.library if lines.user else None

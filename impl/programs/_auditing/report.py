@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -144,8 +145,7 @@ class Report:
         Args:
             width: Greatest length of a line of advice in characters.
         """
-        findings = [f for verdict in _HEADINGS for f in self.select(verdict)]
-        lines = _summary(findings, width)
+        lines = _summary([f for verdict in _HEADINGS for f in self.select(verdict)], width)
         return "\n".join([self._setting(), *lines, self._counts(), *self.notes])
 
     def __str__(self) -> str:
@@ -179,10 +179,7 @@ class Report:
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
     """Returns the findings with equal ones counted, in the order in which they first occur."""
-    counts: dict[Finding, int] = {}
-    for finding in findings:
-        counts[finding] = counts.get(finding, 0) + 1
-    return tuple(dataclasses.replace(f, count=count) for f, count in counts.items())
+    return tuple(dataclasses.replace(f, count=count) for f, count in Counter(findings).items())
 
 
 def _times(count: int, noun: str = "equation") -> str:
@@ -190,13 +187,7 @@ def _times(count: int, noun: str = "equation") -> str:
 
 
 def _table(findings: Sequence[Finding], width: int, *, every: bool) -> list[str]:
-    """Returns the lines about findings of one verdict.
-
-    Args:
-        findings: The findings.
-        width: Greatest length of a line of advice in characters.
-        every: Whether each finding gets a line, however many share their advice.
-    """
+    """Returns the lines about findings of one verdict, as ``Report.text`` has them."""
     lines = []
     for remedy, advised in _by(findings, lambda f: f.remedy):
         if every or len(advised) <= _FEW:
@@ -210,12 +201,7 @@ def _table(findings: Sequence[Finding], width: int, *, every: bool) -> list[str]
 
 
 def _summary(findings: Sequence[Finding], width: int) -> list[str]:
-    """Returns a line for each verdict, primitive and piece of advice, which follows it.
-
-    Args:
-        findings: The findings, in the order of their verdicts.
-        width: Greatest length of a line of advice in characters.
-    """
+    """Returns a line for each verdict, primitive and piece of advice, which follows it."""
     lines: list[str] = []
     verdicts = max((len(f.verdict) for f in findings), default=0)
     for (verdict, remedy), advised in _by(findings, lambda f: (f.verdict, f.remedy)):
@@ -252,10 +238,9 @@ def _each(findings: Sequence[Finding]) -> list[str]:
 def _places(findings: Sequence[Finding]) -> Iterator[str]:
     """Yields the lines of source, the file once for all of its lines, with their counts."""
     for file, alike in _by(findings, lambda f: f.source.rpartition(":")[0]):
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for finding in alike:
-            line = finding.source.rpartition(":")[2]
-            counts[line] = counts.get(line, 0) + finding.count
+            counts[finding.source.rpartition(":")[2]] += finding.count
         lines = sorted(counts, key=lambda line: (len(line), line))
         named = [line if counts[line] == 1 else f"{line} ({counts[line]})" for line in lines]
         yield f"{file}:{', '.join(named)}" if file else ", ".join(named)

@@ -26,7 +26,7 @@ import numpy as np
 
 from impl._reading.control_flow import LOOPS
 from impl._reading.walk import without_calls
-from impl.programs._differences.marks import WIDTH, Mark, Marks, Node
+from impl.programs._differences.marks import Mark, Marks, Node
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 Kind: TypeAlias = Literal[
@@ -119,9 +119,6 @@ _SENTENCES = {
 class Comparison:
     """Finds the first mark that differs, in the order in which the marks were made.
 
-    Args:
-        marks: The marks that the runs had.
-
     Attributes:
         unsure: The number and the first iteration of the loop in which the difference is, if the
             digests of several iterations are one; else None.
@@ -135,13 +132,7 @@ class Comparison:
     def first(
         self, left: Sequence[Node], right: Sequence[Node], words: tuple[Words, Words]
     ) -> Difference | None:
-        """Returns the first difference.
-
-        Args:
-            left: The nodes of one run.
-            right: The nodes of the other run.
-            words: The words of both.
-        """
+        """Returns the first difference between the nodes of two runs, which have these words."""
         mine, theirs = words
         for one, other in zip(left, right, strict=False):
             difference = self._at(one, other, mine[: one.words], theirs[: other.words])
@@ -168,9 +159,8 @@ class Comparison:
         if not alike:
             literal = one.mark.literals != other.mark.literals
             return self._difference("constant" if literal else "program", one.mark)
-        own = mine[ends[0] :].reshape(-1, WIDTH) != theirs[ends[1] :].reshape(-1, WIDTH)
-        which = np.flatnonzero(own.any(axis=1)).tolist()
-        return self._of_outputs(one.mark, which) if which else None
+        which = np.flatnonzero(mine[ends[0] :] != theirs[ends[1] :]).tolist()
+        return self._difference(one.mark.kind, one.mark, which) if which else None
 
     def _inside(
         self, one: Node, other: Node, rows: tuple[Words, Words], *, alike: bool
@@ -193,27 +183,27 @@ class Comparison:
         self._iterations = before
         return difference
 
-    def _of_outputs(self, mark: Mark, which: Sequence[int]) -> Difference:
-        return self._difference(mark.kind, mark, tuple(mark.outputs[i] for i in which))
-
-    def _difference(self, kind: Kind, mark: Mark, outputs: tuple[str, ...] = ()) -> Difference:
-        return Difference(
-            kind,
-            mark.primitive,
-            mark.source,
-            mark.library,
-            without_calls(mark.inside) if self._marks != "calls" else mark.inside,
-            self._iterations,
-            self.unsure is None,
-            mark.shapes,
-            outputs,
-            self._marks,
-        )
+    def _difference(self, kind: Kind, mark: Mark, which: Sequence[int] = ()) -> Difference:
+        exact = self.unsure is None
+        return at_mark(kind, mark, self._marks, self._iterations, which, exact=exact)
 
 
-def unmarked(marks: Marks) -> Difference:
-    """Returns the difference of two runs whose marks are equal, and whose plain outputs are not."""
-    return Difference("unmarked", "none", "unknown source", None, (), (), True, "", (), marks)
+def at_mark(
+    kind: Kind,
+    mark: Mark,
+    marks: Marks,
+    iterations: tuple[int, ...],
+    which: Sequence[int] = (),
+    *,
+    exact: bool = True,
+) -> Difference:
+    """Returns the difference at a mark, by the positions of its outputs that differ."""
+    inside = mark.inside if marks == "calls" else without_calls(mark.inside)
+    outputs = tuple(mark.outputs[i] for i in which)
+    return Difference(
+        *(kind, mark.primitive, mark.source, mark.library, inside, iterations, exact),
+        *(mark.shapes, outputs, marks),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,8 +41,8 @@ from impl.programs._differences.comparison import (
     Difference,
     Recording,
     Words,
+    at_mark,
     setting,
-    unmarked,
 )
 from impl.programs._differences.marks import (
     Mark,
@@ -51,6 +51,7 @@ from impl.programs._differences.marks import (
     Planner,
     digests,
     evaluate,
+    every_node,
     joined,
     windows,
 )
@@ -165,7 +166,8 @@ def _between(runs: Sequence[Program | Recording], marks: Marks) -> Difference | 
     if difference is None:
         first, second = [r.plain() if isinstance(r, Program) else r.outputs for r in runs]
         if not np.array_equal(first, second):
-            difference = unmarked(marks)
+            absent = Mark("output", "none", "unknown source", None, (), "", "", ())
+            difference = at_mark("unmarked", absent, marks, ())
     first_mode, second_mode = (recording.mode for recording in recordings)
     if difference is None or first_mode == second_mode:
         return difference
@@ -225,16 +227,9 @@ def _compared(
 
 
 class Program:
-    """A program in one scope.
+    """A program in one scope, as ``first_difference`` takes it.
 
-    Args:
-        function: The program.
-        args: Its arguments.
-        kwargs: Its named arguments.
-        scope: The scope, as ``first_difference`` takes it.
-        name: How steps of progress call the run.
-        compiled: The programs that are compiled already, to which this one adds its own.
-        progress: Where to state each step.
+    Steps of ``progress`` have its ``name``. It adds the programs that it compiles to ``compiled``.
     """
 
     def __init__(
@@ -333,7 +328,8 @@ class Program:
         closed, _ = self.traced()
         nodes = Planner(marks, starts).nodes(closed)
         outputs = tuple(f"{i}: {aval.str_short(True)}" for i, aval in enumerate(closed.out_avals))
-        ends = _whole("argument", self._names()), _whole("output", outputs)
+        names = tuple(_named(path) for path, leaf in self._leaves if _is_array(leaf))
+        ends = _whole("argument", names), _whole("output", outputs)
 
         def run(rows: jax.Array, *values: Any) -> jax.Array:
             results, words = evaluate(closed, values, nodes, rows)
@@ -341,7 +337,7 @@ class Program:
             return joined([*begin, *words, *end])
 
         arrays = windows(nodes), *self.arrays()
-        count = sum(map(_marks_of, nodes))
+        count = sum(node.marked for node in every_node(nodes))
         program = self._executable(run, *arrays, text=f" with {count} marks")
         self._progress.step(f"runs {self._name}")
         words = np.asarray(program(*arrays))
@@ -350,9 +346,6 @@ class Program:
             raise AssertionError("a program has other marks than its plan")
         mode = in_words(modes.current())
         return Recording(marks, setting(), mode, nodes, words, np.zeros(0, np.uint32))
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(_named(path) for path, leaf in self._leaves if _is_array(leaf))
 
     def _plain(self) -> Words:
         closed, _ = self.traced()
@@ -398,10 +391,6 @@ def _whole(kind: Literal["argument", "output"], names: tuple[str, ...]) -> Node:
     return Node(Mark(kind, kind, "", None, (), "", "", names), marked=bool(names))
 
 
-def _marks_of(node: Node) -> int:
-    return int(node.marked) + sum(map(_marks_of, node.inner))
-
-
 class Progress:
     """Prints what a call does, from the moment at which it counts as long.
 
@@ -410,10 +399,8 @@ class Progress:
         with Progress("first_difference", None) as progress:
             progress.step("compiles run 1 of 2")
 
-    Args:
-        name: The name of the call.
-        shown: Whether to print: True from the first step on, False never. None prints where stderr
-            is a terminal, once the call is long.
+    If ``shown``, it prints from the first step on. None prints where stderr is a terminal, once the
+    call is long.
     """
 
     def __init__(self, name: str, shown: bool | None) -> None:

@@ -141,12 +141,7 @@ def assert_invariant(
 
 
 class Runs:
-    """A program whose arguments are a list of leaves.
-
-    Args:
-        function: The program.
-        args: Its arguments.
-    """
+    """A program whose arguments are a list of leaves."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.function, self.args = function, args
@@ -196,11 +191,7 @@ def whole(array: Any) -> Any:
 
 
 def _broadcast(prefix: Any, tree: Any) -> list[Any]:
-    """Returns the entry of a prefix of a tree for each leaf of the tree.
-
-    Raises:
-        ValueError: It is not a prefix.
-    """
+    """Returns the entry of a prefix of a tree for each leaf; raises ValueError for another tree."""
     entries: list[Any] = []
 
     def extend(entry: Any, part: Any) -> None:
@@ -439,11 +430,7 @@ def of_time(leaves: Leaves, axes: Axes, size: int) -> Iterator[Change]:
 def of_padding(leaves: Leaves, axes: Axes, size: int, fill: Sequence[Any]) -> Iterator[Change]:
     """Yields arguments that are longer along an axis.
 
-    Args:
-        leaves: The arguments.
-        axes: Their axes.
-        size: The length without padding.
-        fill: The number to pad each leaf with; None for the numbers of its dtype.
+    ``fill`` has the number to pad each leaf with; None for the numbers of its dtype.
     """
     for more, garbage in ((size + 3, _GARBAGE[0]), (size + 3, _GARBAGE[1]), (1, _GARBAGE[0])):
         longer = [

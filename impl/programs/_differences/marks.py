@@ -19,13 +19,13 @@ For example a scan of 1,000,000 iterations, whose body has 8 outputs, gets 262,1
 with 4 iterations in each row (``steps``). If a row differs, the program runs again with rows that
 start at this iteration (``start``) and have one iteration each.
 
-A digest is one word of 32 bits, computed on the device by a sum of integers, whose order changes
-nothing. Each element is first mixed with its index, so that two exchanged elements count; the mixer
-is ``fmix32`` of MurmurHash3 (Austin Appleby). The program is evaluated equation by equation,
-inside one ``jax.jit``, and so are the bodies of calls, loops and conditions. Each marked output
-stands behind an optimization barrier: its digest is of the bits that the next equation gets. A loop
-carries its rows of words along. Of a condition, the words of the branches that did not run are
-zeros.
+A digest is one word of 32 bits: two different values have the same digest once in 4 billion. The
+device computes it by a sum of integers, whose order changes nothing. Each element is first mixed
+with its index, so that two exchanged elements count; the mixer is ``fmix32`` of MurmurHash3 (Austin
+Appleby). The program is evaluated equation by equation, inside one ``jax.jit``, and so are the
+bodies of calls, loops and conditions. Each marked output stands behind an optimization barrier: its
+digest is of the bits that the next equation gets. A loop carries its rows of words along. Of a
+condition, the words of the branches that did not run are zeros.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -48,7 +48,7 @@ from impl._jax import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow, source
 from impl._reading.control_flow import CHOICE, Body
 from impl._reading.walk import label
-from impl.programs._auditing import notes
+from impl.programs._auditing.judge import portability
 
 Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
 Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]
@@ -60,8 +60,6 @@ Words: TypeAlias = list[jax.Array]
 _WORDS = 2**21
 #: The number of rows of a ``while``, whose number of iterations is not known before it runs.
 _ROWS_OF_WHILE = 1024
-#: The number of words of one digest: two different values have the same digest once in 4 billion.
-WIDTH = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +114,7 @@ class Node:
     @property
     def own(self) -> int:
         """The words of its own outputs."""
-        return WIDTH * len(self.mark.outputs) if self.marked else 0
+        return len(self.mark.outputs) if self.marked else 0
 
     @functools.cached_property
     def row(self) -> int:
@@ -141,12 +139,7 @@ class Node:
 
 
 class Planner:
-    """Makes the nodes of a jaxpr.
-
-    Args:
-        marks: The equations whose outputs get a digest.
-        starts: The iteration that the rows of a loop begin with, by the number of the loop.
-    """
+    """Makes the nodes of a jaxpr; the rows of a loop begin with the iteration of ``starts``."""
 
     def __init__(self, marks: Marks, starts: Mapping[int, int]) -> None:
         self._marks = marks
@@ -163,11 +156,8 @@ class Planner:
     ) -> tuple[Node, ...]:
         """Returns a node for the constants of a jaxpr, and one for each equation.
 
-        Args:
-            closed: The jaxpr with its constants.
-            inside: The names of the equations that it is inside of.
-            outside: The lines of the innermost of them.
-            copies: How often the digests of this jaxpr are kept.
+        The jaxpr is ``inside`` of equations, the innermost of which has the lines ``outside``. Its
+        digests are kept as often as ``copies`` says.
         """
         equations = jaxprs.opened(closed).eqns
         nodes = [self._node(equation, inside, outside, copies) for equation in equations]
@@ -200,7 +190,7 @@ class Planner:
             return Node(mark, marked, tuple(inner))
         number, self._loops = self._loops, self._loops + 1
         length = parts[0].length
-        body = WIDTH * sum(map(_outputs, parts))
+        body = sum(map(_outputs, parts))
         most = _ROWS_OF_WHILE if length is None else length
         rows = max(1, min(most, _WORDS // max(copies * body, 1)))
         steps = max(1, -(-(length or 1) // rows))
@@ -233,8 +223,7 @@ class Planner:
         return Mark(
             "equation",
             self._shown(name),
-            lines.user or lines.library or "unknown source",
-            lines.library if lines.user else None,
+            *lines.shown,
             inside,
             " ".join(map(_short, equation.invars)),
             " ".join(str(np.asarray(atom.val).tolist()) for atom in literals),
@@ -265,8 +254,8 @@ def _may_differ(equation: Any) -> bool:
     name = equation.primitive.name
     if name in _racing() or control_flow.every_jaxpr(equation):
         return True
-    portability = notes.portability(name, equation, jax.default_backend())
-    return portability is not None and portability.answer != "exact"
+    stated = portability(name, equation, jax.default_backend())
+    return stated is not None and stated.answer != "exact"
 
 
 @functools.cache
@@ -276,21 +265,22 @@ def _racing() -> frozenset[str]:
     return frozenset(name for row in rows if row.mode_off is not None for name in row.primitives)
 
 
+def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yields nodes, and those inside them."""
+    for node in nodes:
+        yield node
+        yield from every_node(node.inner)
+
+
 def windows(nodes: Iterable[Node]) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Returns the first iteration of the rows of each loop, and the number of those in a row.
 
     Returns:
         An array of [loops, 2], in the order of the numbers of the loops.
     """
-    rows: dict[int, tuple[int, int]] = {}
-
-    def collect(nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            if node.loop is not None:
-                rows[node.loop] = node.start, node.steps
-            collect(node.inner)
-
-    collect(nodes)
+    rows = {
+        node.loop: (node.start, node.steps) for node in every_node(nodes) if node.loop is not None
+    }
     return np.array([rows[loop] for loop in sorted(rows)], np.int32).reshape(-1, 2)
 
 
@@ -317,15 +307,7 @@ def _short(variable: Any) -> str:
 def evaluate(
     closed: Any, arguments: Sequence[Any], nodes: Sequence[Node], windows: Any
 ) -> tuple[Values, Words]:
-    """Returns the outputs of a jaxpr, and the words of its nodes, inside a trace of JAX.
-
-    Args:
-        closed: The jaxpr with its constants.
-        arguments: Its inputs.
-        nodes: Its nodes.
-        windows: The first iteration of the rows of each loop, and the number of those in a row, as
-            ``marks.windows`` returns them.
-    """
+    """Returns the outputs of a jaxpr, and the words of its nodes, inside a trace of JAX."""
     jaxpr = jaxprs.opened(closed)
     environment = jaxprs.constants(closed)
     words = digests(environment.values()) if nodes[0].marked else []
@@ -338,10 +320,9 @@ def evaluate(
         with equation.ctx.manager:  # Equations within may have no tag of their own.
             operands = [read(operand) for operand in equation.invars]
             outputs, inner = _step(equation, operands, node, windows)
-        if node.marked:
-            outputs = behind_barrier(outputs)
         words += inner
         if node.marked:
+            outputs = behind_barrier(outputs)
             pairs = zip(equation.outvars, outputs, strict=True)
             words += digests([value for out, value in pairs if is_digested(out)])
         environment |= dict(zip(equation.outvars, outputs, strict=True))
@@ -354,14 +335,10 @@ def _step(equation: Any, operands: Values, node: Node, windows: Any) -> tuple[Va
         return _jax.evaluated(equation, operands), []
     if equation.primitive.name == "shard_map":
         return _shard_map(equation.params, bodies[0], operands, node, windows)
-    run = {"once": _call, "branch": _cond, "loop": _while if bodies[0].is_test else _scan}
+    if bodies[0].runs == "once":
+        return evaluate(bodies[0].jaxpr, operands, node.inner, windows)
+    run = {"branch": _cond, "loop": _while if bodies[0].is_test else _scan}
     return run[bodies[0].runs](bodies, operands, node, windows)
-
-
-def _call(
-    bodies: Sequence[Body], operands: Values, node: Node, windows: Any
-) -> tuple[Values, Words]:
-    return evaluate(bodies[0].jaxpr, operands, node.inner, windows)
 
 
 def _scan(

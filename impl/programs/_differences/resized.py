@@ -29,10 +29,9 @@ from impl import _jax
 from impl._jax import jaxprs
 from impl._reading.control_flow import CHOICE, Body
 from impl._reading.tracing import is_array
-from impl._reading.walk import without_calls
-from impl.programs._differences.comparison import Difference, Kind
+from impl.programs._differences.comparison import Difference, at_mark
 from impl.programs._differences.first_difference import Program, Progress
-from impl.programs._differences.marks import Node, Planner, Values, marked_bodies, nodes_of
+from impl.programs._differences.marks import Planner, Values, marked_bodies, nodes_of
 
 #: One thing of the smaller run, and the same of the larger run.
 Pair: TypeAlias = Sequence[Any]
@@ -46,15 +45,9 @@ def first_change(
 ) -> Difference | None:
     """Returns the first equation that gives other bits in the larger of two runs.
 
-    Args:
-        function: The program.
-        number: The number of the result that differs. Equations that it does not need are left out.
-        smaller: The arguments of a run whose elements the other run computes too.
-        larger: The arguments of the other run.
-
-    Returns:
-        A difference of the kind "element", or "program" if the runs have different equations from
-        there on. None if each element of the smaller run is an element of the larger one.
+    Equations that the result of ``number``, which differs, does not need are left out. The
+    difference has the kind "element", or "program" if the runs have different equations from there
+    on. It is None if each element of the smaller run is an element of the larger one.
     """
 
     def result(*args: Any) -> Any:
@@ -90,7 +83,7 @@ def _compared(
     steps = zip(*(jaxpr.eqns for jaxpr in opened), *(each[1:] for each in nodes), strict=False)
     for *equations, one, other in steps:
         if one.mark.primitive != other.mark.primitive:
-            return _difference("program", one, iterations), []
+            return at_mark("program", one.mark, "arithmetic", iterations), []
         operands = read([equation.invars for equation in equations])
         bodies = [marked_bodies(equation) for equation in equations]
         if equations[0].primitive.name == "shard_map":
@@ -107,7 +100,8 @@ def _compared(
             which = [number for number, each in pairs if _differ(*each)]
             if which:
                 inner = _inside(bodies, operands, [one, other], iterations) if bodies[0] else None
-                return inner or _difference("element", one, iterations, which), []
+                named = at_mark("element", one.mark, "arithmetic", iterations, which)
+                return inner or named, []
         for equation, known, values in zip(equations, environments, outputs, strict=True):
             known |= dict(zip(equation.outvars, values, strict=True))
     return None, read([jaxpr.outvars for jaxpr in opened])
@@ -168,14 +162,3 @@ def _words(array: Any) -> np.ndarray[Any, Any]:
     size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
     words: np.ndarray[Any, Any] = array.view(f"u{size}")
     return words
-
-
-def _difference(
-    kind: Kind, node: Node, iterations: tuple[int, ...], which: Sequence[int] = ()
-) -> Difference:
-    mark = node.mark
-    outputs = tuple(mark.outputs[i] for i in which)
-    return Difference(
-        *(kind, mark.primitive, mark.source, mark.library, without_calls(mark.inside)),
-        *(iterations, True, mark.shapes, outputs, "arithmetic"),
-    )

@@ -167,7 +167,7 @@ def test_a_scatter_counts_by_the_mode_that_its_program_was_compiled_with():
     assert (judged.off, judged.off_varies) == ({}, False)
     judged = _after.judged([on, off], "cuda")
     assert ("lax.scatter_add", "varies") in by_primitive(judged)
-    assert (list(judged.off), judged.off_varies) == ([f"add ({off.line})"], True)
+    assert (list(judged.off), judged.off_varies) == ([f"add ({off.caller.user})"], True)
     assert (judged.functions, judged.operations) == (2, 0)
     assert not _after.judged([on, off], "cpu").findings
 
@@ -218,7 +218,7 @@ def test_programs_of_threads_of_pmap_of_shard_map_and_ahead_of_time_are_recorded
 
     found = [p for p in recorded(run) if not p.is_operation]
     assert len(found) == 4
-    assert all(p.line.startswith(HERE) for p in found)
+    assert all(p.caller.user.startswith(HERE) for p in found)
 
 
 def test_a_program_that_cannot_be_read_is_named(monkeypatch):

@@ -16,7 +16,7 @@ from jax import lax
 
 import impl
 from impl.programs._differences import first_difference
-from impl.programs._differences.marks import Planner, digests, evaluate, windows
+from impl.programs._differences.marks import Planner, digests, evaluate, every_node, windows
 from impl.tests.programs.racing import LINE, OTHER, SAME, SIZES, schedules, sums
 
 
@@ -251,11 +251,8 @@ def test_arithmetic_marks_what_can_round_or_race_alone():
 
     args = jnp.asarray(SIZES), jnp.asarray(SAME)
 
-    def of(node):
-        return [node, *(each for part in node.inner for each in of(part))]
-
     recording = impl.programs.record(program, *args)
-    marked = [node for whole in recording.nodes for node in of(whole) if node.marked]
+    marked = [node for node in every_node(recording.nodes) if node.marked]
     assert [node.mark.primitive for node in marked if node.mark.kind == "equation"] == [
         "lax.convert_element_type",
         "lax.argmax",

@@ -24,7 +24,7 @@ import impl
 from impl.tests.data import _data_sets
 from impl.tests.data._data_sets import streams
 from impl.utils import data
-from impl.utils.data import _messages, _pool, _work
+from impl.utils.data import _pool, _work
 from impl.utils.data._messages import Channel, Message
 
 
@@ -259,11 +259,11 @@ def work(init=None):
 
 def messages(worker):
     packed = iter(worker.next, None)
-    return [_messages.unpack(body, buffers) for body, buffers in packed]
+    return [pickle.loads(body, buffers=buffers) for body, buffers in packed]
 
 
 def values(worker):
-    return [message.value for message in messages(worker)]
+    return [value for value, _ in messages(worker)]
 
 
 def test_a_later_epoch_is_the_same_in_a_worker_that_stays_and_in_a_new_one():
@@ -283,16 +283,16 @@ def test_a_later_epoch_is_the_same_in_a_worker_that_stays_and_in_a_new_one():
 def test_states_come_only_with_batches_that_changed_them():
     commands = ["pid", "pid", "draw", "picky", "lock", "draw_lock", "pid"]
     worker = _pool.Worker(0, work(), epoch(1, *commands))
-    has_states = [message.states is not None for message in messages(worker)]
+    has_states = [states is not None for _, states in messages(worker)]
     assert has_states == [True, False, True, False, False, True, False]
 
 
 def test_an_epoch_that_cannot_be_read_is_an_exception_in_the_main_process():
     worker = _pool.Worker(0, work(), epoch(1, "pid"))
     worker.begin(pickle.dumps(_data_sets.OneWay()))
-    message = _messages.unpack(*worker.next())
-    assert message.fatal
-    assert message.name == "ValueError"
+    failure, _ = pickle.loads(worker.next()[0])
+    assert failure.fatal
+    assert failure.text.startswith("ValueError: ")
 
 
 @pytest.fixture

@@ -64,13 +64,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of the main process that its workers take over.
-
-    Attributes:
-        jax_settings: The settings of JAX, by name.
-        mode: The mode.
-        fill: Whether the mode fills uninitialised memory.
-    """
+    """The settings of the main process that its workers take over."""
 
     jax_settings: dict[str, Any]
     mode: modes.Mode

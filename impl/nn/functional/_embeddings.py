@@ -202,23 +202,14 @@ def embedding_bag(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Contents:
-    """The contents of all bags.
+    """The contents of all bags, by the elements of the input."""
 
-    Attributes:
-        indices: The index of the row that each element of the input names: shape [n].
-        rows: These rows, without a gradient, in the accumulator's dtype: shape [n, width].
-        bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
-        count: The number of bags.
-        in_bag: Whether each element is in a bag: shape [n].
-        attached: Returns rows that were read at indices, with the gradient of the table.
-        pullback: The decision of the gradient.
-    """
-
-    indices: jax.Array
-    rows: jax.Array
-    bags: jax.Array
-    count: int
-    in_bag: jax.Array
+    indices: jax.Array  # [n], of the rows
+    rows: jax.Array  # [n, width], without a gradient, in the accumulator's dtype
+    bags: jax.Array  # [n], the bag of each element, or ``count`` for an element in no bag
+    count: int  # of the bags
+    in_bag: jax.Array  # [n]
+    #: Returns rows that were read at indices, with the gradient of the table.
     attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
 

@@ -129,11 +129,7 @@ class Message(NamedTuple):
 
 
 class Channel:
-    """One end of a connection. One thread may send while another receives.
-
-    Args:
-        connection: A connected stream socket, which the channel closes.
-    """
+    """One end of a connection, of which one thread may send while another receives."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(None)  # A program may have set socket.setdefaulttimeout.

@@ -56,12 +56,7 @@ class _LostError(RuntimeError):
 
 
 class WorkerProcess:
-    """One worker process.
-
-    Args:
-        worker_id: The number of the worker, from 0.
-        work: A ``Work``, pickled.
-        prefetch_factor: The number of batches that the worker makes ahead.
+    """One worker process, with a ``Work``, pickled.
 
     Raises:
         RuntimeError: The process cannot be started.
@@ -124,9 +119,7 @@ class WorkerProcess:
     def take(self, timeout: float) -> Message:
         """Waits for the next message of this epoch.
 
-        Args:
-            timeout: The number of seconds to wait, without the start of the process; 0 for no
-                limit.
+        ``timeout`` seconds are the limit, without the start of the process; 0 is none.
 
         Raises:
             RuntimeError: The time is over.
@@ -206,15 +199,7 @@ def _not_started(worker_id: int) -> str:
 
 
 class Pool:
-    """The workers of one loader.
-
-    Args:
-        work: The work of all of them.
-        epochs: The first epoch of each worker.
-        prefetch_factor: The number of batches that each worker makes ahead.
-
-    Attributes:
-        closed: Whether the workers have been stopped.
+    """The workers of one loader, which begin with the first epoch of each; or ``closed``.
 
     Raises:
         RuntimeError: A process cannot be started.

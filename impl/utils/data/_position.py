@@ -84,10 +84,7 @@ class Position:
 class Slices(Sequence[Any]):
     """The batches of an order: ``size`` indices each, the last one perhaps fewer.
 
-    Args:
-        order: The indices, an array or a range.
-        size: The number of indices in a batch; None for single indices.
-        count: The number of batches.
+    ``order`` is an array or a range; a ``size`` of None means single indices.
     """
 
     def __init__(self, order: Any, size: int | None, count: int) -> None:

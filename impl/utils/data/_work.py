@@ -36,12 +36,8 @@ _JAX_SETTINGS = (
 class Work:
     """The data set, and how its samples become batches.
 
-    Attributes:
-        dataset: The data set.
-        collate_fn: Makes a batch of a list of samples; of one sample if ``batched`` is False.
-        batched: Whether a batch has a list of indices; otherwise it has one index.
-        worker_init_fn: The function that the user wants each worker to call.
-        num_workers: The number of workers; 0 if the main process does the work.
+    ``batched`` is whether ``collate_fn`` gets the samples of a list of indices; otherwise it gets
+    the sample of one index.
     """
 
     dataset: Any

@@ -331,28 +331,17 @@ def _or_zero(loss: jax.Array, rules: Rules) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class _States:
-    """The states of targets, and the logarithms of their probabilities.
+    """The 2 S + 1 states of targets, and the logarithms of their probabilities."""
 
-    Attributes:
-        log_probs: The argument of the op: [T, n, classes].
-        classes: The class of each state; after the states of a target, the number of classes:
-            [n, 2 S + 1].
-        emitted: The logarithm of the probability of each state's class at each time:
-            [T, n, 2 S + 1].
-        skips: Whether a state may follow the state two before it: [n, 2 S + 1].
-        last: The last time of each input: [n].
-        ends: Whether a state is one of the last two of its target: [n, 2 S + 1]. False everywhere
-            if the target is longer than S.
-        lengths: The length of each target: [n].
-    """
-
-    log_probs: jax.Array
-    classes: jax.Array
-    emitted: jax.Array
-    skips: jax.Array
-    last: jax.Array
+    log_probs: jax.Array  # [T, n, classes], the argument of the op
+    classes: jax.Array  # [n, 2 S + 1]; after the states of a target, the number of classes
+    emitted: jax.Array  # [T, n, 2 S + 1], the logarithm for each state's class at each time
+    skips: jax.Array  # [n, 2 S + 1], whether a state may follow the state two before it
+    last: jax.Array  # [n], the last time of each input
+    #: [n, 2 S + 1], whether a state is one of the last two of its target; never if the target is
+    #: longer than S.
     ends: jax.Array
-    lengths: jax.Array
+    lengths: jax.Array  # [n], of the targets
 
     @classmethod
     def of(

@@ -433,7 +433,7 @@ def _reduced(
     input: jax.Array,
     dtype: jax.typing.DTypeLike,
 ) -> jax.Array:
-    """Reduces the losses of all elements of ``input``; ``divisor`` is that of a mean."""
+    """Reduces the losses of all elements of ``input``; a mean divides by ``divisor()``."""
     if reduction == "none":
         shape = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
         return convert(terms, dtype).reshape(shape)

@@ -38,20 +38,14 @@ Packed = tuple[bytes, list[memoryview]]
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """An exception that a worker raised instead of returning a batch.
+    """An exception that a worker raised instead of returning a batch."""
 
-    Attributes:
-        pickled: The exception, or the parts of one whose class cannot be called with its ``args``;
-            None if neither can be pickled.
-        text: The name of its class, and its message.
-        traceback: Its traceback, as text.
-        fatal: Whether the worker cannot go on.
-    """
-
+    #: The exception, or the parts of one whose class cannot be called with its ``args``; None if
+    #: neither can be pickled.
     pickled: bytes | None
-    text: str
+    text: str  # The name of its class, and its message.
     traceback: str
-    fatal: bool
+    fatal: bool  # Whether the worker cannot go on.
 
     def exception(self, process: str) -> Exception:
         """Returns the exception, with the traceback of the worker ``process`` as a note.

@@ -119,7 +119,7 @@ class WorkerProcess:
     def take(self, timeout: float) -> Message:
         """Waits for the next message of this epoch.
 
-        ``timeout`` seconds are the limit, without the start of the process; 0 is none.
+        ``timeout`` is in seconds, without the start of the process; with 0 there is no limit.
 
         Raises:
             RuntimeError: The time is over.

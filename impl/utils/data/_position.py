@@ -33,26 +33,17 @@ _PARTS = ("loader", "epoch", "generator", "sampler")
 
 @dataclasses.dataclass
 class Position:
-    """An epoch, and the part of it that is done.
+    """An epoch, and the part of it that is done."""
 
-    Attributes:
-        base_seed: The seed of the epoch, from which the seeds of the workers are made.
-        order_seed: The seed of the order, or None if the loader does not shuffle.
-        plan: The indices of each batch; of those that were done before a resumption, perhaps None.
-        done: The number of batches of the epoch that have been handed out.
-        finished: Whether the iterator has raised StopIteration.
-        reseeded: Whether the workers had begun another epoch before this one.
-        num_workers: The number of workers that handed the batches out.
-        rng: For each worker, the states of its generators after its last batch so far.
-    """
-
-    base_seed: int
-    order_seed: int | None
+    base_seed: int  # The seeds of the workers are made from it.
+    order_seed: int | None  # None if the loader does not shuffle.
+    #: The indices of each batch; of those that were done before a resumption, perhaps None.
     plan: Sequence[Any]
-    done: int = 0
-    finished: bool = False
-    reseeded: bool = False
-    num_workers: int = 0
+    done: int = 0  # The number of batches of the epoch that have been handed out.
+    finished: bool = False  # Whether the iterator has raised StopIteration.
+    reseeded: bool = False  # Whether the workers had begun another epoch before this one.
+    num_workers: int = 0  # The number of workers that handed the batches out.
+    #: For each worker, the states of its generators after its last batch so far.
     rng: dict[int, GeneratorStates] = dataclasses.field(default_factory=dict)
 
     def shard(self, worker_id: int) -> list[Any]:

@@ -214,5 +214,5 @@ def _positive(number: Any) -> bool:
 
 
 def or_default(generator: _random.Generator | None) -> _random.Generator:
-    """Returns ``generator``, or the default generator in the place of None."""
+    """Returns ``generator``, or the default generator if that is None."""
     return _random.default_generator if generator is None else generator

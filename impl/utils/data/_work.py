@@ -87,22 +87,15 @@ def settings() -> Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """The part of an epoch that one worker does.
-
-    Attributes:
-        base_seed: The seed that was drawn for the epoch.
-        batches: The indices of the worker's batches, in their order.
-        reseeded: Whether ``worker_init_fn`` ran in an earlier epoch, so that this epoch's seeds
-            replace what it seeded. A process that starts in such an epoch has to do the same.
-        states: The states that the generators go on from, in the middle of an epoch.
-        settings: The settings of the main process.
-    """
+    """The part of an epoch that one worker does."""
 
     base_seed: int
-    batches: Sequence[Any]
+    batches: Sequence[Any]  # The indices of the worker's batches, in their order.
+    #: Whether ``worker_init_fn`` ran in an earlier epoch, so that this epoch's seeds replace its
+    #: seeds. A process that starts in such an epoch has to do the same.
     reseeded: bool
-    states: GeneratorStates | None
-    settings: Settings
+    states: GeneratorStates | None  # To go on from, in the middle of an epoch.
+    settings: Settings  # of the main process
 
 
 #: The states of ``random``, of NumPy's global generator and of the default generator.

@@ -1,4 +1,4 @@
-"""Generators and keys; and the bits of Threefry, by its oracle.
+"""Generators and keys; and the bits of Threefry, against JAX's.
 
 Tests: impl._threefry.
 """
@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 import jax
+import jax.extend.random
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from impl.random import DEFAULT_SEED, Generator
 from impl.tests.support import processes
 
 SEED = 0x0123_4567_89AB_CDEF
-#: The first three keys of Generator(SEED), as `threefry_by_numpy` computes them.
+#: The first three keys of Generator(SEED), as `threefry_by_jax` computes them.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 
@@ -30,12 +31,18 @@ def words(key):
     return jax.random.key_data(key).tolist()
 
 
+def threefry_by_jax(key, block):
+    """The two words of Threefry-2x32 of a number from 0 to 2**64 - 1 under another."""
+    split = (np.array([number >> 32, number & 0xFFFFFFFF], np.uint32) for number in (key, block))
+    return jax.extend.random.threefry_2x32(*split).tolist()
+
+
 def drawn(generator, count=3):
     return [words(generator.key()) for _ in range(count)]
 
 
 def test_keys_do_not_depend_on_the_settings_of_jax():
-    assert [threefry_by_numpy(SEED, n) for n in range(3)] == KEYS
+    assert [threefry_by_jax(SEED, n) for n in range(3)] == KEYS
     assert drawn(Generator(SEED)) == KEYS
     settings = jax.config.jax_default_prng_impl, jax.config.jax_threefry_partitionable
     try:
@@ -56,7 +63,7 @@ def test_all_bits_of_the_count_reach_the_key():
     for count in (2**32 - 1, 2**32, 2**64 - 2):
         state = [1, SEED >> 32, SEED & 0xFFFFFFFF, count >> 32, count & 0xFFFFFFFF]
         generator.set_state(np.array(state, np.uint32))
-        assert words(generator.key()) == threefry_by_numpy(SEED, count)
+        assert words(generator.key()) == threefry_by_jax(SEED, count)
     with pytest.raises(RuntimeError, match=r"all of its .* draws are used; seed it anew"):
         generator.draw_seed()
 
@@ -85,7 +92,7 @@ OTHER_TYPES: list[Any] = [1.0, True, None, "1"]
 def test_seeds_are_taken_as_pytorch_takes_them(seed):
     assert impl.manual_seed(seed) is impl.default_generator
     assert impl.initial_seed() == Generator(seed).initial_seed() == seed % 2**64
-    assert words(impl.default_generator.key()) == threefry_by_numpy(seed % 2**64, 0)
+    assert words(impl.default_generator.key()) == threefry_by_jax(seed % 2**64, 0)
 
 
 @pytest.mark.parametrize("seed", OUTSIDE)
@@ -148,15 +155,24 @@ def through_a_file(tmp_path, generator):
     return Generator().set_state(np.load(tmp_path / "state.npy"))
 
 
+def through_orbax(tmp_path, generator):
+    orbax = pytest.importorskip("orbax.checkpoint", reason="orbax is not installed")
+    with orbax.PyTreeCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "checkpoint", {"rng": generator.get_state()})
+        return Generator().set_state(checkpointer.restore(tmp_path / "checkpoint")["rng"])
+
+
 COPIES = {
     "pickle": lambda _, generator: pickle.loads(pickle.dumps(generator)),
     "copy": lambda _, generator: copy.copy(generator),
     "deepcopy": lambda _, generator: copy.deepcopy(generator),
     "numpy.save": through_a_file,
+    "orbax": through_orbax,
     "jax": lambda _, generator: Generator().set_state(jnp.array(generator.get_state())),
 }
 
 
+@pytest.mark.filterwarnings("ignore")  # of orbax
 @pytest.mark.parametrize("through", COPIES)
 def test_a_state_goes_on_where_it_was_taken(through, tmp_path):
     generator = Generator(2**64 - 5)
@@ -165,17 +181,6 @@ def test_a_state_goes_on_where_it_was_taken(through, tmp_path):
     assert restored.initial_seed() == 2**64 - 5
     keys = drawn(generator)
     assert drawn(restored) == keys
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_state_survives_orbax(tmp_path):
-    orbax = pytest.importorskip("orbax.checkpoint", reason="orbax is not installed")
-    generator = Generator(SEED)
-    generator.key()
-    with orbax.PyTreeCheckpointer() as checkpointer:
-        checkpointer.save(tmp_path / "checkpoint", {"rng": generator.get_state()})
-        checkpoint = checkpointer.restore(tmp_path / "checkpoint")
-    assert drawn(Generator().set_state(checkpoint["rng"]), 2) == KEYS[1:]
 
 
 GOOD = Generator(3).get_state()
@@ -361,26 +366,6 @@ def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does(
     assert int(unseeded) not in (DEFAULT_SEED, impl.initial_seed())
 
 
-def threefry_by_numpy(key, block):
-    """The two words of Threefry-2x32 with 20 rounds, as its paper defines it, on uint32 that wrap.
-
-    Args:
-        key: A number from 0 to 2**64 - 1.
-        block: A number from 0 to 2**64 - 1.
-    """
-    key, x = (np.array([number >> 32, number & 0xFFFFFFFF], np.uint32) for number in (key, block))
-    keys = np.append(key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
-    x = x + key
-    for i in range(20):
-        turn = np.uint32((13, 15, 26, 6, 17, 29, 16, 24)[i % 8])
-        x[:1] += x[1:]
-        x[1:] = (x[1:] << turn | x[1:] >> (np.uint32(32) - turn)) ^ x[:1]
-        if i % 4 == 3:
-            n = i // 4 + 1
-            x += keys[[n % 3, (n + 1) % 3]] + np.array([0, n], np.uint32)
-    return x.tolist()
-
-
 @pytest.mark.parametrize(
     ("key", "block", "expected"),
     [  # The known answers that come with Random123.
@@ -391,4 +376,4 @@ def threefry_by_numpy(key, block):
 )
 def test_threefry_has_its_known_answers(key, block, expected):
     assert threefry2x32(key, block) == expected
-    assert threefry_by_numpy(key, block) == [expected >> 32, expected & 0xFFFFFFFF]
+    assert threefry_by_jax(key, block) == [expected >> 32, expected & 0xFFFFFFFF]

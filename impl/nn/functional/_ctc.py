@@ -93,18 +93,16 @@ def ctc_loss(
             f"got shape {list(log_probs.shape)}"
         )
     values = log_probs if log_probs.ndim == 3 else log_probs[:, None]
-    times, n, classes = values.shape
+    _, n, classes = values.shape
     blank = arguments.integer("ctc_loss", "blank", blank)
     if not 0 <= blank < classes:
         raise RuntimeError(
             f"ctc_loss(): blank must be in label range, 0 to {classes - 1}, but got {blank}"
         )
     arguments.flag("ctc_loss", "zero_infinity", zero_infinity)
-    of_inputs, _ = _lengths("input_lengths", input_lengths, n, times)
+    of_inputs, _ = _lengths("input_lengths", input_lengths, n, values.shape[0])
     of_targets, extent = _lengths("target_lengths", target_lengths, n, _MOST, targets)
-    longest = _longest(
-        targets, of_targets, target_lengths, extent, times=times, n=n, classes=classes
-    )
+    longest = _longest(targets, of_targets, target_lengths, extent, values.shape)
     pullback = decide("nn.functional.ctc_loss", "backward", **arguments.facts(log_probs))
     rules = Rules(blank, zero_infinity, pullback)
     labels = arguments.array("ctc_loss", "targets", targets)
@@ -196,16 +194,14 @@ def _longest(
     lengths: jax.Array | np.ndarray[Any, Any],
     given: Any,
     extent: _Extent | None,
-    *,
-    times: int,
-    n: int,
-    classes: int,
+    shape: tuple[int, ...],
 ) -> int:
     """Checks targets, and returns how many labels of a target are read.
 
     ``lengths`` are checked, ``given`` are as the caller gave them. ``extent`` is None unless
     targets are concatenated and values are known.
     """
+    times, n, classes = shape
     array = arguments.array("ctc_loss", "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"ctc_loss(): targets must be integral, but got {array.dtype}")
@@ -283,13 +279,7 @@ def _check_labels(classes: int, values: np.ndarray[Any, Any], read: Any = True) 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The static arguments of a loss.
-
-    Attributes:
-        blank: The class of the states between labels.
-        zero_infinity: Whether an infinite loss becomes 0, with a gradient of 0.
-        pullback: The decision of the gradient.
-    """
+    """The static arguments of a loss; ``pullback`` is the decision of the gradient."""
 
     blank: int
     zero_infinity: bool
@@ -341,28 +331,17 @@ def _or_zero(loss: jax.Array, rules: Rules) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class _States:
-    """The states of targets, and the logarithms of their probabilities.
+    """The 2 S + 1 states of targets, and the logarithms of their probabilities."""
 
-    Attributes:
-        log_probs: The argument of the op: [T, n, classes].
-        classes: The class of each state; after the states of a target, the number of classes:
-            [n, 2 S + 1].
-        emitted: The logarithm of the probability of each state's class at each time:
-            [T, n, 2 S + 1].
-        skips: Whether a state may follow the state two before it: [n, 2 S + 1].
-        last: The last time of each input: [n].
-        ends: Whether a state is one of the last two of its target: [n, 2 S + 1]. False everywhere
-            if the target is longer than S.
-        lengths: The length of each target: [n].
-    """
-
-    log_probs: jax.Array
-    classes: jax.Array
-    emitted: jax.Array
-    skips: jax.Array
-    last: jax.Array
+    log_probs: jax.Array  # [T, n, classes], the argument of the op
+    classes: jax.Array  # [n, 2 S + 1]; after the states of a target, the number of classes
+    emitted: jax.Array  # [T, n, 2 S + 1], the logarithm for each state's class at each time
+    skips: jax.Array  # [n, 2 S + 1], whether a state may follow the state two before it
+    last: jax.Array  # [n], the last time of each input
+    #: [n, 2 S + 1], whether a state is one of the last two of its target; never if the target is
+    #: longer than S.
     ends: jax.Array
-    lengths: jax.Array
+    lengths: jax.Array  # [n], of the targets
 
     @classmethod
     def of(

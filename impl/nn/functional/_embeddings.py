@@ -202,23 +202,14 @@ def embedding_bag(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Contents:
-    """The contents of all bags.
+    """The contents of all bags, by the elements of the input."""
 
-    Attributes:
-        indices: The index of the row that each element of the input names: shape [n].
-        rows: These rows, without a gradient, in the accumulator's dtype: shape [n, width].
-        bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
-        count: The number of bags.
-        in_bag: Whether each element is in a bag: shape [n].
-        attached: Returns rows that were read at indices, with the gradient of the table.
-        pullback: The decision of the gradient.
-    """
-
-    indices: jax.Array
-    rows: jax.Array
-    bags: jax.Array
-    count: int
-    in_bag: jax.Array
+    indices: jax.Array  # [n], of the rows
+    rows: jax.Array  # [n, width], without a gradient, in the accumulator's dtype
+    bags: jax.Array  # [n], the bag of each element, or ``count`` for an element in no bag
+    count: int  # of the bags
+    in_bag: jax.Array  # [n]
+    #: Returns rows that were read at indices, with the gradient of the table.
     attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
 
@@ -336,7 +327,12 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
         raise ValueError(
             f"embedding_bag(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
         )
-    _check_offsets(offsets, indices.shape[0], include_last)
+    if include_last and starts.shape[0] == 0:
+        raise RuntimeError(
+            "embedding_bag(): include_last_offset: number of offsets should be at least 1, but got "
+            "0"
+        )
+    eager.when_known(functools.partial(_check_starts, length=indices.shape[0]), offsets)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
     # Few pairs are compared without a loop, whose program is longer than all the rest.
     if starts.size * position.size <= _FEW_PAIRS:
@@ -346,15 +342,6 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
         begun = jnp.searchsorted(starts, position, side="right").astype(jnp.int32)
     bag = begun - 1
     return bag, starts.shape[0] - include_last
-
-
-def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
-    if include_last and offsets.shape[0] == 0:
-        raise RuntimeError(
-            "embedding_bag(): include_last_offset: number of offsets should be at least 1, but got "
-            "0"
-        )
-    eager.when_known(functools.partial(_check_starts, length=length), offsets)
 
 
 def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
@@ -506,20 +493,12 @@ def _with_gradient(
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
     weight, values, index, divisors = primals
     dtype = sum_dtype(values.dtype) if divisors is None else accumulator(weight.dtype)
-    table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
-    # Through this function again, so that the primal result can be differentiated a second time.
-    values = _with_gradient(*primals, padding, pullback)
-    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)
-
-
-def _tangent_of_table(
-    tangent: jax.Array, divisors: jax.Array | None, padding: int | None, dtype: Any
-) -> jax.Array:
-    """Returns the tangent of a table, whose transpose divides the gradient and rounds it."""
-    table_dot = convert(tangent, dtype)
+    # The transpose of this divides the gradient of the table, and rounds it.
+    table_dot = convert(tangents[0], dtype)
     if divisors is not None:
         table_dot /= divisors.astype(table_dot.dtype)[:, None]
     if padding is not None:
-        is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
-        table_dot = where(is_padding, 0, table_dot)
-    return table_dot
+        table_dot = where(jnp.arange(weight.shape[0])[:, None] == padding, 0, table_dot)
+    # Through this function again, so that the primal result can be differentiated a second time.
+    values = _with_gradient(*primals, padding, pullback)
+    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)

@@ -17,6 +17,7 @@ import functools
 import math
 import numbers
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -89,33 +90,19 @@ def cross_entropy(
         probabilities = _probabilities(target, logits, ignore_index).reshape(values.shape)
         dtype = _promoted(logits, probabilities, weight)
         wide = accumulator(dtype)
-        log_softmax = _LogSoftmax(values, wide)
         terms = _terms_of_probabilities(
-            log_softmax, convert(probabilities, wide), weight, smoothing
+            _LogSoftmax(values, wide), convert(probabilities, wide), weight, smoothing
         )
-        divisor = jnp.asarray(terms.size if values.size else 0, wide)
-    else:
-        classes, counts = _class_targets("cross_entropy", target, logits, ignore_index)
-        if weight is not None:
-            arguments.same_dtype("cross_entropy", logits, weight=weight)
-        dtype, wide = logits.dtype, accumulator(logits.dtype)
-        log_softmax = _LogSoftmax(values, wide)
-        terms, weights = _terms_of_classes(
-            log_softmax, classes, counts, weight, smoothing, pullback
-        )
-        terms = where(counts, terms, jnp.zeros((), wide))
-        if weights is None:
-            divisor = count(counts, wide)
-        else:
-            weights = where(counts, weights, jnp.zeros((), wide))
-            divisor = jnp.sum(weights.reshape(-1))
-    return _reduced(
-        terms,
-        reduction,
-        divisor if reduction == "mean" else None,
-        shape=logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else (),
-        dtype=dtype,
+        number = terms.size if values.size else 0
+        return _reduced(terms, reduction, lambda: jnp.asarray(number, wide), logits, dtype)
+    classes, counts = _class_targets("cross_entropy", target, logits, ignore_index)
+    if weight is not None:
+        arguments.same_dtype("cross_entropy", logits, weight=weight)
+    wide = accumulator(logits.dtype)
+    terms, weights = _terms_of_classes(
+        _LogSoftmax(values, wide), classes, counts, weight, smoothing, pullback
     )
+    return _reduced_of_classes(terms, weights, counts, reduction, logits)
 
 
 class _LogSoftmax:
@@ -260,23 +247,11 @@ def nll_loss(
     decision, pullback = decide_both("nn.functional.nll_loss", **facts)
     values = alert_pullback(alert(values, decision), pullback)
     wide = accumulator(input.dtype)
-    terms = -convert(pick(values, classes, counts), wide)
-    zero = jnp.zeros((), wide)
-    divisor: Any = None
+    terms, weights = -convert(pick(values, classes, counts), wide), None
     if weight is not None:
         weights = convert(_weights_of(weight, classes, decision=pullback), wide)
         terms = terms * weights
-        if reduction == "mean":
-            divisor = jnp.sum(where(counts, weights, zero).reshape(-1))
-    elif reduction == "mean":
-        divisor = count(counts, wide)
-    return _reduced(
-        where(counts, terms, zero),
-        reduction,
-        divisor,
-        shape=input.shape[:1] + input.shape[2:] if input.ndim > 1 else (),
-        dtype=input.dtype,
-    )
+    return _reduced_of_classes(terms, weights, counts, reduction, input)
 
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -433,22 +408,35 @@ def _weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) ->
     return gather(weight[None, :, None], flat, pullback=decision).reshape(classes.shape)
 
 
+def _reduced_of_classes(
+    terms: jax.Array,
+    weights: jax.Array | None,
+    counts: jax.Array,
+    reduction: str,
+    input: jax.Array,
+) -> jax.Array:
+    """Reduces the losses of the elements that count; 0 takes the place of the rest."""
+    zero = jnp.zeros((), terms.dtype)
+
+    def divisor() -> jax.Array:
+        if weights is None:
+            return counts.sum(dtype=jnp.result_type(int)).astype(terms.dtype)
+        return jnp.sum(where(counts, weights, zero).reshape(-1))
+
+    return _reduced(where(counts, terms, zero), reduction, divisor, input, input.dtype)
+
+
 def _reduced(
     terms: jax.Array,
     reduction: str,
-    divisor: jax.Array | None,
-    *,
-    shape: tuple[int, ...],
+    divisor: Callable[[], jax.Array],
+    input: jax.Array,
     dtype: jax.typing.DTypeLike,
 ) -> jax.Array:
-    """Reduces the losses of all elements; ``shape`` is the shape for the reduction ``"none"``."""
+    """Reduces the losses of all elements of ``input``; a mean divides by ``divisor()``."""
     if reduction == "none":
+        shape = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
         return convert(terms, dtype).reshape(shape)
     # The terms may not be computed inside of the loop of the sum, one by one.
     total = jnp.sum(fence(terms).reshape(-1))
-    return convert(total if divisor is None else total / divisor, dtype)
-
-
-def count(counts: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the number of elements that count, 0-d."""
-    return counts.sum(dtype=jnp.result_type(int)).astype(dtype)
+    return convert(total / divisor() if reduction == "mean" else total, dtype)

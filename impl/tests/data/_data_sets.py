@@ -22,6 +22,11 @@ def draws():
     ]
 
 
+def arrays():
+    """Arrays that travel as buffers, and some that are too small for that."""
+    return [np.full(size, size % 251, np.uint8) for size in (1_000_000, 3, 70_000, 0)]
+
+
 class PickyError(Exception):
     """An exception whose class cannot be called with its ``args``."""
 
@@ -58,7 +63,7 @@ class Commands:
         return os.getpid()
 
     def large(self):
-        return np.arange(100_000), "beside it"
+        return bytes(range(256)) * 1000, *arrays()
 
     def picky(self):
         raise PickyError("picky", reason="told to")

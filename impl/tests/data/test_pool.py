@@ -6,11 +6,10 @@ The processes start from a server that has imported ``impl``, in 20 ms instead o
 Tests: impl.utils.data._messages, impl.utils.data._work.
 """
 
+import contextlib
 import itertools
 import multiprocessing
 import os
-import pickle
-import queue
 import signal
 import socket
 import threading
@@ -24,7 +23,7 @@ import impl
 from impl.tests.data import _data_sets
 from impl.tests.data._data_sets import streams
 from impl.utils import data
-from impl.utils.data import _messages, _pool, _work
+from impl.utils.data import _pool, _work
 from impl.utils.data._messages import Channel, Message
 
 
@@ -134,12 +133,13 @@ def test_an_exception_keeps_its_type_and_what_it_holds(shared):
     assert len(list(iterator)) == 1
 
 
-def test_large_arrays_are_memory_of_their_own(shared):
-    ((array, beside), _) = shared("large", "large")
-    assert array.tolist() == list(range(100_000))
-    assert type(array) is np.ndarray
-    assert array.flags.writeable
-    assert beside == "beside it"
+def test_arrays_of_all_sizes_come_as_they_were_sent(shared):
+    ((texts, *arrays), _) = shared("large", "large")
+    assert texts == bytes(range(256)) * 1000
+    for array, expected in zip(arrays, _data_sets.arrays(), strict=True):
+        assert type(array) is np.ndarray
+        assert array.flags.writeable
+        assert array.tolist() == expected.tolist()
 
 
 def test_a_worker_makes_two_batches_ahead(told):
@@ -242,57 +242,29 @@ def test_a_process_that_cannot_start_ends_those_before_it(monkeypatch):
         iter(loader)
 
 
-@pytest.fixture(autouse=True)
-def _not_a_worker_afterwards():
-    yield
-    _work._worker_info = None
-
-
-def epoch(base_seed, *commands, reseeded=False, states=None):
-    settings = _work.settings()
-    return pickle.dumps(_work.Epoch(base_seed, commands, reseeded, states, settings))
-
-
-def work(init=None):
-    return pickle.dumps(_work.Work(_data_sets.Commands(), list, False, init, 1))
-
-
-def messages(worker):
-    packed = iter(worker.next, None)
-    return [_messages.unpack(body, buffers) for body, buffers in packed]
-
-
-def values(worker):
-    return [message.value for message in messages(worker)]
-
-
 def test_a_later_epoch_is_the_same_in_a_worker_that_stays_and_in_a_new_one():
-    draws = ["draw"] * 3
-    persistent = _pool.Worker(0, work(_data_sets.init_that_seeds), epoch(1, *draws))
-    first = values(persistent)
-    persistent.begin(epoch(2, *draws))
-    second = values(persistent)
-    new = _pool.Worker(0, work(_data_sets.init_that_seeds), epoch(2, *draws, reseeded=True))
-    assert values(new) == second
-    assert second == list(itertools.islice(streams(2), 3))
-    new = _pool.Worker(0, work(_data_sets.init_that_seeds), epoch(1, *draws))
-    assert values(new) == first
-    assert first != second
+    with contextlib.closing(Told(worker_init_fn=_data_sets.init_that_seeds)) as told:
+        (first,) = told("draw")
+        iterator = told("draw", "draw")
+        state, later = told.loader.state_dict(), list(iterator)
+        assert later == list(itertools.islice(streams(state["epoch"]["base_seed"]), 2))
+        told.loader.load_state_dict(state)
+        assert list(told.loader) == later
+        told.close()
+        assert list(told("draw")) == [first]  # In the first epoch of a process, the init seeds.
 
 
-def test_states_come_only_with_batches_that_changed_them():
+def test_states_come_only_with_batches_that_changed_them(shared):
     commands = ["pid", "pid", "draw", "picky", "lock", "draw_lock", "pid"]
-    worker = _pool.Worker(0, work(), epoch(1, *commands))
-    has_states = [message.states is not None for message in messages(worker)]
+    shared(*commands)
+    has_states = [shared.loader._pool.take(0, 60)[2] is not None for _ in commands]
     assert has_states == [True, False, True, False, False, True, False]
 
 
-def test_an_epoch_that_cannot_be_read_is_an_exception_in_the_main_process():
-    worker = _pool.Worker(0, work(), epoch(1, "pid"))
-    worker.begin(pickle.dumps(_data_sets.OneWay()))
-    message = _messages.unpack(*worker.next())
-    assert message.fatal
-    assert message.name == "ValueError"
+def test_an_epoch_that_cannot_be_read_is_an_exception_in_the_main_process(told):
+    with pytest.raises(ValueError, match="one way"):
+        next(told(_data_sets.OneWay()))
+    assert told.loader._pool.closed
 
 
 @pytest.fixture
@@ -301,23 +273,6 @@ def sockets():
     yield pair
     for end in pair:
         end.close()
-
-
-@pytest.mark.parametrize("body", [b"", b"body", bytes(range(256)) * 1000])
-@pytest.mark.parametrize("sizes", [[], [0], [1_000_000, 70_000, 3]])
-def test_a_message_comes_as_it_was_sent(sockets, body, sizes):
-    sender, receiver = map(Channel, sockets)
-    buffers = [memoryview(bytes([number + 1]) * size) for number, size in enumerate(sizes)]
-    messages = queue.SimpleQueue()
-    thread = threading.Thread(target=lambda: messages.put(receiver.receive()), daemon=True)
-    thread.start()
-    sender.send(Message(2**40, body, buffers))
-    message = messages.get(timeout=10)
-    thread.join()
-    assert message.number == 2**40
-    assert bytes(message.body) == body
-    assert [bytes(buffer) for buffer in message.buffers] == [bytes(buffer) for buffer in buffers]
-    assert not any(buffer.readonly for buffer in message.buffers)
 
 
 def test_a_message_that_is_cut_short_ends_the_connection(sockets):

@@ -138,7 +138,6 @@ class DataLoader:
         self._position: _position.Position | None = None
         self._resumes = False  # True if the next iterator goes on at the position.
         self._pool: Any = None  # The persistent workers.
-        self._newest: weakref.ref[DataLoaderIterator] | None = None
         self._initialized = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -156,7 +155,7 @@ class DataLoader:
 
     @property
     def _generator(self) -> _random.Generator:
-        return _random.default_generator if self.generator is None else self.generator
+        return _samplers.or_default(self.generator)
 
     @property
     def _own_sampler(self) -> bool:
@@ -192,12 +191,7 @@ class DataLoader:
             self.worker_init_fn,
             self.num_workers,
         )
-        iterator = DataLoaderIterator(self, position, work, self._begun_pool(work, position))
-        previous = self._newest() if self._newest is not None else None
-        if previous is not None and self.persistent_workers:
-            previous.give_up()
-        self._newest = weakref.ref(iterator)
-        return iterator
+        return DataLoaderIterator(self, position, work, self._begun_pool(work, position))
 
     def _next_epoch(self) -> _position.Position:
         base_seed = self._generator.draw_seed()
@@ -253,12 +247,13 @@ class DataLoader:
         return self._state(self._position)
 
     def _state(self, position: _position.Position | None) -> dict[str, Any]:
-        return _position.document(
-            loader=self._identity(),
-            epoch=None if position is None else position.state(with_plan=self._own_sampler),
-            generator=self._generator.get_state().tolist(),
-            sampler=_samplers.state_of(self._unit_sampler) if self._own_sampler else None,
-        )
+        return {
+            "format": _position.FORMAT,
+            "loader": self._identity(),
+            "epoch": None if position is None else position.state(with_plan=self._own_sampler),
+            "generator": self._generator.get_state().tolist(),
+            "sampler": _samplers.state_of(self._unit_sampler) if self._own_sampler else None,
+        }
 
     def _identity(self) -> dict[str, Any]:
         # A state can be loaded only by a loader for which these values are the same.
@@ -292,8 +287,11 @@ class DataLoader:
             _random.Generator().set_state(generator_state)  # Raises if it is not a state.
             epoch = state_dict["epoch"]
             if epoch is not None:
-                has_plan = epoch["batches"] is not None
-                plan = None if has_plan else self._plan(epoch["order_seed"])
+                plan: Any = epoch["batches"]
+                if plan is None:
+                    plan = self._plan(epoch["order_seed"])
+                else:  # The batches that are left.
+                    plan = [*[None] * epoch["done"], *plan]
                 position = _position.resumed(epoch, plan)
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise ValueError(
@@ -345,13 +343,13 @@ class DataLoaderIterator(Iterator[Any]):
         self._position = position
         self._work = work
         self._pool = pool
-        self._end = ""  # The reason why there are no more batches.
+        self._closed = False
         if pool is not None and not loader.persistent_workers:
             weakref.finalize(self, pool.close)
 
     def __len__(self) -> int:
         """Returns the number of batches in the epoch, with those already handed out."""
-        return self._position.total
+        return len(self._position.plan)
 
     def __next__(self) -> Any:
         """Returns the next batch. If a batch raises an exception, the batch after it comes next.
@@ -364,9 +362,15 @@ class DataLoaderIterator(Iterator[Any]):
         position = self._position
         if position.finished:
             raise StopIteration
-        if self._end:
-            raise RuntimeError(f"DataLoader: this iterator {self._end}")
-        if position.done >= position.total:
+        if self._closed:
+            raise RuntimeError("DataLoader: this iterator is closed")
+        loader = self._loader
+        shared = self._pool is not None and self._pool is loader._pool  # noqa: SLF001  # as below
+        if shared and position is not loader._position:  # noqa: SLF001  # of this module
+            raise RuntimeError(
+                "DataLoader: this iterator is over: a later one has taken its persistent workers"
+            )
+        if position.done >= len(position.plan):
             position.finished = True
             self.close()
             raise StopIteration
@@ -376,7 +380,7 @@ class DataLoaderIterator(Iterator[Any]):
         position = self._position
         position.done += 1
         try:
-            return self._work.batch(position.batch(position.done - 1))
+            return self._work.batch(position.plan[position.done - 1])
         except StopIteration as error:
             # It would end the user's loop, without the rest of the epoch.
             raise RuntimeError("DataLoader: the data set raised StopIteration") from error
@@ -396,13 +400,9 @@ class DataLoaderIterator(Iterator[Any]):
         """Returns ``DataLoader.state_dict()``, with the position of this iterator."""
         return self._loader._state(self._position)  # noqa: SLF001  # of this module
 
-    def give_up(self) -> None:
-        """Ends the iterator, because a later one of the loader has taken its workers."""
-        self._end = "is over: a later one has taken its persistent workers"
-
     def close(self) -> None:
         """Ends the iterator, and its workers unless they are persistent."""
-        self._end = self._end or "is closed"
+        self._closed = True
         if self._pool is not None and not self._loader.persistent_workers:
             self._pool.close()
 

@@ -9,7 +9,7 @@ memory that is made for each batch. The second batch of the first epoch, of 2 im
 
     header     1, 87, 1        the number of the epoch, the bytes of the body, one buffer
     length     1204224         of the buffer
-    body       pickled: Batch(value=<the buffer, as float32 [2, 224, 224, 3]>, states=None)
+    body       pickled: (<the buffer, as float32 [2, 224, 224, 3]>, None)
     buffer     the bytes of the array
 """
 
@@ -21,7 +21,7 @@ import pickle
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -37,84 +37,46 @@ Packed = tuple[bytes, list[memoryview]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
-    """A batch that a worker made.
-
-    Attributes:
-        value: The result of ``collate_fn``.
-        states: The states of the worker's generators after it, or None if they did not change.
-    """
-
-    value: Any
-    states: GeneratorStates | None
-
-
-@dataclasses.dataclass(frozen=True)
 class Failure:
-    """An exception that a worker raised instead of returning a batch.
+    """An exception that a worker raised instead of returning a batch."""
 
-    Attributes:
-        pickled: The exception, or None if it cannot be pickled.
-        name: The name of its class.
-        message: Its message.
-        traceback: Its traceback, as text.
-        fatal: Whether the worker cannot go on.
-        states: The states of the worker's generators after it, or None if they did not change.
-    """
-
+    #: The exception, or the parts of one whose class cannot be called with its ``args``; None if
+    #: neither can be pickled.
     pickled: bytes | None
-    name: str
-    message: str
+    text: str  # The name of its class, and its message.
     traceback: str
-    fatal: bool
-    states: GeneratorStates | None
+    fatal: bool  # Whether the worker cannot go on.
 
     def exception(self, process: str) -> Exception:
-        """Returns the exception, with the worker's traceback as a note.
+        """Returns the exception, with the traceback of the worker ``process`` as a note.
 
         An exception that ends a loop or a process, or that cannot be pickled, becomes a
         ``RuntimeError``.
-
-        Args:
-            process: The name of the worker.
         """
         error: object = None
         if self.pickled is not None:
             with contextlib.suppress(Exception):  # Its class may raise anything.
                 error = pickle.loads(self.pickled)  # noqa: S301  # from a worker of our own
-                if isinstance(error, _Parts):
-                    error = error.exception()
+                if isinstance(error, tuple):
+                    kind, args, attributes = error
+                    error = kind.__new__(kind, *args)
+                    vars(error).update(attributes)
         if not isinstance(error, Exception) or isinstance(error, StopIteration):
-            error = RuntimeError(f"{process} raised {self.name}: {self.message}")
+            error = RuntimeError(f"{process} raised {self.text}")
         error.add_note(f"Raised in {process}; the traceback there:\n{self.traceback}")
         return error
 
 
-@dataclasses.dataclass(frozen=True)
-class _Parts:
-    """An exception whose class cannot be called with the exception's ``args``."""
-
-    kind: type[BaseException]
-    args: tuple[Any, ...]
-    attributes: dict[str, Any]
-
-    def exception(self) -> BaseException:
-        error = self.kind.__new__(self.kind, *self.args)
-        vars(error).update(self.attributes)
-        return error
-
-
-def failure(
-    error: BaseException, states: GeneratorStates | None, *, fatal: bool = False
-) -> Failure:
+def failure(error: BaseException, *, fatal: bool = False) -> Failure:
     """Returns the form in which an exception travels."""
-    text = "".join(traceback.format_exception(error)).rstrip()
-    return Failure(_pickled(error), type(error).__qualname__, str(error), text, fatal, states)
+    text = f"{type(error).__qualname__}: {error}"
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return Failure(_pickled(error), text, trace, fatal)
 
 
 def _pickled(error: BaseException) -> bytes | None:
     # Unpickling an exception calls its class with `args`, which the class may not accept.
-    for form in (error, _Parts(type(error), error.args, vars(error))):
+    for form in (error, (type(error), error.args, vars(error))):
         with contextlib.suppress(Exception):  # Its class may raise anything.
             pickled: bytes = cloudpickle.dumps(form)
             pickle.loads(pickled)  # noqa: S301  # Bytes that cannot be read are of no use.
@@ -122,16 +84,13 @@ def _pickled(error: BaseException) -> bytes | None:
     return None
 
 
-def pack(message: Batch | Failure) -> Packed:
-    """Pickles a message, with its large arrays as buffers; classes in it may raise anything."""
-    try:
-        return _packed(message, pickle.dumps)
-    except Exception:  # noqa: BLE001  # Classes may raise anything.
-        # Cloudpickle is slower, but also pickles classes and functions that a script defines.
-        return _packed(message, cloudpickle.dumps)
+def pack(value: Any, states: GeneratorStates | None) -> Packed:
+    """Pickles a message, with its large arrays as buffers; classes in it may raise anything.
 
-
-def _packed(message: Batch | Failure, dumps: Callable[..., bytes]) -> Packed:
+    Args:
+        value: The result of ``collate_fn``, or a ``Failure``.
+        states: The states of the worker's generators after it, or None if they did not change.
+    """
     buffers: list[memoryview] = []
 
     def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -141,13 +100,13 @@ def _packed(message: Batch | Failure, dumps: Callable[..., bytes]) -> Packed:
         buffers.append(raw)
         return False
 
-    return dumps(message, protocol=5, buffer_callback=stays), buffers
-
-
-def unpack(body: bytes | memoryview, buffers: Sequence[memoryview]) -> Batch | Failure:
-    """Returns the message; its large arrays use the memory of ``buffers``."""
-    message: Batch | Failure = pickle.loads(body, buffers=buffers)  # noqa: S301  # of our own
-    return message
+    options: Any = {"protocol": 5, "buffer_callback": stays}
+    try:
+        return pickle.dumps((value, states), **options), buffers
+    except Exception:  # noqa: BLE001  # Classes may raise anything.
+        # Cloudpickle is slower, but also pickles classes and functions that a script defines.
+        buffers.clear()
+        return cloudpickle.dumps((value, states), **options), buffers
 
 
 #: The number of a message, the bytes of its body, and the number of its buffers.
@@ -164,11 +123,7 @@ class Message(NamedTuple):
 
 
 class Channel:
-    """One end of a connection. One thread may send while another receives.
-
-    Args:
-        connection: A connected stream socket, which the channel closes.
-    """
+    """One end of a connection, of which one thread may send while another receives."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(None)  # A program may have set socket.setdefaulttimeout.

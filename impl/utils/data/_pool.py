@@ -56,12 +56,7 @@ class _LostError(RuntimeError):
 
 
 class WorkerProcess:
-    """One worker process.
-
-    Args:
-        worker_id: The number of the worker, from 0.
-        work: A ``Work``, pickled.
-        prefetch_factor: The number of batches that the worker makes ahead.
+    """One worker process, with a ``Work``, pickled.
 
     Raises:
         RuntimeError: The process cannot be started.
@@ -124,9 +119,7 @@ class WorkerProcess:
     def take(self, timeout: float) -> Message:
         """Waits for the next message of this epoch.
 
-        Args:
-            timeout: The number of seconds to wait, without the start of the process; 0 for no
-                limit.
+        ``timeout`` is in seconds, without the start of the process; with 0 there is no limit.
 
         Raises:
             RuntimeError: The time is over.
@@ -206,15 +199,7 @@ def _not_started(worker_id: int) -> str:
 
 
 class Pool:
-    """The workers of one loader.
-
-    Args:
-        work: The work of all of them.
-        epochs: The first epoch of each worker.
-        prefetch_factor: The number of batches that each worker makes ahead.
-
-    Attributes:
-        closed: Whether the workers have been stopped.
+    """The workers of one loader, which begin with the first epoch of each; or ``closed``.
 
     Raises:
         RuntimeError: A process cannot be started.
@@ -268,17 +253,18 @@ class Pool:
         worker.request()
         name = f"DataLoader worker process {worker_id}"
         try:
-            message = _messages.unpack(packed.body, packed.buffers)
+            # The large arrays use the memory of the buffers.
+            value, states = pickle.loads(packed.body, buffers=packed.buffers)  # noqa: S301
         except Exception as error:  # noqa: BLE001  # Classes may raise anything.
             error.add_note(f"The batch of {name} cannot be unpickled")
             return error, None, None
-        if isinstance(message, _messages.Batch):
-            return None, message.value, message.states
-        exception = message.exception(name)
-        if message.fatal:
+        if not isinstance(value, _messages.Failure):
+            return None, value, states
+        exception = value.exception(name)
+        if value.fatal:
             self.close()
             raise exception
-        return exception, None, message.states
+        return exception, None, states
 
     def close(self) -> None:
         """Ends the processes, and returns when they have ended."""
@@ -320,12 +306,7 @@ REQUEST = b""
 
 
 def main(worker_id: int, connection: socket.socket) -> None:
-    """Serves the main process until it closes the connection.
-
-    Args:
-        worker_id: The number of the worker, from 0.
-        connection: The socket to the main process.
-    """
+    """Serves the main process, at the other end of ``connection``, until it closes that."""
     # Ctrl-C reaches every process of the terminal; the main process answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Batches are made on the host; an accelerator's memory belongs to the main process.
@@ -336,22 +317,18 @@ def main(worker_id: int, connection: socket.socket) -> None:
     inbox = _Inbox(channel)
     with contextlib.suppress(OSError):  # The main process has closed the connection.
         channel.send(Message(0, b""))  # The process has started.
-        _serve(worker_id, channel, inbox)
-
-
-def _serve(worker_id: int, channel: Channel, inbox: _Inbox) -> None:
-    work, epoch = inbox.next(), inbox.next()
-    if work is None or epoch is None:
-        return
-    # An epoch is never left out here: `worker_init_fn` may use the seeds of the first one.
-    worker = Worker(worker_id, work.body, epoch.body)
-    while (message := inbox.next()) is not None:
-        if message.number != inbox.newest_epoch:
-            continue
-        if len(message.body):
-            worker.begin(message.body)
-        elif (packed := worker.next()) is not None:
-            channel.send(Message(message.number, *packed))
+        work, epoch = inbox.next(), inbox.next()
+        if work is None or epoch is None:
+            return
+        # An epoch is never left out here: `worker_init_fn` may use the seeds of the first one.
+        worker = Worker(worker_id, work.body, epoch.body)
+        while (message := inbox.next()) is not None:
+            if message.number != inbox.newest_epoch:
+                continue
+            if len(message.body):
+                worker.begin(message.body)
+            elif (packed := worker.next()) is not None:
+                channel.send(Message(message.number, *packed))
 
 
 class _Inbox:
@@ -361,29 +338,27 @@ class _Inbox:
 
     Attributes:
         newest_epoch: The number of the epoch that came last; -1 when the connection is closed.
+        next: Waits for the next message; it returns None if the connection is closed.
     """
 
     def __init__(self, channel: Channel) -> None:
         self.newest_epoch = 0
         self._channel = channel
-        self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._put, self.next = messages.put, messages.get
         threading.Thread(target=self._read, daemon=True).start()
-
-    def next(self) -> Message | None:
-        """Waits for the next message; None if the connection is closed."""
-        return self._messages.get()
 
     def _read(self) -> None:
         try:
             while True:
                 message = self._channel.receive()
                 self.newest_epoch = message.number
-                self._messages.put(message)
+                self._put(message)
         except (EOFError, OSError):
             pass  # The main process has closed the connection, or has ended.
         finally:
             self.newest_epoch = -1
-            self._messages.put(None)
+            self._put(None)
         parent = multiprocessing.parent_process()
         if parent is not None:
             parent.join()
@@ -391,56 +366,39 @@ class _Inbox:
 
 
 class Worker:
-    """The worker of this process.
-
-    Args:
-        worker_id: The number of the worker, from 0.
-        work: A ``Work``, pickled.
-        epoch: The first ``Epoch``, pickled.
-    """
+    """The worker of this process, with a ``Work`` and its first ``Epoch``, both pickled."""
 
     def __init__(self, worker_id: int, work: bytes | memoryview, epoch: bytes | memoryview) -> None:
         self._id = worker_id
         self._failure: _messages.Packed | None = None
-        self._sent_states: bytes | None = None
-        try:
-            self._work: Work = pickle.loads(work)  # noqa: S301  # from the main process
-            self._start(pickle.loads(epoch))  # noqa: S301  # from the main process
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # The main process raises it.
-            self._failure = _fatal(error)
+        self.begin(epoch, work)
 
-    def _start(self, epoch: Epoch) -> None:
-        self._enter(epoch)
-        if self._work.worker_init_fn is not None:
-            self._work.worker_init_fn(self._id)
-        if epoch.reseeded:
-            _work.seed_generators(epoch.base_seed, self._id)
-        if epoch.states is not None:
-            _work.set_generator_states(epoch.states)
-
-    def begin(self, epoch: bytes | memoryview) -> None:
-        """Begins a later epoch. ``worker_init_fn`` is called once in a process.
-
-        Args:
-            epoch: An ``Epoch``, pickled.
-        """
+    def begin(self, pickled: bytes | memoryview, work: bytes | memoryview | None = None) -> None:
+        """Begins an epoch. ``worker_init_fn`` is called once in a process, with its ``work``."""
         if self._failure is not None:
             return
         try:
-            self._enter(pickle.loads(epoch))  # noqa: S301  # from the main process
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # The main process raises it.
-            self._failure = _fatal(error)
-
-    def _enter(self, epoch: Epoch) -> None:
-        epoch.settings.apply()
-        _work.seed_generators(epoch.base_seed, self._id)
-        _work.set_worker_info(
-            _work.WorkerInfo(
-                self._id, self._work.num_workers, epoch.base_seed + self._id, self._work.dataset
+            if work is not None:
+                self._work: Work = pickle.loads(work)  # noqa: S301  # from the main process
+            epoch: Epoch = pickle.loads(pickled)  # noqa: S301  # from the main process
+            seed, worker_id = epoch.base_seed, self._id
+            epoch.settings.apply()
+            _work.seed_generators(seed, worker_id)
+            _work.set_worker_info(
+                _work.WorkerInfo(
+                    worker_id, self._work.num_workers, seed + worker_id, self._work.dataset
+                )
             )
-        )
-        self._batches = iter(epoch.batches)
-        self._sent_states = None
+            self._batches = iter(epoch.batches)
+            self._sent_states: bytes | None = None
+            if work is not None and self._work.worker_init_fn is not None:
+                self._work.worker_init_fn(worker_id)
+            if epoch.reseeded:
+                _work.seed_generators(seed, worker_id)
+            if epoch.states is not None:
+                _work.set_generator_states(epoch.states)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # The main process raises it.
+            self._failure = _messages.pack(_messages.failure(error, fatal=True), None)
 
     def next(self) -> _messages.Packed | None:
         """Returns the next batch, or the exception that it raised; None after the last batch."""
@@ -451,25 +409,17 @@ class Worker:
         except StopIteration:
             return None
         try:
-            batch = self._work.batch(indices)
+            value = self._work.batch(indices)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # The main process raises it.
-            return _messages.pack(_messages.failure(error, self._changed_states()))
-        states = self._changed_states()
-        try:
-            return _messages.pack(_messages.Batch(batch, states))
-        except Exception as error:  # noqa: BLE001  # The main process raises it.
-            error.add_note("The batch cannot be sent to the main process; see collate_fn.")
-            return _messages.pack(_messages.failure(error, states))
-
-    def _changed_states(self) -> _work.GeneratorStates | None:
+            value = _messages.failure(error)
         # The states have 5 KiB, and most data sets never draw: states are sent only after a draw.
-        states = _work.generator_states()
+        states: _work.GeneratorStates | None = _work.generator_states()
         pickled = pickle.dumps(states)
         if pickled == self._sent_states:
-            return None
+            states = None
         self._sent_states = pickled
-        return states
-
-
-def _fatal(error: BaseException) -> _messages.Packed:
-    return _messages.pack(_messages.failure(error, None, fatal=True))
+        try:
+            return _messages.pack(value, states)
+        except Exception as error:  # noqa: BLE001  # The main process raises it.
+            error.add_note("The batch cannot be sent to the main process; see collate_fn.")
+            return _messages.pack(_messages.failure(error), states)

@@ -24,7 +24,8 @@ import numpy as np
 
 from impl.utils.data._work import GeneratorStates
 
-_FORMAT = 1
+#: The number of the format of a state.
+FORMAT = 1
 #: The properties that a loader must share to load a state, the position in an epoch (None between
 #: two epochs), the state of the generator, and the state of the sampler (None if it has none).
 _PARTS = ("loader", "epoch", "generator", "sampler")
@@ -32,59 +33,36 @@ _PARTS = ("loader", "epoch", "generator", "sampler")
 
 @dataclasses.dataclass
 class Position:
-    """An epoch, and the part of it that is done.
+    """An epoch, and the part of it that is done."""
 
-    Attributes:
-        base_seed: The seed of the epoch, from which the seeds of the workers are made.
-        order_seed: The seed of the order, or None if the loader does not shuffle.
-        plan: The indices of each batch, from batch ``first`` on.
-        first: The number of the first batch in ``plan``.
-        done: The number of batches of the epoch that have been handed out.
-        finished: Whether the iterator has raised StopIteration.
-        reseeded: Whether the workers had begun another epoch before this one.
-        num_workers: The number of workers that handed the batches out.
-        rng: For each worker, the states of its generators after its last batch so far.
-    """
-
-    base_seed: int
-    order_seed: int | None
+    base_seed: int  # The seeds of the workers are made from it.
+    order_seed: int | None  # None if the loader does not shuffle.
+    #: The indices of each batch; of those that were done before a resumption, perhaps None.
     plan: Sequence[Any]
-    first: int = 0
-    done: int = 0
-    finished: bool = False
-    reseeded: bool = False
-    num_workers: int = 0
+    done: int = 0  # The number of batches of the epoch that have been handed out.
+    finished: bool = False  # Whether the iterator has raised StopIteration.
+    reseeded: bool = False  # Whether the workers had begun another epoch before this one.
+    num_workers: int = 0  # The number of workers that handed the batches out.
+    #: For each worker, the states of its generators after its last batch so far.
     rng: dict[int, GeneratorStates] = dataclasses.field(default_factory=dict)
-
-    @property
-    def total(self) -> int:
-        """The number of batches in the epoch."""
-        return self.first + len(self.plan)
-
-    def batch(self, number: int) -> Any:
-        """Returns the indices of a batch."""
-        return self.plan[number - self.first]
 
     def shard(self, worker_id: int) -> list[Any]:
         """Returns the batches that a worker still has to make: every ``num_workers``-th."""
         first = self.done + (worker_id - self.done) % self.num_workers
-        return [self.batch(number) for number in range(first, self.total, self.num_workers)]
+        return [self.plan[number] for number in range(first, len(self.plan), self.num_workers)]
 
     def state(self, *, with_plan: bool) -> dict[str, Any] | None:
         """Returns the position in plain values, or None at the end of an epoch.
 
-        Args:
-            with_plan: Whether to keep the batches that are left; ``order_seed`` does not give them
-                if the user's own sampler made them.
+        ``with_plan`` is whether to keep the batches that are left, which ``order_seed`` does not
+        give if the user's own sampler made them.
         """
         if self.finished:
             return None
         return {
             "base_seed": self.base_seed,
             "order_seed": self.order_seed,
-            "batches": [self.batch(number) for number in range(self.done, self.total)]
-            if with_plan
-            else None,
+            "batches": list(self.plan[self.done :]) if with_plan else None,
             "done": self.done,
             "reseeded": self.reseeded,
             "num_workers": self.num_workers,
@@ -97,10 +75,7 @@ class Position:
 class Slices(Sequence[Any]):
     """The batches of an order: ``size`` indices each, the last one perhaps fewer.
 
-    Args:
-        order: The indices, an array or a range.
-        size: The number of indices in a batch; None for single indices.
-        count: The number of batches.
+    ``order`` is an array or a range; a ``size`` of None means single indices.
     """
 
     def __init__(self, order: Any, size: int | None, count: int) -> None:
@@ -116,12 +91,8 @@ class Slices(Sequence[Any]):
         return np.asarray(self._order[number * self._size : (number + 1) * self._size])
 
 
-def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
-    """Returns the position that ``Position.state`` described.
-
-    Args:
-        state: The value that it returned.
-        plan: All batches of the epoch; None if the state has the batches that are left.
+def resumed(state: dict[str, Any], plan: Sequence[Any]) -> Position:
+    """Returns the position that ``Position.state`` described, in an epoch with this plan.
 
     Raises:
         ValueError: The position is outside the epoch.
@@ -129,29 +100,19 @@ def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
     position = Position(
         base_seed=state["base_seed"],
         order_seed=state["order_seed"],
-        plan=state["batches"] if plan is None else plan,
-        first=state["done"] if plan is None else 0,
+        plan=plan,
         done=state["done"],
         reseeded=state["reseeded"],
         num_workers=state["num_workers"],
         rng={int(worker_id): _states(plain) for worker_id, plain in state["rng"].items()},
     )
-    if not 0 <= position.done <= position.total:
-        raise ValueError(f"{position.done} batches are done of {position.total}")
+    if not 0 <= position.done <= len(plan):
+        raise ValueError(f"{position.done} batches are done of {len(plan)}")
     return position
 
 
-def document(**parts: Any) -> dict[str, Any]:
-    """Returns the state of a loader, of the parts in ``_PARTS``."""
-    return {"format": _FORMAT, **parts}
-
-
 def check(state: Any, identity: dict[str, Any]) -> None:
-    """Checks that a value is the state of a loader like this one.
-
-    Args:
-        state: The value.
-        identity: The properties of this loader that the state has to share.
+    """Checks that a value is the state of a loader like this one, with the same ``identity``.
 
     Raises:
         TypeError: Not a dict.
@@ -163,7 +124,7 @@ def check(state: Any, identity: dict[str, Any]) -> None:
             "load_state_dict(): argument 'state_dict' must be a dict that state_dict() returned, "
             f"but got {type(state).__name__}"
         )
-    if set(state) != {"format", *_PARTS} or state["format"] != _FORMAT:
+    if set(state) != {"format", *_PARTS} or state["format"] != FORMAT:
         raise ValueError(
             "load_state_dict(): argument 'state_dict' is not what DataLoader.state_dict() of this "
             f"release returns: it has the format {state.get('format')!r} and the keys "

@@ -120,7 +120,7 @@ class RandomSampler:
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.order(_or_default(self.generator).draw_seed()).tolist())
+        return iter(self.order(or_default(self.generator).draw_seed()).tolist())
 
     def order(self, seed: int) -> npt.NDArray[np.int64]:
         """Returns the order that belongs to a seed, int64 [num_samples]."""
@@ -135,11 +135,11 @@ class RandomSampler:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state that a loader keeps with its position: the generator's."""
-        return {"generator": _or_default(self.generator).get_state().tolist()}
+        return {"generator": or_default(self.generator).get_state().tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state that ``state_dict`` returned."""
-        _or_default(self.generator).set_state(np.array(state["generator"], np.uint32))
+        or_default(self.generator).set_state(np.array(state["generator"], np.uint32))
 
 
 class BatchSampler:
@@ -213,5 +213,6 @@ def _positive(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def _or_default(generator: _random.Generator | None) -> _random.Generator:
+def or_default(generator: _random.Generator | None) -> _random.Generator:
+    """Returns ``generator``, or the default generator if that is None."""
     return _random.default_generator if generator is None else generator

@@ -36,12 +36,8 @@ _JAX_SETTINGS = (
 class Work:
     """The data set, and how its samples become batches.
 
-    Attributes:
-        dataset: The data set.
-        collate_fn: Makes a batch of a list of samples; of one sample if ``batched`` is False.
-        batched: Whether a batch has a list of indices; otherwise it has one index.
-        worker_init_fn: The function that the user wants each worker to call.
-        num_workers: The number of workers; 0 if the main process does the work.
+    ``batched`` is whether ``collate_fn`` gets the samples of a list of indices; otherwise it gets
+    the sample of one index.
     """
 
     dataset: Any
@@ -64,13 +60,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of the main process that its workers take over.
-
-    Attributes:
-        jax_settings: The settings of JAX, by name.
-        mode: The mode.
-        fill: Whether the mode fills uninitialised memory.
-    """
+    """The settings of the main process that its workers take over."""
 
     jax_settings: dict[str, Any]
     mode: modes.Mode
@@ -97,22 +87,15 @@ def settings() -> Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """The part of an epoch that one worker does.
-
-    Attributes:
-        base_seed: The seed that was drawn for the epoch.
-        batches: The indices of the worker's batches, in their order.
-        reseeded: Whether ``worker_init_fn`` ran in an earlier epoch, so that this epoch's seeds
-            replace what it seeded. A process that starts in such an epoch has to do the same.
-        states: The states that the generators go on from, in the middle of an epoch.
-        settings: The settings of the main process.
-    """
+    """The part of an epoch that one worker does."""
 
     base_seed: int
-    batches: Sequence[Any]
+    batches: Sequence[Any]  # The indices of the worker's batches, in their order.
+    #: Whether ``worker_init_fn`` ran in an earlier epoch, so that this epoch's seeds replace its
+    #: seeds. A process that starts in such an epoch has to do the same.
     reseeded: bool
-    states: GeneratorStates | None
-    settings: Settings
+    states: GeneratorStates | None  # To go on from, in the middle of an epoch.
+    settings: Settings  # of the main process
 
 
 #: The states of ``random``, of NumPy's global generator and of the default generator.

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices, Groups
+from impl._core.shard_axes import Devices, Groups
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.exact_sum import Addition

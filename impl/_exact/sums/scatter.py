@@ -22,8 +22,7 @@ import jax
 from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
-from impl._core.devices import Devices
-from impl._core.shard_axes import aligned
+from impl._core.shard_axes import Devices, aligned
 from impl._exact.nearest.exact_sum import Addition
 from impl._native import scatters as native
 from impl._native.scope import or_native

@@ -16,7 +16,7 @@ in (e,)          in (g,)                            ``finished`` drops the equat
 ================ ================================== ==============================================
 
 The primitives that it writes stand here too. A user never calls them: they appear after JAX
-has differentiated and batched a program, so they have rules of lowering alone (``lower_sums``).
+has differentiated and batched a program, so they have rules of lowering alone (``push``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ import jax.numpy as jnp
 from impl import _jax
 from impl._jax import Primitive, jaxprs, tags
 from impl._mode.modes import Mode
-from impl._portable.device_sums.flow import Flow, sharding_of
-from impl._portable.device_sums.linear import Atom
+from impl._portable.device_sums.flow import Atom, Flow, sharding_of
 from impl._portable.device_sums.shardings import Sharding
 from impl._reading import control_flow
 from impl._reading.control_flow import Body, inlined

@@ -1,6 +1,6 @@
 """Programs of JAX's own functions under the guarantee ``portable``.
 
-Tests: impl._portable.lower, impl._portable.rules.products, impl._portable.rules.rounding,
+Tests: impl._portable.lower, impl._portable.rules.rounding,
 impl._portable.rules.sums, impl._run_to_run.ordered, impl.programs._auditing.notes.
 """
 

@@ -8,7 +8,8 @@ Module                  Contents
 ======================  ============================================================================
 ``arguments``           checks of arguments, with PyTorch's exceptions; ``few_integers`` has a fast
                         test of indices
-``axes``                axes as [outer, n, inner], and indices along the middle one
+``axes``                axes as [outer, n, inner], indices along the middle one, and spread
+                        elements
 ``contexts``            user contexts of JAX, which are made when ``impl`` is imported
 ``eager``               calls outside of ``jit``: compiled once for each signature
 ``float_order``         integers in the order of floats, and keys of sorts

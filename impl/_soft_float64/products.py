@@ -493,11 +493,6 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
 
     The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
     their products are infinities or NaNs, and no other sum is above the number of terms.
-
-    Args:
-        lhs: The left factor, words.
-        rhs: The right factor, words.
-        spread: Their dimensions.
     """
 
     def kind(value: jax.Array) -> jax.Array:

@@ -291,14 +291,7 @@ def _single(left: jax.Array, right: jax.Array, layout: Layout) -> jax.Array:
 
 
 def _terms(lhs: jax.Array, rhs: jax.Array, layout: Layout, position: jax.Array) -> jax.Array:
-    """Returns the terms of elements of the result, float64, shape [elements, terms].
-
-    Args:
-        lhs: The left operand, float32.
-        rhs: The right operand, float32.
-        layout: Their dimensions.
-        position: The positions of the elements in the flat result, int32.
-    """
+    """Returns the terms, float64 [elements, terms], at flat positions of the result."""
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
     index = unravelled(position, layout.shape)
     batch, of_lhs = len(lhs_batch), len(lhs_batch) + len(layout.lhs_free)

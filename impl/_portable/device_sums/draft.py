@@ -161,12 +161,7 @@ class Draft:
         self._replacements[old] = new
 
     def summed_variable(self, like: Atom, axes: Names) -> Atom:
-        """Returns a new variable for the sum of a value over mesh axes.
-
-        Args:
-            like: The value.
-            axes: The mesh axes.
-        """
+        """Returns a new variable for the sum of a value over mesh axes."""
         new = jaxprs.variable(jaxprs.invariant(like.aval, axes))
         self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
         return new
@@ -304,13 +299,7 @@ def as_whole(equation: Any, like: Any, axes: Names) -> Any:
 
 
 def over_more_devices(whole: Any, axes: Sequence[str], out: Any) -> Any:
-    """Returns a joined sum over further mesh axes.
-
-    Args:
-        whole: The joined sum.
-        axes: The further mesh axes.
-        out: The output.
-    """
+    """Returns a joined sum over further mesh axes."""
     params = {**whole.params, "axis_names": (*whole.params["axis_names"], *axes)}
     return whole.replace(params=params, outvars=[out])
 

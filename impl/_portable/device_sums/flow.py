@@ -142,12 +142,7 @@ class Flow:
         return [sharding_of(known, atom) for atom in jaxpr.outvars]
 
     def _stable_carry(self, body: Body, operands: Sequence[Sharding]) -> list[Sharding]:
-        """Returns the shardings of carried values before and after each iteration of a loop.
-
-        Args:
-            body: The body that computes the next values.
-            operands: The shardings of the operands of the loop.
-        """
+        """Returns the shardings of carried values before and after each iteration of a loop."""
         carry = [operands[each.operand] for each in body.carries]
         while carry:
             outputs = self._outputs(body, _inputs(body, operands, carry))
@@ -164,13 +159,7 @@ def sharding_of(known: Mapping[Any, Sharding], atom: Any) -> Sharding:
 
 
 def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding]) -> list[Sharding]:
-    """Returns the shardings of the inputs of a body.
-
-    Args:
-        body: The body.
-        operands: The shardings of the operands of its equation.
-        carry: The shardings of the carried values.
-    """
+    """Returns the shardings of the inputs of a body."""
     slices = [without_dimension(operands[each.operand], 0) for each in body.slices]
     return body.arguments(operands, carry, slices)
 
@@ -178,13 +167,7 @@ def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding])
 def _results_of_body(
     body: Body, outputs: Sequence[Sharding], operands: Sequence[Sharding]
 ) -> list[Sharding]:
-    """Returns the shardings of the outputs of an equation with one body.
-
-    Args:
-        body: The body.
-        outputs: The shardings of the outputs of the body.
-        operands: The shardings of the operands of the equation.
-    """
+    """Returns the shardings of the outputs of an equation with one body."""
     if body.runs != "loop":
         return list(outputs)
     initial = [operands[each.operand] for each in body.carries]

@@ -321,12 +321,6 @@ def _pushed_into_scan(
     is the new input plus the sum of ``term``, which may be joined. If a carried value is computed
     from other carried values, the scan carries their sums, too.
 
-    Args:
-        draft: The draft with the scan.
-        nest: The scan.
-        position: The position of the output.
-        over: The sum.
-
     Returns:
         None if no sum is joined, neither in the body nor before the scan.
     """
@@ -427,16 +421,7 @@ def _added_output(
 def _lower_whole(
     context: Any, *operands: Any, name: str, params: Any, axis_names: Names, result: Any
 ) -> Any:
-    """Lowers a joined sum.
-
-    Args:
-        context: The context of the lowering rule.
-        *operands: The operands of this device.
-        name: The name of the operation.
-        params: The parameters of its equation, as pairs.
-        axis_names: The mesh axes over which the elements that it adds are sharded.
-        result: The type of the result.
-    """
+    """Lowers a joined sum of elements that are sharded over the mesh axes ``axis_names``."""
     del result
     record, target = RULES[name], Target.of(context)
     over_devices: Any = record.over_devices

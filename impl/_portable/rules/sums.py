@@ -21,7 +21,7 @@ from impl._exact import running
 from impl._exact.elementary import complex_numbers
 from impl._exact.linear_algebra import decompositions, fourier, rotations
 from impl._exact.products import convolution, dot_general
-from impl._exact.sums import reduction, scatter, windows
+from impl._exact.sums import reduction, windows
 from impl._mode import emulation
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
@@ -67,7 +67,7 @@ def _scatter_add(
     stand_in = emulation.current()
     seed = 0 if stand_in is None else stand_in.seed
     add = functools.partial(
-        scatter.scatter_add,
+        reduction.scatter_add,
         dimension_numbers=dimension_numbers,
         mode=mode,
         # A schedule permutes the updates, so sorted indices are no longer sorted.

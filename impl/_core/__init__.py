@@ -8,15 +8,15 @@ Module                  Contents
 ======================  ============================================================================
 ``arguments``           checks of arguments, with PyTorch's exceptions; ``few_integers`` has a fast
                         test of indices
-``axes``                axes as [outer, n, inner], and indices along the middle one
+``axes``                axes as [outer, n, inner], indices along the middle one, and spread
+                        elements
 ``contexts``            user contexts of JAX, which are made when ``impl`` is imported
-``devices``             the devices that share the terms of sums
 ``eager``               calls outside of ``jit``: compiled once for each signature
 ``float_order``         integers in the order of floats, and keys of sorts
 ``lax_functions``       functions of ``jax.numpy`` in fewer equations
 ``modules``             names that are imported when first used, and settings as attributes
 ``numerics``            arithmetic that XLA must not change: seals, quotients, square roots
 ``ordered_primitives``  JAX's primitives that the mode orders
-``shard_axes``          the types of values inside ``shard_map``
+``shard_axes``          the types of values inside ``shard_map``, and the devices that share sums
 ======================  ============================================================================
 """

@@ -121,12 +121,7 @@ def without_sharding(value: jax.Array) -> jax.Array:
 
 
 def _hint(name: str, lower: Callable[..., list[Any]]) -> Primitive:
-    """Returns a primitive that returns its operand, and tells XLA's partitioner how to shard it.
-
-    Args:
-        name: Its name.
-        lower: Its lowering rule.
-    """
+    """Returns a primitive that returns its operand, and tells XLA's partitioner how to shard it."""
     primitive = Primitive(name)
     primitive.def_abstract_eval(lambda aval, **_: aval)
     primitive.def_impl(lambda value, **_: value)

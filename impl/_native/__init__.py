@@ -9,7 +9,7 @@ sum, product, convolution, scatter or elementary function, so XLA compiles one l
 - ``library`` finds the shared library and registers its calls with XLA. It may be missing.
 - ``scope`` says whether a function is traced for this engine, and for how many devices.
 - ``operation`` has the interface of operations, and ``call`` computes one of them: by one call on
-  one device, by exact sums over ``devices``, or ``partitioned`` by XLA.
+  one device, by exact sums over ``devices``, or as XLA partitions it.
 - ``products``, ``sums``, ``windows``, ``scatters`` and ``functions`` have the operations, a family
   in a file, and ``states`` adds them to carried sums. ``programs.json`` has the programs of
   elementary functions, which C++ interprets.

@@ -31,7 +31,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices
+from impl._core.shard_axes import Devices
 from impl._native.operation import Summing
 
 #: A device's share of the results, its list, the lists of all devices, and whether they have any.

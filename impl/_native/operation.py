@@ -3,7 +3,7 @@
 On one device an operation is one call, which rounds its results (``Operation.nearest``). A device
 that holds a part of the terms of a sum adds them exactly to the terms of the other devices
 (``impl._native.devices``), and a program that XLA partitions has a rule of sharding
-(``impl._native.partitioned``). All of it follows from the names of axes. For a product::
+(``impl._native.call``). All of it follows from the names of axes. For a product::
 
     operands    ("m", "k") and ("k", "n")      result      ("m", "n")
     "m" is cut over devices                    each device has rows of the result
@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.devices import Devices
+from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
 
 #: The dtypes that the engine adds and multiplies, and rounds to: ``Format`` of ``src/calls.h``.

@@ -164,7 +164,7 @@ def scatter(
     return operation, (operand, indices, updates)
 
 
-#: Returns what ``impl._exact.sums.scatter.scatter_add`` does; None without a call.
+#: Returns what ``impl._exact.sums.reduction.scatter_add`` does; None without a call.
 scatter_add = computes(scatter)
 
 

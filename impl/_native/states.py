@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices
+from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
 from impl._native import products, scatters, sums
 from impl._native.call import Found, computed

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices, Groups
+from impl._core.shard_axes import Devices, Groups
 from impl._jax.shardings import Names
 from impl._native import scope
 from impl._native.call import Found, computed

@@ -33,9 +33,9 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
 
 4. ``rules`` has a record for each such primitive, with a function of arrays: for ``mul`` a sealed
    product, for ``reduce_sum`` an exact sum (``impl._exact``). ``lower`` prepares the operands as
-   the record says, and JAX traces the function and lowers its equations. ``entries`` seals operands
-   that come from outside of a portable scope; ``shared`` has the precautions for floats that
-   several devices share. On a CPU without the engine ``native``, the result is::
+   the record says, and JAX traces the function and lowers its equations. ``shared`` has the
+   precautions for floats that several devices share, and seals operands that come from outside of a
+   portable scope. On a CPU without the engine ``native``, the result is::
 
     func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<f32> {
       %0 = stablehlo.multiply %arg0, %arg1

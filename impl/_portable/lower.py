@@ -30,7 +30,7 @@ from impl._exact import arithmetic
 from impl._jax import lowering, repeated, shardings
 from impl._mode import modes
 from impl._native import functions
-from impl._portable import classes, entries, exported, refusal, shared
+from impl._portable import classes, exported, refusal, shared
 from impl._portable.rule import Compute, Rule, Target
 from impl._portable.rules import RULES
 from impl._soft_float64 import engines
@@ -110,7 +110,7 @@ def _prepared(
     if portability.answer == "rule":
         if record.by_jax == "original":
             return original(context, *operands, **params)
-        operands = tuple(entries.sealed(context, operands))
+        operands = tuple(shared.sealed(context, operands))
         try:
             return _by_rule(record, portability, original, anywhere, context, *operands, **params)
         except _NEEDS_SIZES:

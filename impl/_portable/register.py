@@ -17,7 +17,7 @@ from impl._mode import modes
 from impl._mode.decide import Decision
 from impl._portable import classes, exported, lower, refusal, unknown
 from impl._portable.carried_sums import lower as carried_sums
-from impl._portable.device_sums import lower_sums
+from impl._portable.device_sums import push
 from impl._portable.rules import RULES
 
 #: The primitive in whose body sums over devices are joined with the sums of each device.
@@ -76,7 +76,7 @@ def _lower(
     """
     name = primitive.name
     if name == _MAPPED and contexts.switch.value and not lowering.is_native(context):
-        params = lower_sums.with_joined_sums(params)
+        params = push.with_joined_sums(params)
     if not _applies(context):
         return original(context, *operands, **params)
     refusal.of_platforms(context, warn_only=modes.current().warn_only)

@@ -127,11 +127,7 @@ def _of_implementation(
 ) -> Any:
     """Returns the equations of an ``impl``; None if it needs values, or calls its own primitive.
 
-    Args:
-        primitive: The primitive.
-        avals: The types of its operands, and the types of its results.
-        params: The parameters of its equation.
-        outside: The primitives whose ``impl`` calls this one.
+    ``outside`` are the primitives whose ``impl`` calls this one.
     """
     operands, results = avals
     closed = rules.traced(rules.implementation_of(primitive), operands, params)

@@ -5,6 +5,6 @@
   to whole numbers.
 - ``reductions`` are sums over axes and devices; ``products`` are products of matrices by
   digits of int8.
-- ``operations`` has the operation of each of JAX's primitives. ``interpreter`` evaluates a function
-  of arrays with them, and ``engines`` asks for it where the device needs it.
+- ``interpreter`` has the operation of each of JAX's primitives, and evaluates a function of arrays
+  with them, and ``engines`` asks for it where the device needs it.
 """

@@ -57,7 +57,7 @@ Otherwise the excess has as many units as float64 may round, so it bounds the wh
 
 *Without error.* If nothing is left out or rounded, the excess is 0, which decides ties.
 Where float64 adds sums of blocks, callers rely on it to add multiples of g without error, while the
-product of the norms is at most 2**53 g (``impl._exact.nearest.last_bits``). That holds for sums of
+product of the norms is at most 2**53 g (``impl._exact.nearest.repair``). That holds for sums of
 blocks whose excess is 0.
 
 *All bits.* ``dot_general`` takes 8 digits, for callers that know no excess. The sum has nine
@@ -493,11 +493,6 @@ def _not_finite(lhs: jax.Array, rhs: jax.Array, spread: _Spread) -> jax.Array:
 
     The factors are replaced by their signs, zeros, infinities and NaNs. IEEE 754 says which sums of
     their products are infinities or NaNs, and no other sum is above the number of terms.
-
-    Args:
-        lhs: The left factor, words.
-        rhs: The right factor, words.
-        spread: Their dimensions.
     """
 
     def kind(value: jax.Array) -> jax.Array:

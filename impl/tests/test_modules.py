@@ -3,7 +3,7 @@
 The test of ``impl/_core/axes.py`` is ``impl/tests/core/test_axes.py``: ``test_`` and the name of
 the module, in the folder of its room. A test file of other modules names them in the last
 paragraph of its docstring:
-``Tests: impl._exact.sums.scatter, impl._exact.sums.scatter.`` The tests of all ops,
+``Tests: impl._exact.sums.reduction, impl._exact.sums.windows.`` The tests of all ops,
 ``conformance/tests/every_op/``, try a module that defines a public op.
 """
 

@@ -26,7 +26,7 @@ from impl._exact.elementary.exponentials import wide_exp, wide_log
 from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
 from impl._exact.products import dot_general as products
-from impl._exact.sums import reduction, scatter
+from impl._exact.sums import reduction
 
 #: The real and the imaginary part, float64.
 Parts: TypeAlias = tuple[jax.Array, jax.Array]
@@ -157,7 +157,7 @@ def scatter_add(
     **_: Any,
 ) -> jax.Array:
     """Returns the operand with updates added to it, each part in the order ``nearest``."""
-    add = functools.partial(scatter.scatter_add, dimension_numbers=dimension_numbers, mode=mode)
+    add = functools.partial(reduction.scatter_add, dimension_numbers=dimension_numbers, mode=mode)
     return _of_each_part(lambda own, terms: add(own, indices, terms), operand, updates)
 
 

@@ -14,6 +14,5 @@ use, applied to sums:
    exact sum rounds so too. About one element in a thousand is in doubt, and fewer of long sums that
    are added in two ``Stages``.
 3. ``repair`` finds the elements in doubt, and ``exact_sum`` adds their products by parts.
-
-``last_bits`` tells which sums float64 has all bits of.
+   It also tells which sums float64 has all bits of.
 """

@@ -60,9 +60,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices
 from impl._core.numerics import fence, in_any_order
-from impl._core.shard_axes import vary, vary_like
+from impl._core.shard_axes import Devices, vary, vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._jax import varying_axes

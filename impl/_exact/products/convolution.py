@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.axes import spread_with_zeros
 from impl._core.numerics import fence
-from impl._core.spread import spread_with_zeros
 from impl._exact.nearest import interval
 from impl._exact.products import dot_general
 from impl._native import products as native

@@ -14,7 +14,7 @@ bits as the rounding asks for (``replaced``). The error is then at most ::
 
 for the number n of ``roundings`` of a term. The ``excess`` is what an engine knows itself, such as
 the size of what it left out. Where it is 0, an engine adds without error what float64 adds without
-error (``nearest.last_bits``). ``nearest.interval`` tests whether this bound decides the rounding.
+error (``nearest.repair``). ``nearest.interval`` tests whether this bound decides the rounding.
 The elements in doubt, about one in a thousand, are added again exactly (``nearest.repair``)::
 
     operands        2**30 + 1, 1 and 2**-30, -1        terms 1 + 2**-30 and -1
@@ -38,10 +38,10 @@ import numpy as np
 from jax import lax
 
 from impl._core import contexts
-from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
+from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, last_bits, repair
+from impl._exact.nearest import interval, repair
 from impl._jax.shardings import cut_as_the_operands
 from impl._native import products as native
 from impl._native.scope import or_native
@@ -102,7 +102,7 @@ def dot_general(
 
     def error_of(chain: Any) -> jax.Array:
         error = _error(left, right, layout, chain)
-        return last_bits.error_of_products(
+        return repair.error_of_products(
             error, chain, (lhs, rhs), layout.terms, devices, is_partitioned=is_partitioned
         )
 
@@ -291,14 +291,7 @@ def _single(left: jax.Array, right: jax.Array, layout: Layout) -> jax.Array:
 
 
 def _terms(lhs: jax.Array, rhs: jax.Array, layout: Layout, position: jax.Array) -> jax.Array:
-    """Returns the terms of elements of the result, float64, shape [elements, terms].
-
-    Args:
-        lhs: The left operand, float32.
-        rhs: The right operand, float32.
-        layout: Their dimensions.
-        position: The positions of the elements in the flat result, int32.
-    """
+    """Returns the terms, float64 [elements, terms], at flat positions of the result."""
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
     index = unravelled(position, layout.shape)
     batch, of_lhs = len(lhs_batch), len(lhs_batch) + len(layout.lhs_free)

@@ -3,8 +3,7 @@
 Each function says how float64 adds parts of its terms, and ``impl._exact.nearest.exact_sum`` has
 the parts.
 
-- ``reduction`` adds along axes, over devices, and a few arrays element by element.
-- ``scatter`` adds by index, in any form.
+- ``reduction`` adds along axes, over devices, a few arrays element by element, and by index.
 - ``windows`` adds over windows, and ``pool_choices`` sends the gradient of a max pool to its
   elements.
 """

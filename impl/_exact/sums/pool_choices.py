@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.axes import spread_with_zeros
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
-from impl._core.spread import spread_with_zeros
 from impl._jax import Primitive
 
 #: The greatest number of elements of a window for which the taps are unrolled, which XLA fuses

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 import jax
 from jax import lax
 
+from impl._core.axes import spread_with_zeros
 from impl._core.numerics import fence
-from impl._core.spread import spread_with_zeros
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.sums import pool_choices
 from impl._exact.sums.pool_choices import Padding, Pool

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices
+from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
 from impl._exact.products import convolution, dot_general
 from impl._exact.unrounded import states

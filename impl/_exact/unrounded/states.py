@@ -53,9 +53,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.devices import Devices
 from impl._core.numerics import in_any_order
-from impl._core.shard_axes import vary_like
+from impl._core.shard_axes import Devices, vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest import exact_sum, interval
 from impl._native import states as native

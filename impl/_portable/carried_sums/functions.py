@@ -126,12 +126,7 @@ def _widens(node: Linear) -> bool:
 
 
 def _moved(node: Node, known: Mapping[Total, jax.Array]) -> jax.Array:
-    """Returns the state of a node.
-
-    Args:
-        node: The plan.
-        known: The states of its operations.
-    """
+    """Returns the state of a node."""
     if isinstance(node, Total):
         return known[node]
     if isinstance(node, Linear):

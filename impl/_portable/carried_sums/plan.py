@@ -1,7 +1,7 @@
 """Finds the carried sums of a ``scan`` whose terms reach operations that add.
 
 The search goes from ``g`` in ``carry + g`` back to where its terms arise, as ``device_sums.push``
-does with a sum over devices, by the same rules (``device_sums.linear``):
+does with a sum over devices, by the same rules (``device_sums.flow``):
 
 - An operation that adds over the iterations, such as ``dot_general``, is the end: its sum is left
   unrounded.
@@ -46,7 +46,7 @@ from impl._exact.unrounded import operations
 from impl._jax import jaxprs, rules, tags
 from impl._mode.modes import Mode
 from impl._portable.carried_sums import steps
-from impl._portable.device_sums import linear
+from impl._portable.device_sums import flow
 from impl._portable.device_sums.flow import Flow, sharding_of
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._portable.rule import rule_of
@@ -175,7 +175,7 @@ def planned(scope: Scope, atom: Atom, axes: Sequence[str]) -> Node:
         return planned(scope, equation.invars[equation.outvars.index(atom)], axes)
     if control_flow.bodies(equation):
         return _of_nest(scope, equation, atom, axes)
-    operands = linear.passed(equation, lambda each: scope.is_fixed(each, axes))
+    operands = flow.passed(equation, lambda each: scope.is_fixed(each, axes))
     if not operands:
         raise NotJoined(f"{name} is not linear in the sum, or has a factor of each iteration")
     return _linear(scope, equation, atom, operands, axes)
@@ -214,8 +214,8 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
     if name != _WHOLE:
         shardings = [scope.sharding(each) for each in equation.invars]
         own = [axis for axis in axes if any(axis in each for each in shardings)]
-        passes = linear.having_terms(equation, shardings, own)
-        if not axes and linear.adds_none(equation):
+        passes = flow.having_terms(equation, shardings, own)
+        if not axes and flow.adds_none(equation):
             passes = {(0,): ()}  # ``impl.Accumulator``, for which no loop says what varies.
         if [*passes.values()] == [tuple(own)]:
             (operands,) = passes

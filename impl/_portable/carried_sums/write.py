@@ -140,15 +140,7 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
 
 
 def _merge(scope: Scope, like: Any, state: Atom, first: Atom, last: Atom) -> None:
-    """Adds the equation that adds the state of one iteration to the state before it.
-
-    Args:
-        scope: The body.
-        like: An equation of the body.
-        state: The state of one iteration.
-        first: The state before.
-        last: The state after it.
-    """
+    """Adds the equation that adds ``state``, of one iteration, to ``first``, and makes ``last``."""
     own = [each for each in scope.added if each.outvars[0] is state]
     merge = steps.onto(own[0], first, last) if own else steps.merge(like, [first, state], last)
     scope.added.append(merge)

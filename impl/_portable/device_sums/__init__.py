@@ -37,12 +37,12 @@ The technique is code motion of a collective, steered by an abstract interpretat
   https://docs.jax.dev/en/latest/jep/17111-shmap-transpose.html). GSPMD (Xu et al. 2021,
   https://arxiv.org/abs/2105.04663) propagates the same shardings, also backwards, to choose where
   arrays lie; here the caller has chosen, and ``flow`` only follows.
-- ``linear`` says which operations a sum passes: ``psum(f(x)) == f(psum(x))`` for linear ``f``.
+  It says which operations a sum passes, too: ``psum(f(x)) == f(psum(x))`` for linear ``f``.
 - ``push`` copies the equations into the ``draft`` of a new jaxpr, moves the sums, and writes
   primitives of their own. XLA's passes ``AllReduceReassociate`` and
   ``WhileLoopAllReduceCodeMotion`` move an all-reduce in the other direction, behind additions and
-  loops, so that there are fewer of them.
-- ``lower_sums`` lowers joined sums, by the functions that lower the operation on one device.
+  loops, so that there are fewer of them. Joined sums are lowered there too, by the functions that
+  lower the operation on one device.
 
 The records of primitives (``impl._portable.rule``) name the rules of each. A ``psum`` of which no
 part is joined stays where it is: its result is the same in every run, but shows the number of

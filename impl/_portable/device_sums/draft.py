@@ -16,7 +16,7 @@ in (e,)          in (g,)                            ``finished`` drops the equat
 ================ ================================== ==============================================
 
 The primitives that it writes stand here too. A user never calls them: they appear after JAX
-has differentiated and batched a program, so they have rules of lowering alone (``lower_sums``).
+has differentiated and batched a program, so they have rules of lowering alone (``push``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ import jax.numpy as jnp
 from impl import _jax
 from impl._jax import Primitive, jaxprs, tags
 from impl._mode.modes import Mode
-from impl._portable.device_sums.flow import Flow, sharding_of
-from impl._portable.device_sums.linear import Atom
+from impl._portable.device_sums.flow import Atom, Flow, sharding_of
 from impl._portable.device_sums.shardings import Sharding
 from impl._reading import control_flow
 from impl._reading.control_flow import Body, inlined
@@ -162,12 +161,7 @@ class Draft:
         self._replacements[old] = new
 
     def summed_variable(self, like: Atom, axes: Names) -> Atom:
-        """Returns a new variable for the sum of a value over mesh axes.
-
-        Args:
-            like: The value.
-            axes: The mesh axes.
-        """
+        """Returns a new variable for the sum of a value over mesh axes."""
         new = jaxprs.variable(jaxprs.invariant(like.aval, axes))
         self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
         return new
@@ -305,13 +299,7 @@ def as_whole(equation: Any, like: Any, axes: Names) -> Any:
 
 
 def over_more_devices(whole: Any, axes: Sequence[str], out: Any) -> Any:
-    """Returns a joined sum over further mesh axes.
-
-    Args:
-        whole: The joined sum.
-        axes: The further mesh axes.
-        out: The output.
-    """
+    """Returns a joined sum over further mesh axes."""
     params = {**whole.params, "axis_names": (*whole.params["axis_names"], *axes)}
     return whole.replace(params=params, outvars=[out])
 

@@ -13,17 +13,24 @@ there to unknown. In ::
       in (t,) }
 
 the ``psum`` over ``d`` gets terms of a sum, which are made from a value that is sharded.
+
+``having_terms`` finds the operands to which a sum over devices may move. ``sum(f(x)) == f(sum(x))``
+holds for numbers where ``f`` is linear, and for floats where ``f`` also rounds as it does on one
+device. ``Rule.linear`` in the record of a primitive names the operands.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
 
 from impl._jax import jaxprs
 from impl._portable.device_sums.shardings import (
+    TERM,
     Sharding,
     merged,
     of_unknown_operation,
@@ -135,12 +142,7 @@ class Flow:
         return [sharding_of(known, atom) for atom in jaxpr.outvars]
 
     def _stable_carry(self, body: Body, operands: Sequence[Sharding]) -> list[Sharding]:
-        """Returns the shardings of carried values before and after each iteration of a loop.
-
-        Args:
-            body: The body that computes the next values.
-            operands: The shardings of the operands of the loop.
-        """
+        """Returns the shardings of carried values before and after each iteration of a loop."""
         carry = [operands[each.operand] for each in body.carries]
         while carry:
             outputs = self._outputs(body, _inputs(body, operands, carry))
@@ -157,13 +159,7 @@ def sharding_of(known: Mapping[Any, Sharding], atom: Any) -> Sharding:
 
 
 def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding]) -> list[Sharding]:
-    """Returns the shardings of the inputs of a body.
-
-    Args:
-        body: The body.
-        operands: The shardings of the operands of its equation.
-        carry: The shardings of the carried values.
-    """
+    """Returns the shardings of the inputs of a body."""
     slices = [without_dimension(operands[each.operand], 0) for each in body.slices]
     return body.arguments(operands, carry, slices)
 
@@ -171,13 +167,7 @@ def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding])
 def _results_of_body(
     body: Body, outputs: Sequence[Sharding], operands: Sequence[Sharding]
 ) -> list[Sharding]:
-    """Returns the shardings of the outputs of an equation with one body.
-
-    Args:
-        body: The body.
-        outputs: The shardings of the outputs of the body.
-        operands: The shardings of the operands of the equation.
-    """
+    """Returns the shardings of the outputs of an equation with one body."""
     if body.runs != "loop":
         return list(outputs)
     initial = [operands[each.operand] for each in body.carries]
@@ -194,3 +184,74 @@ def _mesh_axes(values: Iterable[Any], axes: Mapping[str, int]) -> list[str]:
         elif isinstance(value, (tuple, list, frozenset, set)):
             found += _mesh_axes(value, axes)
     return found
+
+
+#: An operand of an equation: a variable or a literal.
+Atom: TypeAlias = Any
+
+
+def _linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
+    """Returns the operands in which an equation is jointly linear.
+
+    Args:
+        equation: The equation.
+        varying: The operands that are not replicated. A product is linear in either operand.
+    """
+    linear = rule_of(equation).linear
+    if linear == "each":
+        return ()
+    if linear == "either":
+        return tuple(varying) if len(varying) == 1 else ()
+    if isinstance(linear, slice):
+        return tuple(range(len(equation.invars)))[linear]
+    return linear
+
+
+def passed(equation: Any, is_replicated: Callable[[Atom], bool]) -> tuple[int, ...]:
+    """Returns the operands to which a sum of an equation's results moves; none if it stays.
+
+    All other operands have to be replicated: a factor that differs between devices stays inside of
+    the sum.
+
+    Args:
+        equation: The equation.
+        is_replicated: Returns whether the devices of the sum have the same value of an operand.
+    """
+    atoms = equation.invars
+    operands = _linear_in(equation, [i for i, atom in enumerate(atoms) if not is_replicated(atom)])
+    fixed = [atom for i, atom in enumerate(atoms) if i not in operands]
+    is_number = all(jnp.issubdtype(atoms[i].aval.dtype, jnp.number) for i in operands)
+    return operands if is_number and all(map(is_replicated, fixed)) else ()
+
+
+def adds_none(equation: Any) -> bool:
+    """Returns whether an equation is a sum along axes of length 1."""
+    shape, axes = equation.invars[0].aval.shape, equation.params.get("axes")
+    return axes is not None and all(shape[axis] == 1 for axis in axes)
+
+
+def having_terms(
+    equation: Any, shardings: Sequence[Sharding], axes: Sequence[str]
+) -> dict[tuple[int, ...], tuple[str, ...]]:
+    """Returns the operands to which a sum over devices moves past an operation that adds elements.
+
+    The operands have to be terms of the sum already. If they are sharded instead, the devices'
+    elements are added by the operation itself, so the sum ends there. An operation that happens to
+    add no two elements, such as a sum along an axis of length 1, lets each sum pass.
+
+    Args:
+        equation: An equation whose record has ``over_devices``.
+        shardings: The shardings of its operands.
+        axes: The mesh axes of the sum.
+
+    Returns:
+        The mesh axes along which the sum moves on, by the operands to which it moves.
+    """
+    is_of_one = adds_none(equation)
+    result: dict[tuple[int, ...], tuple[str, ...]] = {}
+    for axis in axes:
+        varying = [i for i, sharding in enumerate(shardings) if axis in sharding]
+        linear = _linear_in(equation, varying)
+        if all(i in linear and (is_of_one or shardings[i][axis] is TERM) for i in varying):
+            result[linear] = (*result.get(linear, ()), axis)
+    return result

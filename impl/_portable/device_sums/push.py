@@ -40,19 +40,31 @@ becomes a scan that carries the sum over devices, and begins with the ``psum`` o
             h:f32[4] = add e g
           in (h,) } ...] c a
       in (d,) }
+
+The lowering rule of ``shard_map`` passes the parameters of its equation to ``with_joined_sums``,
+which calls ``rewritten``. A joined sum is lowered as ``Rule.over_devices`` of its operation
+computes it, on all the devices that its parameters name.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
+from jax.interpreters import mlir
 
-from impl._jax import jaxprs
+from impl._core.numerics import fence
+from impl._exact import arithmetic
+from impl._jax import jaxprs, lowering, tags
 from impl._mode import modes
-from impl._portable.device_sums import linear
+from impl._mode.modes import Mode
+from impl._portable import shared
+from impl._portable.device_sums import draft, flow
 from impl._portable.device_sums.draft import (
     PSUMS,
     DeviceSum,
@@ -65,11 +77,12 @@ from impl._portable.device_sums.draft import (
     part_p,
     whole_p,
 )
-from impl._portable.device_sums.flow import Flow, Nest
-from impl._portable.device_sums.linear import Atom
-from impl._portable.device_sums.shardings import Sharding
-from impl._portable.rule import rule_of
+from impl._portable.device_sums.flow import Atom, Flow, Nest
+from impl._portable.device_sums.shardings import Sharding, unknown
+from impl._portable.rule import RULES, Target, rule_of
 from impl._reading import control_flow
+from impl._reading.control_flow import every_jaxpr
+from impl._soft_float64 import engines
 
 _PSUM_SCATTER = "reduce_scatter"
 
@@ -203,7 +216,7 @@ def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed | None:
     if rule.linear == "each":
         operand = producer.invars[producer.outvars.index(atom)]
         return _pushed_to_operand(draft, operand, atom, over)
-    operands = linear.passed(producer, lambda each: draft.is_replicated(each, over.axes))
+    operands = flow.passed(producer, lambda each: draft.is_replicated(each, over.axes))
     return _pushed_to_operands(draft, producer, atom, operands, over) if operands else None
 
 
@@ -258,7 +271,7 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Summed:
     operands, rest = list(equation.invars), list(over.axes)
     shardings = [draft.sharding(each) for each in operands]
     moved: list[Summed] = []
-    for chosen, axes in linear.having_terms(equation, shardings, over.axes).items():
+    for chosen, axes in flow.having_terms(equation, shardings, over.axes).items():
         sums = {i: _summed(draft, operands[i], over.along(axes)) for i in chosen}
         if any(total.has_moved for total in sums.values()):
             operands = _with_sums(draft, operands, sums, over.along(axes))
@@ -307,12 +320,6 @@ def _pushed_into_scan(
     In the body, the sum of a carried input is a new carried input. So the sum of ``carry + term``
     is the new input plus the sum of ``term``, which may be joined. If a carried value is computed
     from other carried values, the scan carries their sums, too.
-
-    Args:
-        draft: The draft with the scan.
-        nest: The scan.
-        position: The position of the output.
-        over: The sum.
 
     Returns:
         None if no sum is joined, neither in the body nor before the scan.
@@ -409,3 +416,87 @@ def _added_output(
     nest.add_output(position, new)
     draft.producers[new] = nest
     return new
+
+
+def _lower_whole(
+    context: Any, *operands: Any, name: str, params: Any, axis_names: Names, result: Any
+) -> Any:
+    """Lowers a joined sum of elements that are sharded over the mesh axes ``axis_names``."""
+    del result
+    record, target = RULES[name], Target.of(context)
+    over_devices: Any = record.over_devices
+    keywords = {**dict(params), "axis_names": axis_names, **record.keywords(target)}
+    function = functools.partial(over_devices, **keywords)
+
+    def run(*operands: jax.Array) -> jax.Array:
+        result: jax.Array = fence(function(*operands))
+        return result
+
+    rule = engines.Lowered(context, run, multiple_results=False)
+    operands = tuple(shared.sealed(context, operands))
+    with (
+        arithmetic.wide(),
+        arithmetic.where_subnormals(are_kept=target.flushes),
+        lowering.without_varying_types(lowering.natively(context)) as own,
+    ):
+        return rule(own, *operands)
+
+
+mlir.register_lowering(draft.whole_p, _lower_whole)
+mlir.register_lowering(draft.same_p, lambda _, value, **__: [value])
+
+
+def _part(
+    value: jax.Array, *, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool
+) -> jax.Array:
+    """Returns the slice that ``psum_scatter`` gives this device, of the whole sum."""
+    size = value.shape[scatter_dimension] // axis_size
+    start = lax.axis_index(axis_name) * size
+    part = lax.dynamic_slice_in_dim(value, start, size, scatter_dimension)
+    return part if tiled else lax.squeeze(part, (scatter_dimension,))
+
+
+def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: Any) -> Any:
+    """Lowers the slice of a sum; a sum in groups of devices is not joined."""
+    del axis_index_groups
+    rule = mlir.lower_fun(functools.partial(_part, **params), multiple_results=False)
+    return rule(lowering.natively(context), value)
+
+
+mlir.register_lowering(draft.part_p, _lower_part)
+
+
+def _asks_for_portable(jaxpr: Any) -> bool:
+    """Returns whether a scope inside of a jaxpr asks for the guarantee ``portable``."""
+    for equation in jaxprs.opened(jaxpr).eqns:
+        mode: Mode | None = tags.of(equation)
+        if mode is not None and mode.portable:
+            return True
+        if any(map(_asks_for_portable, every_jaxpr(equation))):
+            return True
+    return False
+
+
+def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a ``shard_map``, with joined sums in its body.
+
+    Args:
+        params: The parameters of its equation.
+
+    Returns:
+        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``. A
+        sum over one device is joined too: where it stands, it would make 0 of -0.
+    """
+    if not (modes.current().portable or _asks_for_portable(params["jaxpr"])):
+        return dict(params)
+    mesh, jaxpr = params["mesh"], params["jaxpr"]
+    own = params["newly_manual_axes"]
+    # The specs of a shard_map say nothing about the axes of a shard_map around it.
+    outer = set(mesh.manual_axes) - own
+    sizes = {name: size for name, size in mesh.shape.items() if name in own | outer}
+    inputs: list[Sharding] = []
+    for spec in params["in_specs"]:
+        dimensions = jaxprs.cut_axes(spec).items()
+        inputs.append({**unknown(outer), **{axis: d for axis, d in dimensions if axis in own}})
+    new = rewritten(jaxprs.opened(jaxpr), inputs, sizes)
+    return {**params, "jaxpr": jaxprs.reclosed(jaxpr, new)}

@@ -4,22 +4,20 @@
 everywhere. Its record says how it is computed; ``impl._portable.rule`` describes the fields. A
 primitive without a record is exact as JAX lowers it, or is refused.
 
-``rounding`` has operations that round once, and formats of floats, ``functions`` elementary
-functions; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
-``products`` about products, convolutions and decompositions, ``moves`` about operations that move
-elements, and ``exact`` about those whose floats JAX lowers.
+``rounding`` has operations that round once, formats of floats, and elementary functions;
+``extremes`` is about the greatest and lowest elements, ``sums`` about sums, scatters, products,
+convolutions and decompositions, ``moves`` about operations that move elements, and
+``exact`` about those whose floats JAX lowers.
 """
 
 from impl._portable.rule import RULES
-from impl._portable.rules import exact, extremes, functions, moves, products, rounding, sums
+from impl._portable.rules import exact, extremes, moves, rounding, sums
 
 __all__ = [
     "RULES",
     "exact",
     "extremes",
-    "functions",
     "moves",
-    "products",
     "rounding",
     "sums",
 ]

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.axes import spread
 from impl._core.float_order import in_order, ordered_bits
-from impl._core.spread import spread
 from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._native import windows
 from impl._native.scope import or_native

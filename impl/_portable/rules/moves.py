@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 
 from impl._core import partitioning
+from impl._core.axes import spread
 from impl._core.numerics import fence
-from impl._core.spread import spread
 from impl._jax import Primitive, shardings
 from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._portable import shared

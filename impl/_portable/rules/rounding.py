@@ -10,12 +10,14 @@ same way on every device::
 
     bfloat16 1 + 2**-8      float32 1.00390625, and then bfloat16 1, the even neighbour
     float32 1e-30 * 1e-10   1e-40 is subnormal: 0 on every device
+
+Elementary functions are in ``impl._exact.elementary``.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,11 +26,13 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
-from impl._exact import arithmetic
+from impl._exact import arithmetic, elementary
 from impl._exact.elementary import complex_numbers, roots_and_quotients
 from impl._exact.sums import reduction
+from impl._native import functions as native
+from impl._native import scope
 from impl._portable.device_sums import sharding_rules
-from impl._portable.rule import ALL, FIRST, Compute, rule
+from impl._portable.rule import ALL, FIRST, Compute, Rule, rule
 
 
 def operation(name: str, compute: Compute, **fields: Any) -> None:
@@ -221,3 +225,32 @@ of_elements(
 of_elements(
     "reduce_precision", _reduce_precision, linear=FIRST, sharding=sharding_rules.each_operand
 )
+
+
+_TAKES_FLUSHES = frozenset({"flushes"})
+_FIRST_POWER = Rule(
+    "first_power",
+    compute=functools.partial(unrounded, lambda value, **_: value),
+    takes=_TAKES_FLUSHES,
+    is_elementwise=True,
+)
+_SQUARE = Rule("square", compute=square, takes=_TAKES_FLUSHES, is_elementwise=True)
+
+
+def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
+    # Optax computes a power of the gradient whose exponent may be 1.
+    return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
+
+
+#: The fields of the functions that take more than floats, or have simpler forms.
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "exp": {"of_complex": complex_numbers.exp},
+    "integer_pow": {"of_complex": complex_numbers.integer_pow, "simpler": _simpler_power},
+    "log": {"of_complex": complex_numbers.log},
+}
+# Quotients and square roots have their records above.
+for _name in elementary.FUNCTIONS.keys() - {"div", "sqrt"}:
+    _called = scope.or_native(functools.partial(native.call, _name))
+    _compute = _called(elementary.FUNCTIONS[_name])
+    rule(_name, compute=_compute, is_elementwise=True, **_FIELDS.get(_name, {}))
+rule("abs", of_complex=complex_numbers.absolute)

@@ -1,6 +1,6 @@
 """Axes of the core primitives and of shard_map, indices, and elements between elements.
 
-Tests: impl._core.shard_axes, impl._core.spread.
+Tests: impl._core.shard_axes.
 """
 
 import jax
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-from impl._core import axes, shard_axes, spread
+from impl._core import axes, shard_axes
 from impl._jax import shardings
 
 
@@ -32,7 +32,7 @@ def test_a_negative_index_counts_from_the_end():
 @pytest.mark.parametrize("edges", [(0, 0), (1, 2), (-1, 3), (2, -4), (-2, -1)], ids=str)
 def test_it_is_the_padding_of_jax(edges):
     x = np.arange(1, 9, dtype=np.float32).reshape(2, 4)
-    found = spread.spread(x, np.float32(7), [(0, 1), edges], [2, 3])
+    found = axes.spread(x, np.float32(7), [(0, 1), edges], [2, 3])
     expected = jax.lax.pad(x, np.float32(7), [(0, 1, 1), (*edges, 2)])
     np.testing.assert_array_equal(found, expected)
 

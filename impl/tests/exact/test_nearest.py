@@ -1,7 +1,6 @@
 """Sums that are rounded once: by parts, by a rounding test, in stages, and with repairs of doubts.
 
-Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.interval, impl._exact.nearest.last_bits,
-impl._exact.nearest.repair.
+Tests: impl._exact.nearest.exact_sum, impl._exact.nearest.interval, impl._exact.nearest.repair.
 """
 
 import functools
@@ -15,7 +14,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.nearest import interval, last_bits, repair
+from impl._exact.nearest import interval, repair
 from impl._exact.nearest.exact_sum import Addition
 from impl._exact.products import convolution, dot_general
 from impl.tests.exact._products import MATRICES, expected_dot
@@ -210,7 +209,7 @@ def test_no_float_has_the_word_of_a_doubt(dtype):
     ],
 )
 def test_all_terms_are_multiples_of_their_last_bit(terms, power):
-    found = int(run(last_bits._of_all, np.array(terms, np.float32))) - 126
+    found = int(run(repair._of_all, np.array(terms, np.float32))) - 126
     # Bits of one term and the exponent of another one may give a smaller power; a bit may not.
     assert power - (23 if len(terms) < 60 else 0) <= found <= power
     values = np.array([each for each in terms if np.isfinite(each)]) / 2.0**found
@@ -223,7 +222,7 @@ def test_a_bound_is_0_where_float64_has_all_bits(most, exact):
 
     def error(most):
         last = (np.int32(126 - 5), np.int32(126 - 6))
-        return last_bits._unless_exact(most * jnp.float64(chain), chain, *last)
+        return repair._unless_exact(most * jnp.float64(chain), chain, *last)
 
     got = run(error, np.array([most]))
     assert (float(got[0]) == 0) == exact

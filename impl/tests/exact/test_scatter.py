@@ -1,6 +1,6 @@
 """Scatters of any form, against the oracle in integers.
 
-Tests: impl._exact.sums.scatter.
+Tests: impl._exact.sums.reduction.
 """
 
 import functools
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from impl._exact import arithmetic
-from impl._exact.sums import scatter
+from impl._exact.sums import reduction
 from impl._native import scope
 from impl.tests.exact._scatters import ROWS, SCALARS, hard_scatters, of_oracle, padded
 from impl.tests.exact._sums import DTYPES, assert_same, rough, run
@@ -24,13 +24,13 @@ def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
     for each in drawn[: 3 if dtype == "float32" else 1]:
         operand, updates = (rough(rng, x.shape, dtype, 7) for x in (each.operand, each.updates))
         options = {"dimension_numbers": each.numbers, "mode": each.mode}
-        add = functools.partial(scatter.scatter_add, **options)
+        add = functools.partial(reduction.scatter_add, **options)
         got = run(add, operand, each.indices, updates)
         want = of_oracle(each.numbers, each.mode, operand, each.indices, updates)
         assert_same(got, want, f"{each.numbers} {each.mode}")
 
 
-in_rows = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
+in_rows = functools.partial(reduction.scatter_add, dimension_numbers=ROWS, mode="drop")
 
 
 def subtracted(operand, index, updates):
@@ -40,7 +40,7 @@ def subtracted(operand, index, updates):
 def of_scalars(operand, index, updates):
     """Adds the first column alone."""
     first = operand[:, 0], index, updates[:, 0]
-    return scatter.scatter_add(*first, dimension_numbers=SCALARS, mode="drop")[:, None]
+    return reduction.scatter_add(*first, dimension_numbers=SCALARS, mode="drop")[:, None]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,6 @@ def test_nothing_is_written_to_nothing():
 
 def test_one_update_without_an_axis():
     operand, index, update = np.float32([1.0, 2.0**24]), np.array([0]), np.float32(1.0)
-    program = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS)
+    program = functools.partial(reduction.scatter_add, dimension_numbers=SCALARS)
     got = run(program, operand, index, update)
     assert_same(got, np.array([2.0, 2.0**24], np.float32))

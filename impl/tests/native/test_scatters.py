@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from impl._exact.sums import scatter
+from impl._exact.sums import reduction
 from impl._native import library, scatters, scope
 from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
 from impl.tests.exact._sums import (
@@ -166,7 +166,7 @@ def test_rows_by_threads_have_the_bits_of_the_other_engine(rng, dtype, count, si
         index[count // 2 : count // 2 * 2 - 20] = index[: count // 2 - 20]
     options = {"dimension_numbers": ROWS, "mode": "drop"}
     ours = scope.with_calls(functools.partial(scatters.scatter_add, **options))
-    others = functools.partial(scatter.scatter_add, **options)
+    others = functools.partial(reduction.scatter_add, **options)
     for each in (updates, with_specials(rng, updates)):
         assert_same(run(ours, operand, index, each), run(others, operand, index, each))
 

@@ -1,6 +1,6 @@
 """The narrower vector units, and several devices, have the bits of the oracles.
 
-Tests: impl._native.call, impl._native.devices, impl._native.operation, impl._native.partitioned,
+Tests: impl._native.call, impl._native.devices, impl._native.operation,
 impl._native.scope.
 """
 

@@ -11,7 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._core import spread
+from impl._core import axes
 from impl._core.numerics import highest, lowest
 from impl.nn import functional
 from impl.tests.exact._sums import rough
@@ -133,7 +133,7 @@ def test_an_array_with_zeros_between_its_elements(count):
     # In plain JAX, XLA gives wrong values, or does not compile the program.
     x = jnp.arange(1.0, 17.0).reshape(2, 8)
     mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
-    function = functools.partial(spread.spread_with_zeros, padding=[(0, 0), (1, 0)], apart=[3, 2])
+    function = functools.partial(axes.spread_with_zeros, padding=[(0, 0), (1, 0)], apart=[3, 2])
     for spec in (P("d"), P(None, "d")):
         found = after(NamedSharding(mesh, spec), function)(x)
         np.testing.assert_array_equal(found, jax.lax.pad(x, 0.0, [(0, 0, 2), (1, 0, 1)]))

@@ -3,7 +3,6 @@
 Nothing is compiled here.
 
 Tests: impl._jax.jaxprs, impl._portable.device_sums.draft, impl._portable.device_sums.flow,
-impl._portable.device_sums.linear, impl._portable.device_sums.lower_sums,
 impl._portable.device_sums.push, impl._portable.device_sums.sharding_rules,
 impl._portable.device_sums.shardings.
 """
@@ -22,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 import impl
 from impl._portable.device_sums.flow import Flow, sharding_of
-from impl._portable.device_sums.lower_sums import with_joined_sums
+from impl._portable.device_sums.push import with_joined_sums
 from impl._portable.device_sums.shardings import TERM, UNKNOWN
 from impl._reading.control_flow import inlined
 from impl.tests.support.programs import equations

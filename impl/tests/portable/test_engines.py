@@ -1,6 +1,6 @@
 """Every engine gives the same bits, a program without float64 has none, and devices share work.
 
-Tests: impl._core.devices, impl._portable.register, impl._portable.rules.moves,
+Tests: impl._core.shard_axes, impl._portable.register, impl._portable.rules.moves,
 impl._portable.shared, impl._soft_float64.engines, impl._soft_float64.interpreter.
 """
 

@@ -1,7 +1,7 @@
 """Every primitive of JAX is in one class under ``portable``, each rule has one record, and pins.
 
 Tests: impl._jax.initializers, impl._portable.classes, impl._portable.derivatives,
-impl._portable.rules.functions, impl._portable.rules.products.
+impl._portable.rules.rounding, impl._portable.rules.sums.
 """
 
 import json

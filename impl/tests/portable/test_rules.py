@@ -1,7 +1,7 @@
 """Programs of JAX's own functions under the guarantee ``portable``.
 
-Tests: impl._portable.lower, impl._portable.rules.products, impl._portable.rules.rounding,
-impl._portable.rules.sums, impl._run_to_run.ordered.
+Tests: impl._portable.lower, impl._portable.rules.rounding, impl._portable.rules.sums,
+impl._run_to_run.ordered.
 """
 
 import functools
@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl._exact.sums import scatter
+from impl._exact.sums import reduction
 
 pytestmark = pytest.mark.usefixtures("portable")
 
@@ -325,6 +325,6 @@ def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
         sums = lax.scatter_add(first, indices, second, dimension_numbers)
         return lax.convert_element_type(sums, operand.dtype)
 
-    monkeypatch.setattr(scatter, "scatter_add", rounding)
+    monkeypatch.setattr(reduction, "scatter_add", rounding)
     _, results = by_schedule(guarantee="portable")
     assert len(results) > 1

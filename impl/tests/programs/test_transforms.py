@@ -5,7 +5,7 @@ for the equations that are traced in them: each transformation gets a function w
 scope. Where the scope turns the mode on, nothing races although the mode is off; where it turns the
 mode off, it races as plain JAX does.
 
-Tests: impl._jax.tags, impl._portable.entries.
+Tests: impl._jax.tags, impl._portable.shared.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """The engine of a program, which the device chooses; and the engines that have no float64.
 
-Tests: impl._soft_float64.engines, impl._soft_float64.interpreter, impl._soft_float64.operations,
+Tests: impl._soft_float64.engines, impl._soft_float64.interpreter,
 impl._soft_float64.reductions.
 """
 
@@ -14,8 +14,7 @@ from jax import lax
 
 import impl
 from impl import testing
-from impl._soft_float64.interpreter import with_int8_products, without_float64
-from impl._soft_float64.operations import NotSupportedError
+from impl._soft_float64.interpreter import NotSupportedError, with_int8_products, without_float64
 
 X = np.linspace(-2, 3, 48, dtype=np.float32).reshape(3, 16)
 

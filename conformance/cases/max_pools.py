@@ -27,7 +27,7 @@ from conformance.cases._forms import (
 )
 from conformance.cases._refused import errors_of_adaptive, errors_of_max_pool
 from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form, refused
-from conformance.cases.window_sums import adaptive_windows
+from conformance.cases.window_sums import adaptive_windows, sliding_windows
 from spec import Direction, FactValue, oracles
 
 #: For each window along a dimension, the indices that it reads.
@@ -121,58 +121,41 @@ _DILATION = {1: (2,), 2: (1, 3), 3: (2, 1, 1)}
 _LONG = {1: (70,), 2: (9, 8), 3: (5, 4, 4)}
 
 
+def _always(reads: list[Reads]) -> Windows:
+    return lambda _: reads
+
+
 def _max_pool(dims: int) -> Iterator[Sample]:
     """Yields windows that overlap, in several dtypes and among equal elements, and some apart."""
     name, sizes = f"max_pool{dims}d", SIZES[dims]
     options = _MAX_POOL_KERNEL[dims], _MAX_POOL_STRIDE[dims], _PADDING[dims], _DILATION[dims]
-    reads = [_max_pool_windows(*along) for along in zip(sizes, *options, strict=True)]
-    # Only the rows of max_pool3d ask for it.
-    without, with_indices = (
-        ({"returns_indices": False}, {"returns_indices": True}) if dims == 3 else ({}, {})
-    )
-    for dtype in ("floating", "integer", "narrow") if dims == 2 else ("floating",):
+    reads = [sliding_windows(*along) for along in zip(sizes, *options, strict=True)]
+    # The gradient of 65 taps or more is a scatter on every device.
+    long = [sliding_windows(n, k, 1) for n, k in zip(sizes, _LONG[dims], strict=True)]
+    # The last window of a dimension may end beyond the input, but must begin inside.
+    apart = [sliding_windows(n, 4, 5, count=len(range(0, n, 5))) for n in sizes]
+    dtypes = ("floating", "integer", "narrow") if dims == 2 else ("floating",)
+    batch = (2, 3, *sizes)
+    calls: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], list[Reads]]] = [
+        *((f"overlapping, {dtype}", dtype, batch, options, reads) for dtype in dtypes),
+        ("long", "floating", batch, (_LONG[dims], 1), long),
+        ("apart", "floating", (3, *sizes), (4, 5, 0, 1, True), apart),
+    ]
+    # Only the rows of max_pool3d ask whether there are indices.
+    for label, dtype, shape, arguments, own in calls:
         yield _pooling(
-            f"overlapping, {dtype}",
-            lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
-            (values((2, 3, *sizes), DTYPES[dtype]),),
-            lambda _: reads,
-            **without,
+            label,
+            lambda ns, x, rest=arguments: getattr(ns.nn.functional, name)(x, *rest),
+            (values(shape, DTYPES[dtype]),),
+            _always(own),
+            **({"returns_indices": False} if dims == 3 else {}),
         )
-    read = tuple(max(itertools.chain(*along)) + 1 for along in reads)
     yield _equals(
         lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
-        (_few_values(read),),
-        lambda _: reads,
-        **with_indices,
+        (_few_values(tuple(max(itertools.chain(*along)) + 1 for along in reads)),),
+        _always(reads),
+        **({"returns_indices": True} if dims == 3 else {}),
     )
-    # The gradient of 65 taps or more is a scatter on every device.
-    kernel = _LONG[dims]
-    long = [_max_pool_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)]
-    yield _pooling(
-        "long",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, 1),
-        (values((2, 3, *sizes), np.float32),),
-        lambda _: long,
-        **without,
-    )
-    # The last window of a dimension may end beyond the input, but must begin inside.
-    apart = [_max_pool_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes]
-    yield _pooling(
-        "apart",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, 1, True),
-        (values((3, *sizes), np.float32),),
-        lambda _: apart,
-        **without,
-    )
-
-
-def _max_pool_windows(
-    size: int, kernel: int, stride: int, padding: int, dilation: int, count: int | None = None
-) -> Reads:
-    if count is None:
-        count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    starts = [o * stride - padding for o in range(count)]
-    return [[i for t in range(kernel) if 0 <= (i := s + t * dilation) < size] for s in starts]
 
 
 #: Output sizes by the number of dimensions. Windows have several lengths, and where the output is
@@ -184,35 +167,24 @@ _EVEN = {1: (45,), 2: (1, 17), 3: (5, 7, 4)}
 
 def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
     """Yields windows of several lengths, also among equal elements; and windows of one length."""
-    name, sizes, uneven = f"adaptive_max_pool{dims}d", SIZES[dims], _UNEVEN[dims]
-    reads = [adaptive_windows(n, m) for n, m in zip(sizes, uneven, strict=True)]
+    name, sizes = f"adaptive_max_pool{dims}d", SIZES[dims]
+    even = tuple(n // m * m for n, m in zip(sizes, _EVEN[dims], strict=True))
+    for label, shape, counts in (
+        ("uneven", (2, 3, *sizes), _UNEVEN[dims]),
+        ("even", (3, *even), _EVEN[dims]),
+    ):
+        reads = [adaptive_windows(n, m) for n, m in zip(shape[-dims:], counts, strict=True)]
+        # No other rows ask for it.
+        facts = {"overlapping": label == "uneven"} if dims == 3 else {}
 
-    def overlapping(value: bool) -> dict[str, bool]:
-        return {"overlapping": value} if dims == 3 else {}  # No other rows ask for it.
+        def call(ns: Any, x: Any, indices: bool = False, counts: Any = counts) -> Any:
+            return getattr(ns.nn.functional, name)(x, counts, indices)
 
-    yield _pooling(
-        "uneven",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven),
-        (values((2, 3, *sizes), np.float32),),
-        lambda _: reads,
-        **overlapping(True),
-    )
-    yield _equals(
-        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True),
-        (_few_values(sizes),),
-        lambda _: reads,
-        **overlapping(True),
-    )
-    counts = _EVEN[dims]
-    even = tuple(n // m * m for n, m in zip(sizes, counts, strict=True))
-    divided = [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)]
-    yield _pooling(
-        "even",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, counts),
-        (values((3, *even), np.float32),),
-        lambda _: divided,
-        **overlapping(False),
-    )
+        windows = _always(reads)
+        yield _pooling(label, call, (values(shape, np.float32),), windows, **facts)
+        if label == "uneven":
+            with_indices = functools.partial(call, indices=True)
+            yield _equals(with_indices, (_few_values(sizes),), windows, **facts)
 
 
 #: Sizes, a kernel and output sizes for which many windows share elements.

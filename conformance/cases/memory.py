@@ -37,13 +37,7 @@ def setting(namespace: Any, value: bool) -> Iterator[None]:
 def makers(
     call: Callable[..., Any], shape: tuple[int, ...], *, kinds: tuple[str, ...] = tuple(KNOWN)
 ) -> Iterator[Sample]:
-    """Yields a sample for each kind of number, and one with the setting off.
-
-    Args:
-        call: Makes an array: ``call(namespace, dtype)``.
-        shape: The shape of the array.
-        kinds: The kinds of number.
-    """
+    """Yields a sample of ``call(namespace, dtype)`` for each kind, and one with the setting off."""
     for kind in kinds:
         yield _maker(kind, call, shape, kind, fill=True)
     yield _maker("setting_off", call, shape, "floating", fill=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ class Net:
         hidden: The number of elements of a gate.
         size: The number of elements of the state h. There are projections if it is not ``hidden``.
         directions: 1 or 2.
+        wrt: The position, among the weights of a direction, of the weight to differentiate by.
         biases: Whether there are biases.
         lengths: The length of each sequence, or None.
-        wrt: The position, among the weights of a direction, of the weight to differentiate by.
     """
 
     op: str
@@ -40,9 +40,9 @@ class Net:
     hidden: int
     size: int
     directions: int
-    biases: bool
-    lengths: tuple[int, ...] | None
     wrt: int
+    biases: bool = True
+    lengths: tuple[int, ...] | None = None
 
     @property
     def states(self) -> int:
@@ -119,14 +119,13 @@ class Net:
             out[index] = np.sum(ct * self.output(*moved).imag) / _STEP_SIZE
         return out
 
-    def sample(self, name: str) -> Sample:
-        """Returns the call as a sample."""
-        forward: Callable[..., Any] = self.output
-        return Sample(
-            name=name,
-            call=self.call,
-            arrays=self.arrays(),
-            expected=forward,
+    def samples(self, name: str) -> Iterator[Sample]:
+        """Yields the call as a sample."""
+        yield Sample(
+            name,
+            self.call,
+            self.arrays(),
+            expected=self.output,
             wrt=1 + self.states + self.wrt,
             expected_gradient=self.gradient,
         )
@@ -162,15 +161,7 @@ def _operands(batch: tuple[int, ...], shared: tuple[int, ...]) -> tuple[Array, .
 def _sample(
     name: str, arrays: tuple[Array, ...], bias: Array, *, wrt: int, **options: Any
 ) -> Sample:
-    """Returns a sample.
-
-    Args:
-        name: The name of the sample.
-        arrays: A query, a key, a value and perhaps a mask.
-        bias: The numbers that the reference adds to the scores.
-        wrt: The position of the array to differentiate with respect to.
-        **options: Keywords of the op.
-    """
+    """Returns a sample, whose reference adds ``bias`` to the scores."""
     scale = options.get("scale", _HEAD_FEATURES**-0.5)
     return Sample(
         name=name,
@@ -217,26 +208,14 @@ def _added(gradient: Array, shared: Array) -> Array:
     return np.asarray(groups.sum(-3))
 
 
-def _rnn_tanh() -> Iterator[Sample]:
-    net = Net("rnn_tanh", 1, 3, 3, 1, biases=False, lengths=None, wrt=0)
-    yield net.sample("weights of the input")
-
-
-def _rnn_relu() -> Iterator[Sample]:
-    net = Net("rnn_relu", 1, 3, 3, 2, biases=True, lengths=None, wrt=1)
-    yield net.sample("both directions")
-
-
-def _lstm() -> Iterator[Sample]:
+#: The sample of each op. The gradient of the gru is by a bias that a gate multiplies.
+_NETS = {
+    "both directions and lengths": Net("gru", 3, 2, 2, 2, wrt=3, lengths=(4, 3)),
     # The longer sequence comes last.
-    net = Net("lstm", 4, 3, 2, 1, biases=True, lengths=(2, 4), wrt=1)
-    yield net.sample("lengths and projections")
-
-
-def _gru() -> Iterator[Sample]:
-    # The gradient is by a bias that a gate multiplies.
-    net = Net("gru", 3, 2, 2, 2, biases=True, lengths=(4, 3), wrt=3)
-    yield net.sample("both directions and lengths")
+    "lengths and projections": Net("lstm", 4, 3, 2, 1, wrt=1, lengths=(2, 4)),
+    "both directions": Net("rnn_relu", 1, 3, 3, 2, wrt=1),
+    "weights of the input": Net("rnn_tanh", 1, 3, 3, 1, wrt=0, biases=False),
+}
 
 
 def _form_of_net(
@@ -457,15 +436,18 @@ def _errors_of_attention() -> Iterator[ErrorInput]:
     )
 
 
+_ERRORS = {"gru": _errors_of_gru, "lstm": _errors_of_lstm, "rnn_relu": _errors_of_relu}
+
 OPS = (
     *(
-        OpInfo(f"nn.{name}", samples, functools.partial(_forms_of_net, name), errors, wide=2)
-        for name, samples, errors in (
-            ("gru", _gru, _errors_of_gru),
-            ("lstm", _lstm, _errors_of_lstm),
-            ("rnn_relu", _rnn_relu, _errors_of_relu),
-            ("rnn_tanh", _rnn_tanh, tuple),
+        OpInfo(
+            f"nn.{net.op}",
+            functools.partial(net.samples, name),
+            functools.partial(_forms_of_net, net.op),
+            _ERRORS.get(net.op, tuple),
+            wide=2,
         )
+        for name, net in _NETS.items()
     ),
     OpInfo(
         "nn.functional.scaled_dot_product_attention",

@@ -35,15 +35,7 @@ from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form
 def _reading(
     name: str, call: Call, arrays: tuple[Array, ...], reach: Reach, **options: Any
 ) -> Sample:
-    """Returns a sample of a read, whose gradient adds to each element that was read.
-
-    Args:
-        name: The name of the sample.
-        call: Calls the op.
-        arrays: The input and the indices.
-        reach: Returns the result.
-        **options: Other fields of the sample.
-    """
+    """Returns a sample of a read, whose gradient adds to each element that ``reach`` reads."""
     return Sample(
         name=name,
         call=call,

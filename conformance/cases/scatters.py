@@ -190,13 +190,7 @@ class Reduction:
         return np.maximum(np.bincount(i, minlength=len(x)) + self.include_self, 1)
 
     def sample(self, op: str, lanes: tuple[int, ...], reach: Reach) -> Sample:
-        """Returns a sample, with a source whose products stay in range.
-
-        Args:
-            op: The name of the op.
-            lanes: The lengths of the dimensions after the first one.
-            reach: Returns the elements of an array that the call reaches.
-        """
+        """Returns a sample, with a source whose products stay in range."""
         shapes, dtype = [(FEW, *lanes), (MANY, *lanes)], DTYPES[self.number]
         x, s = (values(shape, dtype, seed) for seed, shape in enumerate(shapes))
         if self.reduce == "prod":

@@ -31,11 +31,9 @@ Select = Callable[[Array], Array]
 
 
 def _ties(name: str, *, nans: int = 0) -> Array:
-    """Returns two columns with many equal elements and zeros of both signs.
+    """Returns two columns with many equal elements, zeros of both signs, and NaNs ``nans`` apart.
 
-    Args:
-        name: A key of ``DTYPES``.
-        nans: The distance between two NaNs in the second column; 0 for a column without NaNs.
+    The second column alone has NaNs, and none if ``nans`` is 0.
     """
     x = np.round(values((MANY, 2), np.float32) * 4)
     if name != "integer" and nans:
@@ -44,21 +42,11 @@ def _ties(name: str, *, nans: int = 0) -> Array:
 
 
 def _selection(
-    name: str,
-    call: Callable[..., Any],
-    x: Array,
-    select: Select,
-    **facts: spec.FactValue,
+    name: str, call: Callable[..., Any], x: Array, select: Select, **facts: spec.FactValue
 ) -> Sample:
-    """Returns a sample of an op that returns values and indices.
+    """Returns a sample of an op that returns values and indices, which are those of ``select``.
 
-    Args:
-        name: A key of ``DTYPES``.
-        call: Calls the op.
-        x: Its array.
-        select: The oracle: the indices that the ordered path selects. Their array may lack the
-            first axis, if the op selects one element of each column.
-        **facts: The facts of the call besides its dtype and its number of dimensions.
+    Their array may lack the first axis, if the op selects one element of each column.
     """
 
     def selected(x: Array) -> tuple[Array, Array]:

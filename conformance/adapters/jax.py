@@ -74,20 +74,12 @@ class JaxNamespace(Adapter):
         return _jax_programs.prepare(function, tuple(inputs), key, exact=exact)
 
     def attempt(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> None:
         self.program(function, inputs, device, key)
 
     def program(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> str:
         return _jax_programs.lower(function, tuple(inputs), device, key)
 

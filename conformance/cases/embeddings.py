@@ -11,16 +11,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 import spec
-from conformance.cases._data import (
-    DTYPES,
-    FEW,
-    MANY,
-    Array,
-    indices,
-    kind,
-    rounded_once,
-    values,
-)
+from conformance.cases._data import DTYPES, FEW, MANY, Array, indices, kind, rounded_once, values
 from conformance.cases._forms import INF, NO_INDEX, at, normal, small, spread, unlike_torch
 from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
@@ -112,12 +103,7 @@ def _embedding_bag() -> Iterator[Sample]:
     weights = values((MANY,), np.float32)
     flat = (indices((MANY,)), _OFFSETS, values((FEW, 3), np.float32), weights)
     yield _sample("weighted", "sum", flat)
-    broad = (
-        indices((4, 3)),
-        None,
-        values((FEW, _WIDTH), np.float32),
-        weights[:12].reshape(4, 3),
-    )
+    broad = (indices((4, 3)), None, values((FEW, _WIDTH), np.float32), weights[:12].reshape(4, 3))
     yield _sample("by_weights", "sum", broad, wrt=3)
     few = (indices((40, 3)), None, values((FEW, 5), np.float32))
     yield _sample("bounded", "max", few, max_norm=1.5)

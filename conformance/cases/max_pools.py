@@ -188,10 +188,7 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
 
 
 #: Sizes, a kernel and output sizes for which many windows share elements.
-_FRACTIONAL_MAX_POOL_SIZES = {
-    2: ((11, 13), (4, 5), (7, 9)),
-    3: ((5, 6, 9), (2, 3, 4), (3, 3, 5)),
-}
+_FRACTIONAL_MAX_POOL_SIZES = {2: ((11, 13), (4, 5), (7, 9)), 3: ((5, 6, 9), (2, 3, 4), (3, 3, 5))}
 
 
 def _fractional_max_pool(dims: int) -> Iterator[Sample]:

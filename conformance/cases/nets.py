@@ -267,13 +267,7 @@ def _form_of_net(
 #: A net with further features for each op.
 _FURTHER: Mapping[str, Mapping[str, Any]] = {
     "gru": {"layers": 2, "directions": 2, "lengths": (1, 4, 2)},
-    "lstm": {
-        "layers": 2,
-        "directions": 2,
-        "size": 2,
-        "batch_first": True,
-        "lengths": (3, 1, 4),
-    },
+    "lstm": {"layers": 2, "directions": 2, "size": 2, "batch_first": True, "lengths": (3, 1, 4)},
     "rnn_relu": {"directions": 2, "lengths": (2, 4, 1)},
     "rnn_tanh": {"layers": 3, "biases": False, "batch_first": True},
 }

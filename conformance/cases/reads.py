@@ -333,13 +333,7 @@ OPS = (
         _errors_of_gather,
         lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
     ),
-    OpInfo(
-        "getitem",
-        _getitem,
-        _forms_of_getitem,
-        _errors_of_getitem,
-        lambda _, x, i: x[i],
-    ),
+    OpInfo("getitem", _getitem, _forms_of_getitem, _errors_of_getitem, lambda _, x, i: x[i]),
     OpInfo(
         "index_select",
         _index_select,

@@ -62,11 +62,7 @@ _NUMBER = np.float32(0.99)
 
 
 def _lane_arrays(dtype: Any, lanes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    return (
-        values((FEW, *lanes), dtype),
-        indices((MANY, *lanes)),
-        values((MANY, *lanes), dtype, 1),
-    )
+    return (values((FEW, *lanes), dtype), indices((MANY, *lanes)), values((MANY, *lanes), dtype, 1))
 
 
 def _scatter() -> Iterator[Sample]:

@@ -12,16 +12,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, Array, values
-from conformance.cases._forms import (
-    INF,
-    SIZES,
-    adaptive,
-    normal,
-    numbers,
-    pooled,
-    spread,
-    windows,
-)
+from conformance.cases._forms import INF, SIZES, adaptive, normal, numbers, pooled, spread, windows
 from conformance.cases._refused import (
     errors_of_adaptive,
     errors_of_avg_pool,

@@ -188,15 +188,12 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
 
 
 #: Sizes, a kernel and output sizes for which many windows share elements.
-_FRACTIONAL_MAX_POOL_SIZES = {2: ((11, 13), (4, 5), (7, 9)), 3: ((5, 6, 9), (2, 3, 4), (3, 3, 5))}
+_FRACTIONAL = {2: ((11, 13), (4, 5), (7, 9)), 3: ((5, 6, 9), (2, 3, 4), (3, 3, 5))}
 
 
-def _fractional_max_pool(dims: int) -> Iterator[Sample]:
+def _fractional(dims: int) -> Iterator[Sample]:
     """Yields windows that overlap, among different elements and among equal ones."""
-    name, (sizes, kernel, output_size) = (
-        f"fractional_max_pool{dims}d",
-        _FRACTIONAL_MAX_POOL_SIZES[dims],
-    )
+    name, (sizes, kernel, output_size) = f"fractional_max_pool{dims}d", _FRACTIONAL[dims]
     random = np.random.default_rng(dims).random((2, 3, dims)).astype(np.float32)
 
     def windows(channel: int) -> list[Reads]:
@@ -204,7 +201,7 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
         # In two dimensions, the random number of the last dimension comes first.
         by_dim = numbers[::-1] if dims == 2 else numbers
         return [
-            _fractional_max_pool_windows(*along)
+            _fractional_windows(*along)
             for along in zip(sizes, kernel, output_size, by_dim, strict=True)
         ]
 
@@ -217,7 +214,7 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
     yield _equals(functools.partial(call, indices=True), (_few_values(sizes), random), windows)
 
 
-def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
+def _fractional_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
     """Returns windows that begin at random steps, computed in float32."""
     alpha = np.float32(size - kernel) / np.float32(count - 1)
     first = int(random * alpha)
@@ -226,9 +223,11 @@ def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.
 
 
 #: The sizes of a channel by the number of dimensions, and windows that overlap.
-_MAX_UNPOOL_SIZES = {1: (600,), 2: (30, 20), 3: (5, 6, 20)}
-_MAX_UNPOOL_KERNEL = {1: (3,), 2: (3, 2), 3: (3, 2, 3)}
-_MAX_UNPOOL_STRIDE = {1: (2,), 2: (2, 1), 3: (2, 1, 2)}
+_UNPOOLED = {
+    1: ((600,), (3,), (2,)),
+    2: ((30, 20), (3, 2), (2, 1)),
+    3: ((5, 6, 20), (3, 2, 3), (2, 1, 2)),
+}
 #: The number of destinations in a channel. Each gets many contributions.
 _DESTINATIONS = 50
 
@@ -238,11 +237,7 @@ def _max_unpool(dims: int) -> Iterator[Sample]:
 
     There is no sample of the gradient, which depends on the write that the op chose.
     """
-    sizes, kernel, stride = (
-        _MAX_UNPOOL_SIZES[dims],
-        _MAX_UNPOOL_KERNEL[dims],
-        _MAX_UNPOOL_STRIDE[dims],
-    )
+    sizes, kernel, stride = _UNPOOLED[dims]
     output_size = tuple((n - 1) * s + k for n, k, s in zip(sizes, kernel, stride, strict=True))
     for name, batch in (("batch", (2, 2)), ("one", (3,))):
         shape = (*batch, *sizes)
@@ -368,7 +363,7 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
 
 
 def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
-    x, random = ones(3, *[6] * dims), ones(1, 3, dims) / 2
+    x, random, wide = ones(3, *[6] * dims), ones(1, 3, dims) / 2, ones(1, dims + 1, dims + 1)
     drawn: dict[str, Any] = {"_random_samples": random}
     numbers = f"{dims + 1} or {dims + 2} (batch mode)"
     yield refused(RuntimeError, numbers, x[None, None], 2, 3, **drawn)
@@ -381,10 +376,7 @@ def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
     yield refused(RuntimeError, f"'kernel_size' {words}", x, several, 3, **drawn)
     yield refused(RuntimeError, f"'output_size' {words}", x, 2, several, **drawn)
     for words, other in (
-        (
-            f"[1 or more, 3, {dims}], but got [1, {dims + 1}, {dims + 1}]",
-            ones(1, dims + 1, dims + 1),
-        ),
+        (f"[1 or more, 3, {dims}], but got {list(wide.shape)}", wide),
         (f"but got [1, 2, {dims}]", random[:, :2]),
         (f"but got [3, {dims}]", random[0]),
         (f"but got [0, 3, {dims}]", random[:0]),
@@ -467,13 +459,7 @@ OPS = tuple(
     )
     for name, samples, forms, errors, least in (
         ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, errors_of_adaptive, 1),
-        (
-            "fractional_max_pool",
-            _fractional_max_pool,
-            _forms_of_fractional,
-            _errors_of_fractional,
-            2,
-        ),
+        ("fractional_max_pool", _fractional, _forms_of_fractional, _errors_of_fractional, 2),
         ("max_pool", _max_pool, _forms_of_max_pool, errors_of_max_pool, 1),
         ("max_unpool", _max_unpool, _forms_of_unpool, _errors_of_unpool, 1),
     )

@@ -302,12 +302,7 @@ def _errors_of_gru() -> Iterator[ErrorInput]:
         (RuntimeError, "but got shape [1, 4, 3, 2]", x[None], h, w),
         (RuntimeError, "Expected sequence length to be larger than 0", x[:0], h, w),
         (NotImplementedError, "not implemented for bool", x > 0, h > 0, [a > 0 for a in w]),
-        (
-            RuntimeError,
-            "for int32",
-            *(a.astype(np.int32) for a in (x, h)),
-            [a.astype(np.int32) for a in w],
-        ),
+        (RuntimeError, "for int32", x.astype(int), h.astype(int), [a.astype(int) for a in w]),
         (RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)", x, h, w[:3]),
         (RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0", x, h, [*w, w0]),
         (RuntimeError, "incorrect number of RNN parameters: 0", x, h, []),

@@ -167,18 +167,13 @@ def _mode() -> Iterator[Sample]:
 
 
 def _sort() -> Iterator[Sample]:
-    yield _selection(
-        "floating",
-        lambda ns, x: ns.sort(x, 0, stable=True),
-        _ties("floating", nans=MANY // 8),
-        oracles.stable_sort,
-    )
-    yield _selection(
-        "narrow",
-        lambda ns, x: ns.sort(x, 0, descending=True),
-        _ties("narrow", nans=MANY // 8),
-        lambda x: oracles.stable_sort(x, descending=True),
-    )
+    for name, descending in (("floating", False), ("narrow", True)):
+        yield _selection(
+            name,
+            lambda ns, x, down=descending: ns.sort(x, 0, descending=down, stable=not down),
+            _ties(name, nans=MANY // 8),
+            functools.partial(oracles.stable_sort, descending=descending),
+        )
 
 
 def _topk() -> Iterator[Sample]:

@@ -64,6 +64,10 @@ def _columns() -> tuple[Array, Array, Array]:
     return values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)
 
 
+def _columns_of(x: Array, i: Array) -> Array:
+    return np.asarray(x[:, i])
+
+
 def _index_add() -> Iterator[Sample]:
     """Yields rows added along the first dimension for each dtype, and along the last dimension."""
 
@@ -78,7 +82,7 @@ def _index_add() -> Iterator[Sample]:
         "last_dim",
         lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
         _columns(),
-        lambda x, i: x[:, i],
+        _columns_of,
         lambda x, i, s: oracles.source(x, i, 2 * s),
         facts=UNIQUE,
     )
@@ -86,23 +90,16 @@ def _index_add() -> Iterator[Sample]:
 
 def _index_copy() -> Iterator[Sample]:
     """Yields rows written along the first dimension for each dtype, and along the last one."""
-    for name, dtype in DTYPES.items():
+    by_rows = [(name, 0, _row_arrays(dtype), rows) for name, dtype in DTYPES.items()]
+    for name, dim, arrays, reach in (*by_rows, ("last_dim", -1, _columns(), _columns_of)):
         yield writing(
             name,
-            lambda ns, x, i, s: ns.index_copy(x, 0, i, s),
-            _row_arrays(dtype),
-            rows,
+            lambda ns, x, i, s, dim=dim: ns.index_copy(x, dim, i, s),
+            arrays,
+            reach,
             oracles.last_write,
             facts=UNIQUE,
         )
-    yield writing(
-        "last_dim",
-        lambda ns, x, i, s: ns.index_copy(x, -1, i, s),
-        _columns(),
-        lambda x, i: x[:, i],
-        oracles.last_write,
-        facts=UNIQUE,
-    )
 
 
 def _index_fill() -> Iterator[Sample]:
@@ -429,12 +426,8 @@ def _errors_of_histc() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "max must be larger than min", one, 4, 2, 1)
     yield refused(RuntimeError, "range of [0.0, inf] is not finite", one, 4, 0, INF)
     yield refused(RuntimeError, "is not finite", one, 4, NAN, 1)
-    yield refused(
-        RuntimeError, "range of [nan, nan] is not finite", np.array([NAN, 1], np.float32), 4
-    )
-    yield refused(
-        RuntimeError, "range of [1.0, inf] is not finite", np.array([INF, 1], np.float32), 4
-    )
+    yield refused(RuntimeError, "[nan, nan] is not finite", at(NAN, 1).astype(np.float32), 4)
+    yield refused(RuntimeError, "[1.0, inf] is not finite", at(INF, 1).astype(np.float32), 4)
     yield refused(TypeError, "'min' must be Number, not str", one, 4, "0", 1)
     yield refused(RuntimeError, "'min' cannot be converted to float32", one, 4, 1j, 1)
     yield refused(NotImplementedError, "bool in argument 'input'", BOOLS, 4)

@@ -167,7 +167,7 @@ def errors_of_pad() -> Iterator[ErrorInput]:
         refused(RuntimeError, f"more than once: {pad} of size 4", row, pad, "circular")
         for pad in ((-3, 3), (3, -2))
     ]
-    yield from unlike_torch(twice)
+    yield from unlike_torch(*twice)
 
 
 def errors_of_avg_pool(dims: int) -> Iterator[ErrorInput]:

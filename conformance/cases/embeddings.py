@@ -315,7 +315,7 @@ def _errors_of_embedding() -> Iterator[ErrorInput]:
     yield refused(TypeError, "'norm_type' must be float", _ZERO, _WEIGHT, None, 1.0, None)
     yield refused(RuntimeError, "got int32", _ZERO, _WEIGHT.astype(int), None, 1.0)
     # PyTorch's exception depends on its mode.
-    yield from unlike_torch([refused(IndexError, "none is allowed", _ZERO, _WEIGHT[:0])])
+    yield from unlike_torch(refused(IndexError, "none is allowed", _ZERO, _WEIGHT[:0]))
 
 
 def _errors_of_bags() -> Iterator[ErrorInput]:
@@ -349,12 +349,10 @@ def _errors_of_bags() -> Iterator[ErrorInput]:
         weighted = {"mode": mode, "per_sample_weights": weights}
         yield refused(error, words, _ZERO, _WEIGHT, _ZERO, **weighted)
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "got: uint16", _ZERO, _WEIGHT, _NARROW.view(np.uint16)),
-            refused(TypeError, "'offsets' must be", _ZERO, _WEIGHT, [0]),
-            refused(RuntimeError, "got 2 after 3", _INDEX, _WEIGHT, at(0, 3, 2)),
-            refused(RuntimeError, "must ascend", _INDEX, _WEIGHT, at(0, -1)),
-        ]
+        refused(RuntimeError, "got: uint16", _ZERO, _WEIGHT, _NARROW.view(np.uint16)),
+        refused(TypeError, "'offsets' must be", _ZERO, _WEIGHT, [0]),
+        refused(RuntimeError, "got 2 after 3", _INDEX, _WEIGHT, at(0, 3, 2)),
+        refused(RuntimeError, "must ascend", _INDEX, _WEIGHT, at(0, -1)),
     )
 
 

@@ -385,21 +385,19 @@ def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
         yield refused(RuntimeError, words, x, 2, 3, _random_samples=other)
     # PyTorch takes these arguments, or has none such.
     yield from unlike_torch(
-        [
-            refused(RuntimeError, f"got shape {[6] * dims}", x[0], 2, 3, **drawn),
-            refused(RuntimeError, "kernel_size should be greater than", x, 0, 3, **drawn),
-            refused(ValueError, "output_ratio, but got both", x, 2, 3, 0.5, **drawn),
-            refused(ValueError, "no hidden random state", x, 2, 3),
-            refused(ValueError, "got both", x, 2, 3, key=np.zeros(2, np.uint32), **drawn),
-            refused(TypeError, f"number or {dims} of them", x, 2, output_ratio="1", **drawn),
-            refused(ValueError, f"number or {dims} of them", x, 2, output_ratio=several, **drawn),
-            refused(NotImplementedError, "for int", x.astype(int), 2, 3, **drawn),
-            refused(TypeError, "not bool", x, 2, output_ratio=True, **drawn),
-            *(
-                refused(ValueError, "between 0 and 1", x, 2, output_ratio=ratio, **drawn)
-                for ratio in (0, 1, 1.5, -0.5, (*[0.5] * (dims - 1), 0.0), NAN)
-            ),
-        ]
+        refused(RuntimeError, f"got shape {[6] * dims}", x[0], 2, 3, **drawn),
+        refused(RuntimeError, "kernel_size should be greater than", x, 0, 3, **drawn),
+        refused(ValueError, "output_ratio, but got both", x, 2, 3, 0.5, **drawn),
+        refused(ValueError, "no hidden random state", x, 2, 3),
+        refused(ValueError, "got both", x, 2, 3, key=np.zeros(2, np.uint32), **drawn),
+        refused(TypeError, f"number or {dims} of them", x, 2, output_ratio="1", **drawn),
+        refused(ValueError, f"number or {dims} of them", x, 2, output_ratio=several, **drawn),
+        refused(NotImplementedError, "for int", x.astype(int), 2, 3, **drawn),
+        refused(TypeError, "not bool", x, 2, output_ratio=True, **drawn),
+        *(
+            refused(ValueError, "between 0 and 1", x, 2, output_ratio=ratio, **drawn)
+            for ratio in (0, 1, 1.5, -0.5, (*[0.5] * (dims - 1), 0.0), NAN)
+        ),
     )
 
 
@@ -436,10 +434,8 @@ def _errors_of_unpool(dims: int) -> Iterator[ErrorInput]:
     yield refused(ValueError, "non-negative spatial dimensions", x, index, 2, 2, 10)
     words = f"'stride' must be an int or {dims} of them"
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "strides should be greater than zero", x, index, 8, 0),
-            refused(RuntimeError, words, x, index, 2, (2,) * (dims + 1)),
-        ]
+        refused(RuntimeError, "strides should be greater than zero", x, index, 8, 0),
+        refused(RuntimeError, words, x, index, 2, (2,) * (dims + 1)),
     )
 
 

@@ -181,7 +181,7 @@ def _maker_info(
         op,
         functools.partial(makers, call, shape, kinds=kinds),
         lambda: [fresh],
-        lambda: unlike_torch([*errors(*leading), *_errors_of_keywords(*small.arguments)]),
+        lambda: unlike_torch(*errors(*leading), *_errors_of_keywords(*small.arguments)),
         lambda jax, *_: jax.numpy.empty((2, 3)),
     )
 
@@ -237,7 +237,7 @@ OPS = (
             # New elements are NaN, and PyTorch fills memory in its mode only.
             form(THREE, 2, 8).named("longer", torch=False, smooth=False),
         ],
-        lambda: unlike_torch([*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)]),
+        lambda: unlike_torch(*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)),
         lambda jax, x: jax.numpy.resize(x, (2, 3)),
     ),
 )

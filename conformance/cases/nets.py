@@ -344,7 +344,7 @@ def _errors_of_gru() -> Iterator[ErrorInput]:
         (TypeError, "argument 'key' must be a JAX key", {"key": ones(2)}),
     ):
         unchecked.append(refused(error, words, x, h, w, *_FLAGS, **options))
-    yield from unlike_torch(unchecked)
+    yield from unlike_torch(*unchecked)
 
 
 def _errors_of_lstm() -> Iterator[ErrorInput]:
@@ -367,7 +367,7 @@ def _errors_of_relu() -> Iterator[ErrorInput]:
     complex_ones = x + 0j, h + 0j, [array + 0j for array in w]
     words = "for complex64; it takes floats"
     # A NotImplementedError in PyTorch.
-    yield from unlike_torch([refused(RuntimeError, words, *complex_ones, *_FLAGS)])
+    yield from unlike_torch(refused(RuntimeError, words, *complex_ones, *_FLAGS))
 
 
 def _forms_of_attention() -> Iterator[Form]:
@@ -414,14 +414,12 @@ def _errors_of_attention() -> Iterator[ErrorInput]:
     yield refused(IndexError, "needs heads in dimension -3", q[0], k[0], v[0], enable_gqa=True)
     yield refused(RuntimeError, "but got 4, 2 and 2", q, normal(4, 5, 4), v, enable_gqa=True)
     yield from unlike_torch(
-        [
-            # PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
-            refused(RuntimeError, "between 0 and 1, but got -0.5", q, k, v, None, -0.5),
-            refused(RuntimeError, "between 0 and 1, but got nan", q, k, v, None, NAN),
-            refused(TypeError, "'dropout_key' is missing: dropout_p=0.5", q, k, v, None, 0.5),
-            refused(TypeError, "must be a JAX key", q, k, v, None, 0.5, dropout_key=1),
-            refused(RuntimeError, "but got 0, 0 and 2", q, k[:0], v[:0], enable_gqa=True),
-        ]
+        # PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
+        refused(RuntimeError, "between 0 and 1, but got -0.5", q, k, v, None, -0.5),
+        refused(RuntimeError, "between 0 and 1, but got nan", q, k, v, None, NAN),
+        refused(TypeError, "'dropout_key' is missing: dropout_p=0.5", q, k, v, None, 0.5),
+        refused(TypeError, "must be a JAX key", q, k, v, None, 0.5, dropout_key=1),
+        refused(RuntimeError, "but got 0, 0 and 2", q, k[:0], v[:0], enable_gqa=True),
     )
 
 

@@ -298,7 +298,7 @@ OPS = (
             form(spread(2, 3, 5), spread(2, 5, 2)).named(same_bits=False),
             _sparse_form("bmm", (2,), (2,)),
         ],
-        lambda: unlike_torch(_errors_of_bmm()),
+        lambda: unlike_torch(*_errors_of_bmm()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
@@ -309,7 +309,7 @@ OPS = (
             form(spread(3, 5), spread(5, 2)).named(same_bits=False),
             _sparse_form("mm", (), (2,)),
         ],
-        lambda: unlike_torch(_errors_of_mm()),
+        lambda: unlike_torch(*_errors_of_mm()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
@@ -320,14 +320,14 @@ OPS = (
             form(spread(3, 5), spread(5)).named(same_bits=False),
             _sparse_form("mv", (), ()).having(name=None),
         ],
-        lambda: unlike_torch(_errors_of_mv()),
+        lambda: unlike_torch(*_errors_of_mv()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "sparse.mm",
         functools.partial(_sparse_samples, "sparse.mm", (), (5,)),
         lambda: [_sparse_form("sparse.mm", (), (2,)).having(name=None)],
-        lambda: unlike_torch(_errors_of_sparse_mm()),
+        lambda: unlike_torch(*_errors_of_sparse_mm()),
         lambda _, data, at, dense: sparse(None, "coo", (data, at), (4, 5)) @ dense,
     ),
 )

@@ -314,7 +314,7 @@ def _errors_of_scatter() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "converted to float16", V.astype(np.float16), 0, ONE, 7e4)
     # An OverflowError in PyTorch.
     large = refused(RuntimeError, "converted to int32", V.astype(np.int32), 0, ONE, 2**70)
-    yield from unlike_torch([large])
+    yield from unlike_torch(large)
 
 
 def _errors_of_scatter_add() -> Iterator[ErrorInput]:
@@ -329,7 +329,7 @@ def _errors_of_scatter_add() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "index -1 is out of bounds", V, 0, at(-1), ones(1))
     # An IndexError about the dimension in PyTorch.
     words = "as many dimensions as 'src'"
-    yield from unlike_torch([refused(RuntimeError, words, M, 0, SQUARE, ones(1))])
+    yield from unlike_torch(refused(RuntimeError, words, M, 0, SQUARE, ones(1)))
 
 
 def _errors_of_scatter_reduce() -> Iterator[ErrorInput]:
@@ -339,7 +339,7 @@ def _errors_of_scatter_reduce() -> Iterator[ErrorInput]:
     # PyTorch multiplies complex numbers in an order that it does not state.
     product = (V.astype(np.complex64), 0, ONE, COMPLEX[:1], "prod")
     words = "jax.numpy.ndarray.at[].multiply"
-    yield from unlike_torch([refused(NotImplementedError, words, *product)])
+    yield from unlike_torch(refused(NotImplementedError, words, *product))
 
 
 OPS = (
@@ -359,11 +359,9 @@ OPS = (
         _scatter,
         lambda: [
             *without_gradient(
-                [
-                    *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
-                    *from_longer({}),
-                    form(THREE, 0, COLUMNS, TWENTY).named(),
-                ]
+                *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
+                *from_longer({}),
+                form(THREE, 0, COLUMNS, TWENTY).named(),
             ),
             *(
                 form(np.array([1, 0, 1], dtype), 0, at(2, 1, 2), number).having(

@@ -301,7 +301,7 @@ OPS = (
     OpInfo(
         "argsort",
         _argsort,
-        lambda: without_gradient([*_forms(keepdim=False, stable=True), _along(stable=True)]),
+        lambda: without_gradient(*_forms(keepdim=False, stable=True), _along(stable=True)),
         _errors_of_sort,
         lambda jax, x: jax.numpy.argsort(x, axis=0),
     ),

@@ -211,7 +211,7 @@ def _errors_of_index_add() -> Iterator[ErrorInput]:
     yield refused(TypeError, "'alpha' must be Number", V, 0, ONE, ones(1), alpha="2")
     yield refused(RuntimeError, "alpha", V, 0, ONE, ones(1), alpha=2j)
     # An IndexError in PyTorch, which has a RuntimeError for arrays of more dimensions.
-    yield from unlike_torch([refused(RuntimeError, "3 is out of bounds", V, 0, at(0, 3), ones(2))])
+    yield from unlike_torch(refused(RuntimeError, "3 is out of bounds", V, 0, at(0, 3), ones(2)))
 
 
 def _errors_of_index_copy() -> Iterator[ErrorInput]:
@@ -232,13 +232,11 @@ def _errors_of_index_fill() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "cannot be converted to float32", V, 0, ONE, 2j)
     yield refused(RuntimeError, "without overflow, got 1e+39", V, 0, ONE, 1e39)
     yield from unlike_torch(
-        [
-            # PyTorch has a RuntimeError for these.
-            refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
-            refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
-            # An error about memory.
-            refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
-        ]
+        # PyTorch has a RuntimeError for these.
+        refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
+        refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
+        # An error about memory.
+        refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
     )
 
 
@@ -263,11 +261,9 @@ def _errors_of_index_put() -> Iterator[ErrorInput]:
     yield refused(IndexError, "size 0", V[:0], (at(0),), one)
     yield refused(IndexError, "dimension 0", SCALAR, (POINT,), one)
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "at least one array", V, (None,), one),
-            # PyTorch fills the whole array, and raises an error for more than one value.
-            refused(RuntimeError, "without dimensions", V, (np.array(True),), one),
-        ]
+        refused(RuntimeError, "at least one array", V, (None,), one),
+        # PyTorch fills the whole array, and raises an error for more than one value.
+        refused(RuntimeError, "without dimensions", V, (np.array(True),), one),
     )
 
 
@@ -412,11 +408,9 @@ def _errors_of_bincount() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "minlength should be >= 0", at(1), minlength=-1)
     yield refused(RuntimeError, "shapes [3] and [2]", at(1, 2), ones(3))
     yield from unlike_torch(
-        [
-            # PyTorch converts with a warning.
-            refused(TypeError, "'weights' must be real, not complex64", at(1, 2), COMPLEX),
-            refused(RuntimeError, "not be below minlength", at(1), length=1, minlength=2),
-        ]
+        # PyTorch converts with a warning.
+        refused(TypeError, "'weights' must be real, not complex64", at(1, 2), COMPLEX),
+        refused(RuntimeError, "not be below minlength", at(1), length=1, minlength=2),
     )
 
 
@@ -445,7 +439,7 @@ OPS = (
     OpInfo(
         "histc",
         _histc,
-        lambda: without_gradient([*_forms_of_histc(), form(TWENTY, 5).named(smooth=False)]),
+        lambda: without_gradient(*_forms_of_histc(), form(TWENTY, 5).named(smooth=False)),
         _errors_of_histc,
         lambda jax, x: jax.numpy.histogram(x, 5),
     ),
@@ -463,7 +457,7 @@ OPS = (
         "index_copy",
         _index_copy,
         lambda: without_gradient(
-            [*by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()]
+            *by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()
         ),
         _errors_of_index_copy,
         lambda _, x, i, s: x.at[i].set(s),

@@ -44,7 +44,7 @@ def _ties(name: str, *, nans: int = 0) -> Array:
 def _selection(
     name: str, call: Callable[..., Any], x: Array, select: Select, **facts: spec.FactValue
 ) -> Sample:
-    """Returns a sample of an op that returns values and indices, which are those of ``select``.
+    """Returns a sample of an op that returns values, and the indices that ``select`` gives.
 
     Their array may lack the first axis, if the op selects one element of each column.
     """

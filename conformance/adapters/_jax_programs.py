@@ -50,7 +50,7 @@ _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
 _PRODUCT = re.compile(
     r"(?:stablehlo|chlo)\.(?:multiply|divide|remainder|power|sqrt|rsqrt|cbrt|exponential\w*|log\w*|"
     r"sine|cosine|tan|tanh|a?sinh?|a?cosh?|atan\w*|erf\w*|lgamma|digamma|dot\w*|convolution)\b"
-    r".*[x<]b?f\d",
+    r".*[x<]b?f\d"
 )
 #: The programs that serve a call, by what it needs: one with the right bits has the right values.
 _SERVING: Mapping[bool | None, tuple[bool | None, ...]] = {

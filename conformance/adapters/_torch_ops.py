@@ -182,9 +182,7 @@ def _recurrent(name: str) -> Callable[..., Any]:
 def _sparse_coo(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """Returns a sparse tensor with at most one batch dimension.
 
-    Args:
-        parts: The elements [..., elements], and their rows and columns [..., elements, 2].
-        shape: The shape of the tensor.
+    The parts are its elements [..., elements], and their rows and columns [..., elements, 2].
     """
     data, positions = parts[0], torch.as_tensor(parts[1])
     if len(shape) == 2:

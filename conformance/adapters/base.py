@@ -189,11 +189,7 @@ class Adapter(abc.ABC):
         return lambda: self._arrays(function(*map(self.into, inputs)))
 
     def attempt(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> None:
         """Carries a call as far as it takes to raise or warn.
 
@@ -204,11 +200,7 @@ class Adapter(abc.ABC):
             self.prepare(function, inputs, key)()
 
     def program(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> str:
         """Returns the program of a call, lowered for ``device``.
 

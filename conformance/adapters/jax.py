@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 
@@ -74,20 +75,12 @@ class JaxNamespace(Adapter):
         return _jax_programs.prepare(function, tuple(inputs), key, exact=exact)
 
     def attempt(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> None:
         self.program(function, inputs, device, key)
 
     def program(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        device: str,
-        key: Hashable = None,
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: str, key: Hashable = None
     ) -> str:
         return _jax_programs.lower(function, tuple(inputs), device, key)
 
@@ -106,18 +99,6 @@ STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-@contextlib.contextmanager
-def _same_variable(name: str) -> Iterator[None]:
-    """Restores an environment variable."""
-    before = os.environ.get(name)
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
-        if before is not None:
-            os.environ[name] = before
-
-
 class Samebits(JaxNamespace):
     """The adapter of ``impl``."""
 
@@ -132,7 +113,7 @@ class Samebits(JaxNamespace):
 
     def set_mode(self, mode: bool) -> None:
         # The suite also computes with the mode off, so XLA must not get the mode's flags.
-        with _same_variable("XLA_FLAGS"), warnings.catch_warnings():
+        with mock.patch.dict(os.environ), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # It warns of missing flags on a GPU.
             super().set_mode(mode)
 

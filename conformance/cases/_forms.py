@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def ones(*shape: int, dtype: Any = np.float32) -> Array:
     return np.ones(shape, dtype)
 
 
-def unlike_torch(errors: Iterable[ErrorInput]) -> Iterator[ErrorInput]:
+def unlike_torch(*errors: ErrorInput) -> Iterator[ErrorInput]:
     """Yields calls that PyTorch takes, has not, or refuses by another exception."""
     return (dataclasses.replace(each, form=each.form.having(torch=False)) for each in errors)
 
@@ -160,7 +160,7 @@ def from_longer(*keywords: Mapping[str, Any]) -> Iterator[Form]:
         yield longer.having(torch_gradient=False)
 
 
-def without_gradient(forms: Iterable[Form]) -> Iterator[Form]:
+def without_gradient(*forms: Form) -> Iterator[Form]:
     """Yields forms of which PyTorch has no gradient, or another one."""
     return (each.having(torch_gradient=False) for each in forms)
 

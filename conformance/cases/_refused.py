@@ -74,9 +74,7 @@ def errors_of_interpolate() -> Iterator[ErrorInput]:
     yield refused(TypeError, "'size' must be int, not float", image, size=(3.0, 2))
     yield refused(TypeError, "'scale_factor' must be float, not str", image, scale_factor=("2", 2))
     yield refused(TypeError, "'scale_factor' must be float, not complex", image, scale_factor=1j)
-    yield refused(
-        RuntimeError, "'scale_factor' must be finite, but got nan", image, scale_factor=NAN
-    )
+    yield refused(RuntimeError, "must be finite, but got nan", image, scale_factor=NAN)
     yield refused(RuntimeError, "but got inf", image, scale_factor=INF)
     yield refused(ValueError, "but got nan", image, scale_factor=NAN, mode="area")
     again: dict[str, Any] = {"recompute_scale_factor": True}
@@ -86,25 +84,13 @@ def errors_of_interpolate() -> Iterator[ErrorInput]:
         (NotImplementedError, "'area', but got 'cubic'", image, "cubic", {}),
         (ValueError, "but got mode 'nearest'", row, "nearest", {"align_corners": False}),
         (ValueError, "'trilinear', but got", row, "area", {"align_corners": True}),
-        (
-            ValueError,
-            "'bicubic' and 4-D inputs, but got mode",
-            image,
-            "nearest",
-            {"antialias": True},
-        ),
+        (ValueError, "4-D inputs, but got mode", image, "nearest", {"antialias": True}),
         (ValueError, "got mode 'linear'", row, "linear", {"antialias": True}),
         (ValueError, "[1, 2, 2, 3, 4]", volume, "bilinear", {"antialias": True}),
         (RuntimeError, "input [0, 4] output [3, 3]", image[:, :, :0], "nearest", {}),
         (RuntimeError, "got shape [1, 2, 0, 4]", image[:, :, :0], "area", {}),
         (RuntimeError, "got shape [1, 0, 3, 4]", image[:, :0], "bilinear", {}),
-        (
-            NotImplementedError,
-            "'bicubic' is not implemented for",
-            image.astype(np.int8),
-            "bicubic",
-            {},
-        ),
+        (NotImplementedError, "'bicubic' is not implemented", image.astype(np.int8), "bicubic", {}),
     ):
         yield refused(error, words, x, 3, mode=mode, **options)
     for modes, taken, dtypes, takes in (
@@ -177,11 +163,11 @@ def errors_of_pad() -> Iterator[ErrorInput]:
     ):
         yield refused(RuntimeError, words, x, too_much, mode)
     # PyTorch reads uninitialized memory.
-    once = "more than once: "
-    for pad in ((-3, 3), (3, -2)):
-        yield from unlike_torch(
-            [refused(RuntimeError, f"{once}{pad} of size 4", row, pad, "circular")]
-        )
+    twice = [
+        refused(RuntimeError, f"more than once: {pad} of size 4", row, pad, "circular")
+        for pad in ((-3, 3), (3, -2))
+    ]
+    yield from unlike_torch(*twice)
 
 
 def errors_of_avg_pool(dims: int) -> Iterator[ErrorInput]:

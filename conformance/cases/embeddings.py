@@ -11,16 +11,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 import spec
-from conformance.cases._data import (
-    DTYPES,
-    FEW,
-    MANY,
-    Array,
-    indices,
-    kind,
-    rounded_once,
-    values,
-)
+from conformance.cases._data import DTYPES, FEW, MANY, Array, indices, kind, rounded_once, values
 from conformance.cases._forms import INF, NO_INDEX, at, normal, small, spread, unlike_torch
 from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
@@ -112,12 +103,7 @@ def _embedding_bag() -> Iterator[Sample]:
     weights = values((MANY,), np.float32)
     flat = (indices((MANY,)), _OFFSETS, values((FEW, 3), np.float32), weights)
     yield _sample("weighted", "sum", flat)
-    broad = (
-        indices((4, 3)),
-        None,
-        values((FEW, _WIDTH), np.float32),
-        weights[:12].reshape(4, 3),
-    )
+    broad = (indices((4, 3)), None, values((FEW, _WIDTH), np.float32), weights[:12].reshape(4, 3))
     yield _sample("by_weights", "sum", broad, wrt=3)
     few = (indices((40, 3)), None, values((FEW, 5), np.float32))
     yield _sample("bounded", "max", few, max_norm=1.5)
@@ -329,7 +315,7 @@ def _errors_of_embedding() -> Iterator[ErrorInput]:
     yield refused(TypeError, "'norm_type' must be float", _ZERO, _WEIGHT, None, 1.0, None)
     yield refused(RuntimeError, "got int32", _ZERO, _WEIGHT.astype(int), None, 1.0)
     # PyTorch's exception depends on its mode.
-    yield from unlike_torch([refused(IndexError, "none is allowed", _ZERO, _WEIGHT[:0])])
+    yield from unlike_torch(refused(IndexError, "none is allowed", _ZERO, _WEIGHT[:0]))
 
 
 def _errors_of_bags() -> Iterator[ErrorInput]:
@@ -363,12 +349,10 @@ def _errors_of_bags() -> Iterator[ErrorInput]:
         weighted = {"mode": mode, "per_sample_weights": weights}
         yield refused(error, words, _ZERO, _WEIGHT, _ZERO, **weighted)
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "got: uint16", _ZERO, _WEIGHT, _NARROW.view(np.uint16)),
-            refused(TypeError, "'offsets' must be", _ZERO, _WEIGHT, [0]),
-            refused(RuntimeError, "got 2 after 3", _INDEX, _WEIGHT, at(0, 3, 2)),
-            refused(RuntimeError, "must ascend", _INDEX, _WEIGHT, at(0, -1)),
-        ]
+        refused(RuntimeError, "got: uint16", _ZERO, _WEIGHT, _NARROW.view(np.uint16)),
+        refused(TypeError, "'offsets' must be", _ZERO, _WEIGHT, [0]),
+        refused(RuntimeError, "got 2 after 3", _INDEX, _WEIGHT, at(0, 3, 2)),
+        refused(RuntimeError, "must ascend", _INDEX, _WEIGHT, at(0, -1)),
     )
 
 

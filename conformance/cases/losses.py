@@ -258,22 +258,16 @@ def _errors_of_cross_entropy() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "weight tensor of shape: [1, 3]", _X, _P, _WEIGHT[None])
     yield refused(RuntimeError, "0.0 and 1.0. Got: 1.5", _X, _T, label_smoothing=1.5)
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "0.0 and 1.0. Got: -0.1", _X, _T, label_smoothing=-0.1),
-            refused(RuntimeError, "Got: nan", _X, _T, label_smoothing=NAN),
-            refused(ValueError, "1 or more dimensions in 'input' (got 0)", SCALAR, POINT),
-        ]
+        refused(RuntimeError, "0.0 and 1.0. Got: -0.1", _X, _T, label_smoothing=-0.1),
+        refused(RuntimeError, "Got: nan", _X, _T, label_smoothing=NAN),
+        refused(ValueError, "1 or more dimensions in 'input' (got 0)", SCALAR, POINT),
     )
 
 
 def _errors_of_ctc_loss() -> Iterator[ErrorInput]:
     """Yields calls with labels, lengths or shapes that do not fit; some have a flat target."""
-    x, t, flat = (
-        _log_softmax(normal(6, 2, 4), 2),
-        np.array([[1, 2, 2], [2, 3, 1]]),
-        at(1, 2, 2, 2, 3),
-    )
-    inputs, lengths = at(6, 5), at(3, 2)
+    x, t, flat = _log_softmax(normal(6, 2, 4), 2), at([1, 2, 2], [2, 3, 1]), at(1, 2, 2, 2, 3)
+    given = inputs, lengths = at(6, 5), at(3, 2)
     yield refused(RuntimeError, "to have value at most 6, but got value 7", x, t, at(7, 5), lengths)
     yield refused(RuntimeError, "at least 0, but got value -1", x, t, at(-1, 5), lengths)
     yield refused(RuntimeError, "got value -2 at position 1", x, t, inputs, at(3, -2))
@@ -296,19 +290,10 @@ def _errors_of_ctc_loss() -> Iterator[ErrorInput]:
     words = "max is not a valid value for reduction"
     yield refused(ValueError, words, x, t, inputs, lengths, reduction="max")
     yield from unlike_torch(
-        [
-            # PyTorch reads beyond the end of an array, or accepts floats as labels.
-            refused(
-                IndexError,
-                "Target 4 is out of bounds, at position [0, 1]",
-                x,
-                t + 2,
-                inputs,
-                lengths,
-            ),
-            refused(IndexError, "Target -1 is out of bounds", x, flat - 2, inputs, lengths),
-            refused(RuntimeError, "integral", x, t.astype(np.float32), inputs, lengths),
-        ]
+        # PyTorch reads beyond the end of an array, or accepts floats as labels.
+        refused(IndexError, "Target 4 is out of bounds, at position [0, 1]", x, t + 2, *given),
+        refused(IndexError, "Target -1 is out of bounds", x, flat - 2, *given),
+        refused(RuntimeError, "integral", x, t.astype(np.float32), *given),
     )
 
 

@@ -27,7 +27,7 @@ from conformance.cases._forms import (
 )
 from conformance.cases._refused import errors_of_adaptive, errors_of_max_pool
 from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form, refused
-from conformance.cases.window_sums import adaptive_windows
+from conformance.cases.window_sums import adaptive_windows, sliding_windows
 from spec import Direction, FactValue, oracles
 
 #: For each window along a dimension, the indices that it reads.
@@ -121,58 +121,41 @@ _DILATION = {1: (2,), 2: (1, 3), 3: (2, 1, 1)}
 _LONG = {1: (70,), 2: (9, 8), 3: (5, 4, 4)}
 
 
+def _always(reads: list[Reads]) -> Windows:
+    return lambda _: reads
+
+
 def _max_pool(dims: int) -> Iterator[Sample]:
     """Yields windows that overlap, in several dtypes and among equal elements, and some apart."""
     name, sizes = f"max_pool{dims}d", SIZES[dims]
     options = _MAX_POOL_KERNEL[dims], _MAX_POOL_STRIDE[dims], _PADDING[dims], _DILATION[dims]
-    reads = [_max_pool_windows(*along) for along in zip(sizes, *options, strict=True)]
-    # Only the rows of max_pool3d ask for it.
-    without, with_indices = (
-        ({"returns_indices": False}, {"returns_indices": True}) if dims == 3 else ({}, {})
-    )
-    for dtype in ("floating", "integer", "narrow") if dims == 2 else ("floating",):
+    reads = [sliding_windows(*along) for along in zip(sizes, *options, strict=True)]
+    # The gradient of 65 taps or more is a scatter on every device.
+    long = [sliding_windows(n, k, 1) for n, k in zip(sizes, _LONG[dims], strict=True)]
+    # The last window of a dimension may end beyond the input, but must begin inside.
+    apart = [sliding_windows(n, 4, 5, count=len(range(0, n, 5))) for n in sizes]
+    dtypes = ("floating", "integer", "narrow") if dims == 2 else ("floating",)
+    batch = (2, 3, *sizes)
+    calls: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], list[Reads]]] = [
+        *((f"overlapping, {dtype}", dtype, batch, options, reads) for dtype in dtypes),
+        ("long", "floating", batch, (_LONG[dims], 1), long),
+        ("apart", "floating", (3, *sizes), (4, 5, 0, 1, True), apart),
+    ]
+    # Only the rows of max_pool3d ask whether there are indices.
+    for label, dtype, shape, arguments, own in calls:
         yield _pooling(
-            f"overlapping, {dtype}",
-            lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
-            (values((2, 3, *sizes), DTYPES[dtype]),),
-            lambda _: reads,
-            **without,
+            label,
+            lambda ns, x, rest=arguments: getattr(ns.nn.functional, name)(x, *rest),
+            (values(shape, DTYPES[dtype]),),
+            _always(own),
+            **({"returns_indices": False} if dims == 3 else {}),
         )
-    read = tuple(max(itertools.chain(*along)) + 1 for along in reads)
     yield _equals(
         lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
-        (_few_values(read),),
-        lambda _: reads,
-        **with_indices,
+        (_few_values(tuple(max(itertools.chain(*along)) + 1 for along in reads)),),
+        _always(reads),
+        **({"returns_indices": True} if dims == 3 else {}),
     )
-    # The gradient of 65 taps or more is a scatter on every device.
-    kernel = _LONG[dims]
-    long = [_max_pool_windows(n, k, 1, 0, 1) for n, k in zip(sizes, kernel, strict=True)]
-    yield _pooling(
-        "long",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, 1),
-        (values((2, 3, *sizes), np.float32),),
-        lambda _: long,
-        **without,
-    )
-    # The last window of a dimension may end beyond the input, but must begin inside.
-    apart = [_max_pool_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes]
-    yield _pooling(
-        "apart",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, 1, True),
-        (values((3, *sizes), np.float32),),
-        lambda _: apart,
-        **without,
-    )
-
-
-def _max_pool_windows(
-    size: int, kernel: int, stride: int, padding: int, dilation: int, count: int | None = None
-) -> Reads:
-    if count is None:
-        count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    starts = [o * stride - padding for o in range(count)]
-    return [[i for t in range(kernel) if 0 <= (i := s + t * dilation) < size] for s in starts]
 
 
 #: Output sizes by the number of dimensions. Windows have several lengths, and where the output is
@@ -184,50 +167,33 @@ _EVEN = {1: (45,), 2: (1, 17), 3: (5, 7, 4)}
 
 def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
     """Yields windows of several lengths, also among equal elements; and windows of one length."""
-    name, sizes, uneven = f"adaptive_max_pool{dims}d", SIZES[dims], _UNEVEN[dims]
-    reads = [adaptive_windows(n, m) for n, m in zip(sizes, uneven, strict=True)]
+    name, sizes = f"adaptive_max_pool{dims}d", SIZES[dims]
+    even = tuple(n // m * m for n, m in zip(sizes, _EVEN[dims], strict=True))
+    for label, shape, counts in (
+        ("uneven", (2, 3, *sizes), _UNEVEN[dims]),
+        ("even", (3, *even), _EVEN[dims]),
+    ):
+        reads = [adaptive_windows(n, m) for n, m in zip(shape[-dims:], counts, strict=True)]
+        # No other rows ask for it.
+        facts = {"overlapping": label == "uneven"} if dims == 3 else {}
 
-    def overlapping(value: bool) -> dict[str, bool]:
-        return {"overlapping": value} if dims == 3 else {}  # No other rows ask for it.
+        def call(ns: Any, x: Any, indices: bool = False, counts: Any = counts) -> Any:
+            return getattr(ns.nn.functional, name)(x, counts, indices)
 
-    yield _pooling(
-        "uneven",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven),
-        (values((2, 3, *sizes), np.float32),),
-        lambda _: reads,
-        **overlapping(True),
-    )
-    yield _equals(
-        lambda ns, x: getattr(ns.nn.functional, name)(x, uneven, True),
-        (_few_values(sizes),),
-        lambda _: reads,
-        **overlapping(True),
-    )
-    counts = _EVEN[dims]
-    even = tuple(n // m * m for n, m in zip(sizes, counts, strict=True))
-    divided = [adaptive_windows(n, m) for n, m in zip(even, counts, strict=True)]
-    yield _pooling(
-        "even",
-        lambda ns, x: getattr(ns.nn.functional, name)(x, counts),
-        (values((3, *even), np.float32),),
-        lambda _: divided,
-        **overlapping(False),
-    )
+        windows = _always(reads)
+        yield _pooling(label, call, (values(shape, np.float32),), windows, **facts)
+        if label == "uneven":
+            with_indices = functools.partial(call, indices=True)
+            yield _equals(with_indices, (_few_values(sizes),), windows, **facts)
 
 
 #: Sizes, a kernel and output sizes for which many windows share elements.
-_FRACTIONAL_MAX_POOL_SIZES = {
-    2: ((11, 13), (4, 5), (7, 9)),
-    3: ((5, 6, 9), (2, 3, 4), (3, 3, 5)),
-}
+_FRACTIONAL = {2: ((11, 13), (4, 5), (7, 9)), 3: ((5, 6, 9), (2, 3, 4), (3, 3, 5))}
 
 
-def _fractional_max_pool(dims: int) -> Iterator[Sample]:
+def _fractional(dims: int) -> Iterator[Sample]:
     """Yields windows that overlap, among different elements and among equal ones."""
-    name, (sizes, kernel, output_size) = (
-        f"fractional_max_pool{dims}d",
-        _FRACTIONAL_MAX_POOL_SIZES[dims],
-    )
+    name, (sizes, kernel, output_size) = f"fractional_max_pool{dims}d", _FRACTIONAL[dims]
     random = np.random.default_rng(dims).random((2, 3, dims)).astype(np.float32)
 
     def windows(channel: int) -> list[Reads]:
@@ -235,7 +201,7 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
         # In two dimensions, the random number of the last dimension comes first.
         by_dim = numbers[::-1] if dims == 2 else numbers
         return [
-            _fractional_max_pool_windows(*along)
+            _fractional_windows(*along)
             for along in zip(sizes, kernel, output_size, by_dim, strict=True)
         ]
 
@@ -248,7 +214,7 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
     yield _equals(functools.partial(call, indices=True), (_few_values(sizes), random), windows)
 
 
-def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
+def _fractional_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
     """Returns windows that begin at random steps, computed in float32."""
     alpha = np.float32(size - kernel) / np.float32(count - 1)
     first = int(random * alpha)
@@ -257,9 +223,11 @@ def _fractional_max_pool_windows(size: int, kernel: int, count: int, random: np.
 
 
 #: The sizes of a channel by the number of dimensions, and windows that overlap.
-_MAX_UNPOOL_SIZES = {1: (600,), 2: (30, 20), 3: (5, 6, 20)}
-_MAX_UNPOOL_KERNEL = {1: (3,), 2: (3, 2), 3: (3, 2, 3)}
-_MAX_UNPOOL_STRIDE = {1: (2,), 2: (2, 1), 3: (2, 1, 2)}
+_UNPOOLED = {
+    1: ((600,), (3,), (2,)),
+    2: ((30, 20), (3, 2), (2, 1)),
+    3: ((5, 6, 20), (3, 2, 3), (2, 1, 2)),
+}
 #: The number of destinations in a channel. Each gets many contributions.
 _DESTINATIONS = 50
 
@@ -269,11 +237,7 @@ def _max_unpool(dims: int) -> Iterator[Sample]:
 
     There is no sample of the gradient, which depends on the write that the op chose.
     """
-    sizes, kernel, stride = (
-        _MAX_UNPOOL_SIZES[dims],
-        _MAX_UNPOOL_KERNEL[dims],
-        _MAX_UNPOOL_STRIDE[dims],
-    )
+    sizes, kernel, stride = _UNPOOLED[dims]
     output_size = tuple((n - 1) * s + k for n, k, s in zip(sizes, kernel, stride, strict=True))
     for name, batch in (("batch", (2, 2)), ("one", (3,))):
         shape = (*batch, *sizes)
@@ -399,7 +363,7 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
 
 
 def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
-    x, random = ones(3, *[6] * dims), ones(1, 3, dims) / 2
+    x, random, wide = ones(3, *[6] * dims), ones(1, 3, dims) / 2, ones(1, dims + 1, dims + 1)
     drawn: dict[str, Any] = {"_random_samples": random}
     numbers = f"{dims + 1} or {dims + 2} (batch mode)"
     yield refused(RuntimeError, numbers, x[None, None], 2, 3, **drawn)
@@ -412,10 +376,7 @@ def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
     yield refused(RuntimeError, f"'kernel_size' {words}", x, several, 3, **drawn)
     yield refused(RuntimeError, f"'output_size' {words}", x, 2, several, **drawn)
     for words, other in (
-        (
-            f"[1 or more, 3, {dims}], but got [1, {dims + 1}, {dims + 1}]",
-            ones(1, dims + 1, dims + 1),
-        ),
+        (f"[1 or more, 3, {dims}], but got {list(wide.shape)}", wide),
         (f"but got [1, 2, {dims}]", random[:, :2]),
         (f"but got [3, {dims}]", random[0]),
         (f"but got [0, 3, {dims}]", random[:0]),
@@ -424,21 +385,19 @@ def _errors_of_fractional(dims: int) -> Iterator[ErrorInput]:
         yield refused(RuntimeError, words, x, 2, 3, _random_samples=other)
     # PyTorch takes these arguments, or has none such.
     yield from unlike_torch(
-        [
-            refused(RuntimeError, f"got shape {[6] * dims}", x[0], 2, 3, **drawn),
-            refused(RuntimeError, "kernel_size should be greater than", x, 0, 3, **drawn),
-            refused(ValueError, "output_ratio, but got both", x, 2, 3, 0.5, **drawn),
-            refused(ValueError, "no hidden random state", x, 2, 3),
-            refused(ValueError, "got both", x, 2, 3, key=np.zeros(2, np.uint32), **drawn),
-            refused(TypeError, f"number or {dims} of them", x, 2, output_ratio="1", **drawn),
-            refused(ValueError, f"number or {dims} of them", x, 2, output_ratio=several, **drawn),
-            refused(NotImplementedError, "for int", x.astype(int), 2, 3, **drawn),
-            refused(TypeError, "not bool", x, 2, output_ratio=True, **drawn),
-            *(
-                refused(ValueError, "between 0 and 1", x, 2, output_ratio=ratio, **drawn)
-                for ratio in (0, 1, 1.5, -0.5, (*[0.5] * (dims - 1), 0.0), NAN)
-            ),
-        ]
+        refused(RuntimeError, f"got shape {[6] * dims}", x[0], 2, 3, **drawn),
+        refused(RuntimeError, "kernel_size should be greater than", x, 0, 3, **drawn),
+        refused(ValueError, "output_ratio, but got both", x, 2, 3, 0.5, **drawn),
+        refused(ValueError, "no hidden random state", x, 2, 3),
+        refused(ValueError, "got both", x, 2, 3, key=np.zeros(2, np.uint32), **drawn),
+        refused(TypeError, f"number or {dims} of them", x, 2, output_ratio="1", **drawn),
+        refused(ValueError, f"number or {dims} of them", x, 2, output_ratio=several, **drawn),
+        refused(NotImplementedError, "for int", x.astype(int), 2, 3, **drawn),
+        refused(TypeError, "not bool", x, 2, output_ratio=True, **drawn),
+        *(
+            refused(ValueError, "between 0 and 1", x, 2, output_ratio=ratio, **drawn)
+            for ratio in (0, 1, 1.5, -0.5, (*[0.5] * (dims - 1), 0.0), NAN)
+        ),
     )
 
 
@@ -475,10 +434,8 @@ def _errors_of_unpool(dims: int) -> Iterator[ErrorInput]:
     yield refused(ValueError, "non-negative spatial dimensions", x, index, 2, 2, 10)
     words = f"'stride' must be an int or {dims} of them"
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "strides should be greater than zero", x, index, 8, 0),
-            refused(RuntimeError, words, x, index, 2, (2,) * (dims + 1)),
-        ]
+        refused(RuntimeError, "strides should be greater than zero", x, index, 8, 0),
+        refused(RuntimeError, words, x, index, 2, (2,) * (dims + 1)),
     )
 
 
@@ -498,13 +455,7 @@ OPS = tuple(
     )
     for name, samples, forms, errors, least in (
         ("adaptive_max_pool", _adaptive_max_pool, _forms_of_adaptive, errors_of_adaptive, 1),
-        (
-            "fractional_max_pool",
-            _fractional_max_pool,
-            _forms_of_fractional,
-            _errors_of_fractional,
-            2,
-        ),
+        ("fractional_max_pool", _fractional, _forms_of_fractional, _errors_of_fractional, 2),
         ("max_pool", _max_pool, _forms_of_max_pool, errors_of_max_pool, 1),
         ("max_unpool", _max_unpool, _forms_of_unpool, _errors_of_unpool, 1),
     )

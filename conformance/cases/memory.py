@@ -37,13 +37,7 @@ def setting(namespace: Any, value: bool) -> Iterator[None]:
 def makers(
     call: Callable[..., Any], shape: tuple[int, ...], *, kinds: tuple[str, ...] = tuple(KNOWN)
 ) -> Iterator[Sample]:
-    """Yields a sample for each kind of number, and one with the setting off.
-
-    Args:
-        call: Makes an array: ``call(namespace, dtype)``.
-        shape: The shape of the array.
-        kinds: The kinds of number.
-    """
+    """Yields a sample of ``call(namespace, dtype)`` for each kind, and one with the setting off."""
     for kind in kinds:
         yield _maker(kind, call, shape, kind, fill=True)
     yield _maker("setting_off", call, shape, "floating", fill=False)
@@ -187,7 +181,7 @@ def _maker_info(
         op,
         functools.partial(makers, call, shape, kinds=kinds),
         lambda: [fresh],
-        lambda: unlike_torch([*errors(*leading), *_errors_of_keywords(*small.arguments)]),
+        lambda: unlike_torch(*errors(*leading), *_errors_of_keywords(*small.arguments)),
         lambda jax, *_: jax.numpy.empty((2, 3)),
     )
 
@@ -243,7 +237,7 @@ OPS = (
             # New elements are NaN, and PyTorch fills memory in its mode only.
             form(THREE, 2, 8).named("longer", torch=False, smooth=False),
         ],
-        lambda: unlike_torch([*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)]),
+        lambda: unlike_torch(*_errors_of_sizes(THREE), *_errors_of_formats(THREE, 2)),
         lambda jax, x: jax.numpy.resize(x, (2, 3)),
     ),
 )

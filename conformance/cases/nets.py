@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ class Net:
         hidden: The number of elements of a gate.
         size: The number of elements of the state h. There are projections if it is not ``hidden``.
         directions: 1 or 2.
+        wrt: The position, among the weights of a direction, of the weight to differentiate by.
         biases: Whether there are biases.
         lengths: The length of each sequence, or None.
-        wrt: The position, among the weights of a direction, of the weight to differentiate by.
     """
 
     op: str
@@ -40,9 +40,9 @@ class Net:
     hidden: int
     size: int
     directions: int
-    biases: bool
-    lengths: tuple[int, ...] | None
     wrt: int
+    biases: bool = True
+    lengths: tuple[int, ...] | None = None
 
     @property
     def states(self) -> int:
@@ -119,14 +119,13 @@ class Net:
             out[index] = np.sum(ct * self.output(*moved).imag) / _STEP_SIZE
         return out
 
-    def sample(self, name: str) -> Sample:
-        """Returns the call as a sample."""
-        forward: Callable[..., Any] = self.output
-        return Sample(
-            name=name,
-            call=self.call,
-            arrays=self.arrays(),
-            expected=forward,
+    def samples(self, name: str) -> Iterator[Sample]:
+        """Yields the call as a sample."""
+        yield Sample(
+            name,
+            self.call,
+            self.arrays(),
+            expected=self.output,
             wrt=1 + self.states + self.wrt,
             expected_gradient=self.gradient,
         )
@@ -162,15 +161,7 @@ def _operands(batch: tuple[int, ...], shared: tuple[int, ...]) -> tuple[Array, .
 def _sample(
     name: str, arrays: tuple[Array, ...], bias: Array, *, wrt: int, **options: Any
 ) -> Sample:
-    """Returns a sample.
-
-    Args:
-        name: The name of the sample.
-        arrays: A query, a key, a value and perhaps a mask.
-        bias: The numbers that the reference adds to the scores.
-        wrt: The position of the array to differentiate with respect to.
-        **options: Keywords of the op.
-    """
+    """Returns a sample, whose reference adds ``bias`` to the scores."""
     scale = options.get("scale", _HEAD_FEATURES**-0.5)
     return Sample(
         name=name,
@@ -217,26 +208,14 @@ def _added(gradient: Array, shared: Array) -> Array:
     return np.asarray(groups.sum(-3))
 
 
-def _rnn_tanh() -> Iterator[Sample]:
-    net = Net("rnn_tanh", 1, 3, 3, 1, biases=False, lengths=None, wrt=0)
-    yield net.sample("weights of the input")
-
-
-def _rnn_relu() -> Iterator[Sample]:
-    net = Net("rnn_relu", 1, 3, 3, 2, biases=True, lengths=None, wrt=1)
-    yield net.sample("both directions")
-
-
-def _lstm() -> Iterator[Sample]:
+#: The sample of each op. The gradient of the gru is by a bias that a gate multiplies.
+_NETS = {
+    "both directions and lengths": Net("gru", 3, 2, 2, 2, wrt=3, lengths=(4, 3)),
     # The longer sequence comes last.
-    net = Net("lstm", 4, 3, 2, 1, biases=True, lengths=(2, 4), wrt=1)
-    yield net.sample("lengths and projections")
-
-
-def _gru() -> Iterator[Sample]:
-    # The gradient is by a bias that a gate multiplies.
-    net = Net("gru", 3, 2, 2, 2, biases=True, lengths=(4, 3), wrt=3)
-    yield net.sample("both directions and lengths")
+    "lengths and projections": Net("lstm", 4, 3, 2, 1, wrt=1, lengths=(2, 4)),
+    "both directions": Net("rnn_relu", 1, 3, 3, 2, wrt=1),
+    "weights of the input": Net("rnn_tanh", 1, 3, 3, 1, wrt=0, biases=False),
+}
 
 
 def _form_of_net(
@@ -288,13 +267,7 @@ def _form_of_net(
 #: A net with further features for each op.
 _FURTHER: Mapping[str, Mapping[str, Any]] = {
     "gru": {"layers": 2, "directions": 2, "lengths": (1, 4, 2)},
-    "lstm": {
-        "layers": 2,
-        "directions": 2,
-        "size": 2,
-        "batch_first": True,
-        "lengths": (3, 1, 4),
-    },
+    "lstm": {"layers": 2, "directions": 2, "size": 2, "batch_first": True, "lengths": (3, 1, 4)},
     "rnn_relu": {"directions": 2, "lengths": (2, 4, 1)},
     "rnn_tanh": {"layers": 3, "biases": False, "batch_first": True},
 }
@@ -329,12 +302,7 @@ def _errors_of_gru() -> Iterator[ErrorInput]:
         (RuntimeError, "but got shape [1, 4, 3, 2]", x[None], h, w),
         (RuntimeError, "Expected sequence length to be larger than 0", x[:0], h, w),
         (NotImplementedError, "not implemented for bool", x > 0, h > 0, [a > 0 for a in w]),
-        (
-            RuntimeError,
-            "for int32",
-            *(a.astype(np.int32) for a in (x, h)),
-            [a.astype(np.int32) for a in w],
-        ),
+        (RuntimeError, "for int32", x.astype(int), h.astype(int), [a.astype(int) for a in w]),
         (RuntimeError, "RNN parameters: 3; 1 layer(s) in 1 direction(s)", x, h, w[:3]),
         (RuntimeError, "with biases have 4: weight_ih_l0, weight_hh_l0", x, h, [*w, w0]),
         (RuntimeError, "incorrect number of RNN parameters: 0", x, h, []),
@@ -376,7 +344,7 @@ def _errors_of_gru() -> Iterator[ErrorInput]:
         (TypeError, "argument 'key' must be a JAX key", {"key": ones(2)}),
     ):
         unchecked.append(refused(error, words, x, h, w, *_FLAGS, **options))
-    yield from unlike_torch(unchecked)
+    yield from unlike_torch(*unchecked)
 
 
 def _errors_of_lstm() -> Iterator[ErrorInput]:
@@ -399,7 +367,7 @@ def _errors_of_relu() -> Iterator[ErrorInput]:
     complex_ones = x + 0j, h + 0j, [array + 0j for array in w]
     words = "for complex64; it takes floats"
     # A NotImplementedError in PyTorch.
-    yield from unlike_torch([refused(RuntimeError, words, *complex_ones, *_FLAGS)])
+    yield from unlike_torch(refused(RuntimeError, words, *complex_ones, *_FLAGS))
 
 
 def _forms_of_attention() -> Iterator[Form]:
@@ -446,26 +414,27 @@ def _errors_of_attention() -> Iterator[ErrorInput]:
     yield refused(IndexError, "needs heads in dimension -3", q[0], k[0], v[0], enable_gqa=True)
     yield refused(RuntimeError, "but got 4, 2 and 2", q, normal(4, 5, 4), v, enable_gqa=True)
     yield from unlike_torch(
-        [
-            # PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
-            refused(RuntimeError, "between 0 and 1, but got -0.5", q, k, v, None, -0.5),
-            refused(RuntimeError, "between 0 and 1, but got nan", q, k, v, None, NAN),
-            refused(TypeError, "'dropout_key' is missing: dropout_p=0.5", q, k, v, None, 0.5),
-            refused(TypeError, "must be a JAX key", q, k, v, None, 0.5, dropout_key=1),
-            refused(RuntimeError, "but got 0, 0 and 2", q, k[:0], v[:0], enable_gqa=True),
-        ]
+        # PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
+        refused(RuntimeError, "between 0 and 1, but got -0.5", q, k, v, None, -0.5),
+        refused(RuntimeError, "between 0 and 1, but got nan", q, k, v, None, NAN),
+        refused(TypeError, "'dropout_key' is missing: dropout_p=0.5", q, k, v, None, 0.5),
+        refused(TypeError, "must be a JAX key", q, k, v, None, 0.5, dropout_key=1),
+        refused(RuntimeError, "but got 0, 0 and 2", q, k[:0], v[:0], enable_gqa=True),
     )
 
 
+_ERRORS = {"gru": _errors_of_gru, "lstm": _errors_of_lstm, "rnn_relu": _errors_of_relu}
+
 OPS = (
     *(
-        OpInfo(f"nn.{name}", samples, functools.partial(_forms_of_net, name), errors, wide=2)
-        for name, samples, errors in (
-            ("gru", _gru, _errors_of_gru),
-            ("lstm", _lstm, _errors_of_lstm),
-            ("rnn_relu", _rnn_relu, _errors_of_relu),
-            ("rnn_tanh", _rnn_tanh, tuple),
+        OpInfo(
+            f"nn.{net.op}",
+            functools.partial(net.samples, name),
+            functools.partial(_forms_of_net, net.op),
+            _ERRORS.get(net.op, tuple),
+            wide=2,
         )
+        for name, net in _NETS.items()
     ),
     OpInfo(
         "nn.functional.scaled_dot_product_attention",

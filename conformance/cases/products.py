@@ -26,10 +26,7 @@ _WIDER = 8
 def _samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields the dense and the sparse samples of an op.
 
-    Args:
-        op: Dotted name.
-        batch: The batch dimensions of the operands.
-        columns: The number of columns of the right operand. Empty if it is a vector.
+    The right operand is a vector if there are no ``columns``.
     """
     yield from _dense_samples(op, batch, columns)
     yield from _sparse_samples(op, batch, columns)
@@ -96,15 +93,9 @@ def _sparse_sample(
     *,
     wrt: int,
 ) -> Sample:
-    """Returns a sample of a sparse matrix.
+    """Returns a sample of a sparse matrix with elements at ``positions``: [lanes, elements].
 
-    Args:
-        name: The name of the sample.
-        batch: The batch dimensions of the operands.
-        call: Calls the op.
-        arrays: Its arrays. The first holds the elements, the last is the dense operand.
-        positions: The rows and the columns of the elements: [lanes, elements].
-        wrt: The position of the array to differentiate with respect to.
+    The first array holds the elements, and the last one is the dense operand.
     """
 
     def by_lane(function: Callable[..., Array], data: Array, other: Array) -> Array:
@@ -307,7 +298,7 @@ OPS = (
             form(spread(2, 3, 5), spread(2, 5, 2)).named(same_bits=False),
             _sparse_form("bmm", (2,), (2,)),
         ],
-        lambda: unlike_torch(_errors_of_bmm()),
+        lambda: unlike_torch(*_errors_of_bmm()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
@@ -318,7 +309,7 @@ OPS = (
             form(spread(3, 5), spread(5, 2)).named(same_bits=False),
             _sparse_form("mm", (), (2,)),
         ],
-        lambda: unlike_torch(_errors_of_mm()),
+        lambda: unlike_torch(*_errors_of_mm()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
@@ -329,14 +320,14 @@ OPS = (
             form(spread(3, 5), spread(5)).named(same_bits=False),
             _sparse_form("mv", (), ()).having(name=None),
         ],
-        lambda: unlike_torch(_errors_of_mv()),
+        lambda: unlike_torch(*_errors_of_mv()),
         lambda jax, a, b: jax.numpy.matmul(a, b),
     ),
     OpInfo(
         "sparse.mm",
         functools.partial(_sparse_samples, "sparse.mm", (), (5,)),
         lambda: [_sparse_form("sparse.mm", (), (2,)).having(name=None)],
-        lambda: unlike_torch(_errors_of_sparse_mm()),
+        lambda: unlike_torch(*_errors_of_sparse_mm()),
         lambda _, data, at, dense: sparse(None, "coo", (data, at), (4, 5)) @ dense,
     ),
 )

@@ -35,15 +35,7 @@ from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form
 def _reading(
     name: str, call: Call, arrays: tuple[Array, ...], reach: Reach, **options: Any
 ) -> Sample:
-    """Returns a sample of a read, whose gradient adds to each element that was read.
-
-    Args:
-        name: The name of the sample.
-        call: Calls the op.
-        arrays: The input and the indices.
-        reach: Returns the result.
-        **options: Other fields of the sample.
-    """
+    """Returns a sample of a read, whose gradient adds to each element that ``reach`` reads."""
     return Sample(
         name=name,
         call=call,
@@ -267,13 +259,11 @@ def _errors_of_getitem() -> Iterator[ErrorInput]:
     yield refused(TypeError, "slice(0.5, 1, None)", M, slice(0.5, 1))
     yield refused(ValueError, "indices[0]", M, ([[0, 1], [1]], 0))
     yield from unlike_torch(
-        [
-            # PyTorch takes numbers of a list for ints.
-            refused(IndexError, "float64", M, [0.5]),
-            refused(IndexError, "str", M, "a"),
-            # No element is read, so PyTorch does not check the index.
-            refused(IndexError, "dimension 1 with size 2", M[:0], (slice(None), at(2))),
-        ]
+        # PyTorch takes numbers of a list for ints.
+        refused(IndexError, "float64", M, [0.5]),
+        refused(IndexError, "str", M, "a"),
+        # No element is read, so PyTorch does not check the index.
+        refused(IndexError, "dimension 1 with size 2", M[:0], (slice(None), at(2))),
     )
 
 
@@ -300,11 +290,9 @@ def _errors_of_take_along_dim() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "allowed are 0 to 2", V, at(-1))
     yield refused(RuntimeError, "int32/int64 for indices but got: float64", V, at(0.0))
     yield from unlike_torch(
-        [
-            # On a CPU, PyTorch takes these indices modulo the size.
-            refused(RuntimeError, "index 2 is out of bounds", M, COLUMN + 2, 1),
-            refused(RuntimeError, "allowed are -2 to 1", M, COLUMN - 3, 1),
-        ]
+        # On a CPU, PyTorch takes these indices modulo the size.
+        refused(RuntimeError, "index 2 is out of bounds", M, COLUMN + 2, 1),
+        refused(RuntimeError, "allowed are -2 to 1", M, COLUMN - 3, 1),
     )
 
 
@@ -341,13 +329,7 @@ OPS = (
         _errors_of_gather,
         lambda jax, x, i: jax.numpy.take_along_axis(x, i, axis=0),
     ),
-    OpInfo(
-        "getitem",
-        _getitem,
-        _forms_of_getitem,
-        _errors_of_getitem,
-        lambda _, x, i: x[i],
-    ),
+    OpInfo("getitem", _getitem, _forms_of_getitem, _errors_of_getitem, lambda _, x, i: x[i]),
     OpInfo(
         "index_select",
         _index_select,

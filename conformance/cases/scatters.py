@@ -62,11 +62,7 @@ _NUMBER = np.float32(0.99)
 
 
 def _lane_arrays(dtype: Any, lanes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    return (
-        values((FEW, *lanes), dtype),
-        indices((MANY, *lanes)),
-        values((MANY, *lanes), dtype, 1),
-    )
+    return (values((FEW, *lanes), dtype), indices((MANY, *lanes)), values((MANY, *lanes), dtype, 1))
 
 
 def _scatter() -> Iterator[Sample]:
@@ -190,13 +186,7 @@ class Reduction:
         return np.maximum(np.bincount(i, minlength=len(x)) + self.include_self, 1)
 
     def sample(self, op: str, lanes: tuple[int, ...], reach: Reach) -> Sample:
-        """Returns a sample, with a source whose products stay in range.
-
-        Args:
-            op: The name of the op.
-            lanes: The lengths of the dimensions after the first one.
-            reach: Returns the elements of an array that the call reaches.
-        """
+        """Returns a sample, with a source whose products stay in range."""
         shapes, dtype = [(FEW, *lanes), (MANY, *lanes)], DTYPES[self.number]
         x, s = (values(shape, dtype, seed) for seed, shape in enumerate(shapes))
         if self.reduce == "prod":
@@ -324,7 +314,7 @@ def _errors_of_scatter() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "converted to float16", V.astype(np.float16), 0, ONE, 7e4)
     # An OverflowError in PyTorch.
     large = refused(RuntimeError, "converted to int32", V.astype(np.int32), 0, ONE, 2**70)
-    yield from unlike_torch([large])
+    yield from unlike_torch(large)
 
 
 def _errors_of_scatter_add() -> Iterator[ErrorInput]:
@@ -339,7 +329,7 @@ def _errors_of_scatter_add() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "index -1 is out of bounds", V, 0, at(-1), ones(1))
     # An IndexError about the dimension in PyTorch.
     words = "as many dimensions as 'src'"
-    yield from unlike_torch([refused(RuntimeError, words, M, 0, SQUARE, ones(1))])
+    yield from unlike_torch(refused(RuntimeError, words, M, 0, SQUARE, ones(1)))
 
 
 def _errors_of_scatter_reduce() -> Iterator[ErrorInput]:
@@ -349,7 +339,7 @@ def _errors_of_scatter_reduce() -> Iterator[ErrorInput]:
     # PyTorch multiplies complex numbers in an order that it does not state.
     product = (V.astype(np.complex64), 0, ONE, COMPLEX[:1], "prod")
     words = "jax.numpy.ndarray.at[].multiply"
-    yield from unlike_torch([refused(NotImplementedError, words, *product)])
+    yield from unlike_torch(refused(NotImplementedError, words, *product))
 
 
 OPS = (
@@ -369,11 +359,9 @@ OPS = (
         _scatter,
         lambda: [
             *without_gradient(
-                [
-                    *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
-                    *from_longer({}),
-                    form(THREE, 0, COLUMNS, TWENTY).named(),
-                ]
+                *by_elements({}, {"reduce": "add"}, {"reduce": "multiply"}, dtypes=EVERY_DTYPE),
+                *from_longer({}),
+                form(THREE, 0, COLUMNS, TWENTY).named(),
             ),
             *(
                 form(np.array([1, 0, 1], dtype), 0, at(2, 1, 2), number).having(

@@ -31,11 +31,9 @@ Select = Callable[[Array], Array]
 
 
 def _ties(name: str, *, nans: int = 0) -> Array:
-    """Returns two columns with many equal elements and zeros of both signs.
+    """Returns two columns with many equal elements, zeros of both signs, and NaNs ``nans`` apart.
 
-    Args:
-        name: A key of ``DTYPES``.
-        nans: The distance between two NaNs in the second column; 0 for a column without NaNs.
+    The second column alone has NaNs, and none if ``nans`` is 0.
     """
     x = np.round(values((MANY, 2), np.float32) * 4)
     if name != "integer" and nans:
@@ -44,21 +42,11 @@ def _ties(name: str, *, nans: int = 0) -> Array:
 
 
 def _selection(
-    name: str,
-    call: Callable[..., Any],
-    x: Array,
-    select: Select,
-    **facts: spec.FactValue,
+    name: str, call: Callable[..., Any], x: Array, select: Select, **facts: spec.FactValue
 ) -> Sample:
-    """Returns a sample of an op that returns values and indices.
+    """Returns a sample of an op that returns values, and the indices that ``select`` gives.
 
-    Args:
-        name: A key of ``DTYPES``.
-        call: Calls the op.
-        x: Its array.
-        select: The oracle: the indices that the ordered path selects. Their array may lack the
-            first axis, if the op selects one element of each column.
-        **facts: The facts of the call besides its dtype and its number of dimensions.
+    Their array may lack the first axis, if the op selects one element of each column.
     """
 
     def selected(x: Array) -> tuple[Array, Array]:
@@ -179,18 +167,13 @@ def _mode() -> Iterator[Sample]:
 
 
 def _sort() -> Iterator[Sample]:
-    yield _selection(
-        "floating",
-        lambda ns, x: ns.sort(x, 0, stable=True),
-        _ties("floating", nans=MANY // 8),
-        oracles.stable_sort,
-    )
-    yield _selection(
-        "narrow",
-        lambda ns, x: ns.sort(x, 0, descending=True),
-        _ties("narrow", nans=MANY // 8),
-        lambda x: oracles.stable_sort(x, descending=True),
-    )
+    for name, descending in (("floating", False), ("narrow", True)):
+        yield _selection(
+            name,
+            lambda ns, x, down=descending: ns.sort(x, 0, descending=down, stable=not down),
+            _ties(name, nans=MANY // 8),
+            functools.partial(oracles.stable_sort, descending=descending),
+        )
 
 
 def _topk() -> Iterator[Sample]:
@@ -318,7 +301,7 @@ OPS = (
     OpInfo(
         "argsort",
         _argsort,
-        lambda: without_gradient([*_forms(keepdim=False, stable=True), _along(stable=True)]),
+        lambda: without_gradient(*_forms(keepdim=False, stable=True), _along(stable=True)),
         _errors_of_sort,
         lambda jax, x: jax.numpy.argsort(x, axis=0),
     ),

@@ -5,23 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.cases._data import DTYPES, Array, values
-from conformance.cases._forms import (
-    INF,
-    SIZES,
-    adaptive,
-    normal,
-    numbers,
-    pooled,
-    spread,
-    windows,
-)
+from conformance.cases._forms import INF, SIZES, adaptive, normal, numbers, pooled, spread, windows
 from conformance.cases._refused import (
     errors_of_adaptive,
     errors_of_avg_pool,
@@ -46,16 +37,9 @@ def _sums(
     separable: bool = True,
     **facts: FactValue,
 ) -> Sample:
-    """Returns a sample that reads the last dimensions of ``x``, and may divide the sums.
+    """Returns a sample that reads along the last dimensions of ``x``, and may divide the sums.
 
-    Args:
-        name: The name of the sample.
-        call: Calls the op.
-        x: Its array.
-        reads: The reads along each of the last dimensions.
-        divisor: An array of the shape of the sums. None if the sums are not divided.
-        separable: Whether the gradient adds, and rounds, one dimension after another.
-        **facts: The facts of the call besides its dtype and its number of dimensions.
+    If it is ``separable``, the gradient adds, and rounds, one dimension after another.
     """
     matrices = _matrices(reads, x)
     inverse = np.float32(1) if divisor is None else (1 / divisor).astype(np.float32)
@@ -108,14 +92,23 @@ def _added(x: Array, matrices: list[Array], *, separable: bool, last_first: bool
     return x
 
 
-def _copies(indices: list[int]) -> Reads:
-    return [{index: 1.0} for index in indices]
+def _ones(windows: Iterable[list[int]]) -> Reads:
+    return [dict.fromkeys(window, 1.0) for window in windows]
 
 
-def _windows(size: int, kernel: int, stride: int, padding: int, count: int) -> Reads:
+def sliding_windows(
+    size: int,
+    kernel: int,
+    stride: int,
+    padding: int = 0,
+    dilation: int = 1,
+    count: int | None = None,
+) -> list[list[int]]:
     """Returns windows of a fixed length and distance, without the padding."""
+    if count is None:
+        count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     starts = [o * stride - padding for o in range(count)]
-    return [{i: 1.0 for i in range(s, s + kernel) if 0 <= i < size} for s in starts]
+    return [[i for t in range(kernel) if 0 <= (i := s + t * dilation) < size] for s in starts]
 
 
 def adaptive_windows(size: int, count: int) -> list[list[int]]:
@@ -126,12 +119,8 @@ def adaptive_windows(size: int, count: int) -> list[list[int]]:
     ]
 
 
-def _divided(sizes: tuple[int, ...], counts: tuple[int, ...]) -> list[Reads]:
-    """Returns windows that divide each dimension."""
-    return [
-        [dict.fromkeys(window, 1.0) for window in adaptive_windows(n, m)]
-        for n, m in zip(sizes, counts, strict=True)
-    ]
+def _divided(size: int, count: int) -> Reads:
+    return _ones(adaptive_windows(size, count))
 
 
 def _lengths(reads: list[Reads]) -> Array:
@@ -173,7 +162,7 @@ def _pad_sample(
     """Returns a call that adds a pair of lengths to the ends of each of the last dimensions."""
     flat = [length for pair in reversed(pairs) for length in pair]
     reads = [
-        _copies([_source(mode, i, n, max(-a, 0), n + min(b, 0)) for i in range(-a, n + b)])
+        _ones([_source(mode, i, n, max(-a, 0), n + min(b, 0))] for i in range(-a, n + b))
         for n, (a, b) in zip(shape[-len(pairs) :], pairs, strict=True)
     ]
     return _sums(
@@ -219,16 +208,7 @@ def _interpolate() -> Iterator[Sample]:
             functools.partial(_antialiased, weight),
             antialias=True,
         )
-    windows = _divided((9, 12), (4, 20))
-    yield _sums(
-        "area",
-        _call("area", (4, 20)),
-        values((2, 3, 9, 12), np.float32),
-        windows,
-        _lengths(windows),
-        mode="area",
-        antialias=False,
-    )
+    yield _interpolate_sample("area", "area", (2, 3, 9, 12), (4, 20), _divided)
 
 
 def _interpolate_sample(
@@ -240,26 +220,24 @@ def _interpolate_sample(
     dtype: type = np.float32,
     **options: bool,
 ) -> Sample:
+    by_dim = [reads(n, m) for n, m in zip(shape[2:], size, strict=True)]
     return _sums(
         name,
-        _call(mode, size, **options),
+        lambda ns, x: ns.nn.functional.interpolate(x, size, mode=mode, **options),
         values(shape, dtype),
-        [reads(n, m) for n, m in zip(shape[2:], size, strict=True)],
+        by_dim,
+        _lengths(by_dim) if mode == "area" else None,
         mode=mode,
         antialias=bool(options),
     )
 
 
-def _call(mode: str, size: tuple[int, ...], **options: bool) -> Any:
-    return lambda ns, x: ns.nn.functional.interpolate(x, size, mode=mode, **options)
-
-
 def _nearest(n: int, m: int) -> Reads:
-    return _copies([o * n // m for o in range(m)])
+    return _ones([o * n // m] for o in range(m))
 
 
 def _nearest_exact(n: int, m: int) -> Reads:
-    return _copies([(2 * o + 1) * n // (2 * m) for o in range(m)])
+    return _ones([(2 * o + 1) * n // (2 * m)] for o in range(m))
 
 
 def _linear(n: int, m: int) -> Reads:
@@ -317,22 +295,19 @@ _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
 def _avg_pool(dims: int) -> Iterator[Sample]:
     """Yields windows that overlap in a padded input, and windows with gaps between them."""
     name, sizes, kernel = f"avg_pool{dims}d", _SIZES[dims], _KERNEL[dims]
-    stride, padding = _STRIDE[dims], _PADDING[dims]
-    overlapping = [
-        _windows(n, k, s, p, (n + 2 * p - k) // s + 1)
-        for n, k, s, p in zip(sizes, kernel, stride, padding, strict=True)
-    ]
+    options = kernel, _STRIDE[dims], _PADDING[dims]
+    overlapping = [_ones(sliding_windows(*along)) for along in zip(sizes, *options, strict=True)]
     for dtype in _dtypes(dims):
         yield _sums(
             f"overlapping, {dtype}",
-            lambda ns, x: getattr(ns.nn.functional, name)(x, kernel, stride, padding),
+            lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
             values((2, 3, *sizes), DTYPES[dtype]),
             overlapping,
             np.full([len(along) for along in overlapping], np.prod(kernel)),
             separable=False,
         )
     # The last window of a dimension may end beyond the input, but must begin inside.
-    apart = [_windows(n, 4, 5, 0, len(range(0, n, 5))) for n in sizes]
+    apart = [_ones(sliding_windows(n, 4, 5, count=len(range(0, n, 5)))) for n in sizes]
     yield _sums(
         "apart",
         lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, True, False),
@@ -359,7 +334,7 @@ def _adaptive_avg_pool(dims: int) -> Iterator[Sample]:
         ("even", "floating", (3, *even), _EVEN[dims]),
         ("one", "floating", (2, 3, *sizes), (1,) * dims),
     ):
-        reads = _divided(shape[-dims:], output_size)
+        reads = [_divided(n, m) for n, m in zip(shape[-dims:], output_size, strict=True)]
         yield _sums(
             label,
             lambda ns, x, to=output_size: getattr(ns.nn.functional, name)(x, to),
@@ -389,7 +364,7 @@ def _lp_pool(dims: int) -> Iterator[Sample]:
         # The gradient of 65 taps or more is a scatter on every device.
         ("greatest", float("inf"), signed, 70 if dims == 1 else 9, 1),
     ):
-        reads = [_windows(n, kernel, stride, 0, (n - kernel) // stride + 1) for n in sizes]
+        reads = [_ones(sliding_windows(n, kernel, stride)) for n in sizes]
         yield Sample(
             name=label,
             call=lambda ns, x, p=power, k=kernel, s=stride: getattr(ns.nn.functional, name)(

@@ -64,6 +64,10 @@ def _columns() -> tuple[Array, Array, Array]:
     return values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)
 
 
+def _columns_of(x: Array, i: Array) -> Array:
+    return np.asarray(x[:, i])
+
+
 def _index_add() -> Iterator[Sample]:
     """Yields rows added along the first dimension for each dtype, and along the last dimension."""
 
@@ -78,7 +82,7 @@ def _index_add() -> Iterator[Sample]:
         "last_dim",
         lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
         _columns(),
-        lambda x, i: x[:, i],
+        _columns_of,
         lambda x, i, s: oracles.source(x, i, 2 * s),
         facts=UNIQUE,
     )
@@ -86,23 +90,16 @@ def _index_add() -> Iterator[Sample]:
 
 def _index_copy() -> Iterator[Sample]:
     """Yields rows written along the first dimension for each dtype, and along the last one."""
-    for name, dtype in DTYPES.items():
+    by_rows = [(name, 0, _row_arrays(dtype), rows) for name, dtype in DTYPES.items()]
+    for name, dim, arrays, reach in (*by_rows, ("last_dim", -1, _columns(), _columns_of)):
         yield writing(
             name,
-            lambda ns, x, i, s: ns.index_copy(x, 0, i, s),
-            _row_arrays(dtype),
-            rows,
+            lambda ns, x, i, s, dim=dim: ns.index_copy(x, dim, i, s),
+            arrays,
+            reach,
             oracles.last_write,
             facts=UNIQUE,
         )
-    yield writing(
-        "last_dim",
-        lambda ns, x, i, s: ns.index_copy(x, -1, i, s),
-        _columns(),
-        lambda x, i: x[:, i],
-        oracles.last_write,
-        facts=UNIQUE,
-    )
 
 
 def _index_fill() -> Iterator[Sample]:
@@ -214,7 +211,7 @@ def _errors_of_index_add() -> Iterator[ErrorInput]:
     yield refused(TypeError, "'alpha' must be Number", V, 0, ONE, ones(1), alpha="2")
     yield refused(RuntimeError, "alpha", V, 0, ONE, ones(1), alpha=2j)
     # An IndexError in PyTorch, which has a RuntimeError for arrays of more dimensions.
-    yield from unlike_torch([refused(RuntimeError, "3 is out of bounds", V, 0, at(0, 3), ones(2))])
+    yield from unlike_torch(refused(RuntimeError, "3 is out of bounds", V, 0, at(0, 3), ones(2)))
 
 
 def _errors_of_index_copy() -> Iterator[ErrorInput]:
@@ -235,13 +232,11 @@ def _errors_of_index_fill() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "cannot be converted to float32", V, 0, ONE, 2j)
     yield refused(RuntimeError, "without overflow, got 1e+39", V, 0, ONE, 1e39)
     yield from unlike_torch(
-        [
-            # PyTorch has a RuntimeError for these.
-            refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
-            refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
-            # An error about memory.
-            refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
-        ]
+        # PyTorch has a RuntimeError for these.
+        refused(IndexError, "to be a vector, but got dim: 2", V, 0, SQUARE, 1),
+        refused(TypeError, "'value' must be Number", V, 0, ONE, ones(1)),
+        # An error about memory.
+        refused(IndexError, "none is allowed", V[:0], 0, ONE, 1),
     )
 
 
@@ -266,11 +261,9 @@ def _errors_of_index_put() -> Iterator[ErrorInput]:
     yield refused(IndexError, "size 0", V[:0], (at(0),), one)
     yield refused(IndexError, "dimension 0", SCALAR, (POINT,), one)
     yield from unlike_torch(
-        [
-            refused(RuntimeError, "at least one array", V, (None,), one),
-            # PyTorch fills the whole array, and raises an error for more than one value.
-            refused(RuntimeError, "without dimensions", V, (np.array(True),), one),
-        ]
+        refused(RuntimeError, "at least one array", V, (None,), one),
+        # PyTorch fills the whole array, and raises an error for more than one value.
+        refused(RuntimeError, "without dimensions", V, (np.array(True),), one),
     )
 
 
@@ -415,11 +408,9 @@ def _errors_of_bincount() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "minlength should be >= 0", at(1), minlength=-1)
     yield refused(RuntimeError, "shapes [3] and [2]", at(1, 2), ones(3))
     yield from unlike_torch(
-        [
-            # PyTorch converts with a warning.
-            refused(TypeError, "'weights' must be real, not complex64", at(1, 2), COMPLEX),
-            refused(RuntimeError, "not be below minlength", at(1), length=1, minlength=2),
-        ]
+        # PyTorch converts with a warning.
+        refused(TypeError, "'weights' must be real, not complex64", at(1, 2), COMPLEX),
+        refused(RuntimeError, "not be below minlength", at(1), length=1, minlength=2),
     )
 
 
@@ -429,12 +420,8 @@ def _errors_of_histc() -> Iterator[ErrorInput]:
     yield refused(RuntimeError, "max must be larger than min", one, 4, 2, 1)
     yield refused(RuntimeError, "range of [0.0, inf] is not finite", one, 4, 0, INF)
     yield refused(RuntimeError, "is not finite", one, 4, NAN, 1)
-    yield refused(
-        RuntimeError, "range of [nan, nan] is not finite", np.array([NAN, 1], np.float32), 4
-    )
-    yield refused(
-        RuntimeError, "range of [1.0, inf] is not finite", np.array([INF, 1], np.float32), 4
-    )
+    yield refused(RuntimeError, "[nan, nan] is not finite", at(NAN, 1).astype(np.float32), 4)
+    yield refused(RuntimeError, "[1.0, inf] is not finite", at(INF, 1).astype(np.float32), 4)
     yield refused(TypeError, "'min' must be Number, not str", one, 4, "0", 1)
     yield refused(RuntimeError, "'min' cannot be converted to float32", one, 4, 1j, 1)
     yield refused(NotImplementedError, "bool in argument 'input'", BOOLS, 4)
@@ -452,7 +439,7 @@ OPS = (
     OpInfo(
         "histc",
         _histc,
-        lambda: without_gradient([*_forms_of_histc(), form(TWENTY, 5).named(smooth=False)]),
+        lambda: without_gradient(*_forms_of_histc(), form(TWENTY, 5).named(smooth=False)),
         _errors_of_histc,
         lambda jax, x: jax.numpy.histogram(x, 5),
     ),
@@ -470,7 +457,7 @@ OPS = (
         "index_copy",
         _index_copy,
         lambda: without_gradient(
-            [*by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()]
+            *by_slices({}, dtypes=EVERY_DTYPE), form(THREE, 0, INDEX, TWENTY).named()
         ),
         _errors_of_index_copy,
         lambda _, x, i, s: x.at[i].set(s),

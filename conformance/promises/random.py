@@ -50,10 +50,7 @@ def promises() -> Mapping[str, Sequence[Promise]]:
             Promise("R0211", "state", _state),
             Promise("R0211", "threads", _threads),
         ),
-        "fork_rng": (
-            Promise("R0212", "draws", _draws),
-            Promise("R0212", "exception", _exception),
-        ),
+        "fork_rng": (Promise("R0212", "draws", _draws), Promise("R0212", "exception", _exception)),
         "seed_everything": (Promise("R0213", "all three", _repeats),),
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -21,7 +21,7 @@ import spec
 from conformance.cases.table import module_of
 from conformance.pytest_plugin import run
 from conformance.reporting.expectations import Expectation, missing_ops, read
-from conformance.suite.cells import Cell, first_cell, to_edit
+from conformance.suite.cells import Cell, to_edit
 from conformance.suite.promise import Promise
 from spec import english
 
@@ -73,8 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     devices_collected = config.stash.setdefault(_DEVICES, set())
     missing = missing_ops(entries(config))
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        cell = first_cell(callspec.params) if callspec else None
+        subject = _subject(item)
+        first = subject[0] if isinstance(subject, Sequence) else subject
+        cell = first if isinstance(first, Cell) else None
         if cell is not None:
             devices_collected.add(cell.device)
         if cell is not None and cell.op in missing:
@@ -100,17 +101,16 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the text to the report of a failure."""
     report = yield
-    callspec = getattr(item, "callspec", None)
-    subject = _subject(callspec.params) if callspec else None
+    subject = _subject(item)
     if report.failed and subject is not None:
         text = "\n".join(explained(subject, item.nodeid, item.config))
         report.sections.append((SECTION, text))
     return report
 
 
-def _subject(params: Mapping[str, object]) -> Subject | None:
+def _subject(item: pytest.Item) -> Subject | None:
     """Returns the parameter of a test that is about a row, or None."""
-    for value in params.values():
+    for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
         first = value[0] if isinstance(value, list) and value else value
         if isinstance(first, (Cell, Promise)):
             return first if first is value else cast("list[Cell]", value)

@@ -89,16 +89,8 @@ class Record:
     @property
     def key(self) -> tuple[str | None, ...]:
         """The fields that identify the check in every report."""
-        return (
-            self.row,
-            self.op,
-            self.direction,
-            self.device,
-            self.profile,
-            self.lowering,
-            self.check,
-            self.sample,
-        )
+        names = "row", "op", "direction", "device", "profile", "lowering", "check", "sample"
+        return tuple(getattr(self, name) for name in names)
 
     def __str__(self) -> str:
         """Returns the key in a readable form."""

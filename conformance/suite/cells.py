@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any
 
 import spec
@@ -166,15 +166,6 @@ def portable_cells(among: Iterable[Cell], devices: Collection[str]) -> list[Cell
         if answer == "rule" and cell.sample.oracle(cell.direction) is not None:
             first.setdefault((row.id, cell.direction, dtype), cell)
     return list(first.values())
-
-
-def first_cell(parameters: Mapping[str, object]) -> Cell | None:
-    """Returns the cell that a test gets as a parameter, or the first of a list of them."""
-    for value in parameters.values():
-        first = value[0] if isinstance(value, list) and value else value
-        if isinstance(first, Cell):
-            return first
-    return None
 
 
 def to_edit(row: spec.Row | None, op: str, namespace: Any) -> Iterator[str]:

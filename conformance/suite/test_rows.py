@@ -449,11 +449,7 @@ def test_race_is_stated(implementation: Adapter, cell: Cell, record: Any) -> Non
 
 
 def test_varies(
-    implementation: Adapter,
-    calls: Sequence[Cell],
-    repeats: int,
-    record: Any,
-    under_load: Any,
+    implementation: Adapter, calls: Sequence[Cell], repeats: int, record: Any, under_load: Any
 ) -> None:
     """Some call of a row that guarantees nothing with the mode off has several results."""
     skip_others(implementation)

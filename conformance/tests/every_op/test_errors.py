@@ -117,7 +117,7 @@ def shared_errors(call):
             index = bound()[0][list(parameters).index("index")]
             each = error(RuntimeError, words, index=index.astype(dtype))
             # PyTorch's index_fill alone has an IndexError.
-            yield from unlike_torch([each]) if call.op == "index_fill" else [each]
+            yield from unlike_torch(each) if call.op == "index_fill" else [each]
     for name in {"source", "src"} & parameters.keys():
         source = bound()[0][list(parameters).index(name)]
         yield error(RuntimeError, "float16", **{name: source.astype(np.float16)})

@@ -68,9 +68,14 @@ def test_a_promise_says_what_its_row_says_and_where_it_is_tried():
 
 def test_several_calls_of_a_row_are_named():
     calls = [CELLS[f"R0001-index_add-forward-cuda-complete-{x}"] for x in ("floating", "narrow")]
-    assert failures._subject({"implementation": None, "calls": calls}) is calls
-    assert failures._subject({"cell": FOLD}) is FOLD
-    assert failures._subject({"calls": [], "row": FOLD.row}) is None
+    item = types.SimpleNamespace(callspec=types.SimpleNamespace(params=None))
+    for params, subject in (
+        ({"implementation": None, "calls": calls}, calls),
+        ({"cell": FOLD}, FOLD),
+        ({"calls": [], "row": FOLD.row}, None),
+    ):
+        item.callspec.params = params
+        assert failures._subject(item) is subject
     lines = list(failures.explained(calls, "t.py::test_varies[R1]", Config(profile="torch-2.12")))
     assert lines[2] == "calls: floating, narrow"
     assert lines[3].endswith("--profile torch-2.12 't.py::test_varies[R1]'")

@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
@@ -48,7 +48,6 @@ from spec.model import (
     Row,
     Source,
     SpecError,
-    Test,
 )
 
 #: The folder of the spec that ships with this distribution.
@@ -57,7 +56,8 @@ ROOT = files("spec")
 #: The folder of the rows about the primitives of JAX, in the folder of all rows.
 PRIMITIVES = "jax"
 
-_TABLES = (
+#: The files of the vocabularies and of the version, without the suffix.
+TABLES = (
     "profiles",
     "facts",
     "orders",
@@ -100,7 +100,7 @@ def read(root: Traversable) -> Spec:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
             reports every problem, row by row.
     """
-    tables = {name: read_table(root, f"{name}.toml") for name in _TABLES}
+    tables = {name: read_table(root, f"{name}.toml") for name in TABLES}
     return assemble(tables, row_files(root))
 
 
@@ -116,9 +116,9 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
     """
     profiles, devices = _profiles(tables["profiles"]), _devices(tables["devices"])
     with _reading("facts.toml"):
-        facts = {name: fact(name, t) for name, t in tables["facts"].items()}
+        facts = {name: Fact(name=name, **frozen(t)) for name, t in tables["facts"].items()}
     with _reading("orders.toml"):
-        orders = {name: _order(name, t) for name, t in tables["orders"].items()}
+        orders = {name: Order(name=name, **frozen(t)) for name, t in tables["orders"].items()}
     with _reading("documents.toml"):
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     with _reading("data.toml"):
@@ -136,10 +136,7 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
             for name, table in refused.items()
         }
     with _reading("hints.toml"):
-        hints = tuple(
-            Hint(table["library"], tuple(table["primitives"]), table["remedy"])
-            for table in tables["hints"].get("hint", [])
-        )
+        hints = tuple(Hint(**frozen(table)) for table in tables["hints"].get("hint", []))
     rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
@@ -170,7 +167,7 @@ def _profiles(table: Mapping[str, Any]) -> dict[str, Profile]:
 
 def _devices(table: Mapping[str, Any]) -> dict[str, Device]:
     with _reading("devices.toml"):
-        return {name: _device(name, fields) for name, fields in table.items()}
+        return {name: Device(name=name, **frozen(fields)) for name, fields in table.items()}
 
 
 @contextlib.contextmanager
@@ -220,55 +217,13 @@ def read_table(root: Traversable, name: str) -> dict[str, Any]:
         raise SpecError(f"{name} is not TOML: {error}") from error
 
 
-def fact(name: str, table: dict[str, Any]) -> Fact:
-    """Returns the fact that an entry of ``facts.toml`` declares."""
-    return Fact(
-        name=name,
-        type=table["type"],
-        about=table["about"],
-        values=tuple(table.get("values", ())),
-        english=MappingProxyType(table["english"]),
-        every_op=table.get("every_op", False),
-    )
-
-
-def _device(name: str, table: dict[str, Any]) -> Device:
-    return Device(
-        name=name,
-        english=table["english"],
-        platforms=tuple(table["platforms"]),
-        backends=tuple(table["backends"]),
-        untried=MappingProxyType(table.get("untried", {})),
-        stand_ins=tuple(table["stand_ins"]),
-        races=table["races"],
-        reason=table.get("reason"),
-        like=table.get("like"),
-    )
-
-
 def _portability(name: str, table: Mapping[str, Any]) -> Portability:
-    dtypes, limits = table.get("dtypes"), table.get("limits", {})
-    return Portability(
-        name=name,
-        answer=table["answer"],
-        reason=table["reason"].format(**limits) if limits else table.get("reason"),
-        remedy=table.get("remedy"),
-        dtypes=None if dtypes is None else frozenset(dtypes),
-        integers=table.get("integers", False),
-        primitives=tuple(table.get("primitives", ())),
-        statement=table.get("statement"),
-        limits=MappingProxyType(limits),
-    )
-
-
-def _order(name: str, table: dict[str, Any]) -> Order:
-    return Order(
-        name=name,
-        title=table["title"],
-        statement=table["statement"],
-        order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
-        varies=table.get("varies"),
-    )
+    fields = dict(frozen(table))
+    if "dtypes" in fields:
+        fields["dtypes"] = frozenset(fields["dtypes"])
+    if "limits" in fields:
+        fields["reason"] = fields["reason"].format(**fields["limits"])
+    return Portability(name=name, **fields)
 
 
 def _row(
@@ -278,15 +233,14 @@ def _row(
     facts: Mapping[str, Fact],
     devices: Mapping[str, Device],
 ) -> Row:
-    fields = dict(table)
-    when = _when(fields.pop("when", {}))
-    sources = tuple(_source(source) for source in fields.pop("source"))
-    errata = tuple(_erratum(erratum) for erratum in fields.pop("erratum", ()))
+    fields = dict(frozen(table))
+    when = fields.pop("when", frozen({}))
+    sources = _sources(fields.pop("source"))
+    errata = tuple(map(_erratum, fields.pop("erratum", ())))
     listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
     record: type[Row] = Row
     if fields.get("kind") == "primitive":
         record = Primitive
-        fields["primitives"] = tuple(fields["primitives"])
         listed = dict.fromkeys(profiles, listed) if listed else {}
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
@@ -302,44 +256,34 @@ def _row(
         sources=sources,
         callers=MappingProxyType(_callers(fields.pop("caller", {}), listed)),
         errata=errata,
-        options=MappingProxyType(fields.pop("options", {})),
         **fields,
     )
 
 
-def _callers(caller: str | dict[str, str], listed: dict[str, str]) -> dict[str, str]:
+def _callers(caller: str | Mapping[str, str], listed: Mapping[str, str]) -> Mapping[str, str]:
     """Returns the caller of each profile that raises; a single name holds for all of them."""
-    if isinstance(caller, dict):
+    if isinstance(caller, Mapping):
         return caller
     return {name: caller for name, behaviour in listed.items() if behaviour == "raise"}
 
 
-def _source(table: dict[str, Any]) -> Source:
-    return Source(**{**table, "releases": tuple(table["releases"])})
+def _sources(tables: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
+    return tuple(Source(**table) for table in tables)
 
 
-def _erratum(table: dict[str, Any]) -> Erratum:
-    fields = dict(table)
-    behaviour = fields.pop("behaviour")
-    return Erratum(
-        behaviour=None if behaviour == "none" else behaviour,
-        when=_when(fields.pop("when", {})),
-        sources=tuple(_source(source) for source in fields.pop("source")),
-        **fields,
-    )
+def _erratum(table: Mapping[str, Any]) -> Erratum:
+    fields = {"when": frozen({}), **table}
+    sources, behaviour = _sources(fields.pop("source")), fields.pop("behaviour")
+    return Erratum(sources=sources, behaviour=None if behaviour == "none" else behaviour, **fields)
 
 
-def _when(table: dict[str, Any]) -> Mapping[str, Test]:
-    return MappingProxyType({name: frozen(test) for name, test in table.items()})
-
-
-def frozen(test: Any) -> Test:
-    """Returns a test of a ``when``, as TOML has it, made immutable."""
-    if isinstance(test, list):
-        return tuple(test)
-    if isinstance(test, dict):
-        return MappingProxyType({name: frozen(limit) for name, limit in test.items()})
-    return test  # type: ignore[no-any-return]  # a TOML scalar; the schema gives its type
+def frozen(value: Any) -> Any:
+    """Returns a value, as TOML has it, made immutable."""
+    if isinstance(value, list):
+        return tuple(map(frozen, value))
+    if isinstance(value, dict):
+        return MappingProxyType({name: frozen(item) for name, item in value.items()})
+    return value
 
 
 def thawed(value: Any) -> Any:

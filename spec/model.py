@@ -251,7 +251,7 @@ class Order:
     name: str
     title: str
     statement: str
-    order_free_when: tuple[Mapping[str, Test], ...]
+    order_free_when: tuple[Mapping[str, Test], ...] = ()
     varies: str | None = None
 
 
@@ -271,7 +271,7 @@ class Fact:
     name: str
     type: Literal["bool", "int", "choice", "string"]
     about: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
     english: Mapping[str, str]
     every_op: bool = False
 
@@ -297,7 +297,7 @@ class Device:
     english: str
     platforms: tuple[str, ...]
     backends: tuple[str, ...]
-    untried: Mapping[str, str]
+    untried: Mapping[str, str] = dataclasses.field(default_factory=dict, kw_only=True)
     stand_ins: tuple[str, ...]
     races: bool
     reason: str | None = None

@@ -19,19 +19,7 @@ from spec.check.names import FileRow
 from spec.contents import Spec
 from spec.model import SpecError
 
-VOCABULARIES = (
-    "profiles",
-    "orders",
-    "facts",
-    "devices",
-    "documents",
-    "releases",
-    "ids",
-    "locks",
-    "data",
-    "portable",
-    "hints",
-)
+VOCABULARIES = (*loader.TABLES, "ids", "locks")
 
 
 @dataclasses.dataclass(frozen=True, order=True)

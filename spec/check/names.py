@@ -143,7 +143,7 @@ def _when(when: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[str]:
         if name not in facts:
             yield f"the fact {name!r} is not in facts.toml; add it there"
             continue
-        fact = loader.fact(name, facts[name])
+        fact = Fact(name=name, **loader.frozen(facts[name]))
         frozen: Test = loader.frozen(test)
         for value in named_values(frozen):
             try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from spec.conditions import check_facts as check_facts
 from spec.conditions import deciding_row as deciding_row
 from spec.conditions import holds as holds
-from spec.contents import Spec as Spec
 from spec.loader import default_profile as default_profile
 from spec.loader import load as load
 from spec.loader import platforms as platforms
@@ -36,6 +35,7 @@ from spec.model import Primitive as Primitive
 from spec.model import Profile as Profile
 from spec.model import Row as Row
 from spec.model import Source as Source
+from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
 from spec.portable import portability as portability
 from spec.portable import portable_answer as portable_answer

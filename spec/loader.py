@@ -2,7 +2,7 @@
 
 It raises ``SpecError``, which names the file and the row, for the first table that is incomplete.
 The lint, ``spec.check``, reads the same tables and reports every problem. A row states only the
-fields that no rule gives: ``spec.defaults`` completes the table, and ``spec.english`` renders its
+fields that no rule gives: ``completed`` completes the table, and ``spec.english`` renders its
 condition. For example, ``rows/index_add.toml`` has this row::
 
     id = "R0002"
@@ -32,8 +32,7 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
-from spec import defaults, english
-from spec.contents import Spec
+from spec import english
 from spec.model import (
     Data,
     Device,
@@ -47,6 +46,7 @@ from spec.model import (
     Profile,
     Row,
     Source,
+    Spec,
     SpecError,
 )
 
@@ -140,7 +140,7 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
     rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
-            full = defaults.completed(table, tables["profiles"], tables["devices"])
+            full = completed(table, tables["profiles"], tables["devices"])
             rows.append(_row(full, file.removesuffix(".toml"), profiles, facts, devices))
     return Spec(
         rows=tuple(row for row in rows if not isinstance(row, Primitive)),
@@ -224,6 +224,60 @@ def _portability(name: str, table: Mapping[str, Any]) -> Portability:
     if "limits" in fields:
         fields["reason"] = fields["reason"].format(**fields["limits"])
     return Portability(name=name, **fields)
+
+
+def completed(
+    row: Mapping[str, Any], profiles: Mapping[str, Any], devices: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a row with the defaults of the keys that it leaves out.
+
+    ``torch``
+        ``torch.`` and the op: ``torch.index_add``. Empty for a primitive of JAX.
+    ``source``
+        A row that only our own profile lists cites the first sentence of that profile's statement.
+        Sources that the row gives come after it.
+    ``state`` and ``reason``
+        A row of a device that JAX has no platform for is out of scope, for the reason that
+        ``devices.toml`` gives.
+
+    A key of a wrong type stays as it is, so that the lint can report it.
+
+    Args:
+        row: As TOML has it.
+        profiles: The content of ``profiles.toml``.
+        devices: The content of ``devices.toml``.
+    """
+    full = dict(row)
+    if row.get("kind") == "primitive":
+        full.setdefault("torch", "")
+    elif isinstance(row.get("op"), str):
+        full.setdefault("torch", f"torch.{row['op']}")
+    sources = row.get("source", [])
+    if isinstance(sources, list):
+        sources = [*_own_statements(row.get("behaviour"), profiles), *sources]
+        full |= {"source": sources} if sources else {}
+    device = row.get("device")
+    if isinstance(device, str) and "reason" in devices.get(device, {}) and "state" not in row:
+        full["state"] = "out_of_scope"
+        full.setdefault("reason", devices[device]["reason"])
+    return full
+
+
+def _own_statements(behaviour: Any, profiles: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns sources that cite our own profiles, if these alone list the row."""
+    if not isinstance(behaviour, dict) or not behaviour.keys() <= profiles.keys():
+        return []
+    if any(profiles[name]["release"] for name in behaviour):
+        return []
+    return [
+        {"document": "profiles", "releases": [name], "phrase": _first_sentence(name, profiles)}
+        for name in behaviour
+    ]
+
+
+def _first_sentence(profile: str, profiles: Mapping[str, Any]) -> str:
+    statement: str = profiles[profile]["statement"]
+    return statement.partition(". ")[0].removesuffix(".")
 
 
 def _row(

@@ -26,8 +26,7 @@ from typing import Any
 
 from spec import loader
 from spec.check import ledger
-from spec.contents import Spec
-from spec.model import Direction, SpecError
+from spec.model import Direction, Spec, SpecError
 
 #: The order of a row whose author has not chosen one; ``python -m spec check`` reports it.
 _BLANK = "FILL_IN"

@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection
 
 from spec import loader
-from spec.contents import Spec
-from spec.model import Portability, PortableAnswer, Primitive, Row
+from spec.model import Portability, PortableAnswer, Primitive, Row, Spec
 
 #: The dtypes whose operations round: floats and complex numbers, of any number of bits.
 _INEXACT = re.compile(r"b?float|complex")

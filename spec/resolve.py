@@ -21,9 +21,7 @@ import difflib
 from collections.abc import Collection, Iterable
 
 from spec import loader
-from spec.calls import distinct_calls
-from spec.conditions import deciding_row, holds, precedence
-from spec.contents import Spec
+from spec.conditions import deciding_row, distinct_calls, holds, precedence
 from spec.model import (
     LISTED,
     Behaviour,
@@ -33,6 +31,7 @@ from spec.model import (
     Guarantee,
     Primitive,
     Row,
+    Spec,
     SpecError,
 )
 

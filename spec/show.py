@@ -26,8 +26,7 @@ from typing import get_args
 
 from spec import english
 from spec.conditions import precedence, specificity
-from spec.contents import Spec
-from spec.model import Direction, Primitive, Row, Source, SpecError
+from spec.model import Direction, Primitive, Row, Source, Spec, SpecError
 from spec.portable import portable_answer, portable_classes
 from spec.resolve import Answer, cases, effect_of_primitive, unknown_op, varies
 

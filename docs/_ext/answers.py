@@ -31,8 +31,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import spec
 from conformance.cases.table import Sample, samples
 from spec import english
-from spec.calls import distinct_calls
-from spec.conditions import precedence, specificity
+from spec.conditions import distinct_calls, precedence, specificity
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,7 +12,7 @@ import pytest
 
 import spec
 from spec import export
-from spec.calls import distinct_calls
+from spec.conditions import distinct_calls
 
 DOCS = Path(__file__).parents[1]
 HTML = DOCS / "_build" / "html"

@@ -17,7 +17,7 @@ import page_facts
 import row_lists
 import spec
 from docs.tests.conftest import HTML, plain, section, tables, unmarked
-from spec.calls import distinct_calls
+from spec.conditions import distinct_calls
 
 SPEC = spec.load()
 DOCS = Path(__file__).parents[1]

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from spec import defaults, loader
+from spec import loader
 from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
-from spec.contents import Spec
-from spec.model import SpecError
+from spec.model import Spec, SpecError
 
 VOCABULARIES = (*loader.TABLES, "ids", "locks")
 
@@ -57,7 +56,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         # The names of the rows cannot be looked up in a malformed vocabulary.
         return sorted(found)
     rows = [
-        (file, defaults.completed(row, tables["profiles"], tables["devices"]))
+        (file, loader.completed(row, tables["profiles"], tables["devices"]))
         for file, content in files.items()
         for row in _list(content.get("row"))
         if isinstance(row, dict)
@@ -93,7 +92,7 @@ def _row_file(
 ) -> tuple[list[Problem], list[FileRow]]:
     """Returns the problems of the shape of a file of rows, and the rows that have none."""
     rows = [
-        defaults.completed(row, tables["profiles"], tables["devices"])
+        loader.completed(row, tables["profiles"], tables["devices"])
         if isinstance(row, dict)
         else row
         for row in _list(content.get("row"))

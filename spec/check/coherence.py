@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args
 
 from spec import conditions
-from spec.calls import distinct_calls
-from spec.contents import Spec
+from spec.conditions import distinct_calls
 from spec.loader import thawed
-from spec.model import Direction, Facts, Primitive, Row
+from spec.model import Direction, Facts, Primitive, Row, Spec
 
 #: The id of a row, and a description of the problem.
 Finding: TypeAlias = tuple[str, str]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
-from spec.calls import named_values
+from spec.conditions import named_values
 from spec.model import Fact, SpecError, Test
 
 #: The file of a row, and the row as TOML has it.

@@ -16,7 +16,7 @@ import pytest
 import spec
 from spec import export, show
 from spec.__main__ import main
-from spec.calls import distinct_calls
+from spec.conditions import distinct_calls
 from spec.export import as_csv, as_json, schema_as_json
 from spec.loader import ROOT, frozen
 

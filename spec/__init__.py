@@ -37,12 +37,12 @@ from spec.model import Row as Row
 from spec.model import Source as Source
 from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
-from spec.portable import portability as portability
-from spec.portable import portable_answer as portable_answer
-from spec.portable import portable_classes as portable_classes
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive
+from spec.resolve import portability as portability
+from spec.resolve import portable_answer as portable_answer
+from spec.resolve import portable_classes as portable_classes
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
 from spec.resolve import varies as varies

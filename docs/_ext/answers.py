@@ -31,7 +31,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import spec
 from conformance.cases.table import Sample, samples
 from spec import english
-from spec.conditions import distinct_calls, precedence, specificity
+from spec.conditions import distinct_calls, precedence
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -278,13 +278,7 @@ def _groups(
     rows = (r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction))
     fills = any("fill" in row.behaviour.values() for row in rows)
     groups = [_Group(answer, free, tuple(of), fills) for (_, free), (answer, of) in found.items()]
-    return sorted(groups, key=_rank, reverse=True)
-
-
-def _rank(group: _Group) -> tuple[bool, tuple[int, bool], bool]:
-    """Returns the precedence: listed by a profile, then narrower rows, then free of order."""
-    answer = group.answer
-    return answer.listed, specificity(answer.row) if answer.row else (-1, False), group.free
+    return sorted(groups, key=lambda group: (group.answer.precedence, group.free), reverse=True)
 
 
 def _cells(

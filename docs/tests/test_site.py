@@ -185,8 +185,6 @@ def test_documents_are_told_by_release() -> None:
     changed = dataclasses.replace(raising, behaviour={**behaviour, released[0].name: None})
     text = row_lists.documented(changed, profiles)
     assert text == f"{old}: not listed; {', '.join(map(str, others))}: raises"
-    bound = spec.Erratum("", "2.6", None, {}, (), since_is_bound=True, until="2.9")
-    assert row_lists.since(bound) == "since 2.6 or before, up to 2.9"
 
 
 def test_each_cell_of_the_matrix_has_the_words_of_the_answers(page_html: Page) -> None:

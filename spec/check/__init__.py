@@ -1,9 +1,9 @@
 """The lint of the spec: ``python -m spec check``.
 
 ``schema`` checks the shape of each file. The other modules check what a schema cannot express:
-names that one file uses and another declares (``names``), errata and callers (``errata``), wording,
-the ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks,
-and the version of the data.
+names that one file uses and another declares, also in errata and alerts (``names``), wording, the
+ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks, and
+the version of the data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from spec import loader
-from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
+from spec.check import coherence, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
 from spec.model import Spec, SpecError
 
@@ -66,7 +66,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         malformed, good = _row_file(file, content, tables)
         found += malformed
         well_formed += good
-    for check in (names.findings, errata.findings, wording.findings):
+    for check in (names.findings, wording.findings):
         found += [Problem(*finding) for finding in check(well_formed, tables)]
     used = [(file, str(row.get("id")), str(row.get("op"))) for file, row in rows]
     found += [Problem(*finding) for finding in ledger.findings(used, tables["ids"])]

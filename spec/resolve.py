@@ -67,11 +67,6 @@ class Answer:
         return self.row.remedy if isinstance(self.row, Primitive) else None
 
     @property
-    def precedence(self) -> tuple[bool, tuple[int, bool]]:
-        """The precedence among answers about one op: what a profile lists decides first."""
-        return self.listed, specificity(self.row) if self.row else (-1, False)
-
-    @property
     def key(self) -> tuple[Effect, str | None]:
         """The effect and the id of the row, which tell the answers about one op apart."""
         return self.effect, self.row.id if self.row else None
@@ -85,6 +80,11 @@ class Answer:
     def order(self) -> str | None:
         """The name of the order of the ordered path; None if it has none or is not taken."""
         return self.row.order if self.row and self.behaviour == "deterministic" else None
+
+
+def precedence_of(answer: Answer) -> tuple[bool, tuple[int, bool]]:
+    """Returns the precedence among answers about one op: what a profile lists decides first."""
+    return answer.listed, specificity(answer.row) if answer.row else (-1, False)
 
 
 def resolve(

@@ -33,6 +33,7 @@ from spec.resolve import (
     effect_of_primitive,
     portable_answer,
     portable_classes,
+    precedence_of,
     unknown_op,
     varies,
 )
@@ -155,7 +156,7 @@ def _statement(row: Row) -> str:
 def _answers(op: str, direction: Direction, device: str, profile: str, rules: Spec) -> list[Answer]:
     """Returns the answers to all calls, in the order in which they decide."""
     answers = [case.answer for case in cases(op, direction, device, profile, rules)]
-    return sorted(answers, key=lambda answer: answer.precedence, reverse=True)
+    return sorted(answers, key=precedence_of, reverse=True)
 
 
 def _lines(answers: Sequence[Answer], device: str, profile: str, rules: Spec) -> Iterator[str]:

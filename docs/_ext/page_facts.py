@@ -43,7 +43,7 @@ def device_name(name: str) -> str:
 def where(devices: Iterable[str]) -> str:
     """Returns devices as a part of a sentence: ``on a CPU``, or ``on every device``."""
     devices = list(devices)
-    if set(devices) == set(answers.devices()):
+    if set(devices) == set(spec.DEVICES):
         return "on every device"
     return "on " + " and ".join(map(device_name, devices))
 
@@ -259,7 +259,7 @@ def _evidence_lines(
 def _card_of_evidence(rows: Sequence[spec.Row], reports: Mapping[str, Report]) -> Iterator[str]:
     """Yields a line for each device with the evidence that all rows have there."""
     merged = row_evidence.by_row(reports)
-    for device in answers.devices():
+    for device in spec.DEVICES:
         own = [row for row in rows if device in row_evidence.deciding_devices(row)]
         levels = [merged.get((row.id, device), row_evidence.NO_EVIDENCE) for row in own]
         if texts := dict.fromkeys(map(str, levels)):
@@ -288,7 +288,7 @@ def of_primitive(op: str, rules: spec.Spec) -> dict[str, Any]:
         "varies": any(cell.word == "may vary" for cell in off),
         "evidence_texts": [t for id, t in texts.items() if id in told] or list(texts.values()),
         "acted": acted,
-        "free": [device for device in answers.devices() if device not in acted],
+        "free": [device for device in spec.DEVICES if device not in acted],
         "uses": jax_functions.uses().get(op, ()),
         "functions": {entry.name for entry in jax_functions.table()},
     }

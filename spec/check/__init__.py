@@ -56,7 +56,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         # The names of the rows cannot be looked up in a malformed vocabulary.
         return sorted(found)
     rows = [
-        (file, loader.completed(row, tables["profiles"], tables["devices"]))
+        (file, row)
         for file, content in files.items()
         for row in _list(content.get("row"))
         if isinstance(row, dict)

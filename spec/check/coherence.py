@@ -151,12 +151,6 @@ def _decides(row: Row, device: str, profile: str, facts: Facts) -> bool:
 def _outcome(row: Row, profile: str) -> tuple[object, ...]:
     """Returns what the row makes of a call under the profile."""
     behaviour = row.behaviour[profile]
-    return (
-        behaviour,
-        row.callers.get(profile) if behaviour == "raise" else _path(row),
-    )
-
-
-def _path(row: Row) -> tuple[str | None, ...]:
-    """Returns what a deterministic row states about the path that it takes."""
-    return row.order, row.guarantee
+    if behaviour == "raise":
+        return behaviour, row.callers.get(profile)
+    return behaviour, row.order, row.guarantee

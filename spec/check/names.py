@@ -1,7 +1,10 @@
 """Checks the names that one file uses and another declares.
 
-Profiles, orders, facts, devices, documents, releases and rows have names, and so has an op in an
-alert.
+Profiles, orders, facts, devices, documents, releases and rows have names, and so do ops in alerts.
+
+For ``order = "plane"`` in the first row of ``index_add.toml`` it yields a line::
+
+    index_add.toml: R0001: the order 'plane' is not in orders.toml; add it there
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from spec.conditions import check_facts as check_facts
 from spec.conditions import deciding_row as deciding_row
 from spec.conditions import holds as holds
-from spec.contents import Spec as Spec
 from spec.loader import default_profile as default_profile
 from spec.loader import load as load
 from spec.loader import platforms as platforms
@@ -36,13 +35,14 @@ from spec.model import Primitive as Primitive
 from spec.model import Profile as Profile
 from spec.model import Row as Row
 from spec.model import Source as Source
+from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
-from spec.portable import portability as portability
-from spec.portable import portable_answer as portable_answer
-from spec.portable import portable_classes as portable_classes
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive
+from spec.resolve import portability as portability
+from spec.resolve import portable_answer as portable_answer
+from spec.resolve import portable_classes as portable_classes
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
 from spec.resolve import varies as varies

@@ -22,6 +22,7 @@ command      output                                                      ``--wri
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -166,14 +167,7 @@ def _version(options: argparse.Namespace) -> int:
 
 def _new(options: argparse.Namespace) -> int:
     repository = options.root.resolve().parent
-    op = NewOp(
-        options.op,
-        device=options.device,
-        direction=options.direction,
-        order=options.order,
-        torch=options.torch,
-        family=options.family,
-    )
+    op = NewOp(**{field.name: getattr(options, field.name) for field in dataclasses.fields(NewOp)})
     skeleton = new.skeleton(repository, op)
     skeleton.write(repository)
     for name in skeleton.texts:
@@ -185,15 +179,8 @@ def _new(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     spec = loader.read(options.root)
-    sys.stdout.write(
-        show.text(
-            options.op,
-            spec,
-            device=options.device,
-            profile=options.profile,
-            direction=options.direction,
-        )
-    )
+    chosen = {name: getattr(options, name) for name in ("device", "profile", "direction")}
+    sys.stdout.write(show.text(options.op, spec, **chosen))
     return 0
 
 

@@ -39,16 +39,8 @@ class Engine:
 def engines() -> Mapping[str, Engine]:
     """Returns the engines by name, in the order of the table."""
     table = loader.read_table(loader.ROOT, "engines.toml")
-    return MappingProxyType(
-        {
-            name: Engine(
-                name,
-                fields["statement"],
-                *(tuple(fields.get(key, ())) for key in ("platforms", "capabilities", "kinds")),
-            )
-            for name, fields in table.items()
-        }
-    )
+    frozen = {name: Engine(name, **loader.frozen(fields)) for name, fields in table.items()}
+    return MappingProxyType(frozen)
 
 
 def engine_of(platform: str, *, capability: str | None = None, kind: str | None = None) -> str:

@@ -66,6 +66,12 @@ def verb(behaviour: Behaviour | None) -> str:
     return EFFECTS[LISTED[behaviour]] if behaviour else UNAFFECTED
 
 
+def releases(erratum: Erratum) -> str:
+    """Returns the releases whose code does what an erratum states."""
+    text = f"since {erratum.since}" + " or before" * erratum.since_is_bound
+    return f"{text}, up to {erratum.until}" if erratum.until else text
+
+
 def behaviour_of_code(
     erratum: Erratum, facts: Mapping[str, Fact], devices: Mapping[str, Device]
 ) -> str:
@@ -75,13 +81,10 @@ def behaviour_of_code(
         behaviour += f" as `{erratum.caller}`"
     if erratum.device:
         behaviour += f" on {devices[erratum.device].english} device"
-    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
-    if erratum.until:
-        releases += f", up to {erratum.until}"
     condition = " and ".join(filter(None, (conditions(erratum.when, facts), erratum.calls)))
     when = f", when {condition}" if condition else ""
     otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
-    return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."
+    return f"PyTorch's code {releases(erratum)}: {behaviour}{when}{otherwise}."
 
 
 def condition(

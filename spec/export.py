@@ -16,10 +16,9 @@ from importlib import metadata
 from typing import Any, get_args
 
 from spec.conditions import yields_to
-from spec.contents import Spec
 from spec.loader import ROOT
-from spec.model import Guarantee, Order, Portability, Primitive, Row
-from spec.portable import portable_answer, portable_classes
+from spec.model import Guarantee, Order, Portability, Primitive, Row, Spec
+from spec.resolve import portable_answer, portable_classes
 
 #: The file that describes the document.
 SCHEMA = "export.schema.json"

@@ -2,7 +2,7 @@
 
 It raises ``SpecError``, which names the file and the row, for the first table that is incomplete.
 The lint, ``spec.check``, reads the same tables and reports every problem. A row states only the
-fields that no rule gives: ``spec.defaults`` completes the table, and ``spec.english`` renders its
+fields that no rule gives: ``completed`` completes the table, and ``spec.english`` renders its
 condition. For example, ``rows/index_add.toml`` has this row::
 
     id = "R0002"
@@ -26,14 +26,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
-from spec import defaults, english
-from spec.contents import Spec
+from spec import english
 from spec.model import (
     Data,
     Device,
@@ -47,8 +46,8 @@ from spec.model import (
     Profile,
     Row,
     Source,
+    Spec,
     SpecError,
-    Test,
 )
 
 #: The folder of the spec that ships with this distribution.
@@ -57,7 +56,8 @@ ROOT = files("spec")
 #: The folder of the rows about the primitives of JAX, in the folder of all rows.
 PRIMITIVES = "jax"
 
-_TABLES = (
+#: The files of the vocabularies and of the version, without the suffix.
+TABLES = (
     "profiles",
     "facts",
     "orders",
@@ -100,7 +100,7 @@ def read(root: Traversable) -> Spec:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
             reports every problem, row by row.
     """
-    tables = {name: read_table(root, f"{name}.toml") for name in _TABLES}
+    tables = {name: read_table(root, f"{name}.toml") for name in TABLES}
     return assemble(tables, row_files(root))
 
 
@@ -116,9 +116,9 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
     """
     profiles, devices = _profiles(tables["profiles"]), _devices(tables["devices"])
     with _reading("facts.toml"):
-        facts = {name: fact(name, t) for name, t in tables["facts"].items()}
+        facts = {name: Fact(name=name, **frozen(t)) for name, t in tables["facts"].items()}
     with _reading("orders.toml"):
-        orders = {name: _order(name, t) for name, t in tables["orders"].items()}
+        orders = {name: Order(name=name, **frozen(t)) for name, t in tables["orders"].items()}
     with _reading("documents.toml"):
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     with _reading("data.toml"):
@@ -136,14 +136,11 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
             for name, table in refused.items()
         }
     with _reading("hints.toml"):
-        hints = tuple(
-            Hint(table["library"], tuple(table["primitives"]), table["remedy"])
-            for table in tables["hints"].get("hint", [])
-        )
+        hints = tuple(Hint(**frozen(table)) for table in tables["hints"].get("hint", []))
     rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
-            full = defaults.completed(table, tables["profiles"], tables["devices"])
+            full = completed(table, tables["profiles"], tables["devices"])
             rows.append(_row(full, file.removesuffix(".toml"), profiles, facts, devices))
     return Spec(
         rows=tuple(row for row in rows if not isinstance(row, Primitive)),
@@ -170,7 +167,7 @@ def _profiles(table: Mapping[str, Any]) -> dict[str, Profile]:
 
 def _devices(table: Mapping[str, Any]) -> dict[str, Device]:
     with _reading("devices.toml"):
-        return {name: _device(name, fields) for name, fields in table.items()}
+        return {name: Device(name=name, **frozen(fields)) for name, fields in table.items()}
 
 
 @contextlib.contextmanager
@@ -220,55 +217,67 @@ def read_table(root: Traversable, name: str) -> dict[str, Any]:
         raise SpecError(f"{name} is not TOML: {error}") from error
 
 
-def fact(name: str, table: dict[str, Any]) -> Fact:
-    """Returns the fact that an entry of ``facts.toml`` declares."""
-    return Fact(
-        name=name,
-        type=table["type"],
-        about=table["about"],
-        values=tuple(table.get("values", ())),
-        english=MappingProxyType(table["english"]),
-        every_op=table.get("every_op", False),
-    )
-
-
-def _device(name: str, table: dict[str, Any]) -> Device:
-    return Device(
-        name=name,
-        english=table["english"],
-        platforms=tuple(table["platforms"]),
-        backends=tuple(table["backends"]),
-        untried=MappingProxyType(table.get("untried", {})),
-        stand_ins=tuple(table["stand_ins"]),
-        races=table["races"],
-        reason=table.get("reason"),
-        like=table.get("like"),
-    )
-
-
 def _portability(name: str, table: Mapping[str, Any]) -> Portability:
-    dtypes, limits = table.get("dtypes"), table.get("limits", {})
-    return Portability(
-        name=name,
-        answer=table["answer"],
-        reason=table["reason"].format(**limits) if limits else table.get("reason"),
-        remedy=table.get("remedy"),
-        dtypes=None if dtypes is None else frozenset(dtypes),
-        integers=table.get("integers", False),
-        primitives=tuple(table.get("primitives", ())),
-        statement=table.get("statement"),
-        limits=MappingProxyType(limits),
-    )
+    fields = dict(frozen(table))
+    if "dtypes" in fields:
+        fields["dtypes"] = frozenset(fields["dtypes"])
+    if "limits" in fields:
+        fields["reason"] = fields["reason"].format(**fields["limits"])
+    return Portability(name=name, **fields)
 
 
-def _order(name: str, table: dict[str, Any]) -> Order:
-    return Order(
-        name=name,
-        title=table["title"],
-        statement=table["statement"],
-        order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
-        varies=table.get("varies"),
-    )
+def completed(
+    row: Mapping[str, Any], profiles: Mapping[str, Any], devices: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a row with the defaults of the keys that it leaves out.
+
+    ``torch``
+        ``torch.`` and the op: ``torch.index_add``. Empty for a primitive of JAX.
+    ``source``
+        A row that only our own profile lists cites the first sentence of that profile's statement.
+        Sources that the row gives come after it.
+    ``state`` and ``reason``
+        A row of a device that JAX has no platform for is out of scope, for the reason that
+        ``devices.toml`` gives.
+
+    A key of a wrong type stays as it is, so that the lint can report it.
+
+    Args:
+        row: As TOML has it.
+        profiles: The content of ``profiles.toml``.
+        devices: The content of ``devices.toml``.
+    """
+    full = dict(row)
+    if row.get("kind") == "primitive":
+        full.setdefault("torch", "")
+    elif isinstance(row.get("op"), str):
+        full.setdefault("torch", f"torch.{row['op']}")
+    sources = row.get("source", [])
+    if isinstance(sources, list):
+        sources = [*_own_statements(row.get("behaviour"), profiles), *sources]
+        full |= {"source": sources} if sources else {}
+    device = row.get("device")
+    if isinstance(device, str) and "reason" in devices.get(device, {}) and "state" not in row:
+        full["state"] = "out_of_scope"
+        full.setdefault("reason", devices[device]["reason"])
+    return full
+
+
+def _own_statements(behaviour: Any, profiles: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns sources that cite our own profiles, if these alone list the row."""
+    if not isinstance(behaviour, dict) or not behaviour.keys() <= profiles.keys():
+        return []
+    if any(profiles[name]["release"] for name in behaviour):
+        return []
+    return [
+        {"document": "profiles", "releases": [name], "phrase": _first_sentence(name, profiles)}
+        for name in behaviour
+    ]
+
+
+def _first_sentence(profile: str, profiles: Mapping[str, Any]) -> str:
+    statement: str = profiles[profile]["statement"]
+    return statement.partition(". ")[0].removesuffix(".")
 
 
 def _row(
@@ -278,15 +287,14 @@ def _row(
     facts: Mapping[str, Fact],
     devices: Mapping[str, Device],
 ) -> Row:
-    fields = dict(table)
-    when = _when(fields.pop("when", {}))
-    sources = tuple(_source(source) for source in fields.pop("source"))
-    errata = tuple(_erratum(erratum) for erratum in fields.pop("erratum", ()))
+    fields = dict(frozen(table))
+    when = fields.pop("when", frozen({}))
+    sources = _sources(fields.pop("source"))
+    errata = tuple(map(_erratum, fields.pop("erratum", ())))
     listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
     record: type[Row] = Row
     if fields.get("kind") == "primitive":
         record = Primitive
-        fields["primitives"] = tuple(fields["primitives"])
         listed = dict.fromkeys(profiles, listed) if listed else {}
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
@@ -302,44 +310,34 @@ def _row(
         sources=sources,
         callers=MappingProxyType(_callers(fields.pop("caller", {}), listed)),
         errata=errata,
-        options=MappingProxyType(fields.pop("options", {})),
         **fields,
     )
 
 
-def _callers(caller: str | dict[str, str], listed: dict[str, str]) -> dict[str, str]:
+def _callers(caller: str | Mapping[str, str], listed: Mapping[str, str]) -> Mapping[str, str]:
     """Returns the caller of each profile that raises; a single name holds for all of them."""
-    if isinstance(caller, dict):
+    if isinstance(caller, Mapping):
         return caller
     return {name: caller for name, behaviour in listed.items() if behaviour == "raise"}
 
 
-def _source(table: dict[str, Any]) -> Source:
-    return Source(**{**table, "releases": tuple(table["releases"])})
+def _sources(tables: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
+    return tuple(Source(**table) for table in tables)
 
 
-def _erratum(table: dict[str, Any]) -> Erratum:
-    fields = dict(table)
-    behaviour = fields.pop("behaviour")
-    return Erratum(
-        behaviour=None if behaviour == "none" else behaviour,
-        when=_when(fields.pop("when", {})),
-        sources=tuple(_source(source) for source in fields.pop("source")),
-        **fields,
-    )
+def _erratum(table: Mapping[str, Any]) -> Erratum:
+    fields = {"when": frozen({}), **table}
+    sources, behaviour = _sources(fields.pop("source")), fields.pop("behaviour")
+    return Erratum(sources=sources, behaviour=None if behaviour == "none" else behaviour, **fields)
 
 
-def _when(table: dict[str, Any]) -> Mapping[str, Test]:
-    return MappingProxyType({name: frozen(test) for name, test in table.items()})
-
-
-def frozen(test: Any) -> Test:
-    """Returns a test of a ``when``, as TOML has it, made immutable."""
-    if isinstance(test, list):
-        return tuple(test)
-    if isinstance(test, dict):
-        return MappingProxyType({name: frozen(limit) for name, limit in test.items()})
-    return test  # type: ignore[no-any-return]  # a TOML scalar; the schema gives its type
+def frozen(value: Any) -> Any:
+    """Returns a value, as TOML has it, made immutable."""
+    if isinstance(value, list):
+        return tuple(map(frozen, value))
+    if isinstance(value, dict):
+        return MappingProxyType({name: frozen(item) for name, item in value.items()})
+    return value
 
 
 def thawed(value: Any) -> Any:

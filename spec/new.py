@@ -26,8 +26,7 @@ from typing import Any
 
 from spec import loader
 from spec.check import ledger
-from spec.contents import Spec
-from spec.model import Direction, SpecError
+from spec.model import Direction, Spec, SpecError
 
 #: The order of a row whose author has not chosen one; ``python -m spec check`` reports it.
 _BLANK = "FILL_IN"
@@ -35,24 +34,8 @@ _BLANK = "FILL_IN"
 _LINE = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class Namespace:
-    """A namespace of ops, and the files that an op of it is in.
-
-    Attributes:
-        package: The package that has the modules of ops.
-        exports: The package from whose ``__init__`` users import the op.
-    """
-
-    package: str
-    exports: str
-
-
-#: The namespaces that a skeleton can be written for, by the prefix of the op's name.
-NAMESPACES = {
-    "": Namespace("impl.ops", "impl"),
-    "nn.functional": Namespace("impl.nn.functional", "impl.nn.functional"),
-}
+#: The packages that have the modules of ops, by the prefix of an op's name.
+PACKAGES = {"": "impl.ops", "nn.functional": "impl.nn.functional"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,21 +65,21 @@ class NewOp:
         return self.op.rpartition(".")[2]
 
     @property
-    def namespace(self) -> Namespace:
-        """The namespace of the op.
+    def package(self) -> str:
+        """The package that has the module of the op.
 
         Raises:
             SpecError: No skeleton can be written for an op of this name.
         """
         prefix = self.op.rpartition(".")[0]
-        if prefix not in NAMESPACES:
+        if prefix not in PACKAGES:
             raise SpecError(
                 f"{self.op!r} is in the namespace {prefix!r}; skeletons are written for ops of "
                 "`impl` and of `impl.nn.functional`, as `foo` or `nn.functional.foo`"
             )
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name) or keyword.iskeyword(self.name):
             raise SpecError(f"{self.name!r} is not the name of a function; use lower case letters")
-        return NAMESPACES[prefix]
+        return PACKAGES[prefix]
 
     @property
     def rows(self) -> str:
@@ -111,12 +94,12 @@ class NewOp:
     @property
     def module(self) -> str:
         """The path of the function."""
-        return f"{self.namespace.package.replace('.', '/')}/_{self.name}.py"
+        return f"{self.package.replace('.', '/')}/_{self.name}.py"
 
     @property
     def exports(self) -> str:
         """The path of the ``__init__`` that exports the op."""
-        return f"{self.namespace.exports.replace('.', '/')}/__init__.py"
+        return f"impl.{self.op}".rpartition(".")[0].replace(".", "/") + "/__init__.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +226,7 @@ def _with_export(path: Path, new: NewOp) -> str:
     Raises:
         SpecError: The package has the name already, or has no op of the namespace.
     """
-    package, name = new.namespace.package, new.name
+    package, name = new.package, new.name
     text = path.read_text(encoding="utf-8")
     if re.search(rf"\bas {name}\b", text):
         raise SpecError(f"{new.exports} has the name {name!r} already")

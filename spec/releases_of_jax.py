@@ -45,16 +45,7 @@ class Otherwise:
 def functions() -> tuple[Otherwise, ...]:
     """Returns the functions, in the order of their names."""
     tables = loader.read_table(loader.ROOT, "releases_of_jax.toml").get("function", [])
-    orders = ("bits", "borders", "text", "untried")
-    return tuple(
-        Otherwise(
-            table["name"],
-            table["file"],
-            table["function"],
-            *(tuple(table.get(key, ())) for key in orders),
-        )
-        for table in tables
-    )
+    return tuple(Otherwise(**loader.frozen(table)) for table in tables)
 
 
 @functools.cache

@@ -25,11 +25,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from spec import english
-from spec.conditions import precedence, specificity
-from spec.contents import Spec
-from spec.model import Direction, Primitive, Row, Source, SpecError
-from spec.portable import portable_answer, portable_classes
-from spec.resolve import Answer, cases, effect_of_primitive, unknown_op, varies
+from spec.conditions import precedence
+from spec.model import Direction, Primitive, Row, Source, Spec, SpecError
+from spec.resolve import (
+    Answer,
+    cases,
+    effect_of_primitive,
+    portable_answer,
+    portable_classes,
+    precedence_of,
+    unknown_op,
+    varies,
+)
 
 _WIDTH = 100
 
@@ -149,7 +156,7 @@ def _statement(row: Row) -> str:
 def _answers(op: str, direction: Direction, device: str, profile: str, rules: Spec) -> list[Answer]:
     """Returns the answers to all calls, in the order in which they decide."""
     answers = [case.answer for case in cases(op, direction, device, profile, rules)]
-    return sorted(answers, key=_rank, reverse=True)
+    return sorted(answers, key=precedence_of, reverse=True)
 
 
 def _lines(answers: Sequence[Answer], device: str, profile: str, rules: Spec) -> Iterator[str]:
@@ -161,11 +168,6 @@ def _lines(answers: Sequence[Answer], device: str, profile: str, rules: Spec) ->
         yield _wrapped(f"{words}: {english.EFFECTS[answer.effect]}{row}", 1)
         for line in _reasons(answer, device, profile, rules):
             yield _wrapped(line, 2)
-
-
-def _rank(answer: Answer) -> tuple[bool, tuple[int, bool]]:
-    """Returns the precedence of an answer: what a profile lists decides first."""
-    return answer.listed, specificity(answer.row) if answer.row else (-1, False)
 
 
 def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator[str]:

@@ -31,8 +31,8 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import spec
 from conformance.cases.table import Sample, samples
 from spec import english
-from spec.calls import distinct_calls
-from spec.conditions import precedence, specificity
+from spec.conditions import distinct_calls, precedence
+from spec.resolve import precedence_of
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -149,12 +149,6 @@ def primitives(rules: spec.Spec | None = None) -> tuple[str, ...]:
     return tuple(sorted({row.op for row in rules.primitives if row.active}))
 
 
-def devices(rules: spec.Spec | None = None) -> tuple[str, ...]:
-    """Returns the names of the devices that JAX has a platform for."""
-    rules = rules or spec.load()
-    return tuple(device.name for device in rules.devices.values() if device.platforms)
-
-
 def of_op(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
     """Returns the cells of an op: with the mode off, then by profile and guarantee.
 
@@ -178,7 +172,7 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
         stated = asked.union(*(sample.facts for sample in own))
         calls = _calls(rows, stated, rules)
         calls = [facts for facts in calls if not of_calls or _made(facts, own, asked)]
-        places = itertools.product(devices(rules), under) if rows and calls else ()
+        places = itertools.product(spec.DEVICES, under) if rows and calls else ()
         for device, (profile, guarantee) in places:
             yield from _cells(op, direction, device, calls, profile, guarantee, rules)
 
@@ -279,13 +273,7 @@ def _groups(
     rows = (r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction))
     fills = any("fill" in row.behaviour.values() for row in rows)
     groups = [_Group(answer, free, tuple(of), fills) for (_, free), (answer, of) in found.items()]
-    return sorted(groups, key=_rank, reverse=True)
-
-
-def _rank(group: _Group) -> tuple[bool, tuple[int, bool], bool]:
-    """Returns the precedence: listed by a profile, then narrower rows, then free of order."""
-    answer = group.answer
-    return answer.listed, specificity(answer.row) if answer.row else (-1, False), group.free
+    return sorted(groups, key=lambda each: (precedence_of(each.answer), each.free), reverse=True)
 
 
 def _cells(
@@ -416,7 +404,7 @@ def of_primitive(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
 def _of_primitive(op: str, rules: spec.Spec) -> Iterator[Cell]:
     rows = [row for row in rules.primitives if row.op == op and row.active]
     names = tuple(dict.fromkeys(name for row in rows for name in row.primitives))
-    for device in devices(rules):
+    for device in spec.DEVICES:
         for guarantee in (OFF, "run_to_run"):
             yield from _by_rows(op, names, rows, device, guarantee, rules)
         for found in _classes(names, rules):

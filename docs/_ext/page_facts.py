@@ -1,4 +1,4 @@
-"""The facts on the page of an op and on the page of a primitive of JAX.
+"""The facts on the page of an op, on the page of a primitive of JAX, and in the matrix.
 
 ``docs/_templates/pages`` has the texts. For ``cumsum`` with the mode off, ``digest`` gives the
 lines of a card::
@@ -9,9 +9,10 @@ lines of a card::
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import answers
 import costs
@@ -25,12 +26,12 @@ from spec import english, oracles
 
 #: The calls of a direction, as the subject of a phrase.
 SUBJECTS: Mapping[str, str] = {"forward": "the call", "backward": "its gradient"}
-
-
 #: The folder of the reports, from the sources of the site.
 REPORTS = "../conformance/reports"
 #: The headings of the table of all answers.
 ANSWER_HEADINGS = ("Call", "When", "Mode and profile", "Answer")
+#: The headings of the matrix before the columns of answers.
+MATRIX_HEADINGS = ("Operation", "Direction", "Device")
 
 
 def device_name(name: str) -> str:
@@ -42,7 +43,7 @@ def device_name(name: str) -> str:
 def where(devices: Iterable[str]) -> str:
     """Returns devices as a part of a sentence: ``on a CPU``, or ``on every device``."""
     devices = list(devices)
-    if set(devices) == set(answers.devices()):
+    if set(devices) == set(spec.DEVICES):
         return "on every device"
     return "on " + " and ".join(map(device_name, devices))
 
@@ -168,6 +169,12 @@ def of_op(op: str, rules: spec.Spec, reports: Mapping[str, Report]) -> dict[str,
         own = (cell for cell in cells if cell.guarantee == guarantee)
         return [cell for cell in own if profile in (None, cell.profile)]
 
+    # A report has thousands of records of other ops.
+    ids = {row.id for row in rows}
+    own = {
+        name: dataclasses.replace(report, records=tuple(r for r in report.records if r.row in ids))
+        for name, report in reports.items()
+    }
     timed = costs.of_op(op)
     off = under(None, answers.OFF)
     varying = {cell.row for cell in off if cell.word == "may vary"}
@@ -198,8 +205,11 @@ def of_op(op: str, rules: spec.Spec, reports: Mapping[str, Report]) -> dict[str,
         "example": None,
         "silent": [d for d in directions if not any(cell.direction == d for cell in cells)],
         "callers": list(dict.fromkeys(callers)),
-        "evidence_lines": list(_evidence_lines(rows, reports)),
-        "card_of_evidence": list(_card_of_evidence(rows, reports)),
+        "evidence_lines": list(_evidence_lines(rows, own)),
+        "card_of_evidence": [
+            *_card_of_evidence(rows, own),
+            *([] if row_evidence.ran_on_gpu(reports.values()) else ["not yet verified on a GPU"]),
+        ],
         "measured": {each.report.made[:10]: each.report for each in timed},
         "times": list(map(_times, timed)),
         "short_names": jax_functions.short_names(op),
@@ -234,37 +244,26 @@ def _evidence_lines(
     rows: Sequence[spec.Row], reports: Mapping[str, Report]
 ) -> Iterator[tuple[str, ...]]:
     """Yields the row, the device, the evidence, the report and its date."""
+    of_report = {name: row_evidence.by_row({name: report}) for name, report in reports.items()}
     for row in rows:
         for device in row_evidence.deciding_devices(row):
             found = [
                 (str(entry), f"{{download}}`{name} </{REPORTS}/{name}>`", report.made[:10])
                 for name, report in reports.items()
-                if (entry := _of_report(name, report).get((row.id, device)))
+                if (entry := of_report[name].get((row.id, device)))
             ]
             for cells in found or [("none", "no report", "")]:
                 yield (f"{{row}}`{row.id}`", device_name(device), *cells)
 
 
-_CACHE: dict[str, Mapping[tuple[str, str], row_evidence.RowEvidence]] = {}
-
-
-def _of_report(name: str, report: Report) -> Mapping[tuple[str, str], row_evidence.RowEvidence]:
-    """Returns the evidence of one report. A page of each op asks for it."""
-    if name not in _CACHE:
-        _CACHE[name] = row_evidence.by_row({name: report})
-    return _CACHE[name]
-
-
 def _card_of_evidence(rows: Sequence[spec.Row], reports: Mapping[str, Report]) -> Iterator[str]:
     """Yields a line for each device with the evidence that all rows have there."""
     merged = row_evidence.by_row(reports)
-    for device in answers.devices():
+    for device in spec.DEVICES:
         own = [row for row in rows if device in row_evidence.deciding_devices(row)]
         levels = [merged.get((row.id, device), row_evidence.NO_EVIDENCE) for row in own]
         if texts := dict.fromkeys(map(str, levels)):
             yield f"**on {device_name(device)}**: {'; '.join(texts)}"
-    if not row_evidence.ran_on_gpu(reports.values()):
-        yield "not yet verified on a GPU"
 
 
 def of_primitive(op: str, rules: spec.Spec) -> dict[str, Any]:
@@ -289,7 +288,7 @@ def of_primitive(op: str, rules: spec.Spec) -> dict[str, Any]:
         "varies": any(cell.word == "may vary" for cell in off),
         "evidence_texts": [t for id, t in texts.items() if id in told] or list(texts.values()),
         "acted": acted,
-        "free": [device for device in answers.devices() if device not in acted],
+        "free": [device for device in spec.DEVICES if device not in acted],
         "uses": jax_functions.uses().get(op, ()),
         "functions": {entry.name for entry in jax_functions.table()},
     }
@@ -304,3 +303,72 @@ def index(kind: str) -> Mapping[str, Mapping[str | None, Sequence[answers.Word]]
         op: {name: answers.ordered(each) for name, each in grouped(pairs).items()}
         for op, pairs in words.items()
     }
+
+
+class Column(NamedTuple):
+    """A column of answers in the matrix.
+
+    Attributes:
+        heading: The heading.
+        profile: The profile; None with the mode off.
+        guarantee: The guarantee; None with the mode off.
+    """
+
+    heading: str
+    profile: str | None
+    guarantee: str | None
+
+
+class Line(NamedTuple):
+    """A line of the matrix.
+
+    Attributes:
+        op: The name of the operation.
+        kind: ``op`` or ``primitive``.
+        direction: The direction.
+        words: The words of each column.
+        devices: The names of the devices, which are several if all cells are equal.
+    """
+
+    op: str
+    kind: str
+    direction: spec.Direction
+    words: tuple[tuple[answers.Word, ...], ...]
+    devices: tuple[str, ...] = ()
+
+
+def matrix_columns() -> tuple[Column, ...]:
+    """Returns the columns of answers in the matrix.
+
+    The guarantee ``portable`` has one column, under the project's own profile: another profile
+    differs from it in what it raises, which the column of that profile shows.
+    """
+    rules = spec.load()
+    by_profile = (Column(name, name, answers.GUARANTEES[0]) for name in rules.profiles)
+    own = rules.own_profile or rules.default_profile
+    portable = Column(answers.GUARANTEES[1], own, answers.GUARANTEES[1])
+    return (Column("mode off", None, answers.OFF), *by_profile, portable)
+
+
+def matrix_lines() -> Iterator[Line]:
+    """Yields the lines of the matrix: functions of ``impl``, then primitives of JAX."""
+    cells = grouped(
+        ((cell.op, cell.kind, cell.direction, cell.device), cell) for cell in answers.every()
+    )
+    columns = matrix_columns()
+    devices = grouped(
+        (Line(op, kind, direction, tuple(_words(own, each) for each in columns)), device)
+        for (op, kind, direction, device), own in cells.items()
+    )
+    for line, names in devices.items():
+        yield line._replace(devices=tuple(names))
+
+
+def _words(cells: list[answers.Cell], column: Column) -> tuple[answers.Word, ...]:
+    """Returns the words of a column, in the order of the legend."""
+    return answers.ordered(
+        cell.word
+        for cell in cells
+        # The answers about primitives name no profile, because they hold under each.
+        if cell.guarantee == column.guarantee and cell.profile in (column.profile, None)
+    )

@@ -97,12 +97,6 @@ def documented(row: spec.Row, profiles: Sequence[spec.Profile]) -> str:
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in releases.items())
 
 
-def since(erratum: spec.Erratum) -> str:
-    """Returns the releases whose code does what an erratum states."""
-    text = f"since {erratum.since}" + " or before" * erratum.since_is_bound
-    return f"{text}, up to {erratum.until}" if erratum.until else text
-
-
 def changes() -> Iterator[tuple[spec.Profile, spec.Profile, list[spec.Row]]]:
     """Yields each pair of releases that follow each other, and the rows whose behaviour changed."""
     rules = spec.load()

@@ -30,7 +30,6 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import answers
 import costs
-import matrix
 import page_facts
 import pictures
 import row_evidence
@@ -49,7 +48,6 @@ MODULES = {
     "english": english,
     "evidence": row_evidence,
     "lists": row_lists,
-    "matrix": matrix,
     "memory": memory,
     "pages": page_facts,
     "pictures": pictures,

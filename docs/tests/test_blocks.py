@@ -11,29 +11,16 @@ import pytest
 import impl
 
 DOCS = Path(__file__).parents[1]
-#: The file that the blocks of a page are in; None for the page itself.
-GUIDES = {
-    "index.md": None,
-    "quick-start.md": None,
-    "your-program.md": None,
-    "from-pytorch.md": None,
-    "choosing.md": None,
-    "cost.md": None,
-    "orders.md": None,
-    "writing-an-op.md": None,
-    "reading-an-error.md": None,
-    "not-covered.md": None,
-    "report-your-gpu.md": None,
-    "reading-an-audit.md": "train.py",
-    "first-difference.md": None,
-    "the-same-bits-everywhere.md": None,
-    "one-policy.md": None,
-    "several-processes.md": None,
-    "comparing-runs.md": None,
-    "resuming.md": None,
-    "continuous-integration.md": None,
-    "recipes.md": None,
-}
+#: The pages whose blocks run in tests of their own, or in a process that imports no kernels.
+OTHERS = ("data.md", "testing.md", "third-parties.md", "without-the-kernels.md")
+#: The pages whose blocks run here.
+GUIDES = sorted(
+    page.name
+    for page in DOCS.glob("*.md")
+    if "\n```python\n" in page.read_text(encoding="utf-8") and page.name not in OTHERS
+)
+#: The file that the blocks of a page are in, if it is not the page.
+FILES = {"reading-an-audit.md": "train.py"}
 #: The characters of a line of code that a page shows without scrolling, at 1440 pixels.
 WIDTH = 92
 #: The names that the blocks of a page define.
@@ -74,7 +61,7 @@ def test_the_blocks_run_and_print_what_the_page_shows(
 ) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # A flag can exclude kernels that are timed.
     monkeypatch.chdir(tmp_path)
-    page, file = DOCS / name, GUIDES[name]
+    page, file = DOCS / name, FILES.get(name)
     names: Names = {}
     printed = ""
     ran = 0

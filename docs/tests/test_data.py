@@ -11,11 +11,11 @@ from typing import Any, get_args
 import pytest
 
 import spec
+from docs.tests.conftest import HTML
 from spec import export
-from spec.calls import distinct_calls
+from spec.conditions import distinct_calls
 
 DOCS = Path(__file__).parents[1]
-HTML = DOCS / "_build" / "html"
 PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
 SPEC = spec.load()
 #: Decides each call of the standard input, and prints the ids.

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,11 @@ from docutils import nodes
 
 import answers
 import finishing
-import matrix
+import page_facts
 import row_lists
 import spec
 from docs.tests.conftest import HTML, plain, section, tables, unmarked
-from spec.calls import distinct_calls
+from spec.conditions import distinct_calls
 
 SPEC = spec.load()
 DOCS = Path(__file__).parents[1]
@@ -103,34 +102,11 @@ def test_the_page_shows_the_source_of_an_erratum(page_html: Page) -> None:
     assert "libtorch_cuda.so" in page_html("rows")
 
 
-class Links(HTMLParser):
-    """Collects the links to rows in list items, each with the h2 heading above it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.links: list[tuple[str, str]] = []
-        self.heading = ""
-        self.in_heading = False
-        self.items = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "h2":
-            self.heading, self.in_heading = "", True
-        self.items += tag == "li"
-        row = re.search(r"rows\.html#(R\d{4})$", dict(attrs).get("href") or "")
-        if tag == "a" and row and self.items:
-            self.links.append((self.heading, row[1]))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "h2":
-            self.in_heading = False
-        self.items -= tag == "li"
-
-    def handle_data(self, data: str) -> None:
-        # A heading ends with a mark that links to it.
-        if self.in_heading and data != "¶":
-            self.heading += data
+def links(text: str) -> list[tuple[str, str]]:
+    """Returns the links to rows in HTML, each with the h2 heading above it."""
+    parts = [part.partition("<a ") for part in text.split("<h2>")]
+    rows = ((plain(head), re.findall(r'rows\.html#(R\d{4})"', rest)) for head, _, rest in parts)
+    return [(heading, row) for heading, found in rows for row in found]
 
 
 def listed_rows(profile: str) -> Iterator[tuple[str, str]]:
@@ -157,12 +133,12 @@ def listed_rows(profile: str) -> Iterator[tuple[str, str]]:
 def test_page_of_a_profile_lists_each_row_once_under_its_behaviour(
     profile: str, page_html: Page
 ) -> None:
-    links = Links(page_html(f"profiles/{profile}")).links
-    assert collections.Counter(links) == collections.Counter(listed_rows(profile))
+    shown = links(page_html(f"profiles/{profile}"))
+    assert collections.Counter(shown) == collections.Counter(listed_rows(profile))
 
 
 def test_page_out_of_scope_lists_every_such_row_once(page_html: Page) -> None:
-    ids = [row for _, row in Links(page_html("out-of-scope")).links]
+    ids = [row for _, row in links(page_html("out-of-scope"))]
     assert sorted(ids) == sorted(row.id for row in SPEC.rows if not row.active)
 
 
@@ -209,15 +185,13 @@ def test_documents_are_told_by_release() -> None:
     changed = dataclasses.replace(raising, behaviour={**behaviour, released[0].name: None})
     text = row_lists.documented(changed, profiles)
     assert text == f"{old}: not listed; {', '.join(map(str, others))}: raises"
-    bound = spec.Erratum("", "2.6", None, {}, (), since_is_bound=True, until="2.9")
-    assert row_lists.since(bound) == "since 2.6 or before, up to 2.9"
 
 
 def test_each_cell_of_the_matrix_has_the_words_of_the_answers(page_html: Page) -> None:
     page = page_html("matrix")
-    columns = matrix.columns()
+    columns = page_facts.matrix_columns()
     head, *lines = tables(page.partition('id="matrix"')[2].partition("</table>")[0])
-    headings = len(matrix.HEADINGS)
+    headings = len(page_facts.MATRIX_HEADINGS)
     assert head[headings:] == [column.heading for column in columns]
     shown = {}
     for op, direction, devices, *cells in lines:

@@ -1,9 +1,9 @@
 """The lint of the spec: ``python -m spec check``.
 
 ``schema`` checks the shape of each file. The other modules check what a schema cannot express:
-names that one file uses and another declares (``names``), errata and callers (``errata``), wording,
-the ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks,
-and the version of the data.
+names that one file uses and another declares, also in errata and alerts (``names``), wording, the
+ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks, and
+the version of the data.
 """
 
 from __future__ import annotations
@@ -13,25 +13,12 @@ from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from spec import defaults, loader
-from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
+from spec import loader
+from spec.check import coherence, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
-from spec.contents import Spec
-from spec.model import SpecError
+from spec.model import Spec, SpecError
 
-VOCABULARIES = (
-    "profiles",
-    "orders",
-    "facts",
-    "devices",
-    "documents",
-    "releases",
-    "ids",
-    "locks",
-    "data",
-    "portable",
-    "hints",
-)
+VOCABULARIES = (*loader.TABLES, "ids", "locks")
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -69,7 +56,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         # The names of the rows cannot be looked up in a malformed vocabulary.
         return sorted(found)
     rows = [
-        (file, defaults.completed(row, tables["profiles"], tables["devices"]))
+        (file, row)
         for file, content in files.items()
         for row in _list(content.get("row"))
         if isinstance(row, dict)
@@ -79,7 +66,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         malformed, good = _row_file(file, content, tables)
         found += malformed
         well_formed += good
-    for check in (names.findings, errata.findings, wording.findings):
+    for check in (names.findings, wording.findings):
         found += [Problem(*finding) for finding in check(well_formed, tables)]
     used = [(file, str(row.get("id")), str(row.get("op"))) for file, row in rows]
     found += [Problem(*finding) for finding in ledger.findings(used, tables["ids"])]
@@ -105,7 +92,7 @@ def _row_file(
 ) -> tuple[list[Problem], list[FileRow]]:
     """Returns the problems of the shape of a file of rows, and the rows that have none."""
     rows = [
-        defaults.completed(row, tables["profiles"], tables["devices"])
+        loader.completed(row, tables["profiles"], tables["devices"])
         if isinstance(row, dict)
         else row
         for row in _list(content.get("row"))

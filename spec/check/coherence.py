@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args
 
 from spec import conditions
-from spec.calls import distinct_calls
-from spec.contents import Spec
+from spec.conditions import distinct_calls
 from spec.loader import thawed
-from spec.model import Direction, Facts, Primitive, Row
+from spec.model import Direction, Facts, Primitive, Row, Spec
 
 #: The id of a row, and a description of the problem.
 Finding: TypeAlias = tuple[str, str]
@@ -152,12 +151,6 @@ def _decides(row: Row, device: str, profile: str, facts: Facts) -> bool:
 def _outcome(row: Row, profile: str) -> tuple[object, ...]:
     """Returns what the row makes of a call under the profile."""
     behaviour = row.behaviour[profile]
-    return (
-        behaviour,
-        row.callers.get(profile) if behaviour == "raise" else _path(row),
-    )
-
-
-def _path(row: Row) -> tuple[str | None, ...]:
-    """Returns what a deterministic row states about the path that it takes."""
-    return row.order, row.guarantee
+    if behaviour == "raise":
+        return behaviour, row.callers.get(profile)
+    return behaviour, row.order, row.guarantee

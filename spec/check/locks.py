@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from spec.contents import Spec
 from spec.loader import thawed
+from spec.model import Spec
 
 _HEAD = """\
 # For each profile that transcribes a release, a digest of everything that it lists. A release that

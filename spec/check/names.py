@@ -1,6 +1,10 @@
 """Checks the names that one file uses and another declares.
 
-Profiles, orders, facts, devices, documents and rows have names.
+Profiles, orders, facts, devices, documents, releases and rows have names, and so do ops in alerts.
+
+For ``order = "plane"`` in the first row of ``index_add.toml`` it yields a line::
+
+    index_add.toml: R0001: the order 'plane' is not in orders.toml; add it there
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
-from spec.calls import named_values
+from spec.conditions import named_values
 from spec.model import Fact, SpecError, Test
 
 #: The file of a row, and the row as TOML has it.
@@ -28,7 +32,9 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
     yield from _portable(tables["portable"]["class"])
     yield from _hints(tables["hints"]["hint"], tables["portable"]["class"])
     for file, row in rows:
-        for text in itertools.chain(_row(row, tables), _device(row, tables["devices"])):
+        errata = [_erratum(row, erratum, tables) for erratum in row.get("erratum", [])]
+        own = (_row(row, tables), _device(row, tables["devices"]), _callers(row))
+        for text in itertools.chain(*own, _sources(row, tables), *errata):
             yield file, row["id"], text
     yield from _files(rows)
 
@@ -143,7 +149,7 @@ def _when(when: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[str]:
         if name not in facts:
             yield f"the fact {name!r} is not in facts.toml; add it there"
             continue
-        fact = loader.fact(name, facts[name])
+        fact = Fact(name=name, **loader.frozen(facts[name]))
         frozen: Test = loader.frozen(test)
         for value in named_values(frozen):
             try:
@@ -170,3 +176,47 @@ def _files(rows: list[FileRow]) -> Iterator[Finding]:
         home = first.setdefault(row["op"], file)
         if home != file:
             yield file, row["id"], f"the rows of {row['op']!r} are in {home}; move it there"
+
+
+def _callers(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a problem if the callers name other profiles than the ones that raise."""
+    caller = row.get("caller")
+    if not isinstance(caller, dict):
+        return
+    raising = {name for name, behaviour in row["behaviour"].items() if behaviour == "raise"}
+    if set(caller) != raising:
+        yield f"caller is of the profiles {sorted(caller)}; those that raise are {sorted(raising)}"
+    elif len(set(caller.values())) == 1:
+        yield "caller has the same name for all profiles; write it once"
+
+
+def _sources(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    """Yields releases of sources that are neither a release nor a profile."""
+    known = {*tables["releases"]["torch"], *tables["profiles"]}
+    if row.get("kind") == "primitive":
+        known = set(tables["releases"].get("jax", ()))
+    sources = itertools.chain(row["source"], *(e["source"] for e in row.get("erratum", [])))
+    for release in sorted({release for s in sources for release in s["releases"]} - known):
+        yield f"source: {_unknown(release)}"
+
+
+def _erratum(
+    row: Mapping[str, Any], erratum: Mapping[str, Any], tables: Mapping[str, Any]
+) -> Iterator[str]:
+    releases = tables["releases"]["torch"]
+    since, until = erratum["since"], erratum.get("until", releases[-1])
+    unknown = [release for release in (since, until) if release not in releases]
+    for release in unknown:
+        yield f"erratum: {_unknown(release)}"
+    if not unknown and releases.index(until) < releases.index(since):
+        yield f"erratum: until {until} is before since {since}; swap them"
+    device = erratum.get("device")
+    if device is not None and (row["device"] != "any" or device not in tables["devices"]):
+        yield f"erratum: device {device!r} is not one of devices.toml, or the row is for one device"
+    named = not {"caller", "message"}.isdisjoint({*row, *erratum})
+    if erratum["behaviour"] == "raise" and not named and row.get("state") != "out_of_scope":
+        yield "erratum: it raises, and no caller is given; add the name in the alert"
+
+
+def _unknown(release: str) -> str:
+    return f"{release!r} is not a release in releases.toml; add it there"

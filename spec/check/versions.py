@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from spec import export
-from spec.contents import Spec
 from spec.loader import read_table
+from spec.model import Spec
 
 #: The part of a version that a change raises; ``same`` if the version is not published yet.
 Part: TypeAlias = Literal["major", "minor", "patch", "same"]

@@ -48,7 +48,7 @@ ROW = '[[row]]\nid = "R1"\nop = "a"\nsource = []\n'
             "R1: .*gpu",
         ),
         ("profiles.toml", "[complete]", "profiles.toml: TypeError.*spec check"),
-        ("devices.toml", "[cpu]", "devices.toml: KeyError.*spec check"),
+        ("devices.toml", "[cpu]", "devices.toml: TypeError.*spec check"),
     ],
 )
 def test_what_cannot_be_read_is_named(root, name, text, message):

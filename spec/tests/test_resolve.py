@@ -13,11 +13,10 @@ import pytest
 
 import spec
 from spec import english
-from spec.calls import distinct_calls, named_values
-from spec.defaults import completed
+from spec.conditions import distinct_calls, named_values
 from spec.engines import engine_of, engines, of_several
 from spec.english import behaviour_of_code, condition, phrase
-from spec.loader import ROOT, read_table, row_tables
+from spec.loader import ROOT, completed, read_table, row_tables
 from spec.resolve import answers_of, cases
 
 RULES = spec.load()

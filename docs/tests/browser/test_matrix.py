@@ -6,10 +6,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import answers
-import matrix
+import page_facts
 from docs.tests.browser.conftest import PHONE
 
-LINES = list(matrix.lines())
+LINES = list(page_facts.matrix_lines())
 VISIBLE = "#matrix tbody tr:visible"
 #: Facets, with the lines that they leave.
 FACETS = {
@@ -47,7 +47,7 @@ def test_text_finds_names(server, visit) -> None:
 def test_answer_is_looked_for_in_the_columns_that_are_shown(server, visit) -> None:
     page = visit(f"{server}/matrix.html")
     page.get_by_label("word").select_option("raises")
-    column = [c.heading for c in matrix.columns()]
+    column = [c.heading for c in page_facts.matrix_columns()]
     profile = page.locator("[name=profile]").input_value()
     kept = [i for i, heading in enumerate(column) if heading in (profile, "complete", "portable")]
     raising = (line for line in LINES if any("raises" in line.words[i] for i in kept))
@@ -68,8 +68,10 @@ def test_link_to_a_view_shows_it(site, visit) -> None:
 @pytest.mark.parametrize("value", ["", "torch-1.10"])
 def test_profile_chooses_the_columns(value, site, visit) -> None:
     page = visit(f"{site}/matrix.html?profile={value}")
-    heads = page.locator("#matrix thead th:visible").all_inner_texts()[len(matrix.HEADINGS) :]
-    every = [column.heading for column in matrix.columns()]
+    heads = page.locator("#matrix thead th:visible").all_inner_texts()[
+        len(page_facts.MATRIX_HEADINGS) :
+    ]
+    every = [column.heading for column in page_facts.matrix_columns()]
     others = [head for head in every if head.startswith("torch-") and value not in ("", head)]
     assert heads == [head for head in every if head not in others]
 
@@ -79,7 +81,7 @@ def test_cells_and_names_lead_to_the_page_of_the_operation(server, visit) -> Non
     row = page.locator(VISIBLE).first
     links = {link.get_attribute("href") for link in row.locator("a").all()}
     assert links == {"ops/index_add.html", "ops/index_add.html#every-answer"}
-    assert row.locator("a").count() == len(matrix.columns()) + 1
+    assert row.locator("a").count() == len(page_facts.matrix_columns()) + 1
 
 
 def test_keyboard_filters_and_moves_between_cells(server, visit) -> None:
@@ -93,7 +95,7 @@ def test_keyboard_filters_and_moves_between_cells(server, visit) -> None:
             break
     assert page.evaluate("document.activeElement.textContent") == "index_add"
     page.keyboard.press("ArrowRight")
-    assert page.evaluate(focused) == len(matrix.HEADINGS)
+    assert page.evaluate(focused) == len(page_facts.MATRIX_HEADINGS)
     row = "document.activeElement.closest('tr').rowIndex"
     first = page.evaluate(row)
     page.keyboard.press("ArrowDown")

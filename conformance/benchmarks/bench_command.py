@@ -72,7 +72,8 @@ def _measured(name: str, setting: Setting) -> Family:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         setting = dataclasses.replace(setting, torch=None)
-        return measured.with_more(pool.submit(_on_devices, family, setting).result())
+        more = pool.submit(_on_devices, family, setting).result().measurements
+    return dataclasses.replace(measured, measurements=measured.measurements + more)
 
 
 def _on_devices(family: Benchmark, setting: Setting) -> Family:

@@ -109,11 +109,6 @@ class Family:
     remarks: tuple[str, ...]
     measurements: tuple[Measurement, ...]
 
-    def with_more(self, other: Family) -> Family:
-        """Returns the family with the measurements of another one after its own."""
-        both = self.measurements + other.measurements
-        return dataclasses.replace(self, measurements=both)
-
 
 @dataclasses.dataclass(frozen=True)
 class Report:

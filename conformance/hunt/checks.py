@@ -37,7 +37,6 @@ import numpy as np
 
 from conformance.hunt import oracles, source
 from conformance.hunt.crew import Crew
-from conformance.hunt.oracles import Wrong
 from conformance.hunt.program import Array, Program, packed, unpacked
 from conformance.hunt.settings import BASE, Setting, base_of
 from conformance.hunt.tokens import TOKENS
@@ -64,7 +63,6 @@ class Finding:
         setting: The setting that differs from ``BASE``, or in which the program fails.
         detail: A sentence, a message, or the numbers of results.
         mark: The text that stays while the program shrinks: a token, or the start of a message.
-        wrong: The wrong element of a finding of the kind ``value``.
     """
 
     kind: str
@@ -72,7 +70,6 @@ class Finding:
     setting: Setting
     detail: str
     mark: str = ""
-    wrong: Wrong | None = None
 
     @property
     def primitives(self) -> list[str]:
@@ -230,7 +227,7 @@ def of_values(crew: Crew, program: Program, answer: dict[str, Any] | None = None
         return None
     first = wrong[0]
     token = program.equations[first.variable - program.primals].token
-    return Finding("value", program, BASE, first.sentence, token, first)
+    return Finding("value", program, BASE, first.sentence, token)
 
 
 def must_be_refused(program: Program) -> bool:

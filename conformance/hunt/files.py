@@ -16,7 +16,6 @@ the workers run it. Of a finding about bits, it has the program in both settings
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 import sys
@@ -72,7 +71,7 @@ def text(finding: Finding, kinds: tuple[Kind, ...]) -> str:
         rules="; ".join(suspected(finding.primitives)) or "none of a single primitive",
         environment=environment,
         program="\n".join(functions),
-        finding=dataclasses.replace(finding, wrong=None),
+        finding=finding,
         plant=str(kind.plant.absolute()) if kind.plant else "",
     )
 

@@ -45,39 +45,23 @@ def custom_cube(x: Any) -> Any:
 custom_cube.defjvp(lambda x, t: (x[0] * x[0] * x[0], 3 * x[0] * x[0] * t[0]))
 
 
-def _of_another_library(name: str, implementation: Function, function: Function) -> Function:
+def _of_another_library(name: str, implementation: Function) -> Function:
     """Returns a primitive of one array, whose lowering rule shows nobody what it computes."""
     primitive = Primitive(name)
     primitive.def_abstract_eval(lambda aval: aval)
     primitive.def_impl(implementation)
-    of_function = mlir.lower_fun(function, multiple_results=False)
+    of_function = mlir.lower_fun(lambda x: jnp.sin(x) / 3, multiple_results=False)
 
     def rule(context: Any, x: Any) -> Any:
         return of_function(context, x)
 
     mlir.register_lowering(primitive, rule)
-
-    def call(x: Any) -> Any:
-        return primitive.bind(x)
-
-    return call
+    return primitive.bind
 
 
-def _third_of_sine(x: Any) -> Any:
-    return jnp.sin(x) / 3
-
-
-def _calls_itself(x: Any) -> Any:
-    return calls_itself(x)
-
-
-def _calls_another(x: Any) -> Any:
-    return 2 * calls_itself(x)
-
-
-foreign_sine: Function = _of_another_library("foreign_sine", _third_of_sine, _third_of_sine)
-calls_itself: Function = _of_another_library("calls_itself", _calls_itself, _third_of_sine)
-calls_another: Function = _of_another_library("calls_another", _calls_another, _third_of_sine)
+foreign_sine: Function = _of_another_library("foreign_sine", lambda x: jnp.sin(x) / 3)
+calls_itself: Function = _of_another_library("calls_itself", lambda x: calls_itself(x))  # noqa: PLW0108  # It is not there yet.
+calls_another: Function = _of_another_library("calls_another", lambda x: 2 * calls_itself(x))
 
 
 def with_terms_of_devices(x: Any) -> Any:

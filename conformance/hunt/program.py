@@ -108,8 +108,7 @@ class Input:
 
     def values(self) -> Array:
         """Returns the array."""
-        flat = np.frombuffer(base64.b64decode(self.data), dtype_of(self.aval.dtype))
-        return flat.reshape(self.aval.shape)
+        return unpacked((self.aval.dtype, self.aval.shape, self.data))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -69,6 +69,12 @@ BASE = Setting()
 _BY_INTEGERS = Setting("integers", 1)
 
 
+def by_rows(aval: Aval, axes: tuple[str, ...]) -> Spec:
+    """Returns the sharding of an array whose rows, if it has some, the axes of a mesh share."""
+    first = axes if aval.rows else ()
+    return tuple(() if number else first for number in range(len(aval.shape)))
+
+
 def base_of(setting: Setting, program: Program) -> Setting:
     """Returns the setting with which one is compared.
 
@@ -147,14 +153,7 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
     gathers = any(each.token in _GATHERING for each in program.equations)
     is_reverse = program.derivative in ("reverse", "mixed")
     if program.has_rows and rows % count == 0 and not (gathers and is_reverse) and dice.happens(70):
-        specs = tuple(
-            (
-                (axes, *((),) * (len(each.aval.shape) - 1))
-                if each.aval.rows
-                else ((),) * len(each.aval.shape)
-            )
-            for each in program.inputs
-        )
+        specs = tuple(by_rows(each.aval, axes) for each in program.inputs)
         if len(mesh) == 1 and program.derivative == "none" and dice.happens(20):
             return Setting("eager", worker, mesh, "pmap", specs=specs)
         # Without the check, JAX divides the cotangents of replicated results by the number of

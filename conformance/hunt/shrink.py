@@ -30,7 +30,7 @@ from conformance.hunt import checks
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew
 from conformance.hunt.program import Array, Input, Program, dtype_of, unpacked
-from conformance.hunt.settings import BASE, MESHES, Setting, Spec
+from conformance.hunt.settings import BASE, MESHES, Setting, Spec, by_rows
 
 #: The most elements of an argument that are simplified one by one.
 _FEW = 24
@@ -244,8 +244,8 @@ def rebuilt(
     own = [new.get(v) or program.inputs[v] for v in order[:primals]]
     seeds = [cotangents[v] for v in results] if kind in ("reverse", "mixed") else []
     if kind in ("forward", "mixed"):
-        real = [v for v in order[:primals] if (new.get(v) or program.inputs[v]).aval.is_real]
-        seeds += [tangents.get(v) or _ones(new.get(v) or program.inputs[v]) for v in real]
+        pairs = zip(order, own, strict=False)
+        seeds += [tangents.get(v) or _ones(each) for v, each in pairs if each.aval.is_real]
     renumbered = []
     for v in equations:
         equation = program.equations[v - program.primals]
@@ -291,14 +291,10 @@ def _adapted(
         return setting
     specs: list[Spec] = []
     for position, each in enumerate(new.inputs):
-        rank = len(each.aval.shape)
         source = primals[position] if position < len(primals) else -1
-        if 0 <= source < old.primals:
-            specs.append(setting.specs[source])
-        elif each.aval.rows and setting.partition in ("shard_map", "pmap"):
-            specs.append((setting.axes, *((),) * (rank - 1)))
-        else:
-            specs.append(((),) * rank)
+        shares = setting.partition in ("shard_map", "pmap")
+        own = by_rows(each.aval, setting.axes if shares else ())
+        specs.append(setting.specs[source] if 0 <= source < old.primals else own)
     constraints = tuple((number[v], s) for v, s in setting.constraints if v in number)
     return dataclasses.replace(setting, specs=tuple(specs), constraints=constraints)
 

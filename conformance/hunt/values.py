@@ -107,20 +107,8 @@ def _floats(
     elif kind == "borders":
         tiny, eps = float(limits.smallest_normal), float(limits.eps)
         # Of the two last ones, the difference is subnormal.
-        extremes = [
-            0,
-            0,
-            1,
-            1,
-            0.5,
-            3,
-            np.inf,
-            np.nan,
-            float(limits.max),
-            1 + eps,
-            tiny,
-            1.5 * tiny,
-        ]
+        extremes = [0, 0, 1, 1, 0.5, 3, np.inf, np.nan, float(limits.max)]
+        extremes += [1 + eps, tiny, 1.5 * tiny]
         values = sign * rng.choice(extremes, shape)
     elif kind == "hard":
         values = sign * _hard(rng, shape, limits)

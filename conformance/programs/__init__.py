@@ -3,10 +3,11 @@
 None of them mentions this project. The tests, the lab and the benchmarks run them with the mode off
 and on. ``plain`` has those that need no library.
 
-Each other module has a function ``build``, which returns a step of a training or of a sampler, and
-its arguments. All are small, so that XLA compiles each in a second or two.
+Each other module has the programs of a library: ``flax_cnn`` is ``cnn`` of the module ``flax``. It
+returns a step of a training or of a sampler, and its arguments. All are small, so that XLA compiles
+each in a second or two.
 
-The modules ``flax_seq2seq``, ``flax_molecules``, ``equinox_mnist``, ``equinox_vision``,
+The programs ``flax_seq2seq``, ``flax_molecules``, ``equinox_mnist``, ``equinox_vision``,
 ``numpyro_annotation`` and ``blackjax_tempered`` have the structure of public examples of these
 libraries, which their docstrings name. The lines are new.
 
@@ -26,7 +27,7 @@ os.environ.setdefault("EQX_ON_ERROR", "nan")
 #: A step, and its arguments.
 Program: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
-#: The modules, in the order of reports.
+#: The programs, in the order of reports.
 NAMES = (
     "flax_cnn",
     "flax_unet",
@@ -52,5 +53,7 @@ def build(name: str, scale: int = 1) -> Program:
         name: One of ``NAMES`` or ``WHOLE``.
         scale: The factor of the number of examples, nodes, points or particles.
     """
-    program: Program = importlib.import_module(f"{__name__}.{name}").build(scale)
+    library, _, own = name.partition("_")
+    module = importlib.import_module(f"{__name__}.{library}")
+    program: Program = getattr(module, own)(scale)
     return program

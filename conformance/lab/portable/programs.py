@@ -43,7 +43,7 @@ PROGRAMS: Mapping[str, Callable[[], programs.Program]] = {
 
 def installed() -> list[str]:
     """Returns the programs whose libraries are installed."""
-    missing = any(importlib.util.find_spec(name) is None for name in ("flax", "optax"))
+    missing = any(importlib.util.find_spec(name) is None for name in ("flax", "jraph", "optax"))
     return [name for name in PROGRAMS if not (missing and name.startswith("flax"))]
 
 

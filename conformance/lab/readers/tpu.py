@@ -3,6 +3,7 @@
 A TPU has no float64: XLA makes two float32 of each. It approximates functions of floats, rounds the
 factors of a product of matrices to bfloat16, and adds floats in an order of its own. So a portable
 program there has only integers in all these operations. Floats may be moved, compared and chosen.
+The functions take the text of ``compiled.as_text()``.
 
 Two kinds of sums of floats are right in every order. A bound of the errors follows the sums of the
 scope ``in_any_order``, which are the magnitudes of bounds: ``bounded_sums`` returns them. And a sum
@@ -55,20 +56,12 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|inf|nan)\b")
 
 
 def faults(text: str) -> list[str]:
-    """Returns the instructions whose results a TPU computes in its own way, each once.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
-    """
+    """Returns the instructions whose results a TPU computes in its own way, each once."""
     return list(dict.fromkeys(_faults(_Reader(hlo.parse(text)))))
 
 
 def bounded_sums(text: str) -> list[str]:
-    """Returns the sums of floats that the order rounds, and whose errors have a bound, each once.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
-    """
+    """Returns the sums of floats that the order rounds and whose errors have a bound, each once."""
     reader = _Reader(hlo.parse(text))
     rounded = (each for each in reader.program if _floats(each) and reader.rounds(each))
     return list(dict.fromkeys(_named(each) for each in rounded if ANY_ORDER in each.rest))
@@ -78,9 +71,6 @@ def arithmetic(text: str) -> dict[str, int]:
     """Returns the number of each operation that rounds a float by itself.
 
     IEEE 754 fixes their results, except where a TPU flushes a subnormal.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
     """
     named = (
         each.opcode for each in hlo.parse(text) if each.opcode in _ARITHMETIC and _floats(each)
@@ -89,11 +79,7 @@ def arithmetic(text: str) -> dict[str, int]:
 
 
 def counts(text: str) -> dict[str, int]:
-    """Returns the number of operations of a program, and of its fusions.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
-    """
+    """Returns the number of operations of a program, and of its fusions."""
     opcodes = collections.Counter(each.opcode for each in hlo.parse(text))
     return {"operations": opcodes.total(), "fusions": opcodes["fusion"]}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import impl
-from conformance.hunt import checks, prelude, shrink, source, worker
+from conformance.hunt import checks, prelude, shrink, worker
 from conformance.hunt.checks import Finding
 from conformance.hunt.crew import Crew, Kind
 from conformance.hunt.pool import Dice, Pool
@@ -81,21 +81,14 @@ def test_a_hang_of_the_first_workers_options_is_no_finding(monkeypatch, hangs, k
     assert checks.of_error(crew, chain(), slow, {"error": "hang", "message": ""}) is None
 
 
-class _Here:
+class _Here(Crew):
     """A crew in this process, whose answers a test may change."""
 
     def __init__(self, **changes):
+        super().__init__([])
         self.changes = changes
 
-    def run(self, program, setting, asks=("digests",), *, plain=False, off=False, **further):
-        exempt = further.pop("exempt", False)
-        request = {
-            "source": source.whole(program, setting, exempt=exempt and not plain),
-            "asks": asks,
-            "mode": "off" if off or plain else "portable",
-            "wide": program.is_wide or "wide" in asks,
-            **further,
-        }
+    def ask(self, request, _=0, *, plain=False):
         mode = contextlib.nullcontext() if plain else impl.deterministic(guarantee="portable")
         with mode:
             answer = worker._answer(request)

@@ -1,7 +1,11 @@
-"""A portable program adds and multiplies nothing that an order, a library or a fusion changes."""
+"""A portable program adds and multiplies nothing that an order, a library or a fusion changes.
+
+So a program that nobody rewrote learns the same bits on one device and on eight, on every JAX.
+"""
 
 import dataclasses
 import functools
+import os
 import re
 
 import jax
@@ -10,7 +14,7 @@ import pytest
 from jax import lax
 
 import impl
-from conformance.lab.portable import code
+from conformance.lab.portable import code, programs, test_settings
 from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS
@@ -123,3 +127,21 @@ def test_a_broken_rule_is_found(name, monkeypatch):
     assert found(function, "cuda", *operands) == []
     monkeypatch.setitem(RULES, name, dataclasses.replace(RULES[name], compute=broken))
     assert [line for line in found(function, "cuda", *operands) if f".{operation} to" in line]
+
+
+def test_every_program_has_a_digest():
+    assert set(test_settings.DIGESTS) == set(programs.PROGRAMS)
+
+
+def test_a_program_on_eight_devices_has_the_digest_of_all():
+    test_settings.test_digest("recurrent", 8, 2, "")
+
+
+def test_a_process_that_fails_and_other_bits_are_found(monkeypatch):
+    monkeypatch.setitem(os.environ, "XLA_FLAGS", "--no_such_flag")
+    with pytest.raises(AssertionError, match="no_such_flag"):
+        test_settings.test_digest("recurrent", 8, 2, "")
+    done = test_settings.subprocess.CompletedProcess([], 0, "jax 0.10.2\nrecurrent 33\n")
+    monkeypatch.setattr(test_settings.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(AssertionError, match="33"):
+        test_settings.test_digest("recurrent", 8, 2, "eager")

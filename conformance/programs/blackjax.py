@@ -18,7 +18,7 @@ from conformance.programs._data import integers, normal
 PARTICLES, COMPONENTS = 16, 4
 
 
-def build(scale: int = 1) -> Any:
+def tempered(scale: int = 1) -> Any:
     """Returns a step of the sampler, and its arguments."""
 
     def prior(centres: Any) -> Any:

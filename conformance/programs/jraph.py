@@ -34,7 +34,7 @@ def network(params: Any, graph: Any) -> Any:
     return joined(params["out"], layer(layer(graph)).globals)[:, 0]
 
 
-def build(scale: int = 1) -> Any:
+def attention(scale: int = 1) -> Any:
     """Returns a step of training by Adam, and its arguments."""
     nodes, edges, graphs = NODES * scale, EDGES * scale, GRAPHS * scale
     ends = {"edge": (4, WIDTH), "node": (4, WIDTH), "graph": (3, WIDTH)}

@@ -93,7 +93,7 @@ def continued(model: Model, prompt: Any, key: Any) -> Any:
     return words.T
 
 
-def build(scale: int = 1) -> Any:
+def gpt(scale: int = 1) -> Any:
     """Returns a step of training by AdamW that also writes texts, and its arguments."""
     model = Model(nnx.Rngs(0, dropout=1))
     warm = optax.warmup_cosine_decay_schedule(0, 3e-2, 5, 100)

@@ -31,7 +31,7 @@ def model(item: Any, person: Any, label: Any) -> None:
         numpyro.sample("label", dist.Categorical(logits=logits), obs=label)
 
 
-def build(scale: int = 1) -> Any:
+def annotation(scale: int = 1) -> Any:
     """Returns a step of the sampler, and its arguments."""
     labels = LABELS * scale
     data = integers(0, ITEMS, labels), integers(1, PEOPLE, labels), integers(2, CLASSES, labels)

@@ -84,7 +84,7 @@ def loss(params: Any, part: Any) -> Any:
     return 0.5 * ((value - target) ** 2).mean() - gain - 0.01 * entropy
 
 
-def build(scale: int = 1) -> Any:
+def ppo(scale: int = 1) -> Any:
     """Returns an update of the policy with metrics, and its arguments."""
     carts = jax.vmap(started)(jax.random.split(jax.random.key(5), 8 * scale))
     params = NET.init(jax.random.key(0), carts)

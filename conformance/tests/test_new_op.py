@@ -20,7 +20,7 @@ FILLED = {
         "FILL IN: one sentence that begins with a verb.": "Adds trapezoids along a dimension.",
         "FILL IN: its shape and dtypes.": "Any shape of floats.",
         "FILL IN: the shape and dtype of the result.": "One element less along the dimension.",
-        "RuntimeError: FILL IN: the arguments that it refuses.": "IndexError: ``dim`` is out of range.",
+        "RuntimeError: FILL IN: the bad arguments.": "IndexError: ``dim`` is out of range.",
         "    # FILL IN: state each fact that a row asks for.\n": "",
         "    values = alert(input, decision)\n": "    values = alert(y, decision)\n",
         "    # FILL IN: compose primitives of JAX.\n": """\

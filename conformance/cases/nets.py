@@ -277,14 +277,14 @@ _DTYPES = {"gru": np.complex64, "lstm": bfloat16, "rnn_tanh": np.float16}
 
 
 def _forms_of_net(op: str) -> Iterator[Form]:
-    """Yields a net with further features, one of one layer with biases, and one of a dtype."""
+    """Yields a net of a dtype, one with further features, and one of one layer with biases."""
     # The input, the state and a weight; the state of an lstm has two arrays.
     batch = (0, 1, 3) if op == "lstm" else (0, 1, 2)
     name = "" if op in ("gru", "lstm") else None
-    yield _form_of_net(op, **_FURTHER[op])
-    yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
     if op in _DTYPES:
         yield _form_of_net(op, dtype=_DTYPES[op])
+    yield _form_of_net(op, **_FURTHER[op])
+    yield _form_of_net(op).having(name=name, same_bits=False, batch=batch)
 
 
 #: Biases, one layer, no dropout, no training, one direction, and steps first.

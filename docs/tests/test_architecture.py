@@ -43,7 +43,7 @@ BEGINS = {
     "The effect of the mode on a primitive of JAX": "spec/rows/jax/scatter.toml",
     "A fact that the audit or a rule should prove": "impl/_reading/facts.py",
     "A session of nox, or the JAX that it installs": "noxfile.py",
-    "A wrong bit in a product or a convolution": "impl/_portable/rules/sums.py",
+    "A wrong bit in a product or a convolution": "impl/_portable/rules/products.py",
     "An elementary function, such as `erf_inv`": "impl/_exact/elementary/special_functions.py",
     "An engine: another approximation of a product, as on a device without float64": (
         "spec/engines.toml"

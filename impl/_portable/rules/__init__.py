@@ -5,19 +5,20 @@ everywhere. Its record says how it is computed; ``impl._portable.rule`` describe
 primitive without a record is exact as JAX lowers it, or is refused.
 
 ``rounding`` has operations that round once, formats of floats, and elementary functions;
-``extremes`` is about the greatest and lowest elements, ``sums`` about sums, scatters, products,
-convolutions and decompositions, ``moves`` about operations that move elements, and
-``exact`` about those whose floats JAX lowers.
+``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
+``products`` about products of matrices, convolutions and decompositions, ``moves`` about operations
+that move elements, and ``exact`` about those whose floats JAX lowers.
 """
 
 from impl._portable.rule import RULES
-from impl._portable.rules import exact, extremes, moves, rounding, sums
+from impl._portable.rules import exact, extremes, moves, products, rounding, sums
 
 __all__ = [
     "RULES",
     "exact",
     "extremes",
     "moves",
+    "products",
     "rounding",
     "sums",
 ]

@@ -1,8 +1,7 @@
-"""Sums, running sums, products, scatters; convolutions, decompositions, Fourier transforms.
+"""Sums, running sums, running products, scatters.
 
 A sum is the exact one, rounded once, so that no order of its terms shows (``impl._exact.sums``).
-Running products and logarithms of sums have one order (``impl._exact.running``). Products of
-matrices and convolutions are rounded once too, and decompositions are computed in steps.
+Running products and logarithms of sums have one order (``impl._exact.running``).
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from impl._core import shard_axes
 from impl._core.lax_functions import filled
 from impl._exact import running
 from impl._exact.elementary import complex_numbers
-from impl._exact.linear_algebra import decompositions, fourier, rotations
-from impl._exact.products import convolution, dot_general
 from impl._exact.sums import reduction, windows
 from impl._mode import emulation
 from impl._portable import shared
@@ -139,41 +136,3 @@ rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
 rule("reduce_prod", compute=running.reduce_prod)
 rule("cumprod", compute=running.cumprod)
 rule("cumlogsumexp", compute=running.cumlogsumexp)
-
-
-def _dot_general(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
-    del out_sharding  # Without a mesh, a type has no sharding.
-    return dot_general.dot_general(*operands, **params)
-
-
-rule(
-    "dot_general",
-    compute=_dot_general,
-    of_complex=complex_numbers.dot_general,
-    takes=frozenset({"is_partitioned"}),
-    linear="either",
-    over_devices=_dot_general,
-    sharding=sharding_rules.dot_general,
-)
-rule(
-    "conv_general_dilated",
-    compute=convolution.conv_general_dilated,
-    of_complex=complex_numbers.conv_general_dilated,
-    takes=frozenset({"is_partitioned"}),
-    linear="either",
-    over_devices=convolution.conv_general_dilated,
-    sharding=sharding_rules.convolution,
-)
-
-
-_in_steps = functools.partial(rule, keeps_whole=shared.axes_of_steps)
-
-_in_steps("cholesky", compute=decompositions.cholesky)
-_in_steps("eigh", compute=rotations.eigh, has_several_results=True)
-_in_steps("geqrf", compute=decompositions.geqrf, has_several_results=True)
-_in_steps("householder_product", compute=decompositions.householder_product)
-_in_steps("lu", compute=decompositions.lu, has_several_results=True)
-_in_steps("ormqr", compute=decompositions.ormqr)
-_in_steps("svd", compute=rotations.svd, has_several_results=True)
-_in_steps("triangular_solve", compute=decompositions.triangular_solve)
-_in_steps("fft", compute=fourier.fft)

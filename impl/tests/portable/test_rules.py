@@ -1,7 +1,7 @@
 """Programs of JAX's own functions under the guarantee ``portable``.
 
-Tests: impl._portable.lower, impl._portable.rules.rounding, impl._portable.rules.sums,
-impl._run_to_run.ordered.
+Tests: impl._portable.lower, impl._portable.rules.products, impl._portable.rules.rounding,
+impl._portable.rules.sums, impl._run_to_run.ordered.
 """
 
 import functools

@@ -57,3 +57,25 @@ def build(name: str, scale: int = 1) -> Program:
     module = importlib.import_module(f"{__name__}.{library}")
     program: Program = getattr(module, own)(scale)
     return program
+
+
+def trained(
+    value_and_grad: Any, apply: Any, loss: Any, optimizer: Any, params: Any, *data: Any
+) -> Program:
+    """Returns a step of training by an optimizer of Optax, and its arguments.
+
+    Args:
+        value_and_grad: The library's derivative of a loss.
+        apply: The library's addition of updates to parameters.
+        loss: A function of the parameters and the data.
+        optimizer: The optimizer.
+        params: The parameters before the step.
+        *data: The data.
+    """
+
+    def step(params: Any, state: Any, *data: Any) -> Any:
+        value, gradients = value_and_grad(loss)(params, *data)
+        updates, state = optimizer.update(gradients, state, params)
+        return apply(params, updates), state, value
+
+    return step, (params, optimizer.init(params), *data)

@@ -8,6 +8,7 @@ The step of ``equinox_mnist`` and the shapes of its data::
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import diffrax
@@ -16,21 +17,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from conformance.programs import Program
+from conformance.programs import trained
 from conformance.programs._data import integers, normal
 
 WIDTH = 8
 
 
-def _trained(loss: Any, optimizer: Any, params: Any, *data: Any) -> Program:
-    """Returns a step of training, and its arguments."""
-
-    def step(params: Any, state: Any, *data: Any) -> Any:
-        value, gradients = eqx.filter_value_and_grad(loss)(params, *data)
-        updates, state = optimizer.update(gradients, state, params)
-        return eqx.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), *data)
+_trained = functools.partial(trained, eqx.filter_value_and_grad, eqx.apply_updates)
 
 
 class Net(eqx.Module):

@@ -8,6 +8,7 @@ The step of ``flax_unet`` and the shapes of its data::
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -17,19 +18,10 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from conformance.programs import Program
+from conformance.programs import trained
 from conformance.programs._data import integers, normal, weights
 
-
-def _trained(loss: Any, optimizer: Any, params: Any, *data: Any) -> Program:
-    """Returns a step of training, and its arguments."""
-
-    def step(params: Any, state: Any, *data: Any) -> Any:
-        value, gradients = jax.value_and_grad(loss)(params, *data)
-        updates, state = optimizer.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), *data)
+_trained = functools.partial(trained, jax.value_and_grad, optax.apply_updates)
 
 
 class ConvNet(nn.Module):

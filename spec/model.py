@@ -441,7 +441,7 @@ class Spec:
         return MappingProxyType(names)
 
     def hint(self, primitive: str, package: str | None) -> str | None:
-        """Returns the advice on an equation that a library makes; None if there is none.
+        """Returns the advice on an equation of a library; None if no hint is about it.
 
         Args:
             primitive: The name of its primitive, as in a jaxpr.

@@ -212,7 +212,7 @@ _Operands: TypeAlias = tuple[jax.Array, jax.Array, jax.Array | None, bool]
 def _checked_operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
 ) -> _Operands:
-    """Checks the arrays of a call, and adds a batch if there is none."""
+    """Checks the arrays of a call, and adds a batch axis to an input without one."""
     x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
     b = None if bias is None else arguments.array(function, "bias", bias)
     if x.ndim not in (dims + 1, dims + 2):

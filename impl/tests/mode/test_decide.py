@@ -106,7 +106,7 @@ def test_emulation_gives_the_cpu_the_actions_of_another_platform(enabled):
         assert decide("index_add", dtype="floating").on("cpu").row == "R0001"
 
 
-def test_a_stand_in_is_for_one_thread_and_a_seed_is_a_key_whatever_its_value():
+def test_a_stand_in_holds_in_one_thread_and_two_seeds_of_one_value_differ():
     assert emulation.current() is None
     assert decide("cumsum", dtype="floating") == Decision()
     stand_in = Emulation("cuda", lowering="kernel", seed=None)

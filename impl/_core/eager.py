@@ -17,8 +17,9 @@ A program cannot know values, so values are handled outside of it, in one of thr
 A ``_Program`` stands for the arguments that are not arrays, and the answers so far. Its states:
 
     tracing --- the op returns ------------> compiled: runs, then its checks of values run
-       |------- ``ask``, no answer left ---> asking: reads the answer; goes on with the program
-       |                                     for the same arguments and one more answer (tracing)
+       |------- ``ask``, no answer left ---> asking, for these types of arrays: reads the answer;
+       |                                     goes on with the program for the same arguments and one
+       |                                     more answer (tracing)
        `------- the op raises, or refuses -> the function runs as written, so that an error is the
                                              op's own. If the function returns, these types of
                                              arrays are refused: it runs as written from now on.
@@ -59,6 +60,8 @@ Test = Callable[[Any], bool]
 MakesTest = Callable[[Any], Test | None]
 #: Reads a value that a program depends on from the values of an array, and from nothing else.
 Read = Callable[[Any], Hashable]
+#: What to read, and the position of the operand to read it from.
+Question = tuple[Read, int]
 #: All checks of a program, as one function of its operands.
 Checks = Callable[[Sequence[Any]], None]
 
@@ -218,15 +221,13 @@ def compiled(
         if setting is not None:
             key += ("", setting())
         program = _program(function, tuple(key))
-        result = None
-        while result is None:
-            while program.question is not None:
-                program = program.answered(program.question, leaves)
-            try:
+        try:
+            result = program.run(*leaves)
+            while result.question is not None:
+                program = program.answered(result.question, leaves)
                 result = program.run(*leaves)
-            except Exception:  # noqa: BLE001  # The function raises the error itself, as written.
-                if program.question is None:
-                    return program.instead(leaves, args, kwargs)
+        except Exception:  # noqa: BLE001  # The function raises the error itself, as written.
+            return program.instead(leaves, args, kwargs)
         if result.is_refused:
             return function(*args, **kwargs)
         if result.checks is not None:
@@ -356,18 +357,23 @@ class _Result:
         out: The result of the op.
         checks: The checks of values that each call makes; None for no checks. Static.
         is_refused: Whether the function runs as written in place of this program. Static.
+        question: The next question of the op; None if it does not ask. Static.
     """
 
-    __slots__ = ("checks", "is_refused", "out")
+    __slots__ = ("checks", "is_refused", "out", "question")
 
-    def __init__(self, static: tuple[Checks | None, bool], children: tuple[Any]) -> None:
-        self.checks, self.is_refused = static
-        (self.out,) = children
+    def __init__(
+        self,
+        out: Any = None,
+        checks: Checks | None = None,
+        is_refused: bool = False,
+        question: Question | None = None,
+    ) -> None:
+        self.out, self.checks = out, checks
+        self.is_refused, self.question = is_refused, question
 
 
-jax.tree_util.register_pytree_node(
-    _Result, lambda result: ((result.out,), (result.checks, result.is_refused)), _Result
-)
+jax.tree_util.register_dataclass(_Result, ["out"], ["checks", "is_refused", "question"])
 
 
 class _Program:
@@ -379,8 +385,6 @@ class _Program:
         answers: The answers to the questions that the op asked so far.
 
     Attributes:
-        question: The next question of the op, and the position of the array that it is about; None
-            if the op does not ask.
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.
     """
 
@@ -390,7 +394,6 @@ class _Program:
         self._function = function
         self._key = key
         self._answers = answers
-        self.question: tuple[Read, int] | None = None
         self._refused: set[Any] = set()
 
         def run(*leaves: Any) -> Any:
@@ -404,7 +407,7 @@ class _Program:
             raise _Refused  # under jax.disable_jit
         if _signature(leaves) in self._refused:
             # JAX caches this like any program, so the next call is fast.
-            return _Result((None, True), (None,))
+            return _Result(is_refused=True)
         variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
         variant = (self._key, self._answers)
         if variant not in variants and len(variants) >= VARIANTS:
@@ -415,14 +418,13 @@ class _Program:
             out = self._function(*args, **kwargs)
             checks = _thread.trace.checks()
         except _Asks as asks:
-            self.question = asks.question
-            raise
+            return _Result(question=asks.question)
         finally:
             _thread.trace = outer
         variants.add(variant)
-        return _Result((checks, False), (out,))
+        return _Result(out, checks)
 
-    def answered(self, question: tuple[Read, int], leaves: list[Any]) -> _Program:
+    def answered(self, question: Question, leaves: list[Any]) -> _Program:
         """Returns the programs of the op for the answer to its question."""
         read, position = question
         try:

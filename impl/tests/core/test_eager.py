@@ -294,6 +294,20 @@ def test_a_number_that_is_asked_for_makes_a_program_each():
         assert counted.op(jnp.arange(5.0), jnp.array([1, 2]))[0].size == 3
 
 
+def test_a_program_asks_for_the_types_alone_with_which_the_op_asks():
+    asked = []
+
+    def read(counts):
+        asked.append(counts.shape)
+        return int(counts.sum())
+
+    counted = Counted(lambda x, counts: x * (eager.ask(read, counts) if counts.ndim == 1 else 0))
+    for counts in ([1, 2], [[1, 2]], [2, 1], [[3, 4]]):
+        out = counted.op(jnp.arange(5.0), jnp.array(counts))
+        np.testing.assert_array_equal(out, jnp.arange(5.0) * 3 * (np.ndim(counts) == 1))
+    assert (asked, counted.runs) == ([(2,), (2,)], 3)
+
+
 def test_a_sparse_matrix_is_part_of_the_signature():
     matrix = BCOO.fromdense(jnp.eye(2))
     np.testing.assert_array_equal(impl.mm(matrix, X), X)

@@ -32,6 +32,7 @@ from jax import lax
 from impl._core import contexts
 from impl._core.lax_functions import number
 from impl._core.numerics import zero_below
+from impl._jax.lowering import zeros_of_run_time
 
 #: The least float64 whose rounding to 24 bits is 2**-126, the least normal float32. A CPU that
 #: flushes subnormals rounds first, so it keeps this value. Every device counts smaller values as
@@ -75,22 +76,39 @@ def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any
 def seal(value: jax.Array) -> jax.Array:
     """Returns ``value``, rounded to its own dtype before anything else uses it.
 
-    The seal is a minimum of the bits as integers. XLA cannot look through the minimum, and does not
-    compute the value twice, since the minimum uses it once. The payload of one NaN changes.
+    On a CPU, the seal of an array subtracts zeros that the running program alone knows. A fused
+    multiply-add of a product and such a zero is the rounded product, and costs as much.
+
+    Elsewhere the seal is a minimum of the bits as integers, and the payload of one NaN changes.
+    Floats of 16 bits need it because XLA computes their differences in float32; scalars, because
+    the function of a reduction cannot read such a zero; other devices, to launch no kernel for it.
+
+    XLA looks through neither, and does not compute the value twice, since a seal uses it once.
     """
+    if _has_zeros(value):
+        return lax.sub(value, zeros_of_run_time(value))
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     raw = lax.bitcast_convert_type(value, word)
     sealed = lax.min(raw, number(raw, np.iinfo(word).max - 1))
     return lax.bitcast_convert_type(sealed, value.dtype)
 
 
+def _has_zeros(value: jax.Array) -> bool:
+    """Returns whether ``seal`` subtracts zeros that the running program alone knows."""
+    is_wide = value.dtype.itemsize >= np.dtype(np.float32).itemsize
+    return is_wide and value.ndim > 0 and not contexts.keeps_subnormals.value
+
+
 def add(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a + b``, rounded before anything else uses it.
 
     XLA replaces the sum by ``a`` where it proves that ``b`` is 0, so -0 + 0 would be -0. Whether it
-    proves that can depend on the number of devices. So the bits of the two operands decide the sign
-    of a sum of zeros. XLA cannot look through this choice, so it seals the sum too.
+    proves that can depend on the number of devices. XLA proves nothing of a difference with unknown
+    zeros. Elsewhere the bits of the two operands decide the sign of a sum of zeros. XLA cannot look
+    through this choice, so it seals the sum too.
     """
+    if _has_zeros(a):
+        return lax.add(seal(a), seal(b))
     word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
     raw, of_a, of_b = (lax.bitcast_convert_type(each, word) for each in (lax.add(a, b), a, b))
     either = lax.bitwise_or(of_a, of_b)

@@ -151,6 +151,34 @@ def native(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+_zeros_p = Primitive("samebits_zeros")
+_zeros_p.def_abstract_eval(core.ShapedArray)
+
+
+def _lower_zeros(context: Any, *, dtype: Any, **_: Any) -> list[Any]:
+    single, own = (
+        ir.RankedTensorType.get((), mlir.dtype_to_ir_type(each))
+        for each in (np.dtype(np.float32), dtype)
+    )
+    zero = hlo.bitcast_convert(single, hlo.replica_id())
+    zero = zero if own == single else hlo.convert(own, zero)
+    (aval,) = context.avals_out
+    return [private_mlir.broadcast_in_dim(context, zero, aval, broadcast_dimensions=[])]
+
+
+mlir.register_lowering(_zeros_p, _lower_zeros)
+
+
+def zeros_of_run_time(like: jax.Array) -> jax.Array:
+    """Returns zeros of the type of an array, which XLA does not know before the program runs.
+
+    Each is the number of the replica as the bits of a float. It is 0 or subnormal, so it is 0 on a
+    CPU. XLA cannot compile a reduction whose function reads the number.
+    """
+    zeros: jax.Array = _zeros_p.bind(shape=like.shape, dtype=like.dtype)
+    return zeros
+
+
 def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) -> list[Any]:
     """Lowers a rule as a function of its own, which XLA calls and does not inline.
 

@@ -48,7 +48,7 @@ class OfAnyShape:
         """Lowers the rule, for operands of one shape."""
         dtypes = tuple(aval.dtype for aval in (*context.avals_in, *context.avals_out))
         caches = context.module_context.lowering_cache
-        kind = (_SHAPES, self._kind, dtypes)
+        kind = (_SHAPES, self._kind, dtypes, not context.avals_out[0].shape)
         if kind not in caches:
             caches[kind] = None if context.dim_var_values else self._of_one(context, operands)
         if caches[kind] is None:
@@ -66,7 +66,7 @@ class OfAnyShape:
 
         Returns None if types are not all that depends on the shape.
         """
-        shape = context.avals_out[0].shape or (1,)  # Constants have the shape () too.
+        shape = context.avals_out[0].shape
         avals = [
             [aval.update(shape=shape) for aval in each]
             for each in (context.avals_in, context.avals_out)
@@ -187,7 +187,7 @@ def _widens(conversion: Any) -> bool:
     return old in _NARROW and new == "f32"
 
 
-#: The operations by which a float is sealed (``impl._exact.arithmetic``).
+#: The operations on bits by which a float is sealed (``impl._exact.arithmetic``).
 _SEALING = frozenset({"stablehlo.bitcast_convert", "stablehlo.minimum"})
 #: The operations of floats whose results XLA does not know unless it knows all operands.
 _PASSING = _SEALING.union(
@@ -195,6 +195,8 @@ _PASSING = _SEALING.union(
     ("stablehlo.multiply", "stablehlo.negate", "stablehlo.reshape", "stablehlo.slice"),
     ("stablehlo.sqrt", "stablehlo.subtract", "stablehlo.transpose"),
 )
+#: The operation that ``lowering.zeros_of_run_time`` reads.
+_REPLICA = "stablehlo.replica_id"
 #: The beginnings of the names of calls of C++, and of functions that ``lowering.called`` made.
 _CALLS, _FUNCTIONS = "samebits_", "portable_"
 #: The attribute of an operation that is a call of C++ on each device of a partitioned program.
@@ -212,8 +214,9 @@ def is_of_run_time(value: Any) -> bool:
     """Returns whether XLA can know no element of a float array before the program runs.
 
     XLA computes what depends on constants alone, so that it may know that a term of a sum is 0. The
-    array comes from a parameter of the program or from a call of C++, through operations that
-    XLA does not compute from the other operands alone: 0 * x may be a NaN. False may be an error.
+    array comes from a parameter of the program, a call of C++ or ``lowering.zeros_of_run_time``,
+    through operations that XLA does not compute from the other operands alone: 0 * x may be a NaN.
+    False may be an error.
     """
     values = [value]
     for _ in range(_MOST_VALUES):
@@ -225,6 +228,8 @@ def is_of_run_time(value: Any) -> bool:
         if not name:
             if _text(owner.owner, "sym_visibility") == "public":
                 return True
+        elif name == _REPLICA:
+            return True
         elif name == _CALL:
             if _MARK in owner.attributes or _text(owner, "call_target_name").startswith(_CALLS):
                 return True
@@ -239,29 +244,12 @@ def is_of_run_time(value: Any) -> bool:
 
 
 def _replaces_zeros(selection: Any) -> bool:
-    """Returns whether a selection is the last operand, but for zeros: of one term, or of a sum."""
-    condition, zeros, value = selection.operands
+    """Returns whether a selection is the last operand, but for zeros."""
+    condition, _, value = selection.operands
     if _name(condition.owner) != "stablehlo.compare":
         return False
     compared, other = condition.owner.operands
-    if _is_float(value):
-        return bool(compared == value != other)
-    return _is_sum_of_zeros(compared.owner, other.owner, zeros.owner, value.owner)
-
-
-def _is_sum_of_zeros(either: Any, negative: Any, both: Any, raw: Any) -> bool:
-    """Returns whether operations on bits have been written by ``impl._exact.arithmetic.add``."""
-    names = [*map(_name, (either, negative, both, raw))]
-    if names != [f"stablehlo.{name}" for name in ("or", "negate", "and", "bitcast_convert")]:
-        return False
-    total, words = raw.operands[0].owner, [*either.operands]
-    return (
-        _name(total) == "stablehlo.add"
-        and negative.operands[0] == either.results[0]
-        and [*both.operands] == words
-        and all(_name(word.owner) == "stablehlo.bitcast_convert" for word in words)
-        and [word.owner.operands[0] for word in words] == [*total.operands]
-    )
+    return bool(compared == value != other)
 
 
 def _name(owner: Any) -> str:

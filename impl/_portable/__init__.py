@@ -39,11 +39,10 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
 
     func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<f32> {
       %0 = stablehlo.multiply %arg0, %arg1
-      %1 = stablehlo.bitcast_convert %0 : tensor<8xi32>
-      %2 = stablehlo.minimum %1, 2147483646       // the seal: XLA cannot contract the product
-      %3 = stablehlo.bitcast_convert %2 : tensor<8xf32>
-      %4 = call @portable_reduce_sum(%3)          // a private function that XLA does not inline
-      return %4
+      %1 = stablehlo.bitcast_convert(stablehlo.replica_id) : tensor<f32>  // 0, unknown to XLA
+      %2 = stablehlo.subtract %0, %1       // the seal: XLA cannot contract the product and a sum
+      %3 = call @portable_reduce_sum(%2)   // a private function that XLA does not inline
+      return %3
     }
 
 5. In the body of a ``shard_map``, each device would round its own sum before ``psum`` adds the sums

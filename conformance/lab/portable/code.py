@@ -244,13 +244,22 @@ def _chooses_zeros(op: Any) -> bool:
 
 
 def _is_sealed(op: Any) -> bool:
-    """Returns whether each use is a barrier or a cast to bits, perhaps after a selection."""
+    """Returns whether each use is a barrier or a part of a seal, perhaps after a selection."""
     uses = [use.owner for use in op.results[0].uses]
     return all(
         use.name in {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}
         or (use.name == "stablehlo.select" and _is_sealed(use))
+        or (use.name == "stablehlo.subtract" and _is_of_replica(use.operands[1]))
         for use in uses
     )
+
+
+def _is_of_replica(value: Any) -> bool:
+    """Returns whether a value is made of the number of the replica, which XLA does not know."""
+    name = getattr(value.owner, "name", "").partition(".")[2]
+    if name in {"bitcast_convert", "broadcast_in_dim", "convert"}:
+        return _is_of_replica(value.owner.operands[0])
+    return name == "replica_id"
 
 
 def _narrows(op: Any) -> bool:

@@ -123,6 +123,27 @@ def test_what_xla_knows_of_an_operand_changes_no_bit(dtype):
     assert different(on_one_device(local)(x), expected) == set()
 
 
+def test_a_zero_that_xla_knows_is_added_to_a_scalar():
+    assert not np.signbit(jax.jit(lambda x: x + 0.0)(jnp.float32(-0.0)))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(
+    "inside",
+    [
+        jax.vmap,
+        jax.pmap,
+        on_one_device,
+        lambda function: functools.partial(lax.map, function),
+        lambda function: lambda x: x.at[np.arange(len(x))].apply(function),
+        lambda function: lambda x: lax.cond(x[0, 0] < 9, function, jnp.sin, x),
+    ],
+)
+def test_products_are_sealed_wherever_xla_compiles_them(inside, dtype):
+    x = np.random.default_rng(0).normal(size=(1, 99)).astype(dtype)
+    np.testing.assert_array_equal(jax.jit(inside(lambda x: x * x + x))(x), x * x + x)
+
+
 @pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.once), 2])
 def test_constants_have_the_bits_of_arguments(number):
     functions = elementwise("float32", number)

@@ -60,7 +60,7 @@ Test = Callable[[Any], bool]
 MakesTest = Callable[[Any], Test | None]
 #: Reads a value that a program depends on from the values of an array, and from nothing else.
 Read = Callable[[Any], Hashable]
-#: What to read, and the position of the operand to read it from.
+#: The function that reads, and the position of its operand.
 Question = tuple[Read, int]
 #: All checks of a program, as one function of its operands.
 Checks = Callable[[Sequence[Any]], None]

@@ -156,10 +156,11 @@ def sums(values: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
 def _sums_along(values: jax.Array, axes: Iterable[tuple[int, WindowTable]]) -> jax.Array:
     """Returns sums along each of some axes, one after another."""
     axes, dtype = list(axes), values.dtype
-    if not all(table.only_reads for _, table in axes):
+    only_reads = all(table.only_reads for _, table in axes)
+    if not only_reads:
         values = convert(values, accumulator(dtype))
     for number, (axis, table) in enumerate(axes):
-        if number:
+        if number and not only_reads:
             # Otherwise XLA computes the sums along an axis again for each tap of the next one.
             values = fence(values) if table.weight is None else in_memory(values)
         values = _sums_along_axis(values, axis, table)

@@ -22,7 +22,8 @@ import jax.numpy as jnp
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes, wrapped
-from impl._core.numerics import accumulator, convert, product, seal
+from impl._core.numerics import accumulator, convert, isolate, product
+from impl._jax.linear import with_transpose
 from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import Decision, decide
@@ -310,8 +311,10 @@ def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.A
     """
     zeros = jnp.zeros((indices.shape[0], operand.shape[1], indices.shape[2]), jnp.int32)
     counts = _indexing.accumulate(zeros, indices, jnp.ones(indices.shape, jnp.int32))
-    # The gradient of the number is a sum, which must not contract a product of the program.
-    number = seal(jnp.broadcast_to(updates[:1, :1, :1], operand.shape))
+    number = jnp.broadcast_to(updates[:1, :1, :1], operand.shape)
+    if jnp.issubdtype(number.dtype, jnp.inexact):
+        # The gradient of the number is a sum, which must not contract a product of the program.
+        number = with_transpose(lambda value: value, isolate, number)
     return jnp.where(counts > 0, number, operand)
 
 

@@ -23,7 +23,8 @@ from jax import lax
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d
-from impl._core.float_order import in_order, sort_keys
+from impl._core.float_order import extreme_keys, in_order, sort_keys
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
 from impl._mode.alert import alert
@@ -358,26 +359,26 @@ def _first_in_order(
 ) -> jax.Array:
     """Returns the first ``count`` indices that ``argsort`` returns along ``dim``."""
 
-    def by_sort(keys: jax.Array) -> jax.Array:
+    def by_sort(values: jax.Array) -> jax.Array:
+        keys = _keys(values, descending=descending)
         return lax.slice_in_dim(_sorted_indices(keys, dim), 0, count, axis=dim)
 
-    def by_heap(keys: jax.Array) -> jax.Array:
-        keys = lax.bitwise_not(keys)
-        if keys.dtype == jnp.uint32:
-            keys = lax.bitcast_convert_type(keys ^ np.uint32(1 << 31), jnp.int32)
-        if keys.dtype.itemsize < 4:
-            numbers = keys.astype(jnp.float32)
+    def by_heap(values: jax.Array) -> jax.Array:
+        sign_bit, nan = np.int32(-(1 << 31)), np.int32((1 << 31) - 1)
+        if jnp.issubdtype(values.dtype, jnp.integer) and values.dtype.itemsize == 4:
+            bits = in_order(extreme_keys(1, values))
         else:
-            numbers = lax.bitcast_convert_type(in_order(keys), jnp.float32)
+            bits = lax.bitcast_convert_type(values.astype(jnp.float32), jnp.int32)
+            bits = where(values != values, nan, where(bits == sign_bit, 0, bits))  # noqa: PLR0124
+        numbers = lax.bitcast_convert_type(bits if descending else bits ^ sign_bit, jnp.float32)
         # Fused with the transpose for another ``dim`` than the last, this takes twice as long.
         return lax.top_k(fence(numbers), count, axis=dim)[1]
 
-    keys = _keys(values, descending=descending)
-    if keys.dtype.itemsize > 4:
-        return by_sort(keys)
+    if values.dtype.itemsize > 4:
+        return by_sort(values)
     # XLA for a CPU compares the bits of float32, and takes the lowest index of equal ones. Its
     # top-k of other dtypes is a sort.
-    index: jax.Array = lax.platform_dependent(keys, cpu=by_heap, default=by_sort)
+    index: jax.Array = lax.platform_dependent(values, cpu=by_heap, default=by_sort)
     return index
 
 

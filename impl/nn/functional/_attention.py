@@ -248,9 +248,9 @@ def _product(a: jax.Array, b: jax.Array, *, grouped: bool) -> jax.Array:
 def softmax(scores: jax.Array) -> jax.Array:
     """Returns the softmax along the last axis; 0 where all scores are minus infinity."""
     greatest = scores.max(-1, keepdims=True, initial=-jnp.inf)
-    exponentials = jnp.exp(scores - jnp.where(jnp.isneginf(greatest), 0, greatest))
-    divisor = exponentials.sum(-1, keepdims=True)
-    return exponentials / jnp.where(divisor == 0, 1, divisor)
+    exponentials = jnp.exp(scores - jnp.maximum(greatest, jnp.finfo(scores.dtype).min))
+    # The exponential of the greatest score is 1, unless all are 0.
+    return exponentials / jnp.maximum(exponentials.sum(-1, keepdims=True), 1)
 
 
 @softmax.defjvp

@@ -232,9 +232,7 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
     if mode == "sum":
         return total
     sizes = contents.combined(0, in_bag.astype(jnp.int32))
-    # The fence holds in the gradient too. Without it, XLA would repeat the division for each
-    # element that reads the quotient.
-    return fence(total) / jnp.maximum(sizes, 1).astype(total.dtype)
+    return total / jnp.maximum(sizes, 1).astype(total.dtype)
 
 
 def _greatest(contents: _Contents, past: int) -> jax.Array:

@@ -133,12 +133,10 @@ def _log_of_sum(values: jax.Array, greatest: jax.Array) -> jax.Array:
 
 @_log_of_sum.defjvp
 def _jvp_of_log_of_sum(primals: Any, tangents: Any) -> Any:
-    # As in PyTorch, softmax is the exponential of log-softmax. JAX's derivative would be a quotient
-    # of two exponentials.
     values, greatest = primals
-    out = _log_of_sum(values, greatest)
-    softmax = jnp.exp(values - greatest - out)
-    return out, _sum(softmax * tangents[0])
+    exponentials = jnp.exp(values - greatest)
+    total = _sum(exponentials)
+    return jnp.log(total), _sum(exponentials / total * tangents[0])
 
 
 def _sum(values: jax.Array) -> jax.Array:

@@ -168,28 +168,32 @@ def _reads(mode: str, size: int, before: int, after: int) -> tuple[int, ...]:
     return tuple(index.tolist())
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _copied(reads: tuple[tuple[int, ...], ...], input: jax.Array) -> jax.Array:
-    """Returns copies of elements along the last dimensions, in any dtype."""
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2))
+def _copied(reads: tuple[tuple[int, ...], ...], input: jax.Array, longest: int = 1) -> jax.Array:
+    """Returns copies of elements along the last dimensions, in any dtype.
+
+    ``longest`` is as for ``_runs``: XLA copies ascending runs fastest.
+    """
     out = input
     for dim, read in reversed([*enumerate(reads, input.ndim - len(reads))]):
-        runs = [_run(out, dim, run) for run in _runs(read)]
+        runs = [_run(out, dim, run) for run in _runs(read, longest)]
         out = jnp.concatenate(runs or [jax.lax.slice_in_dim(out, 0, 0, axis=dim)], dim)
     return out
 
 
 @_copied.defjvp
-def _jvp(reads: tuple[tuple[int, ...], ...], primals: Any, tangents: Any) -> Any:
-    # The transpose adds in float32, and rounds once. The values keep the bits of their NaNs.
+def _jvp(reads: tuple[tuple[int, ...], ...], longest: int, primals: Any, tangents: Any) -> Any:
+    # The transpose adds in float32, each run of equal indices by one sum, and rounds once. The
+    # values keep the bits of their NaNs.
     (tangent,) = tangents
     wide = convert(tangent, accumulator(tangent.dtype))
-    return _copied(reads, *primals), convert(_copied(reads, wide), tangent.dtype)
+    return _copied(reads, *primals, longest), convert(_copied(reads, wide, 0), tangent.dtype)
 
 
-def _runs(read: Sequence[int]) -> Iterator[Sequence[int]]:
+def _runs(read: Sequence[int], longest: int) -> Iterator[Sequence[int]]:
     """Cuts indices into runs of equal, ascending or descending ones, such as 000 123 333 or 21 012.
 
-    Runs of equal indices are as long as possible: their gradients are one sum.
+    Runs whose step is ``longest`` are as long as possible.
     """
     start = 0
     while start < len(read):
@@ -198,7 +202,7 @@ def _runs(read: Sequence[int]) -> Iterator[Sequence[int]]:
         if abs(step) <= 1:
             while stop < len(read) and read[stop] - read[stop - 1] == step:
                 stop += 1
-            if step and stop < len(read) and read[stop] == read[stop - 1]:
+            if step != longest and stop < len(read) and read[stop] - read[stop - 1] == longest:
                 stop -= 1
         yield read[start:stop]
         start = stop

@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from impl._core import arguments
 from impl._core.axes import rows_at, three_axes
-from impl._core.numerics import accumulator, convert, fence
+from impl._core.lax_functions import where
+from impl._core.numerics import accumulator, convert, fence, in_memory
 from impl._jax.linear import with_transpose
 from impl.nn.functional._maxima import Spans
 
@@ -155,11 +156,14 @@ def sums(values: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
 def _sums_along(values: jax.Array, axes: Iterable[tuple[int, WindowTable]]) -> jax.Array:
     """Returns sums along each of some axes, one after another."""
     axes, dtype = list(axes), values.dtype
-    if not all(table.only_reads for _, table in axes):
+    only_reads = all(table.only_reads for _, table in axes)
+    if not only_reads:
         values = convert(values, accumulator(dtype))
     for number, (axis, table) in enumerate(axes):
-        # Otherwise XLA computes the sums along an axis again for each tap of the next one.
-        values = _sums_along_axis(fence(values) if number else values, axis, table)
+        if number and not only_reads:
+            # Otherwise XLA computes the sums along an axis again for each tap of the next one.
+            values = fence(values) if table.weight is None else in_memory(values)
+        values = _sums_along_axis(values, axis, table)
     return convert(values, dtype)
 
 
@@ -191,7 +195,7 @@ def _terms(rows: jax.Array, table: WindowTable, taps: int | slice) -> jax.Array:
     if table.weight is not None:
         terms = terms * table.weight[:, taps].astype(terms.dtype)[None, ..., None]
     if (index < 0).any():
-        terms = jnp.where((index >= 0)[None, ..., None], terms, jnp.zeros((), terms.dtype))
+        terms = where((index >= 0)[None, ..., None], terms, 0)
     return terms
 
 

@@ -10,7 +10,15 @@ import pytest
 from ml_dtypes import bfloat16, float8_e4m3fn
 
 from impl._core import float_order, lax_functions
-from impl._core.numerics import accumulator, convert, identity, product, quotient, seal
+from impl._core.numerics import (
+    accumulator,
+    convert,
+    identity,
+    in_memory,
+    product,
+    quotient,
+    seal,
+)
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 
@@ -23,6 +31,22 @@ def test_a_product_is_rounded_before_the_sum_takes_it_up():
     result = jax.jit(product)(a, b)
     assert np.isnan(result[:2]).all()
     assert_same_bits(result[2:], a[2:] * b[2:])
+
+
+def test_the_derivative_of_a_product_does_not_depend_on_its_value():
+    gradient = jax.vmap(jax.grad(product), (0, None))
+    assert gradient(jnp.array([2, jnp.inf, jnp.nan]), 3.0).tolist() == [3] * 3
+
+
+def test_values_in_memory_are_computed_outside_of_the_loop_that_reads_them():
+    def is_one_loop(read):
+        text = jax.jit(read).lower(jnp.ones((5, 2))).compile().as_text()
+        loops = text.split("ENTRY")[0].split("\n}")
+        return any(" gather(" in loop and " multiply(" in loop for loop in loops)
+
+    index = np.arange(9) % 5
+    assert is_one_loop(lambda x: (x * x)[index])
+    assert not is_one_loop(lambda x: in_memory(x * x)[index])
 
 
 def test_products_of_integers_and_complex_numbers():

@@ -328,6 +328,14 @@ def test_the_derivative_by_alpha():
     np.testing.assert_allclose(gradient, source.sum(), rtol=1e-4)
 
 
+@complete
+def test_a_nan_that_is_written_has_the_derivative_of_a_number():
+    gradient = jax.grad(
+        lambda number: impl.index_fill(jnp.ones(3), 0, np.array([0, 2]), number).sum()
+    )
+    assert gradient(jnp.nan) == gradient(2.0) == 2
+
+
 def test_one_program_serves_for_every_seed():
     x, index, source = contributions(3, 512, 1)
     seed, traces = impl.testing.Seed(), []

@@ -144,7 +144,7 @@ def _sources() -> str | None:
     )
     lines = (
         f"{name} {hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()}\n"
-        for name in ("CMakeLists.txt", *names)
+        for name in ("CMakeLists.txt", "programs.json", *names)
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

@@ -2,10 +2,13 @@
 
 #include "functions.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "lanes.h"
+
+#include "compiled.h"
 
 namespace samebits {
 namespace {
@@ -212,6 +215,76 @@ constexpr Ways kWays[] = {
 #undef SAMEBITS_WAYS
 };
 
+// ---------------------------------------------------------------- Programs that are compiled
+
+template <int64_t name>
+struct Function;
+#define SAMEBITS_FUNCTION(name)                             \
+  template <>                                               \
+  struct Function<static_cast<int64_t>(StepName::k_##name)> { \
+    static constexpr auto of = &step::name;                 \
+  };
+SAMEBITS_STEPS(SAMEBITS_FUNCTION)
+#undef SAMEBITS_FUNCTION
+
+template <typename V, typename P, int64_t operand>
+SAMEBITS_INLINE V known_operand(const Longs* registers) {
+  if constexpr (operand >= kFirstConstant) {
+    return reinterpret_cast<V>(Longs{} + P::constants[operand - kFirstConstant]);
+  } else {
+    return reinterpret_cast<V>(registers[operand]);
+  }
+}
+
+template <typename P, int64_t word, auto function, typename R, typename... A, size_t... number>
+SAMEBITS_INLINE void take(Longs* registers, std::index_sequence<number...>, R (*)(A...)) {
+  const R result = function(known_operand<A, P, Step{word}.operand(number)>(registers)...);
+  registers[Step{word}.result()] = reinterpret_cast<Longs>(result);
+}
+
+// Takes all steps of a program on one vector. Its registers are the unit's own ones, since all of
+// their numbers are known here.
+template <typename P, size_t... k>
+SAMEBITS_INLINE Doubles taken(Doubles operand, std::index_sequence<k...>) {
+  Longs registers[P::registers] = {raw(operand)};
+  (take<P, P::steps[k], Function<Step{P::steps[k]}.name()>::of>(
+       registers,
+       std::make_index_sequence<arity(Function<Step{P::steps[k]}.name()>::of)>(),
+       Function<Step{P::steps[k]}.name()>::of),
+   ...);
+  return of_raw(registers[P::result]);
+}
+
+template <typename P>
+void evaluate_known(const void* operand, int64_t count, void* out) {
+  using Word = typename P::Format::Word;
+  const Word* from = static_cast<const Word*>(operand);
+  Word* to = static_cast<Word*>(out);
+  auto element = [](const Word* at, Word* result) {
+    Floats words;
+    if constexpr (sizeof(Word) == 4) {
+      words = load_as<Floats>(at);
+    } else {
+      using Halves = uint16_t __attribute__((vector_size(2 * kWidth)));
+      words = reinterpret_cast<Floats>(__builtin_convertvector(load_as<Halves>(at), Ints) << 16);
+    }
+    const Doubles value =
+        taken<P>(widened(words), std::make_index_sequence<std::size(P::steps)>());
+    const Ints bits = reinterpret_cast<Ints>(__builtin_convertvector(value, Floats));
+    for (int lane = 0; lane < kWidth; ++lane)
+      result[lane] = static_cast<Word>(bits[lane] >> (32 - 8 * static_cast<int>(sizeof(Word))));
+  };
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) element(from + i, to + i);
+  if (i == count) return;
+  Word last[kWidth] = {}, results[kWidth];
+  __builtin_memcpy(last, from + i, sizeof(Word) * static_cast<size_t>(count - i));
+  element(last, results);
+  __builtin_memcpy(to + i, results, sizeof(Word) * static_cast<size_t>(count - i));
+}
+
+// ---------------------------------------------------------------- Programs that are interpreted
+
 // A step with the addresses of its operands and of its result.
 struct Placed {
   Apply apply;
@@ -286,7 +359,14 @@ void evaluate(const Program& program, int64_t elements, double* registers, void*
 }  // namespace unit
 }  // namespace
 
+#define SAMEBITS_KNOWN(P)                                                              \
+  {P::steps, std::size(P::steps), P::constants, std::size(P::constants), P::format, \
+   unit::evaluate_known<P>},
+constexpr KnownProgram kKnown[] = {SAMEBITS_COMPILED(SAMEBITS_KNOWN)};
+
 SAMEBITS_TABLE(FunctionKernels, function_kernels) = {
-    {unit::evaluate<Float32>, unit::evaluate<BFloat16>, unit::evaluate<Float16>}};
+    {unit::evaluate<Float32>, unit::evaluate<BFloat16>, unit::evaluate<Float16>},
+    kKnown,
+    std::size(kKnown)};
 
 }  // namespace samebits

@@ -33,14 +33,8 @@ CALLS = (
     *("samebits_running", "samebits_window", "samebits_pool", "samebits_pool_gradient"),
     *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits"),
     *("samebits_function", "samebits_decide", "samebits_positions", "samebits_finish"),
-    *(
-        "samebits_round",
-        "samebits_merge",
-        "samebits_counted",
-        "samebits_product_state",
-        "samebits_reduce_state",
-    ),
-    *("samebits_scatter_state", "samebits_parts"),
+    *("samebits_round", "samebits_merge", "samebits_counted", "samebits_parts"),
+    *("samebits_product_state", "samebits_reduce_state", "samebits_scatter_state"),
 )
 
 

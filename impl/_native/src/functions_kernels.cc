@@ -260,27 +260,31 @@ void evaluate_known(const void* operand, int64_t count, void* out) {
   using Word = typename P::Format::Word;
   const Word* from = static_cast<const Word*>(operand);
   Word* to = static_cast<Word*>(out);
-  auto element = [](const Word* at, Word* result) {
-    Floats words;
+  for (int64_t i = 0; i < count; i += kWidth) {
+    const Word* at = from + i;
+    Word* result = to + i;
+    Word last[kWidth] = {};
+    const size_t rest = sizeof(Word) * static_cast<size_t>(count - i);
+    const bool is_last = count - i < kWidth;
+    if (is_last) {
+      __builtin_memcpy(last, at, rest);
+      at = result = last;
+    }
+    Floats operands;
     if constexpr (sizeof(Word) == 4) {
-      words = load_as<Floats>(at);
+      operands = load_as<Floats>(at);
     } else {
       using Halves = uint16_t __attribute__((vector_size(2 * kWidth)));
-      words = reinterpret_cast<Floats>(__builtin_convertvector(load_as<Halves>(at), Ints) << 16);
+      const Ints bits = __builtin_convertvector(load_as<Halves>(at), Ints);
+      operands = reinterpret_cast<Floats>(bits << 16);
     }
     const Doubles value =
-        taken<P>(widened(words), std::make_index_sequence<std::size(P::steps)>());
+        taken<P>(widened(operands), std::make_index_sequence<std::size(P::steps)>());
     const Ints bits = reinterpret_cast<Ints>(__builtin_convertvector(value, Floats));
     for (int lane = 0; lane < kWidth; ++lane)
       result[lane] = static_cast<Word>(bits[lane] >> (32 - 8 * static_cast<int>(sizeof(Word))));
-  };
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) element(from + i, to + i);
-  if (i == count) return;
-  Word last[kWidth] = {}, results[kWidth];
-  __builtin_memcpy(last, from + i, sizeof(Word) * static_cast<size_t>(count - i));
-  element(last, results);
-  __builtin_memcpy(to + i, results, sizeof(Word) * static_cast<size_t>(count - i));
+    if (is_last) __builtin_memcpy(to + i, last, rest);
+  }
 }
 
 // ---------------------------------------------------------------- Programs that are interpreted

@@ -62,7 +62,8 @@ int64_t last_bit_of(const Factor& factor, const Place& place, int64_t terms) {
 // The power of two that divides all products of two lines.
 double power(int64_t row, int64_t column) {
   if (row == kNoBit || column == kNoBit) return kGreatest;
-  return std::ldexp(1.0, static_cast<int>(row + column));
+  const int64_t field = row + column + 1023;  // of the exponent
+  return double_of(static_cast<uint64_t>(field) << 52);
 }
 
 void add_exactly(const LineProduct& product, const Place& row, const Place& column,
@@ -122,6 +123,10 @@ class Block : Panels {
   double roundings() const;
   void multiply_few(int64_t count);
   void find_scale();
+  // A bound of the sum of the magnitudes of the terms.
+  double magnitudes(int64_t i, int64_t j) const {
+    return row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  }
   void round_rows(int64_t first, int64_t lines);
   void settle_all();
   void finish_bounds();
@@ -134,6 +139,7 @@ class Block : Panels {
 
   const Output& output_;
   int64_t exact_sums_ = 0;  // elements in doubt that were not rounded
+  bool has_all_bits_ = false;
   double scale_ = 0;  // of the errors, relative to the product of the norms
   double* sums_;
   int64_t first_sum_ = 0;  // the row of sums_
@@ -269,9 +275,11 @@ void Block::round_rows(int64_t first, int64_t lines) {
     const int64_t doubts =
         kernels_.round[output_.format](columns_, sums, column_norms_, row_norms_[i] * scale_, row,
                                      memory_.doubts.data());
+    const size_t before = memory_.doubtful.size();
+    memory_.doubtful.resize(before + static_cast<size_t>(doubts));
     for (int64_t d = 0; d < doubts; ++d)
-      memory_.doubtful.push_back(
-          {static_cast<int32_t>(i), memory_.doubts[d], sums[memory_.doubts[d]]});
+      memory_.doubtful[before + d] = {static_cast<int32_t>(i), memory_.doubts[d],
+                                      sums[memory_.doubts[d]]};
     if (is_dense_) continue;
     for (int64_t j = 0; j < columns_; ++j)
       std::memcpy(words + size * (start + columns[j].result), buffer + size * j, size);
@@ -280,11 +288,21 @@ void Block::round_rows(int64_t first, int64_t lines) {
 
 void Block::settle_all() {
   const int64_t size = bytes_of(output_.format);
-  for (const Doubtful& each : memory_.doubtful) {
-    const int64_t at = memory_.rows[each.row].result + memory_.columns[each.column].result;
-    settle(each.row, each.column, each.sum,
-           static_cast<char*>(output_.words) + size * (result_ + at));
-  }
+  with_format(output_.format, [&](auto format) {
+    for (const Doubtful& each : memory_.doubtful) {
+      const int64_t i = each.row, j = each.column;
+      const int64_t at = result_ + memory_.rows[i].result + memory_.columns[j].result;
+      char* word = static_cast<char*>(output_.words) + size * at;
+      // Once `find_all_bits` has run, this is the first way of `settle`.
+      if (has_all_bits_ && magnitudes(i, j) <= 0x1p53 * power(memory_.row_bits[i],
+                                                              memory_.column_bits[j])) {
+        const auto rounded = decltype(format)::narrow(each.sum);
+        std::memcpy(word, &rounded, sizeof rounded);
+      } else {
+        settle(i, j, each.sum, word);
+      }
+    }
+  });
 }
 
 void Block::finish_bounds() {
@@ -369,6 +387,7 @@ void Block::find_all_bits() {
   row_norms_ = row_norms;
   for (int64_t i = 0; i < rows_; ++i) memory_.row_bits[i] = last_of(of_rows[i]);
   for (int64_t j = 0; j < columns_; ++j) memory_.column_bits[j] = last_of(of_columns[j]);
+  has_all_bits_ = true;
 }
 
 // The greatest power of two known to divide all terms of the sum of a row and a column, by their
@@ -392,11 +411,11 @@ void Block::settle(int64_t i, int64_t j, double sum, void* word) {
   };
   // All partial sums are multiples of the last bit, and those up to 2**53 times it are float64, so
   // nothing was rounded. A few terms tell that most sums are longer.
-  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const double most = magnitudes(i, j);
   const int64_t few = std::min<int64_t>(product_.terms, 64);
   const bool is_known = has_bits(memory_.row_bits, i) && has_bits(memory_.column_bits, j);
-  if ((is_known || magnitudes <= 0x1p53 * last_bit(i, j, few)) &&
-      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms)) {
+  if ((is_known || most <= 0x1p53 * last_bit(i, j, few)) &&
+      most <= 0x1p53 * last_bit(i, j, product_.terms)) {
     // Where some sums are ties, others are.
     if (++exact_sums_ == 4 && !product_.has_few_rows) find_all_bits();
     return write(sum);
@@ -406,7 +425,7 @@ void Block::settle(int64_t i, int64_t j, double sum, void* word) {
   double error;
   const double near = double_sum(i, j, &error);
   const double chain = of_chain(static_cast<double>(product_.terms + 32));
-  const double errors = chain * magnitudes;
+  const double errors = chain * most;
   const bool is_decided = with_format(output_.format, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {

@@ -9,6 +9,7 @@ import pytest
 
 # It sets the variable that Equinox reads when a page imports Equinox.
 from conformance import programs as programs
+from conformance.suite.conftest import pytest_collection_finish as pytest_collection_finish
 from impl.tests._state import restored_state as restored_state
 
 HTML = Path(__file__).parents[1] / "_build" / "html"

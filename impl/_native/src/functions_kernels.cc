@@ -131,9 +131,12 @@ SAMEBITS_INLINE Longs bits_of_float32(Doubles a) {
                                  Longs);
 }
 
-SAMEBITS_INLINE Longs integer_add(Longs a, Longs b) { return a + b; }
-SAMEBITS_INLINE Longs integer_subtract(Longs a, Longs b) { return a - b; }
-SAMEBITS_INLINE Longs integer_multiply(Longs a, Longs b) { return a * b; }
+// Integers wrap around, as only unsigned ones may in C++.
+SAMEBITS_INLINE Unsigned bits(Longs a) { return reinterpret_cast<Unsigned>(a); }
+SAMEBITS_INLINE Longs of_bits(Unsigned a) { return reinterpret_cast<Longs>(a); }
+SAMEBITS_INLINE Longs integer_add(Longs a, Longs b) { return of_bits(bits(a) + bits(b)); }
+SAMEBITS_INLINE Longs integer_subtract(Longs a, Longs b) { return of_bits(bits(a) - bits(b)); }
+SAMEBITS_INLINE Longs integer_multiply(Longs a, Longs b) { return of_bits(bits(a) * bits(b)); }
 SAMEBITS_INLINE Longs integer_greatest(Longs a, Longs b) { return selected(b < a, a, b); }
 SAMEBITS_INLINE Longs integer_least(Longs a, Longs b) { return selected(a < b, a, b); }
 SAMEBITS_INLINE Longs integer_is_below(Longs a, Longs b) { return a < b; }
@@ -142,16 +145,17 @@ SAMEBITS_INLINE Longs integer_is_equal(Longs a, Longs b) { return a == b; }
 SAMEBITS_INLINE Longs integer_differs(Longs a, Longs b) { return a != b; }
 // A distance of 64 or more leaves no bits, but for copies of the sign.
 SAMEBITS_INLINE Longs is_short(Longs distance) { return (distance & ~63ll) == 0; }
-SAMEBITS_INLINE Longs shift_left(Longs a, Longs b) { return (a << (b & 63)) & is_short(b); }
+SAMEBITS_INLINE Longs shift_left(Longs a, Longs b) {
+  return of_bits(bits(a) << bits(b & 63)) & is_short(b);
+}
 SAMEBITS_INLINE Longs shift_right(Longs a, Longs b) {
   return a >> selected(is_short(b), b, Longs{} + 63);
 }
 SAMEBITS_INLINE Longs shift_right_logical(Longs a, Longs b) {
-  const Unsigned bits = reinterpret_cast<Unsigned>(a) >> reinterpret_cast<Unsigned>(b & 63);
-  return reinterpret_cast<Longs>(bits) & is_short(b);
+  return of_bits(bits(a) >> bits(b & 63)) & is_short(b);
 }
 // The last 32 bits, with their sign.
-SAMEBITS_INLINE Longs to_int32(Longs a) { return (a << 32) >> 32; }
+SAMEBITS_INLINE Longs to_int32(Longs a) { return of_bits(bits(a) << 32) >> 32; }
 SAMEBITS_INLINE Doubles to_double(Longs a) { return __builtin_convertvector(a, Doubles); }
 SAMEBITS_INLINE Doubles float32_of_bits(Longs a) {
   return widened(reinterpret_cast<Floats>(__builtin_convertvector(a, Ints)));

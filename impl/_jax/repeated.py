@@ -99,6 +99,7 @@ SEEING = _SHARING | {"add", "add_any", "sub"}
 _NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
 
+@functools.cache
 def see_operands() -> None:
     """Has JAX call some rules with the operands of each equation.
 

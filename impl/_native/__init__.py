@@ -12,7 +12,7 @@ sum, product, convolution, scatter or elementary function, so XLA compiles one l
   one device, by exact sums over ``devices``, or as XLA partitions it.
 - ``products``, ``sums``, ``windows``, ``scatters`` and ``functions`` have the operations, a family
   in a file, and ``states`` adds them to carried sums. ``programs.json`` has the programs of
-  elementary functions, which C++ interprets.
+  elementary functions, which C++ compiles or interprets.
 - ``src/`` has the C++: ``numbers.h`` the floats, ``threads.h`` the threads, and a pair of files for
   each family, of which ``*_kernels.cc`` is compiled for each vector unit.
 """

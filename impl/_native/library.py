@@ -33,14 +33,8 @@ CALLS = (
     *("samebits_running", "samebits_window", "samebits_pool", "samebits_pool_gradient"),
     *("samebits_scatter", "samebits_scatter_bounds", "samebits_scatter_digits"),
     *("samebits_function", "samebits_decide", "samebits_positions", "samebits_finish"),
-    *(
-        "samebits_round",
-        "samebits_merge",
-        "samebits_counted",
-        "samebits_product_state",
-        "samebits_reduce_state",
-    ),
-    *("samebits_scatter_state", "samebits_parts"),
+    *("samebits_round", "samebits_merge", "samebits_counted", "samebits_parts"),
+    *("samebits_product_state", "samebits_reduce_state", "samebits_scatter_state"),
 )
 
 
@@ -144,7 +138,7 @@ def _sources() -> str | None:
     )
     lines = (
         f"{name} {hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()}\n"
-        for name in ("CMakeLists.txt", *names)
+        for name in ("CMakeLists.txt", "programs.json", *names)
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

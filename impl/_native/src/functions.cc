@@ -2,6 +2,7 @@
 
 #include "functions.h"
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -26,13 +27,27 @@ bool is_valid(const Program& program, int64_t registers, int64_t constants) {
     const Step& step = program.steps[i];
     if (step.name() >= static_cast<int64_t>(StepName::kCount)) return false;
     if (step.result() >= registers) return false;
-    for (int number = 0; number < 3; ++number) {
+    for (size_t number = 0; number < 3; ++number) {
       const int64_t operand = step.operand(number);
       const bool is_constant = operand >= kFirstConstant;
       if (operand >= (is_constant ? kFirstConstant + constants : registers)) return false;
     }
   }
   return program.count <= registers && program.result >= 0 && program.result < registers;
+}
+
+// Returns the program that is compiled, or null.
+const KnownProgram* known(const Program& program, uint64_t constants, Format format) {
+  const FunctionKernels& kernels = function_kernels();
+  for (uint64_t i = 0; i < kernels.known_count; ++i) {
+    const KnownProgram& each = kernels.known[i];
+    const uint64_t length = static_cast<uint64_t>(program.length);
+    if (length == each.length && constants == each.constant_count && format == each.format &&
+        std::memcmp(program.steps, each.steps, length * sizeof(Step)) == 0 &&
+        std::memcmp(program.constants, each.constants, constants * sizeof(double)) == 0)
+      return &each;
+  }
+  return nullptr;
 }
 
 ffi::Error evaluate(ffi::RemainingArgs args, ffi::Result<ffi::AnyBuffer> result,
@@ -56,10 +71,16 @@ ffi::Error evaluate(ffi::RemainingArgs args, ffi::Result<ffi::AnyBuffer> result,
                            at,
                            operands.data(),
                            static_cast<int64_t>(operands.size())};
-  if (format == kFormats || !is_valid(program, registers, static_cast<int64_t>(constants.size())))
-    return ffi::Error::InvalidArgument("samebits: no such function");
   // On this thread alone: arrays are small (impl/_native/functions.py).
   Ieee scope;
+  const KnownProgram* compiled = known(program, constants.size(), format);
+  if (compiled != nullptr && operands.size() == 1 &&
+      operands[0].type == static_cast<Type>(format)) {
+    compiled->evaluate(operands[0].data, count, result->untyped_data());
+    return ffi::Error::Success();
+  }
+  if (format == kFormats || !is_valid(program, registers, static_cast<int64_t>(constants.size())))
+    return ffi::Error::InvalidArgument("samebits: no such function");
   const std::unique_ptr<double[]> memory(new double[registers * kBlockElements]);
   function_kernels().evaluate[format](program, count, memory.get(), result->untyped_data());
   return ffi::Error::Success();

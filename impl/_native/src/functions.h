@@ -7,13 +7,17 @@
 //     x * x + 1       registers  0: x, 1: result      constants  0: 1.0
 //                     steps      multiply_add 1 = 0 0 c0
 //
+// Common programs are compiled too, so that their registers are those of the processor.
+//
 // A register is 64 bits for each element of a block: a float64, which also stands for a float of
 // fewer bits, an int64, which also stands for an int32, or a truth value, all bits of which are
 // equal.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "formats.h"
 #include "vectors.h"
 
 namespace samebits {
@@ -46,9 +50,9 @@ constexpr int64_t kFirstConstant = 2048;
 
 struct Step {
   int64_t word;
-  int64_t name() const { return word & 0xff; }
-  int64_t result() const { return (word >> 8) & 0xfff; }
-  int64_t operand(int number) const { return (word >> (20 + 12 * number)) & 0xfff; }
+  constexpr int64_t name() const { return word & 0xff; }
+  constexpr int64_t result() const { return (word >> 8) & 0xfff; }
+  constexpr int64_t operand(size_t number) const { return (word >> (20 + 12 * number)) & 0xfff; }
 };
 
 // The types of operands: the formats, in their order, and integers. Results are floats.
@@ -72,8 +76,20 @@ struct Program {
 // Computes results in an `Ieee` scope. `registers` has kBlockElements for each register.
 using Evaluate = void (*)(const Program& program, int64_t count, double* registers, void* out);
 
+// A program of one float that is compiled for each vector unit, and not interpreted (compiled.h).
+struct KnownProgram {
+  const int64_t* steps;
+  uint64_t length;
+  const int64_t* constants;
+  uint64_t constant_count;
+  Format format;
+  void (*evaluate)(const void* operand, int64_t count, void* out);
+};
+
 struct FunctionKernels {
   Evaluate evaluate[3];  // By Format.
+  const KnownProgram* known;
+  uint64_t known_count;
 };
 SAMEBITS_KERNELS(FunctionKernels, function_kernels)
 

@@ -2,10 +2,13 @@
 
 #include "functions.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "lanes.h"
+
+#include "compiled.h"
 
 namespace samebits {
 namespace {
@@ -128,9 +131,12 @@ SAMEBITS_INLINE Longs bits_of_float32(Doubles a) {
                                  Longs);
 }
 
-SAMEBITS_INLINE Longs integer_add(Longs a, Longs b) { return a + b; }
-SAMEBITS_INLINE Longs integer_subtract(Longs a, Longs b) { return a - b; }
-SAMEBITS_INLINE Longs integer_multiply(Longs a, Longs b) { return a * b; }
+// Integers wrap around, as only unsigned ones may in C++.
+SAMEBITS_INLINE Unsigned bits(Longs a) { return reinterpret_cast<Unsigned>(a); }
+SAMEBITS_INLINE Longs of_bits(Unsigned a) { return reinterpret_cast<Longs>(a); }
+SAMEBITS_INLINE Longs integer_add(Longs a, Longs b) { return of_bits(bits(a) + bits(b)); }
+SAMEBITS_INLINE Longs integer_subtract(Longs a, Longs b) { return of_bits(bits(a) - bits(b)); }
+SAMEBITS_INLINE Longs integer_multiply(Longs a, Longs b) { return of_bits(bits(a) * bits(b)); }
 SAMEBITS_INLINE Longs integer_greatest(Longs a, Longs b) { return selected(b < a, a, b); }
 SAMEBITS_INLINE Longs integer_least(Longs a, Longs b) { return selected(a < b, a, b); }
 SAMEBITS_INLINE Longs integer_is_below(Longs a, Longs b) { return a < b; }
@@ -139,16 +145,17 @@ SAMEBITS_INLINE Longs integer_is_equal(Longs a, Longs b) { return a == b; }
 SAMEBITS_INLINE Longs integer_differs(Longs a, Longs b) { return a != b; }
 // A distance of 64 or more leaves no bits, but for copies of the sign.
 SAMEBITS_INLINE Longs is_short(Longs distance) { return (distance & ~63ll) == 0; }
-SAMEBITS_INLINE Longs shift_left(Longs a, Longs b) { return (a << (b & 63)) & is_short(b); }
+SAMEBITS_INLINE Longs shift_left(Longs a, Longs b) {
+  return of_bits(bits(a) << bits(b & 63)) & is_short(b);
+}
 SAMEBITS_INLINE Longs shift_right(Longs a, Longs b) {
   return a >> selected(is_short(b), b, Longs{} + 63);
 }
 SAMEBITS_INLINE Longs shift_right_logical(Longs a, Longs b) {
-  const Unsigned bits = reinterpret_cast<Unsigned>(a) >> reinterpret_cast<Unsigned>(b & 63);
-  return reinterpret_cast<Longs>(bits) & is_short(b);
+  return of_bits(bits(a) >> bits(b & 63)) & is_short(b);
 }
 // The last 32 bits, with their sign.
-SAMEBITS_INLINE Longs to_int32(Longs a) { return (a << 32) >> 32; }
+SAMEBITS_INLINE Longs to_int32(Longs a) { return of_bits(bits(a) << 32) >> 32; }
 SAMEBITS_INLINE Doubles to_double(Longs a) { return __builtin_convertvector(a, Doubles); }
 SAMEBITS_INLINE Doubles float32_of_bits(Longs a) {
   return widened(reinterpret_cast<Floats>(__builtin_convertvector(a, Ints)));
@@ -211,6 +218,80 @@ constexpr Ways kWays[] = {
     SAMEBITS_STEPS(SAMEBITS_WAYS)
 #undef SAMEBITS_WAYS
 };
+
+// ---------------------------------------------------------------- Programs that are compiled
+
+template <int64_t name>
+struct Function;
+#define SAMEBITS_FUNCTION(name)                             \
+  template <>                                               \
+  struct Function<static_cast<int64_t>(StepName::k_##name)> { \
+    static constexpr auto of = &step::name;                 \
+  };
+SAMEBITS_STEPS(SAMEBITS_FUNCTION)
+#undef SAMEBITS_FUNCTION
+
+template <typename V, typename P, int64_t operand>
+SAMEBITS_INLINE V known_operand(const Longs* registers) {
+  if constexpr (operand >= kFirstConstant) {
+    return reinterpret_cast<V>(Longs{} + P::constants[operand - kFirstConstant]);
+  } else {
+    return reinterpret_cast<V>(registers[operand]);
+  }
+}
+
+template <typename P, int64_t word, auto function, typename R, typename... A, size_t... number>
+SAMEBITS_INLINE void take(Longs* registers, std::index_sequence<number...>, R (*)(A...)) {
+  const R result = function(known_operand<A, P, Step{word}.operand(number)>(registers)...);
+  registers[Step{word}.result()] = reinterpret_cast<Longs>(result);
+}
+
+// Takes all steps of a program on one vector. Its registers are the unit's own ones, since all of
+// their numbers are known here.
+template <typename P, size_t... k>
+SAMEBITS_INLINE Doubles taken(Doubles operand, std::index_sequence<k...>) {
+  Longs registers[P::registers] = {raw(operand)};
+  (take<P, P::steps[k], Function<Step{P::steps[k]}.name()>::of>(
+       registers,
+       std::make_index_sequence<arity(Function<Step{P::steps[k]}.name()>::of)>(),
+       Function<Step{P::steps[k]}.name()>::of),
+   ...);
+  return of_raw(registers[P::result]);
+}
+
+template <typename P>
+void evaluate_known(const void* operand, int64_t count, void* out) {
+  using Word = typename P::Format::Word;
+  const Word* from = static_cast<const Word*>(operand);
+  Word* to = static_cast<Word*>(out);
+  for (int64_t i = 0; i < count; i += kWidth) {
+    const Word* at = from + i;
+    Word* result = to + i;
+    Word last[kWidth] = {};
+    const size_t rest = sizeof(Word) * static_cast<size_t>(count - i);
+    const bool is_last = count - i < kWidth;
+    if (is_last) {
+      __builtin_memcpy(last, at, rest);
+      at = result = last;
+    }
+    Floats operands;
+    if constexpr (sizeof(Word) == 4) {
+      operands = load_as<Floats>(at);
+    } else {
+      using Halves = uint16_t __attribute__((vector_size(2 * kWidth)));
+      const Ints bits = __builtin_convertvector(load_as<Halves>(at), Ints);
+      operands = reinterpret_cast<Floats>(bits << 16);
+    }
+    const Doubles value =
+        taken<P>(widened(operands), std::make_index_sequence<std::size(P::steps)>());
+    const Ints bits = reinterpret_cast<Ints>(__builtin_convertvector(value, Floats));
+    for (int lane = 0; lane < kWidth; ++lane)
+      result[lane] = static_cast<Word>(bits[lane] >> (32 - 8 * static_cast<int>(sizeof(Word))));
+    if (is_last) __builtin_memcpy(to + i, last, rest);
+  }
+}
+
+// ---------------------------------------------------------------- Programs that are interpreted
 
 // A step with the addresses of its operands and of its result.
 struct Placed {
@@ -286,7 +367,14 @@ void evaluate(const Program& program, int64_t elements, double* registers, void*
 }  // namespace unit
 }  // namespace
 
+#define SAMEBITS_KNOWN(P)                                                              \
+  {P::steps, std::size(P::steps), P::constants, std::size(P::constants), P::format, \
+   unit::evaluate_known<P>},
+constexpr KnownProgram kKnown[] = {SAMEBITS_COMPILED(SAMEBITS_KNOWN)};
+
 SAMEBITS_TABLE(FunctionKernels, function_kernels) = {
-    {unit::evaluate<Float32>, unit::evaluate<BFloat16>, unit::evaluate<Float16>}};
+    {unit::evaluate<Float32>, unit::evaluate<BFloat16>, unit::evaluate<Float16>},
+    kKnown,
+    std::size(kKnown)};
 
 }  // namespace samebits

@@ -67,19 +67,57 @@ ffi::Error unknown_dtype() {
   return ffi::Error::InvalidArgument("samebits takes float32, bfloat16 and float16");
 }
 
-Attributes attributes_of(Longs batch, Longs lines, Longs columns, Longs terms, Longs window,
-                         bool is_convolution) {
-  auto copy = [](Longs span) { return std::vector<int64_t>(span.begin(), span.end()); };
-  return {copy(batch), copy(lines), copy(columns), copy(terms), copy(window), is_convolution};
+// The axes of a call, as XLA has them.
+struct Spans {
+  Longs batch, lines, columns, terms, window;
+  bool is_convolution;
+
+  Attributes attributes() const {
+    auto copy = [](Longs span) { return std::vector<int64_t>(span.begin(), span.end()); };
+    return {copy(batch), copy(lines),  copy(columns),
+            copy(terms), copy(window), is_convolution};
+  }
+};
+
+// Returns the products of a call. A thread keeps the plans of its calls, since a program has the
+// same calls in each step, and a plan takes as long as a product of a thousand terms. A plan serves
+// one call at a time: a thread starts none before its last one ends.
+const std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
+                                        bool reads_few_rows = true) {
+  constexpr uint64_t kPlans = 128;
+  struct Plan {
+    std::vector<int64_t> key;
+    std::vector<LineProduct> products;
+  };
+  static thread_local Plan plans[kPlans];
+  static thread_local std::vector<int64_t> key;
+  key.assign({lhs.format, rhs.format, lhs.elements, rhs.elements, spans.is_convolution,
+              reads_few_rows});
+  for (Longs span : {spans.batch, spans.lines, spans.columns, spans.terms, spans.window}) {
+    key.push_back(static_cast<int64_t>(span.size()));
+    key.insert(key.end(), span.begin(), span.end());
+  }
+  uint64_t hash = 0;
+  for (int64_t word : key) hash = (hash ^ static_cast<uint64_t>(word)) * 0x9e3779b97f4a7c15ull;
+  Plan& known = plans[(hash >> 32) % kPlans];
+  if (known.key != key) {
+    known.key.clear();  // In case that there is no memory for a plan.
+    known.products = plan(spans.attributes(), lhs, rhs);
+    for (LineProduct& each : known.products) each.has_few_rows &= reads_few_rows;
+    known.key = key;
+  }
+  for (LineProduct& each : known.products)
+    for (Factor* factor : {&each.rows, &each.columns})
+      factor->data = factor->operand == 0 ? lhs.data : rhs.data;
+  return known.products;
 }
 
-ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
-               const Attributes& attributes, const Output& output) {
+ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, const Spans& spans,
+               const Output& output) {
   Operand left, right;
   if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
-  compute(pool, plan(attributes, left, right), output);
-  if (attributes.is_convolution)
-    fill_special(attributes, right, output);
+  compute(pool, planned(spans, left, right), output);
+  if (spans.is_convolution) fill_special(spans.attributes(), right, output);
   return ffi::Error::Success();
 }
 
@@ -90,8 +128,7 @@ ffi::Error product(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
   output.words = result->untyped_data();
   output.format = format_of(*result);
   if (output.format == kFormats) return unknown_dtype();
-  return run(pool, lhs, rhs,
-             attributes_of(batch, lines, columns, terms, window, is_convolution), output);
+  return run(pool, lhs, rhs, {batch, lines, columns, terms, window, is_convolution}, output);
 }
 
 ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, SumsOfDevices sums,
@@ -99,8 +136,7 @@ ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, 
                   Longs window, bool is_convolution, int64_t parts) {
   Output output;
   output.bounds = Bounds(sums, errors, parts);
-  return run(pool, lhs, rhs,
-             attributes_of(batch, lines, columns, terms, window, is_convolution), output);
+  return run(pool, lhs, rhs, {batch, lines, columns, terms, window, is_convolution}, output);
 }
 
 // Calls use(digits) of the exact sum at a position of the result: zeros at -1.
@@ -127,8 +163,8 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
   if (positions.element_type() != ffi::DataType::S64 ||
       result->element_type() != ffi::DataType::S64)
     return ffi::Error::InvalidArgument("positions and digits are int64");
-  const std::vector<LineProduct> products =
-      plan(attributes_of(batch, lines, columns, terms, window, is_convolution), left, right);
+  const std::vector<LineProduct>& products =
+      planned({batch, lines, columns, terms, window, is_convolution}, left, right);
   const int64_t* at = static_cast<const int64_t*>(positions.untyped_data());
   int64_t* to = static_cast<int64_t*>(result->untyped_data());
   const int64_t count = static_cast<int64_t>(positions.element_count());
@@ -146,8 +182,7 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
                  Longs lines, Longs columns, Longs terms, Longs window, bool is_convolution) {
   Operand left, right;
   if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
-  const Attributes attributes =
-      attributes_of(batch, lines, columns, terms, window, is_convolution);
+  const Spans spans{batch, lines, columns, terms, window, is_convolution};
   Output output;
   output.states = States(before, after);
   const int64_t of = *level.typed_data();
@@ -156,13 +191,11 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
       return product_kernels().are_finite[each.format](each.data, each.elements);
     };
     output.are_finite = are_finite(left) && are_finite(right);
-    std::vector<LineProduct> products = plan(attributes, left, right);
-    for (LineProduct& each : products) each.has_few_rows = false;
-    compute(pool, products, output);
-    if (is_convolution) fill_special(attributes, right, output);
+    compute(pool, planned(spans, left, right, false), output);
+    if (is_convolution) fill_special(spans.attributes(), right, output);
     return ffi::Error::Success();
   }
-  const std::vector<LineProduct> products = plan(attributes, left, right);
+  const std::vector<LineProduct>& products = planned(spans, left, right);
   const int64_t count = output.states.count();
   parallel(pool, parts_of(count, kEach), [&](int64_t task) {
     for (int64_t at = task * kEach; at < std::min(count, (task + 1) * kEach); ++at)

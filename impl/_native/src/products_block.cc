@@ -62,7 +62,8 @@ int64_t last_bit_of(const Factor& factor, const Place& place, int64_t terms) {
 // The power of two that divides all products of two lines.
 double power(int64_t row, int64_t column) {
   if (row == kNoBit || column == kNoBit) return kGreatest;
-  return std::ldexp(1.0, static_cast<int>(row + column));
+  const int64_t field = row + column + 1023;  // of the exponent
+  return double_of(static_cast<uint64_t>(field) << 52);
 }
 
 void add_exactly(const LineProduct& product, const Place& row, const Place& column,
@@ -91,24 +92,45 @@ bool has_bits(const std::vector<int64_t>& bits, int64_t line) {
 class Block : Panels {
  public:
   Block(const LineProduct& product, const BlockRange& range, const Output& output)
-      : Panels(product, range, product.has_few_rows,
-               range.rows * up(range.columns, product_kernels().columns)),
+      : Panels(product, range, product.has_few_rows, size_of_sums(product, range, output)),
         output_(output),
         sums_(numbers_) {
     memory_.row_bits.clear();
     memory_.column_bits.clear();
+    memory_.doubtful.clear();
   }
   void compute();
 
  private:
-  void multiply(bool adds, int64_t count);
+  static bool rounds_panels(const LineProduct& product, const BlockRange& range,
+                            const Output& output) {
+    return output.words != nullptr && range.splits == 1 && !product.has_few_rows;
+  }
+  static bool has_one_panel_of_sums(const LineProduct& product, const BlockRange& range,
+                                    const Output& output) {
+    return rounds_panels(product, range, output) && product.terms > 0 && product.terms <= kTerms;
+  }
+  static int64_t size_of_sums(const LineProduct& product, const BlockRange& range,
+                              const Output& output) {
+    const int64_t lines =
+        has_one_panel_of_sums(product, range, output) ? product_kernels().rows : range.rows;
+    return lines * up(range.columns, product_kernels().columns);
+  }
+  double* sums_of(int64_t row) const { return sums_ + (row - first_sum_) * stride_; }
+  void multiply(bool adds, int64_t count, bool are_last);
   void add_terms(int64_t begin, int64_t end);
   bool add_partial_sums();
   double roundings() const;
   void multiply_few(int64_t count);
-  void finish_rounded();
+  void find_scale();
+  // A bound of the sum of the magnitudes of the terms.
+  double magnitudes(int64_t i, int64_t j) const {
+    return row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  }
+  void round_rows(int64_t first, int64_t lines);
+  void settle_all();
   void finish_bounds();
-  void settle(int64_t i, int64_t j, void* word);
+  void settle(int64_t i, int64_t j, double sum, void* word);
   double double_sum(int64_t i, int64_t j, double* error);
   void find_all_bits();
   double last_bit(int64_t i, int64_t j, int64_t count);
@@ -117,19 +139,29 @@ class Block : Panels {
 
   const Output& output_;
   int64_t exact_sums_ = 0;  // elements in doubt that were not rounded
-  double scale_;  // of the errors, relative to the product of the norms
+  bool has_all_bits_ = false;
+  double scale_ = 0;  // of the errors, relative to the product of the norms
   double* sums_;
+  int64_t first_sum_ = 0;  // the row of sums_
+  const bool is_dense_ = are_neighbours();
+  const bool rounds_panels_ = rounds_panels(product_, range_, output_);
+  const bool has_one_panel_of_sums_ = has_one_panel_of_sums(product_, range_, output_);
 };
 
-void Block::multiply(bool adds, int64_t count) {
+// Adds the products of all panels. Rounds each panel after its last terms, while its sums are near.
+void Block::multiply(bool adds, int64_t count, bool are_last) {
+  const bool rounds = are_last && rounds_panels_;
+  if (rounds) find_scale();
   const int64_t width = kernels_.columns;
   if (interleaved_) pack_interleaved(count);
   for (int64_t i = 0; i < rows_; i += height_) {
     const int64_t lines = std::min(height_, rows_ - i);
     if (!interleaved_) pack_rows(i, lines, count);
+    if (has_one_panel_of_sums_) first_sum_ = i;
     for (int64_t j = 0; j < columns_; j += width)
       kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel(i),
-                        right_ + j * kPanel, sums_ + i * stride_ + j, stride_, adds);
+                        right_ + j * kPanel, sums_of(i) + j, stride_, adds);
+    if (rounds) round_rows(i, lines);
   }
 }
 
@@ -166,7 +198,7 @@ void Block::add_terms(int64_t begin, int64_t end) {
       multiply_few(count);
     } else {
       pack_right(count);
-      multiply(from > begin, count);
+      multiply(from > begin, count, from + count == end);
     }
   }
 }
@@ -202,59 +234,86 @@ double Block::roundings() const {
   return static_cast<double>(chain + 2 * (range_.splits - 1));
 }
 
-void Block::compute() {
-  const int64_t terms = product_.terms;
-  const int64_t begin = terms * range_.split / range_.splits;
-  add_terms(begin, terms * (range_.split + 1) / range_.splits);
-  if (range_.splits > 1 && !add_partial_sums()) return;
-  for (int64_t i = 0; i < rows_; ++i) row_norms_[i] = std::sqrt(row_norms_[i]);
+// Makes norms of the sums of squares of the columns, and finds the scale of the errors.
+void Block::find_scale() {
   for (int64_t j = 0; j < columns_; ++j) column_norms_[j] = std::sqrt(column_norms_[j]);
-  double chain = terms <= 1 ? 0 : roundings();
+  double chain = product_.terms <= 1 ? 0 : roundings();
   // Sums of several devices go through up to parts - 1 additions more, whose errors are at most
   // (parts - 1) u / (1 - (parts - 1) u) times the sum of their magnitudes, and a magnitude is at
   // most (1 + scale) times the product of its device's norms.
   if (output_.bounds.parts > 1) chain += static_cast<double>(output_.bounds.parts + 1);
   scale_ = of_chain(chain);
-  if (output_.words != nullptr) {
-    finish_rounded();
-  } else {
-    finish_bounds();
-  }
 }
 
-void Block::finish_rounded() {
+void Block::compute() {
+  const int64_t terms = product_.terms;
+  const int64_t begin = terms * range_.split / range_.splits;
+  add_terms(begin, terms * (range_.split + 1) / range_.splits);
+  if (range_.splits > 1 && !add_partial_sums()) return;
+  if (!rounds_panels_ || terms == 0) {
+    find_scale();
+    if (output_.words == nullptr) return finish_bounds();
+    round_rows(0, rows_);
+  }
+  settle_all();
+}
+
+// Rounds rows whose sums are complete, and keeps the elements in doubt for `settle_all`, which
+// reads panels of its own.
+void Block::round_rows(int64_t first, int64_t lines) {
   const std::vector<Place>& columns = memory_.columns;
-  const bool is_dense = are_neighbours();
   memory_.doubts.resize(columns_);
   memory_.words.resize(columns_);
   const int64_t size = bytes_of(output_.format);
   char* words = static_cast<char*>(output_.words);
   char* buffer = reinterpret_cast<char*>(memory_.words.data());
-  for (int64_t i = 0; i < rows_; ++i) {
+  for (int64_t i = first; i < first + lines; ++i) {
+    row_norms_[i] = std::sqrt(row_norms_[i]);
     const int64_t start = result_ + memory_.rows[i].result;
-    char* row = is_dense ? words + size * (start + columns[0].result) : buffer;
+    char* row = is_dense_ ? words + size * (start + columns[0].result) : buffer;
+    const double* sums = sums_of(i);
     const int64_t doubts =
-        kernels_.round[output_.format](columns_, sums_ + i * stride_, column_norms_,
-                                     row_norms_[i] * scale_, row, memory_.doubts.data());
-    for (int64_t d = 0; d < doubts; ++d) {
-      const int64_t j = memory_.doubts[d];
-      settle(i, j, row + size * j);
-    }
-    if (is_dense) continue;
+        kernels_.round[output_.format](columns_, sums, column_norms_, row_norms_[i] * scale_, row,
+                                     memory_.doubts.data());
+    const size_t before = memory_.doubtful.size();
+    memory_.doubtful.resize(before + static_cast<size_t>(doubts));
+    for (int64_t d = 0; d < doubts; ++d)
+      memory_.doubtful[before + d] = {static_cast<int32_t>(i), memory_.doubts[d],
+                                      sums[memory_.doubts[d]]};
+    if (is_dense_) continue;
     for (int64_t j = 0; j < columns_; ++j)
       std::memcpy(words + size * (start + columns[j].result), buffer + size * j, size);
   }
 }
 
+void Block::settle_all() {
+  const int64_t size = bytes_of(output_.format);
+  with_format(output_.format, [&](auto format) {
+    for (const Doubtful& each : memory_.doubtful) {
+      const int64_t i = each.row, j = each.column;
+      const int64_t at = result_ + memory_.rows[i].result + memory_.columns[j].result;
+      char* word = static_cast<char*>(output_.words) + size * at;
+      // Once `find_all_bits` has run, this is the first way of `settle`.
+      if (has_all_bits_ && magnitudes(i, j) <= 0x1p53 * power(memory_.row_bits[i],
+                                                              memory_.column_bits[j])) {
+        const auto rounded = decltype(format)::narrow(each.sum);
+        std::memcpy(word, &rounded, sizeof rounded);
+      } else {
+        settle(i, j, each.sum, word);
+      }
+    }
+  });
+}
+
 void Block::finish_bounds() {
   const std::vector<Place>& columns = memory_.columns;
-  const bool is_dense = are_neighbours();
   for (int64_t i = 0; i < rows_; ++i) {
+    row_norms_[i] = std::sqrt(row_norms_[i]);
     const int64_t start = result_ + memory_.rows[i].result;
-    const double* sums = sums_ + i * stride_;
+    const double* sums = sums_of(i);
     // The norms are off by less than 2**-11, and so is their product.
     const double scale = row_norms_[i] * scale_ * (1 + 0x1p-10);
-    const int64_t step = is_dense ? columns_ : 1;
+    const int64_t step = is_dense_ ? columns_ : 1;
     for (int64_t j = 0; j < columns_; j += step) {
       const int64_t to = start + columns[j].result;
       kernels_.bound(step, sums + j, column_norms_ + j, scale, output_.bounds.sums + to,
@@ -328,6 +387,7 @@ void Block::find_all_bits() {
   row_norms_ = row_norms;
   for (int64_t i = 0; i < rows_; ++i) memory_.row_bits[i] = last_of(of_rows[i]);
   for (int64_t j = 0; j < columns_; ++j) memory_.column_bits[j] = last_of(of_columns[j]);
+  has_all_bits_ = true;
 }
 
 // The greatest power of two known to divide all terms of the sum of a row and a column, by their
@@ -342,7 +402,7 @@ double Block::last_bit(int64_t i, int64_t j, int64_t count) {
 }
 
 // Rounds one element whose bound decides nothing, in ways of which each is slower.
-void Block::settle(int64_t i, int64_t j, void* word) {
+void Block::settle(int64_t i, int64_t j, double sum, void* word) {
   auto write = [&](double value) {
     with_format(output_.format, [&](auto format) {
       const auto rounded = decltype(format)::narrow(value);
@@ -351,21 +411,21 @@ void Block::settle(int64_t i, int64_t j, void* word) {
   };
   // All partial sums are multiples of the last bit, and those up to 2**53 times it are float64, so
   // nothing was rounded. A few terms tell that most sums are longer.
-  const double magnitudes = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const double most = magnitudes(i, j);
   const int64_t few = std::min<int64_t>(product_.terms, 64);
   const bool is_known = has_bits(memory_.row_bits, i) && has_bits(memory_.column_bits, j);
-  if ((is_known || magnitudes <= 0x1p53 * last_bit(i, j, few)) &&
-      magnitudes <= 0x1p53 * last_bit(i, j, product_.terms)) {
+  if ((is_known || most <= 0x1p53 * last_bit(i, j, few)) &&
+      most <= 0x1p53 * last_bit(i, j, product_.terms)) {
     // Where some sums are ties, others are.
     if (++exact_sums_ == 4 && !product_.has_few_rows) find_all_bits();
-    return write(sums_[i * stride_ + j]);
+    return write(sum);
   }
   // Pairs of float64: the errors of the first words add up to at most n u times the magnitudes, and
   // adding these errs by at most n u times that (Ogita, Rump and Oishi 2005, Sum2).
   double error;
   const double near = double_sum(i, j, &error);
   const double chain = of_chain(static_cast<double>(product_.terms + 32));
-  const double errors = chain * magnitudes;
+  const double errors = chain * most;
   const bool is_decided = with_format(output_.format, [&](auto format) {
     using Format = decltype(format);
     auto rounded = [&](double shift) {
@@ -382,9 +442,9 @@ void Block::settle(int64_t i, int64_t j, void* word) {
   if (is_decided) return;
   // The errors are multiples of the last bit too.
   if (errors <= 0x1p53 * last_bit(i, j, product_.terms)) return write(to_odd(near, error));
-  Accumulator sum;
-  add_exactly(product_, memory_.rows[i], memory_.columns[j], &sum);
-  write(sum.to_odd());
+  Accumulator exact;
+  add_exactly(product_, memory_.rows[i], memory_.columns[j], &exact);
+  write(exact.to_odd());
 }
 
 }  // namespace

@@ -117,14 +117,25 @@ void pack_rows(const Part& part, double* to, int64_t stride, double* squares) {
 template <typename T, int kPanels>
 void pack_neighbours(const Part& part, const T* from, int64_t height, double* to, int64_t panel,
                      double* squares) {
+  constexpr int64_t kAhead = 8;
   Vector sums[2 * kPanels] = {};
-  for (int64_t k = 0; k < part.single_count; ++k, to += kColumns)
-#pragma GCC unroll 8
-    for (int j = 0; j < 2 * kPanels; ++j) {
-      const Vector value = load(from + part.singles[k].offset + j / 2 * height + j % 2 * kLanes);
-      put(to + j / 2 * panel + j % 2 * kLanes, value);
-      sums[j] = fused(value, value, sums[j]);
+  const Place* places = part.singles;
+  const int64_t count = part.single_count;
+  for (int64_t k = 0; k < count; ++k, to += kColumns) {
+    const T* line = from + places[k].offset;
+    // Lines may be far from each other, so only this code knows the ones that are next.
+    const T* next = from + places[k + kAhead < count ? k + kAhead : k].offset;
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      __builtin_prefetch(next + p * height);
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        const Vector value = load(line + p * height + v * kLanes);
+        put(to + p * panel + v * kLanes, value);
+        sums[2 * p + v] = fused(value, value, sums[2 * p + v]);
+      }
     }
+  }
   for (int p = 0; p < kPanels; ++p, squares += height)
     for (int64_t i = 0; i < height; ++i) squares[i] += sums[2 * p + i / kLanes][i % kLanes];
 }
@@ -459,8 +470,17 @@ int64_t round_row(int64_t count, const double* sums, const double* norms, double
       low = narrowed(R(), value - wider);
       high = narrowed(R(), value + wider);
       const Ints is_special = __builtin_convertvector((Longs)(wider - wider != 0.0), Ints);
-      if (any_of((Ints)(low != high) | is_special)) {
-        for (int lane = 0; lane < kLanes; ++lane) check(j + lane);
+      const Ints is_open = (Ints)(low != high) | is_special;
+      if (any_of(is_open)) {
+        put_words(words + j, low);
+        // In sums of few bits, of which many are ties, most lanes are decided.
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (is_special[lane]) {
+            check(j + lane);
+          } else if (is_open[lane]) {
+            doubts[number++] = static_cast<int32_t>(j + lane);
+          }
+        }
         continue;
       }
     }

@@ -14,6 +14,12 @@ namespace samebits {
 // The terms between panels, so that caches do not alias them.
 constexpr int64_t kPanel = kTerms + 1;
 
+// An element whose bound decides nothing.
+struct Doubtful {
+  int32_t row, column;
+  double sum;
+};
+
 // Memory that a thread uses again for each block.
 class BlockMemory {
  public:
@@ -28,6 +34,7 @@ class BlockMemory {
   std::vector<Run> row_runs, column_runs, line_runs;
   std::vector<int64_t> row_bits, column_bits;
   std::vector<int32_t> doubts;
+  std::vector<Doubtful> doubtful;
   std::vector<uint32_t> words;
   std::vector<double> unused;
   std::vector<Bits> bits;

@@ -253,6 +253,7 @@ std::vector<LineProduct> plan(const Attributes& attributes, Operand lhs, Operand
   product.rows.data = lhs.data;
   product.rows.format = lhs.format;
   product.columns.data = rhs.data;
+  product.columns.operand = 1;
   product.columns.format = rhs.format;
   product.elements = lhs.elements + rhs.elements;
   std::vector<TermAxis> terms;

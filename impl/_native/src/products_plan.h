@@ -19,6 +19,7 @@ using Axes = std::vector<Axis>;
 
 struct Factor {
   const void* data = nullptr;
+  int operand = 0;  // 0 for lhs, 1 for rhs
   Format format = kFloat32;
   Axes free;
   Axes terms;

@@ -155,7 +155,7 @@ def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     return _sealed(lax.mul(a, b) if alike else a * b)
 
 
-#: A seal with the derivative of the identity; the derivative of its choice doubles that of a NaN.
+#: A seal with the derivative of the identity; its own derivative doubles the tangent of a NaN.
 _sealed = jax.custom_jvp(seal)
 _sealed.defjvps(lambda dot, *_: dot)
 

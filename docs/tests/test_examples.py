@@ -110,12 +110,12 @@ def test_other_orders_change_the_fingerprint_only_without_the_mode(
 ) -> None:
     digits = loaded(EXAMPLE)
     try:
-        for seed in ("0", "2"):
+        for seed in ("0", "1", "3"):  # Two orders may give equal weights by chance.
             digits.main([*TINY, "--mode", mode, "--schedule", seed])
     finally:
         impl.use_deterministic_algorithms(False)
     fingerprints = weights(capsys.readouterr().out)
-    assert len(fingerprints) == 2
+    assert len(fingerprints) == 3
     assert (len(set(fingerprints)) > 1) == changes
 
 

@@ -1,6 +1,7 @@
 """Cells have names that tell them apart, and some of them are alike for a test."""
 
 import functools
+import inspect
 import types
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import impl
 import spec
 from conformance.adapters import base
-from conformance.suite import test_rows
+from conformance.suite import conftest, test_rows
 from conformance.suite.cells import cells, to_edit
 
 
@@ -35,6 +36,25 @@ def test_every_path_of_a_stand_in_is_tried_once():
     assert len(paths) == len(stated)
     of_cpu = [cell for cell in cells() if cell.device == "cpu" and cell.profile == "complete"]
     assert_alike(test_rows.path, of_cpu, lambda c: (c.op, c.direction, c.answer.row))
+
+
+def test_each_test_of_rows_gets_cells():
+    options = {"--namespace": "impl"}
+    config = types.SimpleNamespace(getoption=options.get, stash=pytest.Stash())
+    for name, function in vars(test_rows).items():
+        marks = {mark.name: mark for mark in getattr(function, "pytestmark", ())}
+        if "about" not in marks:
+            continue
+        given = []
+        of_function = types.SimpleNamespace(
+            function=function,
+            fixturenames=inspect.signature(function).parameters,
+            config=config,
+            definition=types.SimpleNamespace(get_closest_marker=marks.get),
+            parametrize=lambda _, cells, given=given, **__: given.extend(cells),
+        )
+        conftest.pytest_generate_tests(of_function)
+        assert given, f"{name} gets no cells"
 
 
 def test_every_call_of_a_gpu_is_a_path(monkeypatch):

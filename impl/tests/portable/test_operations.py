@@ -20,8 +20,10 @@ from jax.extend.core import Literal
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+import impl
 import spec
 from impl._exact import arithmetic
+from impl._exact.elementary import complex_numbers
 from impl._jax import lowering
 from impl._portable.rules import rounding
 from spec import oracles
@@ -125,6 +127,17 @@ def test_what_xla_knows_of_an_operand_changes_no_bit(dtype):
 
 def test_a_zero_that_xla_knows_is_added_to_a_scalar():
     assert not np.signbit(jax.jit(lambda x: x + 0.0)(jnp.float32(-0.0)))
+
+
+def test_a_zero_that_xla_knows_is_added_to_the_parts_of_a_complex_number():
+    @jax.jit
+    def with_zero(x):
+        with arithmetic.wide():
+            return complex_numbers.add(x, lax.full_like(x, 0))
+
+    with impl.deterministic(False):  # The mode would seal the sum too.
+        total = np.asarray(with_zero(np.full(3, complex(-0.0, -0.0), np.complex64)))
+    assert not np.signbit(total.view(np.float32)).any()
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])

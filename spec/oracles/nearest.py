@@ -208,10 +208,13 @@ def _unit(value: Array) -> int:
 
 def _counts(value: Array) -> Array:
     """Returns each float as a number of units of its dtype; 0 for an infinity or a NaN."""
-    wide, unit = flushed(value), _unit(value)
-    ratios = [x.as_integer_ratio() for x in np.where(np.isfinite(wide), wide, 0.0).flat]
+    wide, bits = flushed(value), _FORMATS[value.dtype.name].bits
+    significands, exponents = np.frexp(np.where(np.isfinite(wide), wide, 0.0))
+    whole = np.ldexp(significands, bits).astype(np.int64).ravel().tolist()
+    shifts = (exponents - bits - _unit(value)).ravel().tolist()
     counts = np.empty(value.size, object)
-    counts[:] = [n << (1 - d.bit_length() - unit) for n, d in ratios]
+    # The last digits of a subnormal number are zeros here.
+    counts[:] = [n << s if s >= 0 else n >> -s for n, s in zip(whole, shifts, strict=True)]
     return counts.reshape(value.shape)
 
 

@@ -140,7 +140,9 @@ class Addition:
         pairs = [_exponents(each) for each in terms if each.size != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
         above, depth = self.devices.max(above), self.devices.max(depth)
-        return lax.add(above, lax.full_like(above, 1)), lax.neg(depth)
+        first = lax.add(above, lax.full_like(above, 1))
+        # Zeros have no last bit. An infinity or a NaN among zeros alone is in the first part too.
+        return first, lax.min(lax.neg(depth), above)
 
 
 class _Pair(NamedTuple):

@@ -61,6 +61,16 @@ def test_float64_of_any_exponent(rng):
     assert_same(run(lambda x: reduction.reduce_sum(x, (0,)), x), oracles.nearest(x))
 
 
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_special_value_among_zeros_is_the_sum(dtype, special):
+    x = np.zeros((9, 2), DTYPES[dtype])
+    x[4, 0] = special
+    total, sums = run(lambda x: (reduction.reduce_sum(x, (0,)), reduction.cumsum(x, 0)), x)
+    assert_same(total, oracles.nearest(x))
+    assert_same(sums, oracles.nearest_running(x))
+
+
 def test_axes_may_be_in_another_order(rng):
     x = rough(rng, (40, 2, 60))
     want = oracles.nearest(x.transpose(0, 2, 1).reshape(-1, 2))

@@ -54,9 +54,14 @@ CHEAPEST = (
     "--xla_cpu_opt_preset=FAST_COMPILE --xla_disable_hlo_passes=hlo-verifier"
 )
 #: Variables that save time in tests. JAX removes its own frames from each traceback, and compares
-#: files for that, which takes a tenth of a run in which many calls are refused. glibc takes large
-#: pages for what it allocates, which saves a thirtieth. Other C libraries ignore its variable.
-FASTER = {"JAX_TRACEBACK_FILTERING": "off", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+#: files for that, which takes a tenth of a run in which many calls are refused. No program has the
+#: lines of its source, which cost as much. glibc takes large pages for what it allocates, which
+#: saves a thirtieth; other C libraries ignore its variable.
+FASTER = {
+    "JAX_TRACEBACK_FILTERING": "off",
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 #: The unit tests that a release of JAX may break. They test the code that reads JAX's internals,
 #: the rules, kernels and partitions that JAX calls, and the bits under `portable`. Products of
 #: matrices, and the programs on eight devices, stand for the exact engines. The suite tests each op
@@ -205,8 +210,6 @@ def tests(session: nox.Session) -> None:
         **FASTER,
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", cheapest),
         "OMP_NUM_THREADS": "1",
-        # No program has the lines of its source, which cost a tenth of the time.
-        "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
     }
     # PyTorch's threads wait in a loop, which takes longer than work on the small arrays of tests.
     session.run("pytest", *speed, *chosen, env=environment)
@@ -279,7 +282,7 @@ def docs(session: nox.Session) -> None:
     # Sphinx keeps the parsed pages outside of the site.
     options = [*options, "-d", "docs/_build/doctrees"]
     # The examples of the pages run while it is built.
-    env = {**FASTER, "XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST)}
+    env = {"XLA_FLAGS": os.environ.get("XLA_FLAGS", CHEAPEST)}
     session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
     # Each worker has a browser.
     tests = ("docs/tests", "--ignore=docs/tests/test_examples.py")

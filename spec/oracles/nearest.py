@@ -208,10 +208,10 @@ def _unit(value: Array) -> int:
 
 def _counts(value: Array) -> Array:
     """Returns each float as a number of units of its dtype; 0 for an infinity or a NaN."""
-    wide, bits = flushed(value), _FORMATS[value.dtype.name].bits
+    wide, to = flushed(value), _FORMATS[value.dtype.name]
     significands, exponents = np.frexp(np.where(np.isfinite(wide), wide, 0.0))
-    whole = np.ldexp(significands, bits).astype(np.int64).ravel().tolist()
-    shifts = (exponents - bits - _unit(value)).ravel().tolist()
+    whole = np.ldexp(significands, to.bits).astype(np.int64).ravel().tolist()
+    shifts = (exponents - to.bits - to.unit).ravel().tolist()
     counts = np.empty(value.size, object)
     # The last digits of a subnormal number are zeros here.
     counts[:] = [n << s if s >= 0 else n >> -s for n, s in zip(whole, shifts, strict=True)]

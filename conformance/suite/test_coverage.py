@@ -70,7 +70,9 @@ def _public_ops(namespace: ModuleType) -> list[str]:
     spaces: list[tuple[str, ModuleType]] = [("", namespace)]
     while spaces:
         prefix, space = spaces.pop()
-        for name, value in vars(space).items():
+        # A module that loads its parts at their first use lists them in `dir` alone.
+        for name in dir(space):
+            value = getattr(space, name)
             if inspect.isfunction(value) and value.__module__.startswith(homes):
                 ops.append(prefix + name)
             elif _is_namespace(value):

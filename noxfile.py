@@ -31,8 +31,8 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 # uv compiles no modules. Tests start many processes, and each would compile JAX anew, in two
 # seconds, if none kept what it compiles.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# uv does not read where pip finds more wheels. PyTorch's wheel for CPUs may be there: it is a tenth of
-# what the index gives, which brings the libraries of CUDA.
+# uv does not read where pip finds more wheels. PyTorch's wheel for CPUs may be there: it is a tenth
+# of what the index gives, which brings the libraries of CUDA.
 _SETTING = (sys.executable, "-m", "pip", "config", "get", "global.find-links")
 if links := os.environ.get("PIP_FIND_LINKS") or (
     subprocess.run(_SETTING, check=False, capture_output=True, text=True).stdout.strip()

@@ -341,18 +341,27 @@ def of_gradient(crew: Crew, program: Program, base: dict[str, Any] | None = None
     """
     if not is_smooth(program):
         return None
-    base = base or crew.run(program, BASE, ("digests", "results"))
-    plain = crew.run(program, BASE, ("digests", "results"), plain=True)
-    wide = crew.run(program, BASE, ("digests", "results", "wide"), plain=True)
-    if not all("values" in each for each in (base, plain, wide)):
-        return None
-    arrays = ([*map(unpacked, each["values"])] for each in (base, plain, wide))
+    asks = ("digests", "results")
+    base = base or crew.run(program, BASE, asks)
+    wide = crew.run(program, BASE, (*asks, "wide"), plain=True)
+    # In a program, XLA makes |x| of sqrt(x * x), which has a derivative where x * x is 0.
+    for call in ("jit", "eager"):
+        plain = crew.run(program, dataclasses.replace(BASE, call=call), asks, plain=True)
+        if not all("values" in each for each in (base, plain, wide)):
+            return None
+        if not (detail := _first_error(base, plain, wide)):
+            return None
+    return Finding("gradient", program, BASE, detail)
+
+
+def _first_error(*answers: dict[str, Any]) -> str:
+    """Returns which result of one answer is too far from those of two others, or nothing."""
+    arrays = ([*map(unpacked, each["values"])] for each in answers)
     for number, (own, near, right) in enumerate(zip(*arrays, strict=True)):
         error = _distance(own, near, right)
         if error is not None:
-            detail = f"result {number} is {error[0]:.3g} off, and plain JAX's {error[1]:.3g}"
-            return Finding("gradient", program, BASE, detail)
-    return None
+            return f"result {number} is {error[0]:.3g} off, and plain JAX's {error[1]:.3g}"
+    return ""
 
 
 def _distance(own: Array, near: Array, right: Array) -> tuple[float, float] | None:

@@ -355,7 +355,7 @@ def of_gradient(crew: Crew, program: Program, base: dict[str, Any] | None = None
 
 
 def _first_error(*answers: dict[str, Any]) -> str:
-    """Returns which result of one answer is too far from those of two others, or nothing."""
+    """Returns which result of an answer is too far from the results of two others, or nothing."""
     arrays = ([*map(unpacked, each["values"])] for each in answers)
     for number, (own, near, right) in enumerate(zip(*arrays, strict=True)):
         error = _distance(own, near, right)

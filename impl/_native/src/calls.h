@@ -2,12 +2,19 @@
 #pragma once
 
 #include "formats.h"
+#include "threads.h"
 #include "xla/ffi/api/ffi.h"
 
 // Defines a call of the library, which hides every other symbol.
-#define SAMEBITS_CALL(name, function, binding)                                               \
-  extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* name(XLA_FFI_CallFrame*); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, function, binding)
+#define SAMEBITS_CALL(name, function, binding)                                                      \
+  extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* name(XLA_FFI_CallFrame* frame) { \
+    XLA_FFI_DEFINE_HANDLER(handler, function, binding);                                             \
+    { samebits::Ordered after_earlier_calls; }                                                      \
+    XLA_FFI_Error* error = (*handler)(frame);                                                       \
+    samebits::Ordered before_later_calls;                                                           \
+    return error;                                                                                   \
+  }                                                                                                 \
+  static_assert(true, "a semicolon follows")
 
 namespace samebits {
 

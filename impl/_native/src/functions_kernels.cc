@@ -223,10 +223,10 @@ constexpr Ways kWays[] = {
 
 template <int64_t name>
 struct Function;
-#define SAMEBITS_FUNCTION(name)                             \
-  template <>                                               \
+#define SAMEBITS_FUNCTION(name)                               \
+  template <>                                                 \
   struct Function<static_cast<int64_t>(StepName::k_##name)> { \
-    static constexpr auto of = &step::name;                 \
+    [[maybe_unused]] static constexpr auto of = &step::name;  \
   };
 SAMEBITS_STEPS(SAMEBITS_FUNCTION)
 #undef SAMEBITS_FUNCTION

@@ -89,11 +89,9 @@ void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
     Call() { ++calls(); }
     ~Call() { --calls(); }
   } call;
-  { Ordered after_earlier_calls; }
   if (helpers <= 0) {
     Ieee scope;
     for (int64_t i = 0; i < count; ++i) work(i);
-    Ordered before_later_calls;
     return;
   }
   struct Shared {
@@ -125,7 +123,6 @@ void parallel(xla::ffi::ThreadPool& pool, int64_t count, const Work& work) {
   take();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->ended.wait(lock, [&] { return shared->done.load() == count; });
-  Ordered before_later_calls;
 }
 
 // Calls work(first, last) for parts of `count`: several for each thread, as one may start late.

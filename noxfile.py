@@ -31,13 +31,6 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 # uv compiles no modules. Tests start many processes, and each would compile JAX anew, in two
 # seconds, if none kept what it compiles.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# uv does not read where pip finds more wheels. PyTorch's wheel for CPUs may be there: it is a tenth
-# of what the index gives, which brings the libraries of CUDA.
-_SETTING = (sys.executable, "-m", "pip", "config", "get", "global.find-links")
-if links := os.environ.get("PIP_FIND_LINKS") or (
-    subprocess.run(_SETTING, check=False, capture_output=True, text=True).stdout.strip()
-):
-    os.environ.setdefault("UV_FIND_LINKS", ",".join(links.split()))
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -171,6 +164,20 @@ def build_library(session: nox.Session) -> None:
         session.run("cmake", "--install", str(build), "--prefix", ".", external=True, silent=True)
 
 
+def more_wheels() -> dict[str, str]:
+    """Returns the variable that names to uv where pip finds more wheels, which uv does not read.
+
+    PyTorch's wheel for CPUs may be there: it is a tenth of what the index gives, which brings the
+    libraries of CUDA.
+    """
+    setting = (sys.executable, "-m", "pip", "config", "get", "global.find-links")
+    found = os.environ.get("PIP_FIND_LINKS") or (
+        subprocess.run(setting, check=False, capture_output=True, text=True).stdout
+    )
+    links = os.environ.get("UV_FIND_LINKS") or ",".join(found.split())
+    return {"UV_FIND_LINKS": links} if links else {}
+
+
 def install(session: nox.Session, *groups: str, native: bool = True) -> None:
     """Installs this checkout with the extra `data`, the jax of the interpreter, and groups.
 
@@ -181,7 +188,7 @@ def install(session: nox.Session, *groups: str, native: bool = True) -> None:
     """
     packages = nox.project.dependency_groups(PYPROJECT, *groups)
     editable = ("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
-    session.install(*editable, env=WITHOUT_LIBRARY)
+    session.install(*editable, env={**WITHOUT_LIBRARY, **more_wheels()})
     if native:
         build_library(session)
 

@@ -23,7 +23,7 @@ namespace {
 namespace ffi = xla::ffi;
 using Sums = ffi::Buffer<ffi::F64>;
 using Errors = ffi::Buffer<ffi::F32>;
-using Longs = ffi::Buffer<ffi::S64>;
+using Integers = ffi::Buffer<ffi::S64>;
 using List = ffi::ResultBuffer<ffi::S64>;
 
 // Rounds sums from `first` on to `results`, and lists those in doubt until the list is full.
@@ -60,7 +60,7 @@ ffi::Error run_decide(Sums sums, Errors errors, ffi::Result<ffi::AnyBuffer> resu
 
 // Makes the positions of the lists of `parts` devices, each in the device's `share` of the whole
 // result, positions in the whole. Writes whether there is any.
-ffi::Error run_positions(Longs lists, List positions, ffi::ResultBuffer<ffi::PRED> is_any,
+ffi::Error run_positions(Integers lists, List positions, ffi::ResultBuffer<ffi::PRED> is_any,
                          int64_t parts, int64_t share) {
   const int64_t count = static_cast<int64_t>(lists.element_count());
   if (parts < 1 || count % parts != 0)
@@ -77,7 +77,7 @@ ffi::Error run_positions(Longs lists, List positions, ffi::ResultBuffer<ffi::PRE
 }
 
 // Rounds exact sums to the results at positions; `position` is null for all of them.
-ffi::Error round(const Longs& digits, const int64_t* position, ffi::AnyBuffer results) {
+ffi::Error round(const Integers& digits, const int64_t* position, ffi::AnyBuffer results) {
   const Format format = format_of(results);
   if (format == kFormats) return ffi::Error::InvalidArgument("samebits: no such results");
   with_format(format, [&](auto to) {
@@ -94,7 +94,7 @@ ffi::Error round(const Longs& digits, const int64_t* position, ffi::AnyBuffer re
   return ffi::Error::Success();
 }
 
-ffi::Error run_finish(ffi::AnyBuffer results, Longs list, Longs digits, Sums sums, Errors errors,
+ffi::Error run_finish(ffi::AnyBuffer results, Integers list, Integers digits, Sums sums, Errors errors,
                       ffi::Result<ffi::AnyBuffer> out, List next) {
   if (out->untyped_data() != results.untyped_data())
     std::memcpy(out->untyped_data(), results.untyped_data(), results.size_bytes());
@@ -106,7 +106,7 @@ ffi::Error run_finish(ffi::AnyBuffer results, Longs list, Longs digits, Sums sum
   return decide(sums, errors, last < 0 ? count : last + 1, true, *out, next);
 }
 
-ffi::Error run_round(Longs digits, ffi::Result<ffi::AnyBuffer> results) {
+ffi::Error run_round(Integers digits, ffi::Result<ffi::AnyBuffer> results) {
   return round(digits, nullptr, *results);
 }
 

@@ -56,7 +56,7 @@ ffi::Error evaluate(ffi::RemainingArgs args, ffi::Result<ffi::AnyBuffer> result,
   static_assert(sizeof(Step) == sizeof(int64_t), "a step is one word");
   const Format format = format_of(*result);
   const int64_t count = static_cast<int64_t>(result->element_count());
-  std::vector<Operand> operands;
+  std::vector<Argument> operands;
   for (size_t i = 0; i < args.size(); ++i) {
     auto buffer = args.get<ffi::AnyBuffer>(i);
     if (buffer.has_error()) return buffer.error();

@@ -58,7 +58,7 @@ struct Step {
 // The types of operands: the formats, in their order, and integers. Results are floats.
 enum Type : int { kOfFloat32, kOfBFloat16, kOfFloat16, kOfInt32, kOfInt64, kTypes };
 
-struct Operand {
+struct Argument {
   const void* data;
   Type type;
 };
@@ -69,7 +69,7 @@ struct Program {
   int64_t length;
   const double* constants;
   int64_t result;
-  const Operand* operands;
+  const Argument* operands;
   int64_t count;
 };
 

@@ -354,7 +354,7 @@ void evaluate(const Program& program, int64_t elements, double* registers, void*
   for (int64_t i = 0; i < elements; i += kBlockElements) {
     const int64_t count = elements - i < kBlockElements ? elements - i : kBlockElements;
     for (int64_t k = 0; k < program.count; ++k) {
-      const Operand& operand = program.operands[k];
+      const Argument& operand = program.operands[k];
       kLoad[operand.type](operand.data, i, count, registers + k * kBlockElements);
     }
     for (const Placed& step : steps) step.apply(step.operands, count, step.out);

@@ -12,7 +12,6 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-constexpr int64_t kFewestTerms = 50'000;
 constexpr size_t kMostParts = 256;
 
 template <typename T>

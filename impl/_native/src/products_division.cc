@@ -10,7 +10,7 @@ namespace {
 // The least work of a task, in multiplications and additions: some 30 microseconds.
 constexpr int64_t kTask = 1 << 19;
 // The tasks of each thread, as one may start late.
-constexpr int64_t kEach = 4;
+constexpr int64_t kEachThread = 4;
 // The most work of two halves of a block whose threads have work already, relative to the block.
 constexpr double kMost = 1.06;
 // The small products of a piece.
@@ -67,7 +67,7 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
     } else {
       break;
     }
-    const bool have_all_threads = kEach * pieces >= wanted;
+    const bool have_all_threads = kEachThread * pieces >= wanted;
     if (have_all_threads && 2 * work_of(product, rows, columns) > kMost * work) break;
     blocks.rows = rows;
     blocks.columns = columns;
@@ -86,7 +86,7 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
 
 Division::Division(const std::vector<LineProduct>& products, int64_t threads,
                    const Output& output) {
-  const int64_t tasks = threads <= 1 ? 1 : kEach * threads;
+  const int64_t tasks = threads <= 1 ? 1 : kEachThread * threads;
   const int64_t wanted = parts_of(tasks, std::max<int64_t>(1, products.size()));
   double most = 0;
   for (const LineProduct& product : products) {

@@ -14,7 +14,7 @@ namespace {
 // The numbers of both factors of one product.
 constexpr int64_t kMostNumbers = 512;
 
-struct Memory {
+struct Scratch {
   std::vector<double> numbers, squares;
   std::vector<Place> rows, columns, row_terms, column_terms;
 };
@@ -31,7 +31,7 @@ bool are_small(const LineProduct& product) {
 void compute_small(const LineProduct& product, int64_t first, int64_t count,
                    const Output& output) {
   const ProductKernels& kernels = product_kernels();
-  static thread_local Memory memory;
+  static thread_local Scratch memory;
   const Factor &rows = product.rows, &columns = product.columns;
   const int64_t terms = product.terms, m = product.row_count, n = product.column_count;
   rows.places(false, 0, m, 0, &memory.rows);

@@ -9,7 +9,7 @@
 namespace samebits {
 
 // Axes in row-major order: their sizes, and the distances of neighbours in elements.
-class Axes {
+class RowMajor {
  public:
   static constexpr int kMost = 16;
 
@@ -42,7 +42,7 @@ class Axes {
 //
 // The innermost axes, kept and summed, have loops of their own; the others are `kept` and `summed`.
 struct Reduction {
-  Axes kept, summed;
+  RowMajor kept, summed;
   bool is_columns;
   int64_t sums, sum_stride;    // The innermost kept axis.
   int64_t terms, term_stride;  // The innermost summed axis.
@@ -50,7 +50,7 @@ struct Reduction {
   explicit Reduction(xla::ffi::Span<const int64_t> sizes) {
     const int count = static_cast<int>(sizes.size());
     is_columns = count % 2 != 0;
-    int64_t strides[2 * Axes::kMost];
+    int64_t strides[2 * RowMajor::kMost];
     int64_t stride = 1;
     for (int axis = count - 1; axis >= 0; --axis) {
       strides[axis] = stride;
@@ -66,7 +66,7 @@ struct Reduction {
     term_stride = strides[last_summed];
   }
   static bool has(xla::ffi::Span<const int64_t> sizes) {
-    return sizes.size() >= 2 && sizes.size() <= 2 * Axes::kMost;
+    return sizes.size() >= 2 && sizes.size() <= 2 * RowMajor::kMost;
   }
 
   int64_t results() const { return kept.elements() * sums; }

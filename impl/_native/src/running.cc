@@ -22,7 +22,6 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-constexpr int64_t kFewestTerms = 50'000;
 // The least length of a segment.
 constexpr int64_t kSegment = 256;
 
@@ -86,7 +85,7 @@ void run_lines(const Lines& lines, Format format, int64_t count, const Expansion
     sums[lane] = starts[lane];
     if (!sums[lane].is_pair(&near[lane], &rest[lane])) exactly |= 1u << lane;
   }
-  const Run run = running_kernels().run[format];
+  const Steps run = running_kernels().run[format];
   for (int64_t first = 0; first < count; first += kSteps) {
     const int64_t steps = std::min(kSteps, count - first);
     double near_before[kMostLanes], rest_before[kMostLanes];

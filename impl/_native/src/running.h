@@ -26,12 +26,12 @@ struct Lines {
 
 // Takes the steps [first, first + count), and moves the sums near + rest of the lines on. Returns
 // a bit for each lane whose sums two float64 do not hold; its results and its sum are undefined.
-using Run = unsigned (*)(const Lines& lines, int64_t first, int64_t count, double* near,
+using Steps = unsigned (*)(const Lines& lines, int64_t first, int64_t count, double* near,
                          double* rest);
 
 struct RunningKernels {
   int lanes;
-  Run run[kFormats];
+  Steps run[kFormats];
 };
 SAMEBITS_KERNELS(RunningKernels, running_kernels)
 

@@ -30,8 +30,6 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// The fewest terms and destinations that pay for a second thread.
-constexpr int64_t kFewest = 50'000;
 // The destinations of a block, whose table is in a cache of the processor.
 constexpr int64_t kBlock = 1 << 16;
 // The same if runs are short: each block reads all indices, so larger ones take less time.
@@ -45,13 +43,13 @@ constexpr int64_t kAccumulators = 1 << 12;
 // Calls work(i) for each i below count, on this thread alone if the work is little.
 template <typename Work>
 void each_task(ffi::ThreadPool& pool, const Scatter& scatter, int64_t count, const Work& work) {
-  if (scatter.windows.terms() + scatter.size >= kFewest) return parallel(pool, count, work);
+  if (scatter.windows.terms() + scatter.size >= kFewestTerms) return parallel(pool, count, work);
   Ieee scope;
   for (int64_t i = 0; i < count; ++i) work(i);
 }
 
 int64_t threads_for(ffi::ThreadPool& pool, const Scatter& scatter) {
-  return threads_of(pool, scatter.windows.terms() + scatter.size < kFewest);
+  return threads_of(pool, scatter.windows.terms() + scatter.size < kFewestTerms);
 }
 
 // The most destinations of a block.
@@ -173,7 +171,7 @@ void scatter_once(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding&
     const int64_t first = task * kBlock;
     rounding.round_operand(first, std::min(kBlock, scatter.size - first));
   });
-  const Windows& windows = scatter.windows;
+  const ScatterWindows& windows = scatter.windows;
   const int64_t of_window = windows.runs() * windows.run();
   const int64_t size = std::max<int64_t>(1, std::min(kPiece, kBlock / of_window));
   each_task(pool, scatter, parts_of(windows.count(), size), [&](int64_t task) {

@@ -82,7 +82,7 @@ void load_chunks(const Scatter& scatter, Block block, const Runs& runs, bool wit
 
 // Calls work(list of windows) for pieces of windows [first, last) that may touch a block.
 template <typename Work>
-void each_piece(const Windows& windows, Block block, int64_t first, int64_t last, WindowList* list,
+void each_piece(const ScatterWindows& windows, Block block, int64_t first, int64_t last, WindowList* list,
                 const Work& work) {
   for (; first < last; first += kPiece) {
     windows.list(first, std::min(first + kPiece, last), block.low, block.high, list);

@@ -18,7 +18,7 @@ namespace samebits {
 
 // What a scatter adds, and to what.
 struct Scatter {
-  Windows windows;
+  ScatterWindows windows;
   const char *operand, *updates;
   Format to, from;  // The formats of the operand and of the updates.
   int64_t size;     // The number of destinations.

@@ -39,13 +39,13 @@ struct Coordinate {
 //     axes of windows        none, since [2, 3] are neighbours: a run of 6 elements
 //     axes of indices        10 windows, 6 elements of the updates apart
 //     coordinates            i: 18 elements apart, at most 4; j: 3 apart, at most 4
-class Windows {
+class ScatterWindows {
  public:
   using Numbers = xla::ffi::Span<const int64_t>;
 
   // `windows` and `batches` have three numbers for each axis, the axes of windows without those of
   // a run and the axes of indices; `coordinates` has two for each coordinate.
-  Windows(const xla::ffi::AnyBuffer& indices, Numbers windows, Numbers batches,
+  ScatterWindows(const xla::ffi::AnyBuffer& indices, Numbers windows, Numbers batches,
           Numbers coordinates, int64_t run, bool clip)
       : indices_(static_cast<const char*>(indices.untyped_data())),
         windows_(axes_of(windows)),

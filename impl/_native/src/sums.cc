@@ -20,8 +20,7 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// The fewest terms that pay for a second thread, the terms of a task, and of a part of few sums.
-constexpr int64_t kFewestTerms = 50'000;
+// The terms of a task, and the fewest of a part of few sums.
 constexpr int64_t kTaskTerms = 1 << 16;
 constexpr int64_t kFewestPart = 1 << 14;
 

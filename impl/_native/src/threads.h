@@ -71,6 +71,9 @@ inline std::atomic<int64_t>& calls() {
   return number;
 }
 
+// The fewest terms of a sum that pay for a second thread.
+constexpr int64_t kFewestTerms = 50'000;
+
 // The number of threads of a call, which leaves one processor to each other call. The pool has a
 // thread for each device of a process, even where there are fewer processors.
 inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small = false) {

@@ -16,8 +16,6 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-constexpr int64_t kFewestTerms = 50'000;
-
 double term_of(const void* x, Format format, int64_t at) {
   switch (format) {
     case kFloat32: return widen(static_cast<const float*>(x)[at]);

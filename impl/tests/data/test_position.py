@@ -118,7 +118,7 @@ def test_numpys_global_generator_may_have_other_bits():
         loader.load_state_dict(state)
 
 
-RNG = random.Random(0)
+RNG, KNOWN = random.Random(0), [impl.Generator(), impl.default_generator]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,10 @@ RNG = random.Random(0)
         ({"sampler": iter([0])}, "the state of the sampler (list_iterator)"),
         ({"batch_sampler": data.BatchSampler({0}, 1, False)}, "the state of the sampler (set)"),
         ({"dataset": [np.random.default_rng(0)]}, "a Generator of numpy in dataset"),
-        ({"dataset": [impl.Generator(), impl.default_generator]}, "a Generator of impl in dataset"),
+        (
+            {"dataset": [impl.Generator(), *KNOWN], "generator": KNOWN[0]},
+            "a Generator of impl in dataset",
+        ),
         ({"collate_fn": functools.partial(max, key=RNG)}, "a Random of random in collate_fn"),
         ({"collate_fn": noisy_order().__iter__}, "a Generator of impl in collate_fn"),
         ({"collate_fn": lambda _: [RNG for _ in "a"]}, "a Random of random in collate_fn"),

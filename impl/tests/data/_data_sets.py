@@ -121,10 +121,41 @@ class Squares:
         return index * index
 
 
+class Noisy(Squares):
+    """A data set that draws."""
+
+    def __getitem__(self, index):
+        return index, draws()
+
+
+class NoisyOrder(data.RandomSampler):
+    """A sampler that also draws from a global generator."""
+
+    def __iter__(self):
+        return iter(np.random.permutation([*super().__iter__()]).tolist())  # noqa: NPY002
+
+
+def noisy_order():
+    return NoisyOrder(Squares(), generator=impl.Generator(1))
+
+
+def noisy(**options):
+    """A loader whose data set and ``collate_fn`` draw from the global generators."""
+    options = {"generator": impl.Generator(5)} | options
+    return data.DataLoader(Noisy(), collate_fn=lambda samples: (samples, draws()), **options)
+
+
+def two_epochs_from(path):
+    """The batches from a position on; for a process of its own."""
+    loader = noisy(sampler=noisy_order())
+    loader.restore(path)
+    return [list(loader), list(loader)]
+
+
 def shuffled(**options):
     """A loader without workers; equal options give equal batches."""
     options = {"batch_size": 3, "shuffle": True, "generator": impl.Generator(0)} | options
-    return data.DataLoader(Squares(), **options)
+    return data.DataLoader(**{"dataset": Squares()} | options)
 
 
 def batches(loader):

@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import jax
 import numpy as np
@@ -95,6 +96,50 @@ def test_a_state_in_the_middle_of_an_epoch_has_those_of_the_generators(told, tmp
     rest = list(iterator)
     told.loader.restore(tmp_path / "state")
     assert list(told.loader) == rest
+
+
+def test_a_new_process_goes_on_with_the_draws(tmp_path):
+    impl.seed_everything(1)
+    loader = _data_sets.noisy(sampler=_data_sets.noisy_order())
+    iterator = iter(loader)
+    next(iterator)
+    loader.save(tmp_path / "state")
+    expected = [list(iterator), list(loader)]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as executor:
+        assert executor.submit(_data_sets.two_epochs_from, tmp_path / "state").result() == expected
+
+
+def test_a_sampler_that_draws_goes_on_beside_workers():
+    loader, other = (
+        _data_sets.noisy(sampler=_data_sets.noisy_order(), num_workers=1) for _ in range(2)
+    )
+    state, expected = loader.state_dict(), list(loader)
+    other.load_state_dict(state)
+    assert list(other) == expected
+
+
+def indices(loader):
+    return [index for samples, _ in loader for index, _ in samples]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"), [(0, 2, 0), (0, 2, 1), (2, 0, 1), (2, 3, 1), (2, 0, None)]
+)
+def test_other_workers_go_on_with_the_order_and_the_loader_says_that_draws_differ(
+    before, after, taken
+):
+    twin = _data_sets.noisy(shuffle=True)
+    first, second = indices(twin), indices(twin)
+    loader = _data_sets.noisy(shuffle=True, num_workers=before)
+    if taken != 0:
+        list(itertools.islice(loader, taken))
+    other = _data_sets.noisy(shuffle=True, num_workers=after)
+    other.load_state_dict(loader.state_dict())
+    other.load_state_dict(other.state_dict())  # It is said as well of a state that was kept.
+    with pytest.warns(UserWarning, match=f"num_workers={before}, but here it is {after}"):
+        iterator = iter(other)
+    assert indices(iterator) == {0: first, 1: first[1:], None: second}[taken]
+    assert after or indices(other)  # It is said once.
 
 
 def test_a_later_iterator_takes_the_worker_over(shared):
@@ -245,11 +290,13 @@ def test_a_process_that_cannot_start_ends_those_before_it(monkeypatch):
 def test_a_later_epoch_is_the_same_in_a_worker_that_stays_and_in_a_new_one():
     with contextlib.closing(Told(worker_init_fn=_data_sets.init_that_seeds)) as told:
         (first,) = told("draw")
+        between = told.loader.state_dict()
         iterator = told("draw", "draw")
         state, later = told.loader.state_dict(), list(iterator)
         assert later == list(itertools.islice(streams(state["epoch"]["base_seed"]), 2))
-        told.loader.load_state_dict(state)
-        assert list(told.loader) == later
+        for begun in (between, state):
+            told.loader.load_state_dict(begun)
+            assert list(told.loader) == later
         told.close()
         assert list(told("draw")) == [first]  # In the first epoch of a process, the init seeds.
 

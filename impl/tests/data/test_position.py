@@ -1,14 +1,18 @@
 """Positions in an epoch, loaders that are restored from one, and files with a loader's state."""
 
 import contextlib
+import functools
 import itertools
 import os
+import random
+import re
 import resource
 
+import numpy as np
 import pytest
 
 import impl
-from impl.tests.data._data_sets import Squares, batches, shuffled
+from impl.tests.data._data_sets import Squares, draws, noisy, noisy_order, shuffled
 from impl.utils import data
 from impl.utils.data._position import Position
 
@@ -27,124 +31,116 @@ KINDS = {
     "shuffled": lambda: {"shuffle": True, "batch_size": 3},
     "sequential": lambda: {"batch_size": 3},
     "single": lambda: {"shuffle": True, "batch_size": None},
-    "sampler": lambda: {
-        "sampler": data.RandomSampler(Squares(), generator=impl.Generator(1)),
-        "batch_size": 3,
-    },
-    "batch_sampler": lambda: {
-        "batch_sampler": data.BatchSampler(
-            data.RandomSampler(Squares(), generator=impl.Generator(1)), 3, drop_last=True
-        )
-    },
+    "sampler": lambda: {"sampler": noisy_order(), "batch_size": 3},
+    "batch_sampler": lambda: {"batch_sampler": data.BatchSampler(noisy_order(), 3, drop_last=True)},
     "list": lambda: {"sampler": [5, 1, 2, 7], "batch_size": 2},
+    "default generator": lambda: {"sampler": data.RandomSampler(Squares()), "generator": None},
 }
 
 
-@pytest.mark.parametrize("done", [0, 1, 2])
+@pytest.mark.parametrize("done", [None, 0, 1, 2, "all", "end"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_loader_gives_the_rest_of_the_epoch_and_the_next_one(kind, done, tmp_path):
     path = tmp_path / "state"
-    loader = data.DataLoader(Squares(), generator=impl.Generator(5), **KINDS[kind]())
-    batches(loader)
-    iterator = iter(loader)
-    for _ in range(done):
-        next(iterator)
+    impl.seed_everything(1)
+    loader = noisy(**KINDS[kind]())
+    rest = loader  # Before the first epoch.
+    if done is not None:
+        list(loader)
+        rest = iter(loader)
+        count = {"all": len(loader), "end": None}.get(done, done)
+        assert len(list(itertools.islice(rest, count))) == (len(loader) if count is None else count)
+    draws()  # As a step of the training may.
     loader.save(path)
-    expected = [batches(iterator), batches(loader)]
-    fresh = data.DataLoader(Squares(), generator=impl.Generator(99), **KINDS[kind]())
-    batches(fresh)
+    state = loader.state_dict()
+    expected = [list(loader if done == "end" else rest), list(loader)]
+    impl.seed_everything(2)
+    fresh = noisy(**{"generator": impl.Generator(99)} | KINDS[kind]())
+    list(fresh)
     fresh.restore(path)
-    assert [batches(fresh), batches(fresh)] == expected
-
-
-def test_the_end_of_an_epoch_is_a_position_too():
-    loader = shuffled()
-    iterator = iter(loader)
-    for _ in range(len(loader)):
-        next(iterator)
-    before_the_end = loader.state_dict()
-    assert list(iterator) == []
-    at_the_end = loader.state_dict()
-    after = batches(loader)
-    for state, expected in [(before_the_end, []), (at_the_end, after)]:
-        fresh = shuffled()
-        fresh.load_state_dict(state)
-        assert batches(fresh) == expected
-
-
-def test_a_state_outlives_the_loop_that_was_left():
-    loader = shuffled()
-    for _ in loader:
-        break
-    state = loader.state_dict()
-    fresh = shuffled(generator=impl.Generator(1))
-    fresh.load_state_dict(state)
     assert fresh.state_dict() == state
-    assert batches(fresh) == batches(shuffled())[1:]
-    # The default generator is restored too.
-    impl.manual_seed(3)
-    loader = shuffled(generator=None)
+    assert [list(fresh), list(fresh)] == expected
+
+
+def state_of(**options):
+    loader = shuffled(**options)
     next(iter(loader))
-    state, expected = loader.state_dict(), batches(loader)
-    impl.manual_seed(4)
-    loader.load_state_dict(state)
-    batches(loader)
-    assert batches(loader) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 4}, "batch_size is 3 in the state, 4 here"),
-        ({"shuffle": False}, "order is 'shuffled' in the state, 'sequential' here"),
-        ({"drop_last": True}, "drop_last is False in the state, True here"),
-        ({"dataset": Squares(11)}, "dataset length is 10 in the state, 11 here"),
-    ],
-)
-def test_a_state_of_another_loader_is_refused(options, message):
-    source = shuffled()
-    next(iter(source))
-    options = {
-        "dataset": Squares(),
-        "batch_size": 3,
-        "shuffle": True,
-        "generator": impl.Generator(8),
-    } | options
-    loader = data.DataLoader(**options)
-    state = loader.state_dict()
-    with pytest.raises(ValueError, match=message):
-        loader.load_state_dict(source.state_dict())
-    assert loader.state_dict() == state
+    return loader.state_dict()
 
 
 def changed(**entries):
-    loader = shuffled()
-    next(iter(loader))
-    state = loader.state_dict()
+    state = state_of()
     return state | {"epoch": state["epoch"] | entries}
 
 
 @pytest.mark.parametrize(
-    ("make", "error"),
+    ("make", "message"),
     [
-        (list, TypeError),
-        (dict, ValueError),
-        (lambda: shuffled().state_dict() | {"format": 2}, ValueError),
-        (lambda: shuffled().state_dict() | {"generator": [1]}, ValueError),
-        (lambda: shuffled().state_dict() | {"generator": [-1] * 5}, ValueError),
-        (lambda: changed(order_seed="x"), ValueError),
-        (lambda: changed(done=5), ValueError),
-        (lambda: changed(done=-1), ValueError),
-        (lambda: changed(rng={"0": []}), ValueError),
+        (list, "must be a dict"),
+        (dict, "has the format None"),
+        (lambda: state_of() | {"format": 1}, "has the format 1"),
+        (lambda: state_of() | {"generator": [1]}, "not what"),
+        (lambda: state_of() | {"generator": [-1] * 5}, "not what"),
+        (lambda: state_of() | {"process": [1, 2, 3]}, "not what"),
+        (lambda: state_of() | {"process": [*state_of()["process"][:2], [1]]}, "not what"),
+        (lambda: changed(order_seed="x"), "not what"),
+        (lambda: changed(done=5), "5 batches are done of 4"),
+        (lambda: changed(done=-1), "-1 batches are done of 4"),
+        (lambda: changed(rng={"0": []}), "not what"),
+        (lambda: state_of(batch_size=4), "batch_size is 4 in the state, 3 here"),
+        (lambda: state_of(shuffle=False), "order is 'sequential' in the state, 'shuffled' here"),
+        (lambda: state_of(drop_last=True), "drop_last is True in the state, False here"),
+        (lambda: state_of(dataset=Squares(11)), "dataset length is 11 in the state, 10 here"),
     ],
 )
-def test_a_value_that_is_no_state_is_refused(make, error):
-    loader = shuffled()
+def test_what_is_no_state_of_this_loader_is_refused_and_changes_nothing(make, message):
+    loader, value = shuffled(), make()
     next(iter(loader))
+    draws()
     state = loader.state_dict()
-    with pytest.raises(error, match="load_state_dict"):
-        loader.load_state_dict(make())
+    with pytest.raises(TypeError if make is list else ValueError, match=message) as raised:
+        loader.load_state_dict(value)
+    assert "load_state_dict" in str(raised.value)
     assert loader.state_dict() == state
+
+
+def test_numpys_global_generator_may_have_other_bits():
+    bits = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.Philox(1))
+    try:
+        loader = noisy()
+        state, expected = loader.state_dict(), list(loader)
+        loader.load_state_dict(state)
+        assert list(loader) == expected
+    finally:
+        np.random.set_bit_generator(bits)
+    with pytest.raises(ValueError, match="MT19937"):
+        loader.load_state_dict(state)
+
+
+RNG, KNOWN = random.Random(0), [impl.Generator(), impl.default_generator]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"sampler": iter([0])}, "the state of the sampler (list_iterator)"),
+        ({"batch_sampler": data.BatchSampler({0}, 1, False)}, "the state of the sampler (set)"),
+        ({"dataset": [np.random.default_rng(0)]}, "a Generator of numpy in dataset"),
+        (
+            {"dataset": [impl.Generator(), *KNOWN], "generator": KNOWN[0]},
+            "a Generator of impl in dataset",
+        ),
+        ({"collate_fn": functools.partial(max, key=RNG)}, "a Random of random in collate_fn"),
+        ({"collate_fn": noisy_order().__iter__}, "a Generator of impl in collate_fn"),
+        ({"collate_fn": lambda _: [RNG for _ in "a"]}, "a Random of random in collate_fn"),
+        ({"collate_fn": lambda _, own=RNG: own}, "a Random of random in collate_fn"),
+    ],
+)
+def test_a_state_says_what_it_does_not_have(options, names):
+    loader = data.DataLoader(**{"dataset": [1]} | options)
+    with pytest.warns(UserWarning, match=re.escape(f"leaves out {names}: batches")):
+        loader.state_dict()
 
 
 DAMAGES = {

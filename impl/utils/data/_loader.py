@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -24,11 +25,6 @@ from impl import random as _random
 from impl.utils.data import _collate, _position, _samplers, _work
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
-
-_NO_CLOUDPICKLE = (
-    "impl.utils.data.DataLoader needs cloudpickle, an optional dependency: install the extra "
-    "'data' (pip install 'samebits[data]')"
-)
 
 
 class DataLoader:
@@ -48,9 +44,10 @@ class DataLoader:
 
     ``state_dict()`` and ``save(path)`` keep the position, also in the middle of an epoch. A loader
     that is restored from it gives the batches of a run that was never interrupted. With the same
-    number of workers, this includes the draws of the data set in a worker from ``random``, from
-    NumPy's global generator and from ``impl``. With another number of workers, the order is the
-    same and these draws differ.
+    number of workers, this includes the draws of the data set and of ``collate_fn`` from
+    ``random``, from NumPy's global generator and from ``impl``; without workers, and with a sampler
+    of one's own, these generators of this process are a part of the state. With another number of
+    workers, the order is the same, these draws differ, and the next ``iter`` warns.
 
     Source: ``torch.utils.data.DataLoader``. Differences: data sets are of the map style; batches
     are NumPy arrays; shuffled orders differ from PyTorch's; a sampler is read to its end when an
@@ -106,7 +103,10 @@ class DataLoader:
     ) -> None:
         # Checked at once, and not only when a user sets num_workers later.
         if importlib.util.find_spec("cloudpickle") is None:
-            raise ImportError(_NO_CLOUDPICKLE)
+            raise ImportError(
+                "impl.utils.data.DataLoader needs cloudpickle, an optional dependency: install the "
+                "extra 'data' (pip install 'samebits[data]')"
+            )
         _check_unsupported(pin_memory, multiprocessing_context)
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -136,7 +136,8 @@ class DataLoader:
             collate_fn = _collate.default_collate if batched else _collate.default_convert
         self.collate_fn = collate_fn
         self._position: _position.Position | None = None
-        self._resumes = False  # True if the next iterator goes on at the position.
+        #: The workers of a loaded state, until an iterator goes on from there.
+        self._loaded: dict[str, Any] | None = None
         self._pool: Any = None  # The persistent workers.
         self._initialized = True
 
@@ -178,18 +179,22 @@ class DataLoader:
             )
         if self.prefetch_factor == 0:
             raise AssertionError("DataLoader: argument 'prefetch_factor' got 0; give 1 or more")
-        if self._position is None or not self._resumes:
+        if self._loaded is not None and self._loaded["num_workers"] != self.num_workers:
+            warnings.warn(
+                f"DataLoader: the state has num_workers={self._loaded['num_workers']}, but here it "
+                f"is {self.num_workers}. The order of the samples goes on, and the random numbers "
+                "that the data set and collate_fn draw do not",
+                stacklevel=2,
+            )
+        if self._position is None or self._loaded is None:
             self._position = self._next_epoch()
-        self._resumes = False
+        self._loaded = None
         position = self._position
         if position.num_workers != self.num_workers:
             position.num_workers, position.rng = self.num_workers, {}
+        batched = self.batch_sampler is not None
         work = _work.Work(
-            self.dataset,
-            self.collate_fn,
-            self.batch_sampler is not None,
-            self.worker_init_fn,
-            self.num_workers,
+            self.dataset, self.collate_fn, batched, self.worker_init_fn, self.num_workers
         )
         return DataLoaderIterator(self, position, work, self._begun_pool(work, position))
 
@@ -197,9 +202,13 @@ class DataLoader:
         base_seed = self._generator.draw_seed()
         order_seed = self._generator.draw_seed() if self._order == "shuffled" else None
         plan = self._plan(order_seed)
-        position = _position.Position(base_seed, order_seed, plan, num_workers=self.num_workers)
-        position.reseeded = self._pool is not None and not self._pool.closed
-        return position
+        return _position.Position(base_seed, order_seed, plan, **self._workers(None))
+
+    def _workers(self, position: _position.Position | None) -> dict[str, Any]:
+        # The workers on which the draws of later batches depend.
+        num_workers = (position or self).num_workers
+        reseeded = self._pool is not None and not self._pool.closed
+        return self._loaded or {"num_workers": num_workers, "reseeded": reseeded}
 
     def _plan(self, order_seed: int | None) -> Sequence[Any]:
         if self._own_sampler:
@@ -213,16 +222,10 @@ class DataLoader:
         # The workers, which have begun the epoch; None without workers.
         if self.num_workers == 0:
             return None
-        settings = _work.settings()
+        seed, reseeded, settings = position.base_seed, position.reseeded, _work.settings()
         epochs = [
-            _work.Epoch(
-                position.base_seed,
-                position.shard(worker_id),
-                position.reseeded,
-                position.rng.get(worker_id),
-                settings,
-            )
-            for worker_id in range(self.num_workers)
+            _work.Epoch(seed, position.shard(number), reseeded, position.rng.get(number), settings)
+            for number in range(self.num_workers)
         ]
         if self._pool is not None and not self._pool.closed:
             self._pool.begin(epochs)
@@ -239,21 +242,48 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the newest iterator, and all that later epochs depend on.
 
+        A warning names what it cannot have: other generators that the data set or ``collate_fn``
+        holds, and the state of a sampler without ``state_dict()``. It does not look for global
+        generators of other libraries, such as PyTorch's.
+
         Returns:
-            Plain values: numbers, strings, lists, dicts; about 13 KB for each worker whose data
-            set draws. With a sampler of one's own, also the indices that it gave for the rest of
-            the epoch.
+            Plain values: numbers, strings, lists, dicts; about 13 KB for each worker, and for this
+            process if its global generators are in it. With a sampler of one's own, also the
+            indices that it gave for the rest of the epoch.
         """
         return self._state(self._position)
 
     def _state(self, position: _position.Position | None) -> dict[str, Any]:
+        epoch = None if position is None or position.finished else position
+        here = self.num_workers == 0  # The data set is read in this process.
+        if left_out := ", ".join(self._left_out([self._generator] if here else [])):
+            warnings.warn(
+                f"DataLoader.state_dict() leaves out {left_out}: batches may differ after it is "
+                "loaded. Draw from the global generators of random, numpy or impl, which it has; "
+                "give a sampler state_dict() and load_state_dict()",
+                stacklevel=3,
+            )
+        own = self._own_sampler
         return {
             "format": _position.FORMAT,
             "loader": self._identity(),
-            "epoch": None if position is None else position.state(with_plan=self._own_sampler),
+            "workers": self._workers(epoch),
+            "epoch": None if epoch is None else epoch.state(with_plan=own),
             "generator": self._generator.get_state().tolist(),
-            "sampler": _samplers.state_of(self._unit_sampler) if self._own_sampler else None,
+            "sampler": _samplers.state_of(self._unit_sampler) if own else None,
+            "process": _work.generator_states() if here or own else None,
         }
+
+    def _left_out(self, known: list[_random.Generator]) -> Iterator[str]:
+        # Names of states on which later batches may depend, and which the loader's state lacks.
+        yield from _work.generators("dataset", self.dataset, known)
+        yield from _work.generators("collate_fn", self.collate_fn, known)
+        sampler: Any = self._unit_sampler
+        while isinstance(sampler, _samplers.BatchSampler):
+            sampler = sampler.sampler
+        kept = isinstance(sampler, _samplers.SequentialSampler) or hasattr(sampler, "state_dict")
+        if not kept and not hasattr(sampler, "__getitem__"):  # A list has no state.
+            yield f"the state of the sampler ({type(sampler).__name__})"
 
     def _identity(self) -> dict[str, Any]:
         # A state can be loaded only by a loader for which these values are the same.
@@ -269,7 +299,8 @@ class DataLoader:
 
         If the state was taken after an iterator had raised StopIteration, the next ``iter`` begins
         the next epoch. The generator is set to its state in ``state_dict``, also if it is the
-        default generator. Persistent workers are started anew.
+        default generator, and so are the global generators of this process if the state has them.
+        So load it after all that draws before the loop. Persistent workers are started anew.
 
         Args:
             state_dict: The value that ``state_dict()`` of a loader like this one returned. Its
@@ -281,26 +312,28 @@ class DataLoader:
                 data set, batch size, ``drop_last`` or kind of order. Nothing is changed then.
         """
         _position.check(state_dict, self._identity())
-        position = generator_state = None
+        position = generator_state = before = None
         try:
             generator_state = np.array(state_dict["generator"], np.uint32)
             _random.Generator().set_state(generator_state)  # Raises if it is not a state.
-            epoch = state_dict["epoch"]
+            epoch, workers = state_dict["epoch"], state_dict["workers"]
             if epoch is not None:
-                plan: Any = epoch["batches"]
-                if plan is None:
-                    plan = self._plan(epoch["order_seed"])
-                else:  # The batches that are left.
-                    plan = [*[None] * epoch["done"], *plan]
-                position = _position.resumed(epoch, plan)
+                left, done = epoch["batches"], [None] * epoch["done"]
+                plan = self._plan(epoch["order_seed"]) if left is None else [*done, *left]
+                position = _position.resumed(epoch, plan, workers["num_workers"])
+            if state_dict["process"] is not None:
+                before = _work.generator_states()
+                _work.set_generator_states(state_dict["process"])
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            if before is not None:
+                _work.set_generator_states(before)
             raise ValueError(
                 "load_state_dict(): argument 'state_dict' is not what DataLoader.state_dict() "
                 f"returned ({type(error).__name__}: {error}); nothing was restored"
             ) from error
         _samplers.set_state_of(self._unit_sampler, state_dict["sampler"])
         self._generator.set_state(generator_state)
-        self._position, self._resumes = position, position is not None
+        self._position, self._loaded = position, workers
         if self._pool is not None:
             self._pool.close()
             self._pool = None
@@ -316,7 +349,7 @@ class DataLoader:
                 remains.
             TypeError: A sampler of one's own gives a value that JSON has no form for.
         """
-        _position.write(self.state_dict(), path)
+        _position.write(self._state(self._position), path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Goes on from a file that ``save`` wrote, as ``load_state_dict`` does.

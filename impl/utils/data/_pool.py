@@ -412,7 +412,7 @@ class Worker:
             value = self._work.batch(indices)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # The main process raises it.
             value = _messages.failure(error)
-        # The states have 5 KiB, and most data sets never draw: states are sent only after a draw.
+        # The states have 8 KiB, and most data sets never draw: states are sent only after a draw.
         states: _work.GeneratorStates | None = _work.generator_states()
         pickled = pickle.dumps(states)
         if pickled == self._sent_states:

@@ -5,7 +5,7 @@ and the SHA-256 of the rest, which is JSON. So reading a file runs no code, and 
 short or changed is refused::
 
     samebits-loader-state-1 187 5f0c...
-    {"format": 1, "loader": {"dataset length": 5, ...}, "epoch": {"done": 1, ...}, ...}
+    {"format": 2, "loader": {"dataset length": 5, ...}, "epoch": {"done": 1, ...}, ...}
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ import numpy as np
 from impl.utils.data._work import GeneratorStates
 
 #: The number of the format of a state.
-FORMAT = 1
-#: The properties that a loader must share to load a state, the position in an epoch (None between
-#: two epochs), the state of the generator, and the state of the sampler (None if it has none).
-_PARTS = ("loader", "epoch", "generator", "sampler")
+FORMAT = 2
+#: The properties that a loader must share to load a state, the number of workers and whether the
+#: next epoch is ``reseeded``, the position in an epoch (None between two epochs), the state of the
+#: generator, the state of the sampler (None if it has none), and the states of this process's
+#: generators (None if workers read the data set, and no sampler of the user's own is here).
+_PARTS = ("loader", "workers", "epoch", "generator", "sampler", "process")
 
 
 @dataclasses.dataclass
@@ -51,24 +53,19 @@ class Position:
         first = self.done + (worker_id - self.done) % self.num_workers
         return [self.plan[number] for number in range(first, len(self.plan), self.num_workers)]
 
-    def state(self, *, with_plan: bool) -> dict[str, Any] | None:
-        """Returns the position in plain values, or None at the end of an epoch.
+    def state(self, *, with_plan: bool) -> dict[str, Any]:
+        """Returns the position in plain values.
 
         ``with_plan`` is whether to keep the batches that are left, which ``order_seed`` does not
         give if the user's own sampler made them.
         """
-        if self.finished:
-            return None
         return {
             "base_seed": self.base_seed,
             "order_seed": self.order_seed,
             "batches": list(self.plan[self.done :]) if with_plan else None,
             "done": self.done,
             "reseeded": self.reseeded,
-            "num_workers": self.num_workers,
-            "rng": {
-                str(worker_id): _plain(states) for worker_id, states in sorted(self.rng.items())
-            },
+            "rng": {str(worker_id): states for worker_id, states in sorted(self.rng.items())},
         }
 
 
@@ -91,7 +88,7 @@ class Slices(Sequence[Any]):
         return np.asarray(self._order[number * self._size : (number + 1) * self._size])
 
 
-def resumed(state: dict[str, Any], plan: Sequence[Any]) -> Position:
+def resumed(state: dict[str, Any], plan: Sequence[Any], num_workers: int) -> Position:
     """Returns the position that ``Position.state`` described, in an epoch with this plan.
 
     Raises:
@@ -103,8 +100,8 @@ def resumed(state: dict[str, Any], plan: Sequence[Any]) -> Position:
         plan=plan,
         done=state["done"],
         reseeded=state["reseeded"],
-        num_workers=state["num_workers"],
-        rng={int(worker_id): _states(plain) for worker_id, plain in state["rng"].items()},
+        num_workers=num_workers,
+        rng={int(worker): [a, b, c] for worker, (a, b, c) in state["rng"].items()},
     )
     if not 0 <= position.done <= len(plan):
         raise ValueError(f"{position.done} batches are done of {len(plan)}")
@@ -140,21 +137,6 @@ def check(state: Any, identity: dict[str, Any]) -> None:
             "load_state_dict(): the state belongs to another loader, so the rest of its epoch "
             f"cannot be had here: {'; '.join(differences)}. Nothing was restored"
         )
-
-
-def _plain(states: GeneratorStates) -> list[Any]:
-    (version, words, gauss), (name, keys, *rest), impl_state = states
-    return [
-        [version, list(words), gauss],
-        [name, np.asarray(keys).tolist(), *rest],
-        impl_state.tolist(),
-    ]
-
-
-def _states(plain: list[Any]) -> GeneratorStates:
-    (version, words, gauss), (name, keys, *rest), impl_words = plain
-    python_state = (version, tuple(words), gauss)
-    return python_state, (name, np.array(keys, np.uint32), *rest), np.array(impl_words, np.uint32)
 
 
 _MAGIC = "samebits-loader-state-1"

@@ -11,13 +11,14 @@ Source: ``torch/utils/data/_utils/worker.py``.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
 import numpy as np
-import numpy.typing as npt
 
 from impl import random as _random
 from impl._mode import modes
@@ -98,8 +99,9 @@ class Epoch:
     settings: Settings  # of the main process
 
 
-#: The states of ``random``, of NumPy's global generator and of the default generator.
-GeneratorStates = tuple[tuple[Any, ...], tuple[Any, ...], npt.NDArray[np.uint32]]
+#: The states of ``random``, of NumPy's global generator and of the default generator, in numbers,
+#: strings, lists and dicts.
+GeneratorStates = list[Any]
 
 
 def numpy_seed(base_seed: int, worker_id: int) -> list[int]:
@@ -117,16 +119,48 @@ def seed_generators(base_seed: int, worker_id: int) -> None:
 
 def generator_states() -> GeneratorStates:
     """Returns the states of the three generators."""
-    # NumPy returns a tuple, unless it is asked for a dict.
-    numpy_state: Any = np.random.get_state()  # noqa: NPY002  # PyTorch seeds this one.
-    return random.getstate(), numpy_state, _random.get_rng_state()
+    version, words, gauss = random.getstate()
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002  # PyTorch seeds this one.
+    numpy_state = jax.tree.map(lambda entry: np.asarray(entry).tolist(), numpy_state)
+    return [[version, list(words), gauss], numpy_state, _random.get_rng_state().tolist()]
 
 
 def set_generator_states(states: GeneratorStates) -> None:
     """Sets the three generators to states that ``generator_states`` returned."""
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002  # PyTorch seeds this one.
-    _random.set_rng_state(states[2])
+    (version, words, gauss), numpy_state, words_of_default = states
+    random.setstate((version, tuple(words), gauss))
+    np.random.set_state(numpy_state)  # noqa: NPY002  # PyTorch seeds this one.
+    _random.set_rng_state(np.array(words_of_default, np.uint32))
+
+
+#: The global generators of Python and NumPy, and the methods that may use others.
+_GLOBAL: Any = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
+_METHODS = ("__getitem__", "__getitems__", "__call__")
+
+
+def generators(argument: str, value: Any, known: Iterable[object]) -> Iterator[str]:
+    """Yields the generators that an object holds or its functions use, but for the ``known`` ones.
+
+    The three of ``GeneratorStates`` are known. It does not look into modules, classes and arrays.
+    """
+    seen = set(map(id, [*_GLOBAL, _random.default_generator, *known]))
+    queue = [value]
+    for item in queue:  # It grows meanwhile.
+        kind = type(item)
+        if id(item) in seen or isinstance(item, type | ModuleType | np.ndarray | jax.Array):
+            continue
+        seen.add(id(item))
+        if kind.__name__ in ("Generator", "Random", "RandomState"):  # PyTorch's may be absent.
+            yield f"a {kind.__name__} of {kind.__module__.partition('.')[0]} in {argument}"
+        elif isinstance(item, FunctionType):
+            codes = [item.__code__]
+            for code in codes:  # Also its lambdas and, before Python 3.12, its comprehensions.
+                codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+            queue += [item.__closure__, item.__defaults__, item.__kwdefaults__]
+            queue += [item.__globals__.get(name) for code in codes for name in code.co_names]
+        elif len(queue) < 500:  # A library may be all that a data set refers to.
+            queue += gc.get_referents(item)[:100]
+            queue += [getattr(kind, name, None) for name in _METHODS]
 
 
 @dataclasses.dataclass(frozen=True)

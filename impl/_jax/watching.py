@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import importlib
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from impl._jax import jaxprs, parts
+from jax._src.interpreters import pxla
+
+from impl._jax import jaxprs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +56,8 @@ def watched_programs(
         lowered: Is called before a program is lowered, in the thread that lowers it.
         called: Is called in place of a compiled program, and returns the program's outputs. None
             does not watch calls.
-
-    Raises:
-        LookupError: This release of JAX lowers programs elsewhere.
     """
-    pxla = _module()
-    lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
-    unsafe_call = executable.unsafe_call
+    lower, unsafe_call = pxla.lower_sharding_computation, pxla.MeshExecutable.unsafe_call
 
     def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))
@@ -75,12 +70,12 @@ def watched_programs(
 
     pxla.lower_sharding_computation = _tell
     if called is not None:
-        executable.unsafe_call = property(told)
+        pxla.MeshExecutable.unsafe_call = property(told)
     try:
         yield
     finally:
         pxla.lower_sharding_computation = lower
-        executable.unsafe_call = unsafe_call
+        pxla.MeshExecutable.unsafe_call = unsafe_call
 
 
 @functools.cache
@@ -90,18 +85,13 @@ def surround(context_of: Callable[[Any], Callable[[], AbstractContextManager[Any
     Args:
         context_of: Gets the closed jaxpr of a program before it is lowered, and returns a function
             that makes a context, once to lower the program and once each time that it is compiled.
-
-    Raises:
-        LookupError: This release of JAX lowers programs elsewhere.
     """
-    pxla = _module()
-    lower, computation = pxla.lower_sharding_computation, pxla.MeshComputation
-    compile_ = computation.compile
+    lower, compile_ = pxla.lower_sharding_computation, pxla.MeshComputation.compile
 
     def lowered(closed: Any, *rest: Any, **named: Any) -> Any:
         context = context_of(closed)
         with context():
-            result = lower(closed, *rest, **named)
+            result: Any = lower(closed, *rest, **named)
         result.samebits_context = context
         return result
 
@@ -109,20 +99,8 @@ def surround(context_of: Callable[[Any], Callable[[], AbstractContextManager[Any
         with getattr(self, "samebits_context", contextlib.nullcontext)():
             return compile_(self, *args, **named)
 
-    pxla.lower_sharding_computation, computation.compile = lowered, compiled
-
-
-_USED = "lower_sharding_computation", "MeshComputation.compile", "MeshExecutable.unsafe_call"
-
-
-def _module() -> Any:
-    """Returns the module in which JAX lowers and compiles programs."""
-    try:
-        pxla: Any = importlib.import_module("jax._src.interpreters.pxla")
-        operator.attrgetter(*_USED)(pxla)
-    except (ImportError, AttributeError) as error:
-        raise parts.changed("lowers programs elsewhere") from error
-    return pxla
+    pxla.lower_sharding_computation = lowered
+    pxla.MeshComputation.compile = compiled  # type: ignore[method-assign]
 
 
 def function_of(closed: Any) -> str:

@@ -13,7 +13,6 @@ thread waits for them, which ends with the compilation, also if that raises an e
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 import threading
@@ -27,8 +26,6 @@ from impl._portable.device_sums import push
 from impl._reading import control_flow
 
 VARIABLE = "SAMEBITS_COMPILE_NOTICE"
-_OFF = ("off", "0")
-_SECONDS = "5"
 
 
 def context_of(closed: Any) -> Callable[[], AbstractContextManager[Any]]:
@@ -37,13 +34,18 @@ def context_of(closed: Any) -> Callable[[], AbstractContextManager[Any]]:
     Raises:
         ValueError: The environment variable has a value that is not allowed.
     """
-    stream, chosen = sys.stderr, os.environ.get(VARIABLE) or _SECONDS
-    is_silent = chosen in _OFF or not _is_terminal(stream)
+    stream, chosen = sys.stderr, os.environ.get(VARIABLE) or "5"
+    is_silent = chosen in ("off", "0") or getattr(stream, "closed", True) or not stream.isatty()
     if is_silent or not (modes.current().portable or push.asks_for_portable(closed)):
         return contextlib.nullcontext
-    seconds = _number(chosen)
+    try:
+        seconds = min(max(0.0, float(chosen)), threading.TIMEOUT_MAX)
+    except ValueError:
+        allowed = "'off' or a number of seconds"
+        raise ValueError(f"the variable {VARIABLE} is {chosen!r}; allowed: {allowed}") from None
+    count = _count(jaxprs.opened(closed), {})
     text = (
-        f"impl: JAX compiles {watching.function_of(closed)} ({_count(closed):,} equations) under "
+        f"impl: JAX compiles {watching.function_of(closed)} ({count:,} equations) under "
         "guarantee='portable', which may take minutes. With JAX_COMPILATION_CACHE_DIR=FOLDER the "
         f"next process takes the result from the disk (docs/cost.md). {VARIABLE}=off turns this "
         "line off."
@@ -69,29 +71,9 @@ def context_of(closed: Any) -> Callable[[], AbstractContextManager[Any]]:
     return timed
 
 
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):  # There is none, or it is closed.
-        return False
-
-
-def _number(chosen: str) -> float:
-    """Returns the number of seconds that the environment variable states."""
-    with contextlib.suppress(ValueError):
-        if 0 < (seconds := float(chosen)) < threading.TIMEOUT_MAX:
-            return seconds
-    raise ValueError(
-        f"the environment variable {VARIABLE} is {chosen!r}; allowed: 'off' or a number of seconds"
-    )
-
-
-def _count(closed: Any) -> int:
+def _count(jaxpr: Any, known: dict[Any, int]) -> int:
     """Returns the number of equations of a program, in which each call of a function counts."""
-
-    @functools.cache
-    def count(jaxpr: Any) -> int:
+    if jaxpr not in known:
         inner = ([body.opened for body in control_flow.bodies(each)] for each in jaxpr.eqns)
-        return sum(sum(map(count, each)) or 1 for each in inner)
-
-    return count(jaxprs.opened(closed))
+        known[jaxpr] = sum(sum(_count(body, known) for body in each) or 1 for each in inner)
+    return known[jaxpr]

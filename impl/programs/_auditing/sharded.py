@@ -57,7 +57,7 @@ def _typed(found: Sharding, own: Any) -> Sharding:
     """Returns a sharding without terms, of a value whose type knows the explicit axes of a mesh."""
     explicit = own.mesh.explicit_axes if isinstance(own, jax.sharding.NamedSharding) else ()
     others = {axis: p for axis, p in found.items() if p is not TERM and axis not in explicit}
-    return others | _of(own)
+    return {**others, **_of(own)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 from jax._src.interpreters import pxla
 
@@ -57,7 +57,8 @@ def watched_programs(
         called: Is called in place of a compiled program, and returns the program's outputs. None
             does not watch calls.
     """
-    lower, unsafe_call = pxla.lower_sharding_computation, pxla.MeshExecutable.unsafe_call
+    lower, executable = pxla.lower_sharding_computation, cast(Any, pxla.MeshExecutable)
+    unsafe_call: Any = pxla.MeshExecutable.unsafe_call
 
     def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))
@@ -70,12 +71,12 @@ def watched_programs(
 
     pxla.lower_sharding_computation = _tell
     if called is not None:
-        pxla.MeshExecutable.unsafe_call = property(told)
+        executable.unsafe_call = property(told)
     try:
         yield
     finally:
         pxla.lower_sharding_computation = lower
-        pxla.MeshExecutable.unsafe_call = unsafe_call
+        executable.unsafe_call = unsafe_call
 
 
 @functools.cache

@@ -1,10 +1,11 @@
 """``impl.audit``: lists every equation of a program that can vary from run to run on a device.
 
 It traces the program and asks the spec's rows about each equation. Nothing is compiled or run, so
-it needs no GPU. Notes state facts that no rule changes, most of them under ``portable``::
+it needs no GPU. Notes state facts that no rule changes, such as where a guarantee ends::
 
     impl.audit(lambda x, i, u: x.at[i].add(u))(x, i, u)    lax.scatter_add varies on cuda
     the same, in a process without kernels                 and a note of what computes it
+    impl.audit(jnp.sum)(x) of a sharded x                  a note: another mesh, other bits
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def audit(
     unless the mode orders or refuses them: its rules see no values, while the audit sees some.
 
     Under the guarantee ``portable`` the findings include the equations that it refuses, with their
-    lines and with advice.
+    lines and with advice. Under ``run_to_run`` a note names the equations that combine elements of
+    sharded arrays: their bits repeat on one mesh, and may differ on another.
 
     Args:
         function: The program.

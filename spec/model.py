@@ -368,6 +368,8 @@ class Portability:
         remedy: Advice on a refusal; None if nothing is refused.
         dtypes: The floats that the answer holds for; None for all of them.
         integers: Whether it is also about equations without floats.
+        combines: Whether each float of a result is made of several elements of an operand, so that
+            where the guarantee does not hold, its bits may show how devices share the operand.
         primitives: The names of the primitives, as in a jaxpr.
         statement: A sentence on why the bits are the same; None for refusals.
         limits: The greatest sizes that a rule is for, by the names that ``reason`` has in braces.
@@ -379,6 +381,7 @@ class Portability:
     remedy: str | None = None
     dtypes: frozenset[str] | None = None
     integers: bool = False
+    combines: bool = False
     primitives: tuple[str, ...] = ()
     statement: str | None = None
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)

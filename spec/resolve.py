@@ -337,7 +337,7 @@ def portability(
     if found.dtypes is not None and not inexact <= found.dtypes:
         others = ", ".join(sorted(inexact - found.dtypes))
         reason = str(rules.other_dtypes.reason).format(dtypes=others)
-        return dataclasses.replace(rules.other_dtypes, reason=reason)
+        return dataclasses.replace(rules.other_dtypes, reason=reason, combines=found.combines)
     return found
 
 

@@ -17,7 +17,7 @@ this one          types, settings, traces, caches, the parameters of equations
 ``shardings``     shardings of types, of lowering rules and of XLA
 ``partitions``    the names of partitioned operations, for the cache on disk
 ``tags``          metadata that JAX keeps with each equation
-``watching``      the programs that JAX lowers and calls
+``watching``      the programs that JAX lowers, compiles and calls
 ``initializers``  the draws of JAX's initializers
 ``cotangents``    the sums of a derivative's parts
 ``linear``        linear functions with a transpose of their own, under ``vmap``
@@ -237,6 +237,16 @@ _JITTED = type(jax.jit(len))
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:
     """Returns the compiler options that ``jax.jit`` got for a traced function."""
     return dict(traced._params.get("compiler_options_kvs", ()))  # noqa: SLF001  # No other access.
+
+
+def traced_shardings(traced: jax.stages.Traced) -> list[Any]:
+    """Returns the sharding of each input of a traced function, or another object for none.
+
+    ``jax.jit`` may have got another sharding than an argument has.
+    """
+    given, types = traced._params["in_shardings"], traced._meta_tys_flat  # noqa: SLF001  # As above.
+    pairs = zip(given, (each.sharding for each in types), strict=False)
+    return [own if isinstance(own, jax.sharding.Sharding) else other for own, other in pairs]
 
 
 def enables_x64() -> bool:

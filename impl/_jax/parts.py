@@ -9,8 +9,7 @@ of ``parts.toml`` before any of them is used, when this module is imported::
     a newer release of samebits.
 
 Parts that only some calls need are looked for when they are needed: ``changed`` makes the message
-of their ``LookupError``. Examples are the function that finds lowering rules (``rules``), and the
-classes that programs are watched by (``watching``).
+of their ``LookupError``. An example is the function that finds lowering rules (``rules``).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def changed(does: str) -> LookupError:
     """Returns the error about a part that is missing, or is another one, where it is needed.
 
     Args:
-        does: Continues the sentence about this release of JAX, as in "lowers programs elsewhere".
+        does: Continues the sentence about this release of JAX, as in "keeps rules elsewhere".
     """
     return LookupError(f"JAX {jax.__version__} {does} (this release supports {SUPPORTED})")
 

@@ -1,14 +1,17 @@
-"""Calls functions for the programs that JAX lowers and runs."""
+"""Calls functions for the programs that JAX lowers, compiles and runs."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, cast
 
-from impl._jax import jaxprs, parts
+from jax._src.interpreters import pxla
+
+from impl._jax import jaxprs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,20 +56,13 @@ def watched_programs(
         lowered: Is called before a program is lowered, in the thread that lowers it.
         called: Is called in place of a compiled program, and returns the program's outputs. None
             does not watch calls.
-
-    Raises:
-        LookupError: This release of JAX lowers programs elsewhere.
     """
-    try:
-        pxla: Any = importlib.import_module("jax._src.interpreters.pxla")
-        lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
-        unsafe_call = executable.unsafe_call
-    except (ImportError, AttributeError) as error:
-        raise parts.changed("lowers programs elsewhere") from error
+    lower, executable = pxla.lower_sharding_computation, cast(Any, pxla.MeshExecutable)
+    unsafe_call: Any = pxla.MeshExecutable.unsafe_call
 
     def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))
-        lowered(Lowered(closed, _function(jaxprs.opened(closed).debug_info), options))
+        lowered(Lowered(closed, function_of(closed), options))
         return lower(closed, *rest, **named)
 
     # JAX's fast path in C++ takes callables of its own class only, so each call comes here.
@@ -83,8 +79,34 @@ def watched_programs(
         executable.unsafe_call = unsafe_call
 
 
-def _function(info: Any) -> str:
-    return str(info.func_src_info)
+@functools.cache
+def surround(context_of: Callable[[Any], Callable[[], AbstractContextManager[Any]]]) -> None:
+    """Has JAX lower and compile each program inside of a context, from now on.
+
+    Args:
+        context_of: Gets the closed jaxpr of a program before it is lowered, and returns a function
+            that makes a context, once to lower the program and once each time that it is compiled.
+    """
+    lower, compile_ = pxla.lower_sharding_computation, pxla.MeshComputation.compile
+
+    def lowered(closed: Any, *rest: Any, **named: Any) -> Any:
+        context = context_of(closed)
+        with context():
+            result: Any = lower(closed, *rest, **named)
+        result.samebits_context = context
+        return result
+
+    def compiled(self: Any, *args: Any, **named: Any) -> Any:
+        with getattr(self, "samebits_context", contextlib.nullcontext)():
+            return compile_(self, *args, **named)
+
+    pxla.lower_sharding_computation = lowered
+    pxla.MeshComputation.compile = compiled  # type: ignore[method-assign]
+
+
+def function_of(closed: Any) -> str:
+    """Returns the function that a program was traced from, as ``name at file:line``."""
+    return str(jaxprs.opened(closed).debug_info.func_src_info)
 
 
 def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
@@ -95,4 +117,4 @@ def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
     kept = [
         pair for i, pair in enumerate(zip(names, args, strict=True)) if i in program.kept_var_idx
     ]
-    return Call(_function(info), tuple(kept), lambda: program(*args))
+    return Call(str(info.func_src_info), tuple(kept), lambda: program(*args))

@@ -50,6 +50,8 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
    its terms arise, so that both sums become one, which is rounded once. ``carried_sums`` does the
    same with the iterations of a ``scan``.
 
+6. XLA compiles the program. ``notice`` writes a line on the terminal if this takes long.
+
 To compute a primitive differently, change its record. To classify it differently, change
 ``spec/portable.toml`` as well: a test compares the records with the classes.
 """

@@ -12,10 +12,10 @@ from typing import Any
 
 import spec
 from impl._core import contexts
-from impl._jax import Primitive, lowering, repeated, rules
+from impl._jax import Primitive, lowering, repeated, rules, watching
 from impl._mode import modes
 from impl._mode.decide import Decision
-from impl._portable import classes, exported, lower, refusal, unknown
+from impl._portable import classes, exported, lower, notice, refusal, unknown
 from impl._portable.carried_sums import lower as carried_sums
 from impl._portable.device_sums import push
 from impl._portable.rules import RULES
@@ -30,6 +30,7 @@ def register() -> None:
     """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
     rules.replace(_replacement)
     repeated.see_operands()
+    watching.surround(notice.context_of)
 
 
 def _replacement(

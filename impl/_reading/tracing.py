@@ -28,8 +28,8 @@ _NOT_NUMBERS = "USOMm"
 
 def trace(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
-) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the closed jaxpr of a program, and the compiler options that it has.
+) -> tuple[Any, list[Any], Mapping[str, Any]]:
+    """Returns the closed jaxpr of a program, the shardings of its inputs, and its compiler options.
 
     The program is traced with the mode on, so that the ops of ``impl`` ask the rows. JAX
     lowers no equation that no output needs, so such equations are left out.
@@ -37,15 +37,11 @@ def trace(
     profile = mode.profile if mode.enabled else spec.load().own_profile
     options = function.options() if isinstance(function, compilation.Jitted) else None
     with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
-        if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
-            traced = _traced(function, args, kwargs)
-            own = _jax.traced_options(traced)
-            closed, options = traced.jaxpr, own if options is None else options
-        else:
-            of_arrays, arrays = arrays_of(function, args, kwargs)
-            closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
-    closed = jaxprs.without_refs(closed)
-    return closed.replace(jaxpr=_jax.without_dead_code(closed.jaxpr)), options
+        traced = _traced(function, args, kwargs)
+    own = _jax.traced_options(traced)
+    closed = jaxprs.without_refs(traced.jaxpr)
+    closed = closed.replace(jaxpr=_jax.without_dead_code(closed.jaxpr))
+    return closed, _jax.traced_shardings(traced), own if options is None else options
 
 
 def arrays_of(

@@ -466,13 +466,13 @@ def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: 
 mlir.register_lowering(draft.part_p, _lower_part)
 
 
-def _asks_for_portable(jaxpr: Any) -> bool:
+def asks_for_portable(jaxpr: Any) -> bool:
     """Returns whether a scope inside of a jaxpr asks for the guarantee ``portable``."""
     for equation in jaxprs.opened(jaxpr).eqns:
         mode: Mode | None = tags.of(equation)
         if mode is not None and mode.portable:
             return True
-        if any(map(_asks_for_portable, every_jaxpr(equation))):
+        if any(map(asks_for_portable, every_jaxpr(equation))):
             return True
     return False
 
@@ -487,7 +487,7 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
         The parameters as they are, if neither the mode nor a scope inside asks for ``portable``. A
         sum over one device is joined too: where it stands, it would make 0 of -0.
     """
-    if not (modes.current().portable or _asks_for_portable(params["jaxpr"])):
+    if not (modes.current().portable or asks_for_portable(params["jaxpr"])):
         return dict(params)
     mesh, jaxpr = params["mesh"], params["jaxpr"]
     own = params["newly_manual_axes"]

@@ -1,20 +1,20 @@
 """``impl.audit``: lists every equation of a program that can vary from run to run on a device.
 
 It traces the program and asks the spec's rows about each equation. Nothing is compiled or run, so
-it needs no GPU. Notes state facts that no rule changes, most of them under ``portable``::
+it needs no GPU. Notes state facts that no rule changes, such as where a guarantee ends::
 
     impl.audit(lambda x, i, u: x.at[i].add(u))(x, i, u)    lax.scatter_add varies on cuda
     the same, in a process without kernels                 and a note of what computes it
+    impl.audit(jnp.sum)(x) of a sharded x                  a note: another mesh, other bits
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import jax
 from jax import lax
 
 import spec
@@ -33,21 +33,54 @@ from impl._run_to_run import rules
 from impl._soft_float64 import engines
 from impl.programs._auditing.judge import OWN, Judge
 from impl.programs._auditing.report import Report, grouped
+from impl.programs._auditing.sharded import sharded_equations
 from spec import releases_of_jax
 
 LEVELS = ("program", "compiled")
 #: The first letters of the names of primitives whose kernels no compiled program shows.
 _KERNELS = ("pallas_call", OWN)
-_SHARDED = (
-    "Arguments are on several devices: XLA may add sums over devices, which no equation shows. "
-    'level="compiled" shows them.'
-)
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
 #: Scatters that a kernel orders on a GPU.
 _SUMS_BY_INDEX = frozenset({lax.scatter_add_p, lax.scatter_sub_p, lax.scatter_mul_p})
 #: The primitive that passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
+#: The notes, in their order, in which lines or the like stand for "{}".
+_NOTES: Mapping[str, str] = {
+    "shared": (
+        "Devices share the operands of {}. XLA combines the elements of each device first, so that "
+        "another sharding or number of devices may give other bits. It may add sums over devices, "
+        'which level="compiled" shows. To do: take guarantee="portable", or give each device the '
+        "whole arrays."
+    ),
+    "refused": 'guarantee="portable" refuses {}.',
+    "exempt": (
+        "A scope has another mode at {}: its results, and all that a program computes from them, "
+        "may have other bits on another device, or on another number of devices."
+    ),
+    "sums": (
+        "The sum over devices at {} is joined with the sums of each device, if only linear "
+        "operations are between them: then no bit depends on the mesh. Otherwise each device "
+        "rounds its own sum first, and a mesh of another size gives other bits."
+    ),
+    "passed": (
+        "A device passes values on at {}. If the program adds them, as a ring reduction does, each "
+        "device rounds, and a mesh of another size gives other bits. Values that are only passed "
+        "on keep their bits."
+    ),
+    "functions": (
+        "Releases of JAX write these functions with different equations: {}. The bits are the same "
+        "on every device, but not with every release."
+    ),
+    "joined": (
+        "A loop carries these sums without rounding them: {}. Their bits do not depend on the "
+        "number of iterations that a batch is cut into."
+    ),
+    "apart": (
+        "A loop rounds these sums in each iteration: {}. Another number of iterations gives other "
+        "bits."
+    ),
+}
 
 
 def audit(
@@ -76,7 +109,8 @@ def audit(
     unless the mode orders or refuses them: its rules see no values, while the audit sees some.
 
     Under the guarantee ``portable`` the findings include the equations that it refuses, with their
-    lines and with advice.
+    lines and with advice. Under ``run_to_run`` a note names the equations that combine elements of
+    sharded arrays: their bits repeat on one mesh, and may differ on another.
 
     Args:
         function: The program.
@@ -113,13 +147,15 @@ def audit(
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Report:
         mode = modes.current()
-        closed, options = trace(function, args, kwargs, mode)
+        closed, shardings, options = trace(function, args, kwargs, mode)
         timed = times_kernels(options)
         judge = Judge(device, mode, timed)
         scope = Scope(closed.jaxpr, jaxprs.constants(closed))
         platform = spec.load().devices[device].platforms[0]
         is_leaf = spec.load().op_of_primitive.__contains__
         sites = list(walk(scope, is_leaf, platform=platform, computed=judge.computed))
+        shared = () if mode.portable else sharded_equations(closed.jaxpr, shardings)
+        facts = [*_of_shardings(judge, sites, shared)]
         if level == "compiled":
             sites = [site for site in sites if site.name.startswith(_KERNELS)]
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
@@ -130,15 +166,12 @@ def audit(
             findings += [
                 f for each in instructions if (f := judge.of_instruction(each)) is not None
             ]
-        remarks: tuple[str, ...] = ()
-        if not mode.portable and level != "compiled":
-            remarks = _of_shardings(args, kwargs)
         if ordered_primitives.holds():
-            remarks += _notes(sites, mode) + _of_loops(closed.jaxpr, mode)
-        remarks += _of_kernels(sites, platform)
+            facts += [*_of_equations(sites, mode), *_of_loops(closed.jaxpr, mode)]
+        notes = (*_notes(facts), *_of_kernels(sites, platform))
         words = rules.in_words(mode)
         return Report(
-            device, words, grouped(findings), count, level, remarks, _engine(mode, platform, gpu)
+            device, words, grouped(findings), count, level, notes, _engine(mode, platform, gpu)
         )
 
     return run
@@ -152,12 +185,31 @@ def _engine(mode: Mode, platform: str, gpu: str | None) -> str | None:
     return engines.of_program((platform,), devices)
 
 
-def _of_shardings(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns a note if XLA may add sums over devices, which no equation shows."""
-    arrays = [leaf for leaf in jax.tree.leaves((args, dict(kwargs))) if isinstance(leaf, jax.Array)]
-    if any(len(array.sharding.device_set) > 1 for array in arrays):
-        return (_SHARDED,)
-    return ()
+def _notes(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yields the notes on facts: each is the key of a note, and a line or the like."""
+    of_note: dict[str, dict[str, None]] = {key: {} for key in _NOTES}
+    for key, line in facts:
+        of_note[key][line] = None
+    for key, lines in of_note.items():
+        if lines:
+            between = "; " if any("," in line for line in lines) else ", "
+            yield _NOTES[key].format(between.join(lines))
+
+
+def _of_shardings(
+    judge: Judge, sites: Iterable[Site], shared: Collection[int]
+) -> Iterator[tuple[str, str]]:
+    """Yields facts on equations whose bits may show how devices share their operands."""
+    lines: dict[str, dict[str, None]] = {}
+    for site in sites:
+        stated = judge.combining(site) if id(site.equation) in shared else None
+        if stated is not None:
+            op = spec.load().op_of_primitive.get(site.name, site.name)
+            lines.setdefault(op, {})[_line(site.lines)] = None
+            if stated.answer == "refused":
+                yield "refused", f"{op}: {str(stated.remedy).removesuffix('.')}"
+    for op, of_op in lines.items():
+        yield "shared", f"{op} at {', '.join(of_op)}"
 
 
 def times_kernels(options: Mapping[str, Any]) -> bool:
@@ -173,56 +225,34 @@ def times_kernels(options: Mapping[str, Any]) -> bool:
     )
 
 
-def _notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
-    """Returns the notes: on sums over devices, and on functions that differ between releases.
+def _of_equations(sites: Iterable[Site], mode: Mode) -> Iterator[tuple[str, str]]:
+    """Yields facts on sums over devices, and on functions that differ between releases.
 
     An equation may be in a scope with another mode than the program's.
     """
-    exempt: dict[str, None] = {}
-    sums: dict[str, None] = {}
-    passed: dict[str, None] = {}
-    functions: dict[str, None] = {}
     for site in sites:
-        line = site.lines.user or site.lines.library or "an unknown line"
+        line = _line(site.lines)
         if not (site.mode or mode).portable:
             if mode.portable:
-                exempt[line] = None
+                yield "exempt", line
             continue
         if site.name in _SUMS and _has_floats(site):
-            sums[line] = None
+            yield "sums", line
         if site.name == _PASSES and _has_floats(site):
-            passed[line] = None
+            yield "passed", line
         for function in _written_otherwise(site):
-            functions[f"{function} at {line}"] = None
-    return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
+            yield "functions", f"{function} at {line}"
 
 
-def _of_loops(jaxpr: Any, mode: Mode) -> tuple[str, ...]:
-    """Returns the notes on the sums that the loops of a program carry."""
-    joined: dict[str, None] = {}
-    apart: dict[str, None] = {}
+def _of_loops(jaxpr: Any, mode: Mode) -> Iterator[tuple[str, str]]:
+    """Yields facts on the sums that the loops of a program carry."""
     for equation, lines, own in _scans(jaxpr, source.Lines(), mode):
-        if not own.portable:
-            continue
-        line = lines.user or lines.library or "an unknown line"
-        for each in carried_sums(equation.params, own)[1]:
+        for each in carried_sums(equation.params, own)[1] if own.portable else ():
             aval = equation.outvars[each.position].aval.str_short(short_dtypes=True)
             if each.node is not None:
-                joined[f"{aval} at {line}"] = None
+                yield "joined", f"{aval} at {_line(lines)}"
             elif each.is_sum:
-                apart[f"{aval} at {line}, because {each.reason}"] = None
-    found = []
-    if joined:
-        found.append(
-            f"A loop carries these sums without rounding them: {'; '.join(joined)}. Their bits do "
-            "not depend on the number of iterations that a batch is cut into."
-        )
-    if apart:
-        found.append(
-            f"A loop rounds these sums in each iteration: {'; '.join(apart)}. Another number of "
-            "iterations gives other bits."
-        )
-    return tuple(found)
+                yield "apart", f"{aval} at {_line(lines)}, because {each.reason}"
 
 
 def _of_kernels(sites: Iterable[Site], platform: str) -> tuple[str, ...]:
@@ -260,34 +290,9 @@ def _written_otherwise(site: Site) -> Iterator[str]:
             yield known.name if 0 in known.orders else f"the derivative of {known.name}"
 
 
+def _line(lines: source.Lines) -> str:
+    return lines.user or lines.library or "an unknown line"
+
+
 def _has_floats(site: Site) -> bool:
     return any("float" in str(operand.aval.dtype) for operand in site.equation.invars)
-
-
-def _sentences(
-    sums: Sequence[str], passed: Sequence[str], functions: Sequence[str], exempt: Sequence[str]
-) -> Iterable[str]:
-    if exempt:
-        yield (
-            f"A scope has another mode at {', '.join(exempt)}: its results, and all that a program "
-            "computes from them, may have other bits on another device, or on another number of "
-            "devices."
-        )
-    if sums:
-        yield (
-            f"The sum over devices at {', '.join(sums)} is joined with the sums of each device, if "
-            "only linear operations are between them: then no bit depends on the mesh. Otherwise "
-            "each device rounds its own sum first, and a mesh of another size gives other bits."
-        )
-    if passed:
-        yield (
-            f"A device passes values on at {', '.join(passed)}. If the program adds them, as a "
-            "ring reduction does, each device rounds, and a mesh of another size gives other bits. "
-            "Values that are only passed on keep their bits."
-        )
-    if functions:
-        yield (
-            "Releases of JAX write these functions with different equations: "
-            f"{', '.join(functions)}. The bits are the same on every device, but not with every "
-            "release."
-        )

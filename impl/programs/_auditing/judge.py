@@ -105,6 +105,21 @@ class Judge:
         decided = next(each for each in judged if each is not None)
         return None if decided == SAME_BITS else decided
 
+    def combining(self, site: Site) -> spec.Portability | None:
+        """Returns the class of an equation that combines elements in an order of XLA's; else None.
+
+        No order shows where no index repeats. A scatter that the mode orders has whole arrays on
+        each device.
+        """
+        case = _Case(self, site)
+        row, lowered = case.answer_for("any").row, case.lowered()
+        has_no_order = row is not None and row.guarantee == "portable" and row.mode_off is None
+        is_ordered = lowered is not None and lowered.effect == "ordered" and case.device.races
+        if case.is_portable or has_no_order or is_ordered:
+            return None
+        stated = portability(site.name, site.equation, self.platform)
+        return stated if stated is not None and stated.combines else None
+
     def of_instruction(self, instruction: Instruction) -> Finding | None:
         """Returns the finding about a compiled instruction; None if it gives the same bits."""
         name, loaded = instruction.primitive, spec.load()
@@ -138,7 +153,11 @@ class _Case:
     @functools.cached_property
     def answer(self) -> spec.Answer:
         """The answer of the rows, with the values that are known."""
-        return spec.resolve_primitive(self.site.name, self.judge.device, self._facts())
+        return self.answer_for(self.judge.device)
+
+    def answer_for(self, device: str) -> spec.Answer:
+        """Returns the answer of the rows about a device, or about "any"."""
+        return spec.resolve_primitive(self.site.name, device, self._facts())
 
     @functools.cached_property
     def races(self) -> bool:

@@ -255,17 +255,6 @@ def test_a_pause_keeps_nothing_and_calls_as_usual():
     assert len(seen) == 4
 
 
-def test_a_release_of_jax_without_the_hook_is_an_error(monkeypatch):
-    from jax._src.interpreters import pxla  # noqa: PLC0415  # The hook.
-
-    monkeypatch.delattr(pxla, "lower_sharding_computation")
-    with (
-        pytest.raises(LookupError, match="lowers programs elsewhere"),
-        _after.Recorder().watched(),
-    ):
-        pass
-
-
 def test_an_error_is_shown_as_python_shows_it(attempt, capsys):
     assert attempt("def f():\n    1 / 0\nf()\n") == "raised ZeroDivisionError"
     lines = capsys.readouterr().err.splitlines()

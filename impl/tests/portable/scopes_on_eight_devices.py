@@ -134,9 +134,68 @@ def test_sums_over_devices_that_xla_adds_are_noted_and_read(rng):
     assert impl.audit(program)(x).notes == ()
     of_cpu = impl.audit(program, device="cpu", level="compiled")(placed)
     assert of_cpu.ok
-    assert of_cpu.notes == ()
+    assert of_cpu.notes == report.notes
     # A CPU adds in the order of its devices, a GPU as NCCL chooses.
     text = jax.jit(program).lower(placed).compile().as_text()
     judge = Judge("cuda", modes.current(), False)
     (found,) = map(judge.of_instruction, compiled.instructions(text, timed_kernels=False)[0])
     assert (found.primitive, found.verdict) == ("lax.psum", "unknown")
+
+
+def scattered(operation):
+    return lambda x: getattr(jnp.ones((3, 8)).at[jnp.arange(64) % 3], operation)(1 + x / 8)
+
+
+def pooled(x):
+    windows = lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME")
+    return (windows * x).sum(1)
+
+
+def image(x):
+    return x.reshape(1, 64, 2, 4)
+
+
+#: By the op that the audit names: programs whose bits show how devices share rows.
+SHOWING = {
+    "lax.approx_max_k": lambda x: lax.approx_max_k(jnp.round(x), 3, reduction_dimension=0),
+    "lax.conv_general_dilated": lambda x: lax.conv(
+        image(x), jnp.ones((2, 64, 2, 2)), (1, 1), "SAME"
+    ),
+    "lax.cumlogsumexp": lax.cumlogsumexp,
+    "lax.cumprod": lambda x: lax.cumprod(1 + x / 8),
+    "lax.cumsum": lax.cumsum,
+    "lax.dot_general": lambda x: x.T @ x,
+    "lax.reduce": lambda x: lax.reduce(x, np.float32(0), lambda a, b: a + b * 1, (0,)),
+    "lax.reduce_prod": lambda x: jnp.prod(1 + x / 8, 0),
+    "lax.reduce_sum": lambda x: x.sum(0),
+    "lax.scatter_add": scattered("add"),
+    "lax.scatter_mul": scattered("multiply"),
+    "lax.select_and_scatter_add": jax.grad(lambda x: (pooled(x) * jnp.arange(64)).sum()),
+}
+#: Programs that compute each element by itself, move or compare elements, or add integers.
+HIDING = (
+    lambda x: jnp.tanh(x) * jnp.exp(x) + 1,
+    lambda x: lax.sort(x, dimension=0),
+    lambda x: lax.top_k(jnp.round(x).T, 3),
+    lambda x: (x.max(0), jnp.argmax(jnp.round(x), 0), lax.cummax(x)),
+    lambda x: x.astype(int).sum(0) + jnp.cumsum(x.astype(int), 0),
+    lambda x: x[jnp.arange(64) % 3],
+    lambda x: jnp.zeros((80, 8)).at[jnp.arange(64) + 3].add(x, unique_indices=True),
+    lambda x: x + jax.random.normal(jax.random.key(0), (64, 8)),
+)
+
+
+def test_an_audit_names_what_shows_how_devices_share_an_array(rng):
+    x, programs = rng.normal(size=(64, 8)).astype(np.float32), [*SHOWING.values(), *HIDING]
+    placed = [jax.device_put(x, sharding(count)) for count in COUNTS]
+    with impl.deterministic():
+        # Each has an argument of its own: JAX 0.10 merges paddings of one array.
+        jitted = jax.jit(lambda *xs: [f(x) for f, x in zip(programs, xs, strict=True)])
+        one, eight = (map(digest, jitted(*[each] * len(programs))) for each in placed)
+        notes = [impl.audit(function, device="cpu")(placed[1]).notes for function in programs]
+    _, *differ = [a != b for a, b in zip(one, eight, strict=True)]
+    # JAX 0.12 has one order of the equal elements that `approx_max_k` finds.
+    assert differ == [True] * (len(SHOWING) - 1) + [False] * len(HIDING)
+    for op, (note, *_) in zip(SHOWING, notes, strict=False):
+        assert f"of {op} at " in note
+    assert notes[len(SHOWING) :] == [()] * len(HIDING)

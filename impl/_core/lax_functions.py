@@ -24,9 +24,8 @@ def where(condition: Any, a: Any, b: Any) -> jax.Array:
     """
     if not jax.sharding.get_abstract_mesh().empty:
         return jnp.where(condition, a, b)  # jnp.where keeps the sharding of its operands.
-    if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(
-        condition, a, b
-    ):
+    are_arrays = all(isinstance(each, jax.Array) for each in (condition, a, b))
+    if are_arrays and condition.shape == a.shape == b.shape and a.dtype == b.dtype:
         return lax.select(condition, a, b)
     shape = jnp.broadcast_shapes(*map(np.shape, (condition, a, b)))
     dtype = jnp.result_type(a, b)
@@ -47,10 +46,6 @@ def filled(like: jax.Array, value: Any) -> jax.Array:
         like.dtype.type(value), shape=like.shape, broadcast_dimensions=(), sharding=None
     )
     return array
-
-
-def _are_alike(condition: jax.Array, a: jax.Array, b: jax.Array) -> bool:
-    return condition.shape == a.shape == b.shape and a.dtype == b.dtype
 
 
 def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:

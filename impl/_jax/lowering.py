@@ -129,11 +129,10 @@ _native_p.multiple_results = True
 _native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 
 
-def _lower_natively(context: Any, *operands: Any, jaxpr: Any) -> Any:
-    return lower_equations(natively(context), jaxpr, *operands)
-
-
-mlir.register_lowering(_native_p, _lower_natively)
+mlir.register_lowering(
+    _native_p,
+    lambda context, *operands, jaxpr: lower_equations(natively(context), jaxpr, *operands),
+)
 
 
 def native(function: Callable[..., Any]) -> Callable[..., Any]:

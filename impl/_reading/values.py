@@ -252,10 +252,6 @@ def _iota(*, shape: Sequence[int], dimension: int, **_: Any) -> Array:
     return np.broadcast_to(np.arange(shape[dimension]).reshape(full), shape)
 
 
-def _remainder(left: Array, right: Array, **_: Any) -> Array:
-    return np.fmod(left, np.where(right == 0, 1, right))
-
-
 def _quotient(left: Array, right: Array, **_: Any) -> Array:
     divisor = np.where(right == 0, 1, right)
     return np.asarray((left - np.fmod(left, divisor)) // divisor)
@@ -288,7 +284,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "sub": _two(operator.sub),
     "mul": _two(operator.mul),
     "div": _quotient,
-    "rem": _remainder,
+    "rem": _two(lambda left, right: np.fmod(left, np.where(right == 0, 1, right))),
     "max": _two(np.maximum),
     "min": _two(np.minimum),
     "and": _two(operator.and_),

@@ -333,7 +333,8 @@ def flatten(
     )
     written = operand[part] if _is_smaller(part, operand) else operand
     order = (*axes.batch, *axes.indexed, *axes.others)
-    rows = _rows(operand, indices, dimension_numbers, axes, clip=_clips(mode))
+    clips = GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
+    rows = _rows(operand, indices, dimension_numbers, axes, clip=clips)
     rest = [axes.of_index[axis] for axis in (*axes.index_batch, *axes.index_rest)]
     update_order = (*rest, *axes.windows(axes.indexed), *axes.windows(axes.others))
     transposed = [written.shape[axis] for axis in order]
@@ -433,10 +434,6 @@ def _rows(
     rows = (row + first)[:, :, None] + offsets.reshape(1, 1, -1)
     inside = lax.broadcast_in_dim(inside, rows.shape, (0, 1))
     return lax.select(inside, rows, lax.full_like(rows, batch * size)).reshape(-1)
-
-
-def _clips(mode: Any) -> bool:
-    return GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
 
 
 def _is_smaller(part: tuple[slice, ...], operand: jax.Array) -> bool:

@@ -336,7 +336,8 @@ def _by_digits(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns products, by products of digits, and their excess."""
     numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
-    lhs, rhs = (_words_of(each) for each in (lhs, rhs))
+    if lhs.dtype == _DOUBLE:
+        lhs, rhs = (lax.bitcast_convert_type(each, _WORD) for each in (lhs, rhs))
     # The digits of a slot are neighbours, if the digits of one factor stand in the opposite order.
     one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits, is_reversed=True)
     terms, slots = lhs.shape[-1], []
@@ -356,10 +357,6 @@ def _by_digits(
     excess = numbers.of_parts(None, excess, tops, spread, unit)
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
-
-
-def _words_of(value: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(value, _WORD) if value.dtype == _DOUBLE else value
 
 
 def _part(value: jax.Array, start: int, size: int) -> jax.Array:

@@ -137,14 +137,10 @@ def wide_root(value: jax.Array) -> jax.Array:
     return seal(lax.sqrt(value))
 
 
-def _pair(text: str) -> tuple[float, ...]:
-    return tuple(map(float.fromhex, text.split()))
-
-
 _EXCEPTIONS = Path(__file__).with_name("exceptions.toml")
 #: For each function, the arguments and their correctly rounded results.
 EXCEPTIONS: Mapping[str, Sequence[tuple[float, ...]]] = {
-    name: tuple(map(_pair, pairs))
+    name: tuple(tuple(map(float.fromhex, pair.split())) for pair in pairs)
     for name, pairs in tomllib.loads(_EXCEPTIONS.read_text(encoding="utf-8")).items()
 }
 

@@ -123,10 +123,8 @@ def _is_of_floats(value: object) -> bool:
 def value(call: str, inputs: Mapping[str, Any], libraries: Mapping[str, Any]) -> Any:
     """Returns what a call of the file returns.
 
-    Args:
-        call: The call.
-        inputs: Arrays that replace the arrays of ``arrays()`` of the same names.
-        libraries: The modules that it may use besides, by name.
+    ``inputs`` are arrays that replace the arrays of ``arrays()`` of the same names, and
+    ``libraries`` the modules that it may use besides, by name.
     """
     return eval(call, {**arrays(), **inputs, **libraries})  # noqa: S307  # a line of our own file
 

@@ -325,11 +325,8 @@ def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> N
 def ask(read: Read, value: Any) -> Any:
     """Returns the answer that is read from the values of an array; None if they are not known.
 
-    In an eager call they are known, and the op is compiled for each answer.
-
-    Args:
-        read: Reads the answer, a hashable value, from the values as a NumPy array.
-        value: The array.
+    In an eager call they are known, and the op is compiled for each answer. ``read`` takes the
+    values as a NumPy array, and returns a hashable answer.
     """
     if _thread.trace is not None and isinstance(value, jax.core.Tracer):
         return _thread.trace.ask(read, value)
@@ -377,12 +374,9 @@ jax.tree_util.register_dataclass(_Result, ["out"], ["checks", "is_refused", "que
 
 
 class _Program:
-    """The programs of an op for one set of arguments that are not arrays.
+    """The programs of an op for one set of arguments that are not arrays, ``key``.
 
-    Args:
-        function: The op.
-        key: The arguments.
-        answers: The answers to the questions that the op asked so far.
+    ``answers`` are the answers to the questions that the op asked so far.
 
     Attributes:
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.

@@ -17,10 +17,7 @@ from jax import lax
 def where(condition: Any, a: Any, b: Any) -> jax.Array:
     """Returns ``a`` where a condition holds and ``b`` elsewhere, as ``jax.numpy.where`` does.
 
-    Args:
-        condition: An array of booleans.
-        a: An array or a number.
-        b: The same.
+    The condition is an array of booleans; ``a`` and ``b`` are arrays or numbers.
     """
     if not jax.sharding.get_abstract_mesh().empty:
         return jnp.where(condition, a, b)  # jnp.where keeps the sharding of its operands.

@@ -214,11 +214,7 @@ def add_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a + b`` rounded to odd: if inexact, the neighbour of the sum whose last bit is 1.
 
     Rounding the result to a narrower dtype gives the same number as rounding the exact sum (Boldo
-    and Melquiond 2008).
-
-    Args:
-        a: float64.
-        b: float64, of its shape.
+    and Melquiond 2008). Both are float64 of one shape.
     """
     return to_odd(*two_sum(a, b))
 

@@ -547,11 +547,7 @@ def is_first(context: Any, name: str) -> bool:
 def mark_module(context: Any, name: str, value: str, *, unless: bool = False) -> None:
     """Gives the module of a lowering rule an attribute, which ``jax.export`` keeps.
 
-    Args:
-        context: The context of the rule.
-        name: The name of the attribute, with a prefix and a dot.
-        value: Its value.
-        unless: Whether an existing value of the attribute stays.
+    Its name has a prefix and a dot. ``unless`` is whether an existing value stays.
     """
     module = context.module_context.module.operation
     if unless and name in module.attributes:

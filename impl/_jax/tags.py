@@ -70,12 +70,7 @@ def of(equation: Any) -> Any:
 
 
 def tagged(equation: Any, tag: Any) -> Any:
-    """Returns an equation with a tag, unless it has one of its own.
-
-    Args:
-        equation: The equation.
-        tag: The tag of an equation around it; None for no tag.
-    """
+    """Returns an equation with the tag of an equation around it, unless it has one of its own."""
     if tag is None or of(equation) is not None:
         return equation
     with equation.ctx.manager, tagging(tag):

@@ -196,14 +196,10 @@ class Summing(Operation):
         return sums, errors
 
     def digits(self, positions: Any, *operands: jax.Array) -> jax.Array:
-        """Returns the exact sums at positions, as digits.
+        """Returns the exact sums at positions, as digits: int64, shape [n, DIGITS].
 
-        Args:
-            positions: Positions in the flat result, int64, shape [n]; -1 for none.
-            *operands: The operands.
-
-        Returns:
-            int64, shape [n, DIGITS]; zeros for the position -1.
+        The positions in the flat result are int64, shape [n]. A position of -1 is for none, and has
+        zeros.
         """
         digits = jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64)
         call = jax.ffi.ffi_call(f"{self._name}_digits", digits)

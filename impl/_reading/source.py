@@ -79,9 +79,7 @@ def running() -> Iterator[tuple[str, int, str]]:
 def lines_of(frames: Iterable[tuple[str, int, str]], outside: Lines | None = None) -> Lines:
     """Returns the lines of frames, each a file, a line and a function, the innermost first.
 
-    Args:
-        frames: The frames.
-        outside: As for ``lines``.
+    ``outside`` is as for ``lines``.
     """
     package: str | None = None
     called: str | None = None

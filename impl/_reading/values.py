@@ -43,10 +43,8 @@ _DEPTH = 200
 class Scope:
     """The knowledge of the values in one jaxpr.
 
-    Args:
-        jaxpr: The jaxpr.
-        known: The values of its constants, by their variables.
-        outside: For each input that equals a variable outside: the scope and the variable.
+    ``known`` has the values of its constants, by their variables. For each input that equals a
+    variable outside, ``outside`` has the scope and the variable.
     """
 
     def __init__(

@@ -355,9 +355,7 @@ def _rounded_at(size: jax.Array, place: int) -> jax.Array:
 def _to_float32(size: jax.Array, word: jax.Array) -> jax.Array:
     """Returns float32 of the signs of words, with exponents that have the bias of float64.
 
-    Args:
-        size: The exponents of 11 bits, and fractions of 23 bits.
-        word: The words.
+    ``size`` has the exponents of 11 bits, and fractions of 23 bits.
     """
     least, beyond = full(size, (_BIAS + 1) << 23), full(size, (_BIAS + 255) << 23)
     moved = lax.select(lax.lt(size, least), full(size, 0), lax.sub(size, full(size, _BIAS << 23)))
@@ -431,11 +429,7 @@ def _places(word: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _assembled(word: jax.Array, size: jax.Array, cut: jax.Array, small: jax.Array) -> jax.Array:
     """Returns words with the signs of words, cut to whole numbers.
 
-    Args:
-        word: The words.
-        size: Their magnitudes.
-        cut: The results for magnitudes of at least 1.
-        small: The results for magnitudes between 0 and 1.
+    ``cut`` are the results for magnitudes of at least 1, and ``small`` for those between 0 and 1.
     """
     is_zero = words.is_zero(words.masked(size, words.INFINITY))
     below = lax.select(is_zero, full(size, 0), small)

@@ -100,16 +100,7 @@ _DOUBLE, _WORD = np.dtype(np.float64), np.dtype(np.uint64)
 def dot_general(
     lhs: jax.Array, rhs: jax.Array, *, dimension_numbers: DimensionNumbers, **_: Any
 ) -> jax.Array:
-    """Returns products of matrices, whose errors are within the bound of a library's.
-
-    Args:
-        lhs: float64, or words.
-        rhs: As ``lhs``.
-        dimension_numbers: As ``jax.lax.dot_general`` has them.
-
-    Returns:
-        float64, or words, as the operands are.
-    """
+    """Returns products of matrices, float64 or words; a library's bound holds for their errors."""
     return _product(lhs, rhs, dimension_numbers, _MOST_DIGITS).total
 
 

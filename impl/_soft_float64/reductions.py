@@ -25,17 +25,11 @@ Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def reduced(combine: Combine, value: jax.Array, initial: Any, axes: Sequence[int]) -> jax.Array:
-    """Returns a reduction over axes.
+    """Returns a reduction of words over axes. ``initial`` is a word that changes no other one.
 
     XLA's partitioner makes a collective of a reduction of one array, and no device has a collective
     of a function like ``combine``. Of several arrays, here the halves of the words, it gathers the
     results of the devices.
-
-    Args:
-        combine: The function of two words.
-        value: The words.
-        initial: A word that changes no other one.
-        axes: The axes.
     """
 
     def of_halves(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:

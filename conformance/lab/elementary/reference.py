@@ -181,12 +181,9 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def undecided(values: np.ndarray, dtype: np.dtype, absolute: float = 0.0) -> np.ndarray:
-    """Returns where a value in float64 is too near the middle of two neighbours.
+    """Returns where a value in float64 is too near the middle of two neighbours of a dtype.
 
-    Args:
-        values: The values.
-        dtype: The dtype of the neighbours.
-        absolute: An absolute error that the values may have besides the relative one.
+    ``absolute`` is an absolute error that the values may have besides the relative one.
     """
     with np.errstate(all="ignore"):
         error = np.abs(values) * WINDOW + absolute
@@ -236,12 +233,9 @@ def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
 
 
 def judged(name: str, result: np.ndarray, *operands: np.ndarray) -> Outcome:
-    """Returns the findings about the results of a function of some operands.
+    """Returns the findings about the results of a primitive.
 
-    Args:
-        name: The name of its primitive.
-        result: The results.
-        operands: Arrays of the shape and dtype of the results.
+    The operands are arrays of the shape and dtype of the results.
     """
     values = near_values(name, *operands)
     right = rounded(values, result.dtype)

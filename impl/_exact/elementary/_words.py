@@ -146,12 +146,9 @@ EXCEPTIONS: Mapping[str, Sequence[tuple[float, ...]]] = {
 
 
 def mended(name: str, result: jax.Array, x: jax.Array) -> jax.Array:
-    """Returns the results of a function, replaced for its exceptional arguments.
+    """Returns the results of a primitive, replaced for its exceptional arguments ``x``.
 
-    Args:
-        name: The name of the primitive.
-        result: Its results. Other dtypes than float32 have no exceptions.
-        x: The arguments.
+    Other dtypes than float32 have no exceptions.
     """
     if result.dtype != np.float32:
         return result

@@ -76,13 +76,7 @@ def minus_outer_product(
 
 
 def steps(count: int, step: Callable[[jax.Array, _State], _State], state: _State) -> _State:
-    """Returns the state after a number of steps.
-
-    Args:
-        count: The number.
-        step: Takes the index of a step, int32, and a state, and returns the next state.
-        state: The first state.
-    """
+    """Returns the state after a number of steps, which take their index, int32, and a state."""
 
     def run(i: jax.Array, state: _State) -> _State:
         return step(lax.convert_element_type(i, np.int32), state)
@@ -348,12 +342,8 @@ def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
 def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
     """Returns q c, or c q, for the product q of reflections, as ``jax.lax.linalg.ormqr`` does.
 
-    Args:
-        a: Matrices whose columns have the reflections below the diagonal.
-        taus: The factor of each reflection.
-        c: The other matrices.
-        left: Whether q is on the left of ``c``.
-        transpose: Whether q is transposed.
+    The columns of ``a`` have the reflections below the diagonal, and ``taus`` the factor of each.
+    With ``left``, q is on the left of ``c``; with ``transpose``, it is transposed.
     """
     if not left:
         return transposed(ormqr(a, taus, transposed(c), left=True, transpose=not transpose))

@@ -432,13 +432,9 @@ def replaced(by: Product) -> contextlib.AbstractContextManager[Any]:
 def product(
     lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits | None
 ) -> Approximation:
-    """Returns an approximate product.
+    """Returns an approximate product of float64.
 
-    Args:
-        lhs: The left operand, float64.
-        rhs: The right operand, float64.
-        numbers: The dimension numbers.
-        bits: The bits that it asks for; None for all bits of float64, without an excess.
+    ``bits`` are the bits that it asks for; None for all bits of float64, without an excess.
     """
     replacement: Product | None = contexts.replacement.value
     if bits is not None and replacement is not None:

@@ -114,11 +114,9 @@ def with_parts(state: jax.Array, high: jax.Array, low: jax.Array, slack: jax.Arr
 
 
 def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the words of rounded sums, or ``interval.IN_DOUBT``; a zero is +0.
+    """Returns the words of sums rounded to a dtype of at most 32 bits, or ``interval.IN_DOUBT``.
 
-    Args:
-        state: The state.
-        dtype: float16, bfloat16 or float32.
+    A zero is +0.
     """
     high, low, slack = unpacked(state)
     return _coded(high, low, slack, dtype)
@@ -269,12 +267,9 @@ def _digits(value: jax.Array, index: jax.Array, width: int) -> jax.Array:
 
 
 def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the multiple of a unit, and the rest, of float64.
+    """Returns the multiple of a unit, of ``width`` bits, and the rest, of finite float64.
 
-    Args:
-        value: Finite.
-        top: The greatest magnitude of those with one unit, of a shape that broadcasts.
-        width: The bits of the multiple.
+    ``top`` is the greatest magnitude of those with one unit, of a shape that broadcasts.
     """
     exponent = arithmetic.exponent_above(top)
     exponent = lax.max(exponent, lax.full_like(exponent, _LEAST))

@@ -300,12 +300,8 @@ class Finish:
 
     For the plan of ``carry + transpose(z) / 3``, with the rounded total of ``z``, ``value`` returns
     ``transpose(total) / 3``, by the equations of the body. Factors that are the same in each
-    iteration are computed once more, from the constants of the scan.
-
-    Args:
-        scope: The body.
-        known: The values of those inputs of the body that are the same in each iteration.
-        totals: The rounded total of each operation that adds.
+    iteration are computed once more, from the constants of the scan: ``known`` has the values of
+    those inputs. ``totals`` has the rounded total of each operation that adds.
     """
 
     def __init__(

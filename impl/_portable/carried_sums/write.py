@@ -208,22 +208,12 @@ _Part = TypeVar("_Part")
 
 
 def states(scope: Scope, node: Node | None) -> list[State]:
-    """Returns each operation that adds in a node, with the variable of its state in a body.
-
-    Args:
-        scope: The body.
-        node: A node of its plan.
-    """
+    """Returns each operation that adds in a node, with the variable of its state in a body."""
     return _of_each(scope, node, _state, _state_outside)
 
 
 def factors(scope: Scope, node: Node | None) -> list[Factors]:
-    """Returns the operands of each operation that adds in a node, as variables of a body.
-
-    Args:
-        scope: The body.
-        node: A node of its plan.
-    """
+    """Returns the operands of each operation that adds in a node, as variables of a body."""
     return _of_each(scope, node, _factors, _factors_outside)
 
 

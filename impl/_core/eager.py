@@ -36,6 +36,7 @@ and a program of its own.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -347,6 +348,7 @@ def is_known(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
 
 
+@dataclasses.dataclass(slots=True)
 class _Result:
     """The result of a program, a pytree. JAX keeps its static part with the program.
 
@@ -357,17 +359,10 @@ class _Result:
         question: The next question of the op; None if it does not ask. Static.
     """
 
-    __slots__ = ("checks", "is_refused", "out", "question")
-
-    def __init__(
-        self,
-        out: Any = None,
-        checks: Checks | None = None,
-        is_refused: bool = False,
-        question: Question | None = None,
-    ) -> None:
-        self.out, self.checks = out, checks
-        self.is_refused, self.question = is_refused, question
+    out: Any = None
+    checks: Checks | None = None
+    is_refused: bool = False
+    question: Question | None = None
 
 
 jax.tree_util.register_dataclass(_Result, ["out"], ["checks", "is_refused", "question"])

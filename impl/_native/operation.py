@@ -59,9 +59,9 @@ def strides(shape: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def longs(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns integers as an attribute of a call."""
-    return np.array(list(values), np.int64)
+def longs(values: Sequence[int | Sequence[int]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Returns integers, or rows of them one after the other, as an attribute of a call."""
+    return np.array(values, np.int64).reshape(-1)
 
 
 class Call(NamedTuple):

@@ -68,8 +68,8 @@ def rule(
 ) -> rules.Rule:
     """Returns the rule that lowers an unknown primitive under ``portable``: by equations.
 
-    ``refused`` is the result of ``portability``: None leaves the primitive to ``original``, the rule
-    that JAX found. ``anywhere`` is the rule for any platform; None if there is none.
+    ``refused`` is the result of ``portability``: None leaves the primitive to ``original``, the
+    rule that JAX found. ``anywhere`` is the rule for any platform; None if there is none.
 
     Raises:
         RuntimeError: The primitive has no equations, and the mode does not only warn.

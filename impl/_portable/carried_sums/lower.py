@@ -215,23 +215,20 @@ class _Loop:
         known = dict(zip(self.scope.jaxpr.invars, operands, strict=True))
         known.update(zip(self.factors, factors, strict=True))
         with lowering.unchecked_varying():  # JAX has checked the body.
-            totals = self._of_states(words) | {
-                each.total: stacked.total(each, [a if a is None else known[a] for a in each.atoms])
-                for each in self.stacked
+            # The rounded sums of the operations whose states the scan carries, and of all others.
+            totals = {
+                total: steps.bind("values", each, dtype=str(total.aval.dtype))[0]
+                for each, (total, _) in zip(words, self.carried, strict=True)
             }
+            for each in self.stacked:
+                atoms = [a if a is None else known[a] for a in each.atoms]
+                totals[each.total] = stacked.total(each, atoms)
             finish = Finish(
                 self.scope, dict(zip(self.scope.jaxpr.invars, constants, strict=False)), totals
             )
             sums = {i: _with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
         others = iter(kept)
         return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
-
-    def _of_states(self, words: Sequence[jax.Array]) -> dict[Total, jax.Array]:
-        """Returns the rounded sums of the operations whose states the scan carries."""
-        return {
-            total: steps.bind("values", each, dtype=str(total.aval.dtype))[0]
-            for each, (total, _) in zip(words, self.carried, strict=True)
-        }
 
     def _counted(self, count: Any) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
         """Returns the other carries, the words of the sums, and the stacked results."""

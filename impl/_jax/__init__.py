@@ -246,8 +246,7 @@ def traced_shardings(traced: jax.stages.Traced) -> list[Any]:
 
 def enables_x64() -> bool:
     """Returns ``jax_enable_x64`` in this thread."""
-    value: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    return value
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def exports(context: Any) -> bool:

@@ -116,9 +116,8 @@ def approximate_by_words(
     lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits
 ) -> Approximation:
     """Returns products of float64, as ``approximate`` does, without any operation of float64."""
-    terms = math.prod(lhs.shape[axis] for axis in numbers[0][0])
     lhs, rhs = (lax.bitcast_convert_type(each, _WORD) for each in (lhs, rhs))
-    found = _product(lhs, rhs, numbers, digits_for(bits, terms))
+    found = approximate(lhs, rhs, numbers, bits)
     return found.each(lambda value: lax.bitcast_convert_type(value, _DOUBLE))
 
 

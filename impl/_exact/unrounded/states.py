@@ -281,8 +281,30 @@ def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax
     return multiple, lax.sub(value, multiple)
 
 
+class _Terms:
+    """How an operation adds its terms.
+
+    ``_plain`` and ``_at`` take a level and operands, and return the sums, or one level of them.
+    """
+
+    _plain: Callable[..., Parts]
+    _at: Callable[..., Parts]
+
+    def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
+        """Returns the sums, or one level of them.
+
+        Args:
+            level: ``PLAIN`` or a level, int32, shape [].
+            *operands: The arrays or the factors, float64 that float32 holds.
+        """
+        with in_any_order():
+            is_plain = lax.lt(level, lax.full_like(level, 0))
+            parts: Parts = lax.cond(is_plain, self._plain, self._at, level, *operands)
+        return parts
+
+
 @dataclasses.dataclass(frozen=True)
-class Products:
+class Products(_Terms):
     """How an operation adds products of two factors.
 
     Attributes:
@@ -301,17 +323,6 @@ class Products:
     right_axes: Sequence[int]
     outer: Callable[[jax.Array, jax.Array], jax.Array]
     devices: Devices
-
-    def parts(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
-        """Returns the sums, or one level of them.
-
-        Args:
-            level: ``PLAIN`` or a level, int32, shape [].
-            left: The left factor, float64 that float32 holds.
-            right: The right factor.
-        """
-        with in_any_order():
-            return _chosen(level, self._plain, self._at, left, right)
 
     def _plain(self, _: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         factors = ((left, tuple(self.left_axes)), (right, tuple(self.right_axes)))
@@ -363,7 +374,7 @@ class Products:
 
 
 @dataclasses.dataclass(frozen=True)
-class Elements:
+class Elements(_Terms):
     """How an operation adds elements of arrays.
 
     Attributes:
@@ -375,16 +386,6 @@ class Elements:
     count: int
     add: Callable[..., jax.Array]
     devices: Devices
-
-    def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
-        """Returns the sums, or one level of them.
-
-        Args:
-            level: ``PLAIN`` or a level, int32, shape [].
-            *operands: float64 that float32 holds.
-        """
-        with in_any_order():
-            return _chosen(level, self._plain, self._at, *operands)
 
     def _plain(self, _: jax.Array, *operands: jax.Array) -> Parts:
         tops = [jnp.max(lax.abs(arithmetic.finite_or_zero(each))) for each in operands if each.size]
@@ -415,17 +416,6 @@ class Elements:
         exponent = lax.mul(lax.add(level, np.int32(1)), np.int32(width))
         low = lax.full_like(sums, 0)
         return _scaled(arithmetic.seal(sums), low, lax.sub(np.int32(_TOP), exponent))
-
-
-def _chosen(
-    level: jax.Array,
-    plain: Callable[..., Parts],
-    at: Callable[..., Parts],
-    *operands: jax.Array,
-) -> Parts:
-    is_plain = lax.lt(level, lax.full_like(level, 0))
-    chosen: Parts = lax.cond(is_plain, plain, at, level, *operands)
-    return chosen
 
 
 def _greatest(value: jax.Array, axes: Sequence[int]) -> jax.Array:

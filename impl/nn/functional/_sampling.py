@@ -26,6 +26,7 @@ from jax import lax
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import elements_at, index_dtype
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, in_memory
 from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
@@ -103,10 +104,12 @@ def _blended(values: jax.Array, weights: jax.Array, indices: jax.Array) -> jax.A
     if 0 in shape:
         return vary_like(jnp.zeros(shape, values.dtype), values, indices)
     terms, none = [], jnp.zeros((*shape[:2], 1), indices.dtype)
-    for each in zip(*(lax.split(each, (1,) * len(each), 0) for each in (weights, indices))):
+    zero = jnp.zeros((), values.dtype)
+    parts = [lax.split(each, (1,) * len(each), 0) for each in (weights, indices)]
+    for each in zip(*parts, strict=True):
         weight, index = (lax.reshape(part, none.shape) for part in each)
         rows = elements_at(values, lax.max(index, none))
-        terms.append(jnp.where(lax.lt(index, none), 0, rows) * weight)
+        terms.append(jnp.where(lax.lt(index, none), zero, rows) * weight)
     return jnp.stack(terms).sum(0)
 
 
@@ -282,27 +285,28 @@ def _indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[ja
     sizes = sampling.sizes[::-1]
     of_dims = [
         _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
-        for coordinate, size in zip(
-            lax.split(coordinates, (1,) * dims, axis=2), sizes, strict=True
-        )
+        for coordinate, size in zip(lax.split(coordinates, (1,) * dims, axis=2), sizes, strict=True)
     ]
     indices = _flat_indices([index for index, _ in of_dims], sizes)
     if sampling.mode == "nearest":
         return indices, jnp.ones(indices.shape, coordinates.dtype)
-    return indices, _weights(sampling.mode, tuple(fraction for _, fraction in of_dims))
+    weights = _weights(sampling.mode, tuple(fraction for _, fraction in of_dims))
+    # The choice keeps an infinite cotangent of a row of zeros from the derivative.
+    return indices, where(indices < 0, 0, weights)
 
 
 def _flat_indices(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
     """Combines the indices along each dimension to indices into the flattened input."""
     integer = index_dtype(math.prod(sizes))
-    # An index outside may be replaced after its offset has wrapped around.
-    offsets, insides = [], []
+    # An index outside may wrap around before it is replaced.
+    on_axes, insides = [], []
     for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
-        offset = index.astype(integer) * math.prod(sizes[:dim])
-        offsets.append(_on_axis(offset, dim, len(sizes)))
+        on_axes.append(_on_axis(index.astype(integer), dim, len(sizes)))
         insides.append(_on_axis((index >= 0) & (index <= size - 1), dim, len(sizes)))
-    flat, inside = functools.reduce(jnp.add, offsets), functools.reduce(jnp.logical_and, insides)
-    return _flattened(jnp.where(inside, flat, -1))
+    *others, flat = on_axes
+    for size, index in zip(sizes[-2::-1], others[::-1], strict=True):
+        flat = flat * size + index
+    return _flattened(where(functools.reduce(jnp.logical_and, insides), flat, -1))
 
 
 def _on_axis(values: jax.Array, dim: int, dims: int) -> jax.Array:

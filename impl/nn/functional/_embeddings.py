@@ -193,6 +193,7 @@ def embedding_bag(
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
+        length=input.shape[1] if input.ndim == 2 else None,
         attached=attached,
         pullback=pullback,
     )
@@ -209,6 +210,7 @@ class _Contents:
     bags: jax.Array  # [n], the bag of each element, or ``count`` for an element in no bag
     count: int  # of the bags
     in_bag: jax.Array  # [n]
+    length: int | None  # the number of elements of each bag, if all have as many
     #: Returns rows that were read at indices, with the gradient of the table.
     attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
@@ -236,22 +238,40 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
 
 
 def _greatest(contents: _Contents, past: int) -> jax.Array:
-    rows, in_bag = contents.rows, contents.in_bag[:, None]
+    rows = contents.rows
     n = rows.shape[0]
     if n == 0:
         return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
-    greatest = contents.combined(lowest(rows.dtype), rows, "max")
-    destinations = contents.bags[None, :, None]
-    greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
-    equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))
-    position = where(equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
-    first = contents.combined(n, position, "min")
+    first = (_first_of_bags if contents.length is None else _first_of_rows)(contents)
     nonempty = first < n
     first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
     indices = where(nonempty, contents.indices[first], past)
     values = jnp.take_along_axis(rows, first, axis=0)
     return where(nonempty, contents.attached(values, indices), 0)
+
+
+def _first_of_bags(contents: _Contents) -> jax.Array:
+    """Returns the position of the greatest element of each bag, [bags, width]; n for no element."""
+    rows, n = contents.rows, contents.rows.shape[0]
+    greatest = contents.combined(lowest(rows.dtype), rows, "max")
+    greatest = gather(greatest[None], contents.bags[None, :, None], pullback=Decision())[0]
+    equal = (rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest))
+    position = where(contents.in_bag[:, None] & equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
+    return contents.combined(n, position, "min")
+
+
+def _first_of_rows(contents: _Contents) -> jax.Array:
+    """Returns what ``_first_of_bags`` does, for bags of one length."""
+    rows, shape = contents.rows, (contents.count, contents.length, contents.rows.shape[1])
+    in_bag = contents.in_bag.reshape(shape[:2])
+    inside = where(in_bag[..., None], rows.reshape(shape), lowest(rows.dtype))
+    chosen = jax.lax.argmax(inside, 1, jnp.int32)
+    # An element in no bag is chosen only if all in the bag have the lowest value.
+    lowest_first = jax.lax.argmax(in_bag, 1, jnp.int32)[:, None]
+    chosen = where(jnp.take_along_axis(in_bag, chosen, axis=1), chosen, lowest_first)
+    begins = jnp.arange(shape[0], dtype=jnp.int32)[:, None] * shape[1]
+    return where(in_bag.any(1, keepdims=True), begins + chosen, rows.shape[0])
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:

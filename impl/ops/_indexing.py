@@ -234,7 +234,8 @@ def extreme(
     if current().portable or not is_float or operand.dtype.itemsize == 1:
         return by_keys(*arrays)
     # XLA for a CPU orders floats as the keys do, but for subnormal ones, which it takes for zeros.
-    return lax.platform_dependent(*arrays, cpu=scatter, default=by_keys)
+    result: jax.Array = lax.platform_dependent(*arrays, cpu=scatter, default=by_keys)
+    return result
 
 
 @extreme.defjvp

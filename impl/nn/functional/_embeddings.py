@@ -193,7 +193,7 @@ def embedding_bag(
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
-        length=input.shape[1] if input.ndim == 2 else None,
+        are_rows=input.ndim == 2,
         attached=attached,
         pullback=pullback,
     )
@@ -210,7 +210,7 @@ class _Contents:
     bags: jax.Array  # [n], the bag of each element, or ``count`` for an element in no bag
     count: int  # of the bags
     in_bag: jax.Array  # [n]
-    length: int | None  # the number of elements of each bag, if all have as many
+    are_rows: bool  # whether all bags have as many elements, one bag after another
     #: Returns rows that were read at indices, with the gradient of the table.
     attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
@@ -242,7 +242,7 @@ def _greatest(contents: _Contents, past: int) -> jax.Array:
     n = rows.shape[0]
     if n == 0:
         return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
-    first = (_first_of_bags if contents.length is None else _first_of_rows)(contents)
+    first = (_first_of_rows if contents.are_rows else _first_of_bags)(contents)
     nonempty = first < n
     first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
@@ -262,16 +262,17 @@ def _first_of_bags(contents: _Contents) -> jax.Array:
 
 
 def _first_of_rows(contents: _Contents) -> jax.Array:
-    """Returns what ``_first_of_bags`` does, for bags of one length."""
-    rows, shape = contents.rows, (contents.count, contents.length, contents.rows.shape[1])
-    in_bag = contents.in_bag.reshape(shape[:2])
-    inside = where(in_bag[..., None], rows.reshape(shape), lowest(rows.dtype))
+    """Returns what ``_first_of_bags`` does, for bags of as many elements."""
+    n, width = contents.rows.shape
+    in_bag = contents.in_bag.reshape(contents.count, n // contents.count)
+    rows = contents.rows.reshape(*in_bag.shape, width)
+    inside = where(in_bag[..., None], rows, lowest(rows.dtype))
     chosen = jax.lax.argmax(inside, 1, jnp.int32)
     # An element in no bag is chosen only if all in the bag have the lowest value.
     lowest_first = jax.lax.argmax(in_bag, 1, jnp.int32)[:, None]
     chosen = where(jnp.take_along_axis(in_bag, chosen, axis=1), chosen, lowest_first)
-    begins = jnp.arange(shape[0], dtype=jnp.int32)[:, None] * shape[1]
-    return where(in_bag.any(1, keepdims=True), begins + chosen, rows.shape[0])
+    begins = jnp.arange(0, n, in_bag.shape[1], dtype=jnp.int32)[:, None]
+    return where(in_bag.any(1, keepdims=True), begins + chosen, n)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:

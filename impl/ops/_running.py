@@ -34,7 +34,7 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
 from impl._mode.modes import sum_dtype
 from impl.ops._op import op
-from impl.ops._selection import Indexed
+from impl.ops._selection import Indexed, lanes
 
 #: A running fold along an axis.
 Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
@@ -172,7 +172,7 @@ def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> 
 def _along(function: str, scan: Scan, values: jax.Array, dim: int) -> jax.Array:
     """Computes a running fold of ``values``, of their dtype."""
     decision = decide(function, **arguments.facts(values))
-    result = scan(_widened(_lanes(alert(values, decision), dim)), dim)
+    result = scan(_widened(lanes(alert(values, decision), dim)), dim)
     return _like(alert_pullback(convert(result, values.dtype), decision), values)
 
 
@@ -180,15 +180,6 @@ def _widened(values: jax.Array) -> jax.Array:
     """Returns floats as `sum_dtype`, in which results and derivatives are computed."""
     is_float = arguments.dtype_kind(values.dtype) == "floating"
     return convert(values, sum_dtype(values.dtype)) if is_float else values
-
-
-def _lanes(values: jax.Array, dim: int) -> jax.Array:
-    """Returns values of one dimension at least, whose type is not sharded along ``dim``."""
-    sharding = jax.typeof(values).sharding
-    if sharding.mesh.empty or not values.ndim or sharding.spec[dim] is None:
-        return jnp.atleast_1d(values)
-    axes = [None if axis == dim else name for axis, name in enumerate(sharding.spec)]
-    return jax.reshard(values, sharding.update(spec=jax.P(*axes)))  # type: ignore[no-any-return]
 
 
 def _like(result: jax.Array, values: jax.Array) -> jax.Array:
@@ -307,7 +298,7 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:
         )
     facts = arguments.facts(input)
     decision = decide(function, **facts, reduce=f"a{function[3:]}")
-    values = _widened(_lanes(alert(input, decision), dim))
+    values = _widened(lanes(alert(input, decision), dim))
     extremes, last = _indexed(scan, values, dim)
     extremes = alert_pullback(convert(extremes, input.dtype), decide(function, "backward", **facts))
     return Indexed(_like(extremes, input), _like(last.astype(jnp.result_type(int)), input))

@@ -354,13 +354,9 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
     eager.when_known(functools.partial(_check_starts, length=indices.shape[0]), offsets)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
     # Few pairs are compared without a loop, whose program is longer than all the rest.
-    if starts.size * position.size <= _FEW_PAIRS:
-        begins = jax.lax.expand_dims(starts, (1,)) <= jax.lax.expand_dims(position, (0,))
-        begun = jax.lax.reduce(begins.astype(jnp.int32), np.int32(0), jax.lax.add, (0,))
-    else:
-        begun = jnp.searchsorted(starts, position, side="right").astype(jnp.int32)
-    bag = begun - 1
-    return bag, starts.shape[0] - include_last
+    method = "compare_all" if starts.size * position.size <= _FEW_PAIRS else "scan"
+    begun = jnp.searchsorted(starts, position, side="right", method=method)
+    return begun.astype(jnp.int32) - 1, starts.shape[0] - include_last
 
 
 def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:

@@ -28,7 +28,6 @@ from impl._core.arguments import Array
 from impl._core.axes import elements_at, index_dtype
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, in_memory
-from impl._core.shard_axes import vary_like
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide
 from impl.ops._indexing import gather
@@ -100,10 +99,7 @@ def _blended(values: jax.Array, weights: jax.Array, indices: jax.Array) -> jax.A
 
     A negative index stands for a row of zeros without a derivative.
     """
-    shape = *indices.shape[1:], values.shape[2]
-    if 0 in shape:
-        return vary_like(jnp.zeros(shape, values.dtype), values, indices)
-    terms, none = [], jnp.zeros((*shape[:2], 1), indices.dtype)
+    terms, none = [], jnp.zeros((*indices.shape[1:], 1), indices.dtype)
     zero = jnp.zeros((), values.dtype)
     parts = [lax.split(each, (1,) * len(each), 0) for each in (weights, indices)]
     for each in zip(*parts, strict=True):

@@ -19,7 +19,8 @@ import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, isolate
+from impl._jax.linear import with_transpose
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
 from impl._mode.modes import current
@@ -191,6 +192,8 @@ def _jvp(reads: tuple[tuple[int, ...], ...], longest: int, primals: Any, tangent
     (tangent,) = tangents
     wide = convert(tangent, accumulator(tangent.dtype))
     copied = _copied(reads, wide, 0 if current().portable else longest)
+    # The sums of cotangents contract with no product of the caller.
+    copied = with_transpose(lambda x: x, isolate, copied)
     return _copied(reads, *primals, longest), convert(copied, tangent.dtype)
 
 

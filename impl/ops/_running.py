@@ -39,7 +39,7 @@ from impl.ops._selection import Indexed, lanes
 #: A running fold along an axis.
 Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
-#: Up to so many lanes, XLA for a CPU finds running extremes fastest along all at once.
+#: With no more lanes than this, XLA for a CPU finds running extremes fastest along all at once.
 _FEW_LANES = 16
 
 

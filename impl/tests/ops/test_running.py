@@ -28,12 +28,13 @@ def cumulative_extreme(x, extreme):
     return np.take_along_axis(x, last, axis=0), last
 
 
+@pytest.mark.parametrize("lanes", [3, 16])
 @pytest.mark.parametrize("op", EXTREMES)
-def test_extremes_of_ties_nans_and_zeros(op):
+def test_extremes_of_ties_nans_and_zeros(op, lanes):
     rng = np.random.default_rng(0)
     calls = {}
     for dtype in (np.float32, np.float16, np.uint32, bool):
-        values = rng.integers(0 if np.dtype(dtype).kind in "ub" else -3, 4, (1200, 3))
+        values = rng.integers(0 if np.dtype(dtype).kind in "ub" else -3, 4, (1200, lanes))
         values = values.astype(np.float64)
         if dtype in (np.float32, np.float16):
             values = np.where(rng.random(values.shape) < 0.5, values, -values)  # -0 among them
@@ -45,10 +46,10 @@ def test_extremes_of_ties_nans_and_zeros(op):
 
 
 @pytest.mark.parametrize("op", EXTREMES)
-@pytest.mark.parametrize("scale", [1, 1e-39])
-def test_extremes_are_elements_with_their_bits(op, scale, rng):
+@pytest.mark.parametrize(("scale", "lanes"), [(1, 3), (1e-39, 3), (1, 16)])
+def test_extremes_are_elements_with_their_bits(op, scale, lanes, rng):
     # Small integers are often equal. On a CPU XLA takes subnormal numbers for equal.
-    values = rng.integers(-3, 4, (300, 3)).astype(np.float32) * np.float32(scale)
+    values = rng.integers(-3, 4, (300, lanes)).astype(np.float32) * np.float32(scale)
     values[150:] *= -1
     values[250, 1] = np.nan
     extremes, places = jax.jit(lambda x: getattr(impl, op)(x, 0))(values)

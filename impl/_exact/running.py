@@ -115,9 +115,8 @@ def _axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
 def _doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
     """Returns the running combinations of elements, in rounds of doubled distance.
 
-    Args:
-        combine: Takes an earlier pair and a later one.
-        pair: Two arrays of one shape, whose first axis is scanned.
+    An earlier pair and a later one are combined. Each is two arrays of one shape, whose first axis
+    is scanned.
     """
     n = pair[0].shape[0]
     distance = 1

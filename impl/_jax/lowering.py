@@ -138,8 +138,7 @@ mlir.register_lowering(
 def native(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function whose equations are lowered as JAX lowers them, in every context.
 
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
+    It takes arrays, and returns an array or a tree of arrays.
     """
 
     def run(*arrays: jax.Array) -> Any:
@@ -216,12 +215,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
 
 
 def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Returns the context and the operands of a rule, broadcast to the shape of its result.
-
-    Args:
-        context: The context of the rule, without shardings.
-        operands: The operands, whose shapes may differ.
-    """
+    """Returns the context, without shardings, and the operands of a rule in its result's shape."""
     shape = context.avals_out[0].shape
     if all(aval.shape == shape for aval in context.avals_in):
         return context, [*operands]
@@ -487,9 +481,7 @@ def gpu(devices: Sequence[Any] = ()) -> tuple[str | None, str | None]:
     """Returns the compute capability and the kind of the GPU that a program is lowered for.
 
     Both are None if nothing tells: the program is lowered for no device, and no GPU has started.
-
-    Args:
-        devices: The devices that it is lowered for, if they are known.
+    ``devices`` are those that it is lowered for, if they are known.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.abstract_device is not None:

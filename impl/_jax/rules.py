@@ -110,9 +110,7 @@ def registered(primitive: Primitive, platform: str) -> tuple[Rule | None, Rule |
 def is_of(rule: Rule, packages: Sequence[str]) -> bool:
     """Returns whether the code of a rule is in one of some packages.
 
-    Args:
-        rule: The rule. The code of a rule that ``mlir.lower_fun`` made is in JAX.
-        packages: The names of the packages.
+    The code of a rule that ``mlir.lower_fun`` made is in JAX.
     """
     while True:
         inner = inspect.unwrap(rule)

@@ -99,17 +99,12 @@ class Operation(abc.ABC):
 
     @abc.abstractmethod
     def call(self, *operands: Any) -> Call:
-        """Returns the call that rounds the results once.
-
-        Args:
-            *operands: Arrays, or their types.
-        """
+        """Returns the call that rounds the results once, of arrays or their types."""
 
     def reading(self, *axes: Sequence[int]) -> Operation | None:  # noqa: ARG002  # of a subclass
         """Returns the operation on the arrays that transposes made the operands of, if it has one.
 
-        Args:
-            *axes: For each operand, the axis of the array that each axis of the operand is.
+        ``axes`` has, for each operand, the axis of the array that each axis of the operand is.
         """
         return None
 
@@ -164,11 +159,7 @@ class Summing(Operation):
 
     @abc.abstractmethod
     def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Returns the shape of the result and the attributes of the calls.
-
-        Args:
-            *operands: The shapes of the operands.
-        """
+        """Returns the shape of the result and the attributes of calls, of shapes of operands."""
 
     def call(self, *operands: Any) -> Call:
         shape, attributes = self._layout(operands)

@@ -96,10 +96,7 @@ def has_atomics(primitive: Primitive, dtype: jax.typing.DTypeLike) -> bool:
 def free_axes(primitive: Primitive, operands: Any, params: Any) -> list[Names] | None:
     """Returns names of the axes along which devices may share an equation, as ``lower`` takes them.
 
-    Args:
-        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
-        operands: The types of the operands.
-        params: The parameters of the equation.
+    The primitive is one of ``impl._core.ordered_primitives.PRIMITIVES``.
     """
     if primitive is lax.select_and_scatter_add_p:
         return None  # XLA partitions additions of shifted arrays, which keep their order.
@@ -447,13 +444,9 @@ def _product(shape: Sequence[int], axes: Sequence[int]) -> int:
 def permuted(
     primitive: Primitive, seed: int | Seed, *operands: jax.Array, **params: Any
 ) -> jax.Array:
-    """Computes an equation with its updates in the order that a seed picks.
+    """Computes an equation with its updates in the order that a seed picks; see ``under``.
 
-    Args:
-        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
-        seed: An int, or a ``Seed``, which is read when the program runs.
-        *operands: The operands of the equation.
-        **params: The parameters of the equation.
+    The primitive is one of ``impl._core.ordered_primitives.PRIMITIVES``.
     """
     if "dimension_numbers" not in params:
         taps = int(np.prod(params["window_dimensions"]))
@@ -469,11 +462,8 @@ def under(
 ) -> jax.Array:
     """Computes a function of a scatter's operands with the updates in the order of a seed.
 
-    Args:
-        seed: An int, or a ``Seed``, which is read when the program runs.
-        function: A function of the operands.
-        numbers: The dimension numbers of the scatter.
-        *operands: The operand, the indices and the updates.
+    The seed is an int, or a ``Seed``, which is read when the program runs. ``numbers`` are the
+    dimension numbers of the scatter.
     """
     operand, indices, updates = operands
     of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]

@@ -232,12 +232,9 @@ class _Dialect:
 
 
 def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose equations have no float64.
+    """Returns a function of arrays whose equations have no float64.
 
     Operands and results of float64 are read and written as words by a change of type.
-
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
     """
 
     def changed(value: Any, aval: Any, to: Any) -> Any:
@@ -252,11 +249,7 @@ def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose products of matrices of float64 are products of int8.
-
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
-    """
+    """Returns a function of arrays whose products of matrices of float64 are products of int8."""
     run = functools.partial(evaluated, dialect=_PRODUCTS)
     return _rewritten(function, products.approximate, run)
 
@@ -286,12 +279,7 @@ def _known(value: Any) -> Value:
 
 
 def evaluated(closed: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
-    """Returns the results of a jaxpr.
-
-    Args:
-        closed: The jaxpr, with its constants.
-        operands: The values of its inputs.
-        dialect: How its equations are evaluated.
+    """Returns the results of a closed jaxpr, whose equations a dialect evaluates.
 
     Raises:
         NotSupportedError: An equation of float64 has no form in integers.

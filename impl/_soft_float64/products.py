@@ -444,9 +444,7 @@ def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
 def _rounding(first: jax.Array | None, second: jax.Array) -> jax.Array:
     """Returns bounds of what float64 rounds of a sum of two parts, in units of the second one.
 
-    Args:
-        first: The first part, int64; None for none.
-        second: The second part, int64.
+    The parts are int64; the first may be None.
     """
     if first is None:
         size, is_exact = lax.abs(second), _has_53_bits(second)

@@ -58,9 +58,7 @@ def cumsum(value: jax.Array, *, axis: int, reverse: bool, **_: Any) -> jax.Array
 def reduction(combine: Combine, initial: float) -> Callable[..., Any]:
     """Returns a reduction over axes, and over mesh axes of a ``shard_map``, on each device of them.
 
-    Args:
-        combine: The function of two words.
-        initial: The number that changes no other one.
+    It combines two words; ``initial`` is the number that changes no other one.
     """
     word = np.float64(initial).view(np.uint64)
 

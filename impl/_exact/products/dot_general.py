@@ -267,11 +267,7 @@ class Layout:
 def _error(left: jax.Array, right: jax.Array, layout: Layout, chain: Any) -> jax.Array:
     """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
-    Args:
-        left: The left operand, float64.
-        right: The right operand, float64.
-        layout: Their dimensions.
-        chain: This factor (``interval.of_chain``).
+    The factors are float64, and ``chain`` is n u / (1 - n u) (``interval.of_chain``).
     """
     (lhs_sum, rhs_sum), _ = layout.numbers
 
@@ -374,9 +370,7 @@ class Approximation:
     def each(self, function: Callable[[jax.Array], jax.Array], more: Any = 0) -> Approximation:
         """Returns what a function makes of the sums, and of the bounds of their errors.
 
-        Args:
-            function: Moves or adds elements.
-            more: The number of its additions that a sum goes through.
+        It moves or adds elements; a sum goes through ``more`` of its additions.
         """
         changed: Approximation = jax.tree.map(function, self)
         return dataclasses.replace(changed, roundings=self.roundings + more)
@@ -384,8 +378,7 @@ class Approximation:
     def error(self, of_chain: Callable[[Any], jax.Array]) -> jax.Array:
         """Returns a bound of the error of each sum.
 
-        Args:
-            of_chain: Takes n u / (1 - n u); returns a bound of the error of the roundings.
+        ``of_chain`` takes n u / (1 - n u), and returns a bound of the error of the roundings.
         """
         if self.excess is None:
             return of_chain(interval.of_chain(self.roundings))

@@ -200,11 +200,7 @@ def counted(
 def no_counts(shape: Sequence[int]) -> jax.Array:
     """Returns the counts of no terms: for each sum a word, and a total of four float64.
 
-    Args:
-        shape: The shape of the sums.
-
-    Returns:
-        uint32, shape ``[9, *shape]``.
+    They are uint32, of shape ``[9, *shape]``.
     """
     return lax.full((1 + HALVES * TOTAL_WORDS, *shape), 0, np.uint32)
 
@@ -245,11 +241,9 @@ def _width(count: int, factors: int) -> int:
 
 
 def levels(count: int, factors: int) -> int:
-    """Returns how many levels terms have.
+    """Returns how many levels terms of 1 or 2 factors have.
 
-    Args:
-        count: The number of terms of a sum, on all devices.
-        factors: The number of factors of a term, 1 or 2.
+    ``count`` is the number of terms of a sum, on all devices.
     """
     digits = math.ceil(_SPAN / _width(count, factors))
     return factors * (digits - 1) + 1
@@ -291,11 +285,9 @@ class _Terms:
     _at: Callable[..., Parts]
 
     def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
-        """Returns the sums, or one level of them.
+        """Returns the sums of float64 that float32 holds, or one level of them.
 
-        Args:
-            level: ``PLAIN`` or a level, int32, shape [].
-            *operands: The arrays or the factors, float64 that float32 holds.
+        The level is ``PLAIN`` or a level, int32, shape [].
         """
         with in_any_order():
             is_plain = lax.lt(level, lax.full_like(level, 0))

@@ -65,11 +65,9 @@ class Function:
         return cls(closed, *jax.tree.flatten(shapes))
 
     def added(self, level: jax.Array, states: Sequence[jax.Array]) -> list[jax.Array]:
-        """Returns states after the sums of the function were added.
+        """Returns states, one for each leaf, after the sums of the function were added.
 
-        Args:
-            level: The level to count, int32, shape [].
-            states: A state for each leaf.
+        The level to count is an int32 of shape [].
         """
         old = self.closed.jaxpr
         jaxpr = old.replace(constvars=[], invars=[*old.constvars])

@@ -77,9 +77,7 @@ class Carried:
 def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, list[Carried]]:
     """Returns the floats that a ``scan`` carries, with the plans of their sums.
 
-    Args:
-        params: The parameters of its equation.
-        mode: The mode of equations without one of their own.
+    The mode is the one of equations without one of their own.
     """
     closed = params["jaxpr"]
     first, number = control_flow.counts_of_scan(params)
@@ -122,14 +120,7 @@ def _unsuitable(closed: Any, params: Mapping[str, Any]) -> str | None:
 
 
 def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: Any) -> Any:
-    """Lowers a ``scan`` with joined sums; returns None if no carried sum is joined.
-
-    Args:
-        primitive: The primitive ``scan``.
-        context: The context of its lowering rule.
-        operands: The operands of the rule.
-        params: The parameters of the equation.
-    """
+    """Lowers an equation of ``scan`` with joined sums; returns None if no carried sum is joined."""
     if context.dim_var_values:
         return None
     scope, found = carried_sums(params, modes.current())

@@ -267,8 +267,7 @@ _DEPTH = 16
 def axis_of(depth: int) -> str:
     """Returns the name that the iterations of a loop have among the axes of a mesh.
 
-    Args:
-        depth: How many loops are around the body, this one included.
+    ``depth`` is how many loops are around the body, this one included.
     """
     return f"samebits iterations {depth}"
 

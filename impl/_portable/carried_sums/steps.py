@@ -105,11 +105,7 @@ def empty(like: Any, state: Any) -> Any:
 
 
 def state_type(result: Any) -> Any:
-    """Returns the type of the state of sums.
-
-    Args:
-        result: The type of the sums.
-    """
+    """Returns the type of the state of sums of a type."""
     return _words_of(result.shape, states.WORDS)
 
 
@@ -131,12 +127,7 @@ def words_first(like: Any, stacked: Any, state: Any) -> Any:
 
 
 def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """Returns the number of levels of an operation, by any engine.
-
-    Args:
-        operands: The types of its operands.
-        options: The options of its step.
-    """
+    """Returns the number of levels of an operation, by any engine, from its operands' types."""
     names = options["axis_names"]
     own = operations.operation(options["name"], operands, dict(options["params"]), names).levels
     return max(own, native.LEVELS)

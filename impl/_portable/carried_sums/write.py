@@ -52,12 +52,8 @@ from impl._reading.control_flow import Carry, Slice
 def with_states(scope: Scope, outputs: Sequence[Atom]) -> Any:
     """Returns a body with other outputs, whose first input is the level.
 
-    Args:
-        scope: The body, with its plan.
-        outputs: The outputs: variables of the body, or of its states.
-
-    Returns:
-        The jaxpr, without equations that no output needs.
+    The outputs are variables of the body, or of its states. The jaxpr has no equations that no
+    output needs.
     """
     equations = []
     for equation in scope.jaxpr.eqns:

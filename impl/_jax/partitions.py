@@ -44,8 +44,8 @@ def is_on_disk() -> bool:
 def name_by_content(context: Any, results: Sequence[Any], content: Callable[[], str]) -> None:
     """Names the callbacks of a partitioned operation, if JAX keeps programs on disk.
 
-    The results are those of the operation, in the context of the rule that lowered it. ``content``
-    returns a text that differs if the callbacks compute anything else.
+    The context is of the rule that lowered the operation to these results. ``content`` returns a
+    text that differs if the callbacks compute anything else.
     """
     if not is_on_disk():
         return

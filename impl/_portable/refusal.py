@@ -72,7 +72,7 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
 def by_platform(platform: str, avals: Sequence[Any]) -> spec.Portability | None:
     """Returns the refusal of an equation by a platform, with its dtypes there; None if it has none.
 
-    The platform is as a lowering names it, and the types are those of operands and results.
+    The platform is as a lowering names it. ``avals`` are the types of operands and results.
     """
     refused = spec.load().refused_platforms.get(platform)
     if refused is None:

@@ -52,7 +52,7 @@ def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
 def portability(dtypes: Collection[str]) -> spec.Portability | None:
     """Returns the class of an unknown primitive without equations; None if it has no floats.
 
-    The dtypes are the names of those of its operands and results.
+    ``dtypes`` are the names of the dtypes of its operands and results.
     """
     return spec.portability("", dtypes)
 

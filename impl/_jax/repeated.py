@@ -231,9 +231,7 @@ def is_of_run_time(value: Any) -> bool:
         elif name == _CALL:
             if _MARK in owner.attributes or _text(owner, "call_target_name").startswith(_CALLS):
                 return True
-        elif name in (
-            _PASSING if isinstance(value.type.element_type, ir.FloatType) else _SEALING
-        ) or (
+        elif name in (_PASSING if _is_float(value) else _SEALING) or (
             len(owner.operands) == 1
             and (name == _BARRIER or _text(owner, "callee").startswith(_FUNCTIONS))
         ):
@@ -262,6 +260,10 @@ def _text(operation: Any, name: str) -> str:
     """Returns the text of an attribute or the function that it names; "" without the attribute."""
     attributes = operation.operation.attributes
     return str(getattr(attributes[name], "value", "")) if name in attributes else ""
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value.type.element_type, ir.FloatType)
 
 
 def _made(array: Any, axes: Sequence[int], kind: Any) -> Any:

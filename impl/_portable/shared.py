@@ -134,11 +134,13 @@ def sealed(context: Any, operands: Sequence[Any]) -> list[Any]:
     if tags.current() is None:
         return [*operands]
     return [
-        _sealed(context, operand, aval)
-        if isinstance(aval, jax.core.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
-        else operand
+        _sealed(context, operand, aval) if _is_float(aval) else operand
         for operand, aval in zip(operands, context.avals_in, strict=True)
     ]
+
+
+def _is_float(aval: Any) -> bool:
+    return isinstance(aval, jax.core.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
 def _sealed(context: Any, operand: Any, aval: Any) -> Any:

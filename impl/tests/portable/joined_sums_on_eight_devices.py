@@ -103,6 +103,15 @@ def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
     assert (np.asarray(one["w"]) != np.asarray(eight["w"])).any()
 
 
+def test_a_device_may_have_one_row(rng):
+    x, w = (jnp.asarray(rough(rng, shape, spread=3)) for shape in ((8, 5), (5, 40)))
+
+    def add(x):
+        return lax.psum((x @ w).sum(0), "d")
+
+    assert_equal([on(n, add, x, specs=(P("d"),)) for n in (1, 8)])
+
+
 def momentum(x, w):
     def step(carry, _):
         speed, place = carry

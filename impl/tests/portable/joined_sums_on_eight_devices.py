@@ -1,6 +1,7 @@
 """Data-parallel programs and micro-batches on 1 to 8 devices; ``test_engines`` runs it."""
 
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -380,6 +381,19 @@ def test_micro_batches_in_a_shard_map(problem, want, monkeypatch, devices, numbe
     text = jax.jit(functools.partial(on, devices, step, specs=(P(), P("d")), check=check))
     assert ("tensor<6x5x4xui32>" in text.lower(*problem).as_text()) is (room < 0)  # Of the table.
     assert_equal([on(devices, step, *problem, specs=(P(), P("d")), check=check), want])
+
+
+def test_accumulators_of_devices_are_merged(problem, want):
+    params, tokens = problem
+    step = jax.value_and_grad(of_layers)
+    empty = impl.Accumulator.like(want, step, params, tokens[:6])
+
+    def own(params, tokens):
+        return jax.tree.map(lambda array: array[None], empty.add(step, params, tokens))
+
+    several = on(8, own, params, tokens, specs=(P(), P("d")), out=P("d"))
+    each = [jax.tree.map(lambda array, n=n: array[n], several) for n in range(8)]
+    assert_equal([functools.reduce(operator.add, each).value(), want])
 
 
 def test_a_second_count_on_some_devices(monkeypatch):

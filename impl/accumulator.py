@@ -57,7 +57,7 @@ class Accumulator:
             of several.
         level: An int32 below 0; from 0 on, the part of the terms that is counted again.
         tree: The structure of the tree.
-        forms: What the functions make of the rounded sums of each leaf.
+        forms: The functions of rounded sums that give each leaf.
     """
 
     sums: Any

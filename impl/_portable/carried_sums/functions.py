@@ -7,9 +7,9 @@ follows these operations is done once, on the rounded sums. For example, of ::
     jax.grad(lambda w, x, y: ((x @ w - y) ** 2).sum())
 
 the last operations are ``dot_general`` and ``transpose``. A move of elements, such as the
-transposition, is done on the state, so that it has the shape of the gradient. What else follows is
-a ``Form``, such as the sum of both gradients of a tied weight, or a division by a number. Any other
-output is added as it is.
+transposition, is done on the state, so that it has the shape of the gradient. Any other operations
+that follow are a ``Form``, such as the sum of both gradients of a tied weight, or a division by a
+number. An output that is no such sum is added as it is.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _MOVES = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What a function makes of its rounded sums.
+    """The function that makes a leaf of rounded sums.
 
     Attributes:
-        result: The type of what it makes.
+        result: The type of the leaf.
         kinds: The types of the sums.
-        text: Its equations; none if the result is the one sum.
+        text: Its equations; none if the leaf is the one sum.
         closed: Its jaxpr.
     """
 
@@ -57,7 +57,7 @@ class Form:
 
     @classmethod
     def plain(cls, like: Any) -> Form:
-        """Returns the form of a result that is one sum."""
+        """Returns the form of a leaf that is one sum."""
         kind = jax.ShapeDtypeStruct(like.shape, like.dtype)
         return cls(kind, (kind,))
 
@@ -66,12 +66,16 @@ class Form:
         made = f" of Accumulator.like(tree, function, *args): {self.text}" if self.text else ""
         return shown(self.result) + made
 
+    def __deepcopy__(self, _: Any) -> Form:
+        """Returns itself: a jaxpr cannot be copied."""
+        return self
+
     def empty(self) -> list[jax.Array]:
         """Returns the states of no terms."""
         return [unrounded.zeros(kind.shape) for kind in self.kinds]
 
     def value(self, sums: Sequence[jax.Array]) -> jax.Array:
-        """Returns the result, from the rounded sums."""
+        """Returns the leaf, from the rounded sums."""
         result: jax.Array = jaxpr_as_fun(self.closed)(*sums)[0] if self.text else sums[0]
         return result
 
@@ -101,8 +105,8 @@ class Output:
     Attributes:
         atom: Its variable.
         states: The variables of the states of its sums.
-        finish: What follows the sums, as a jaxpr; None if the leaf is rounded.
-        form: The same. Moves of one sum are done on its state, and are not in the form.
+        finish: The equations that follow the sums, as a jaxpr; None if the leaf is rounded.
+        form: The same without moves of one sum, which are done on its state.
     """
 
     atom: Atom

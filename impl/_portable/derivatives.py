@@ -241,16 +241,9 @@ def _jvp_of_parts(parts: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
     pairs = [*zip(parts, dims, strict=True)]
     size = next(part.shape[dim] for part, dim in pairs if dim is not None)
-    whole = [_batch_to_front(part, dim, size) for part, dim in pairs]
+    whole = [batching.bdim_at_front(part, dim, size) for part, dim in pairs]
     batched = next(part for part, dim in zip(whole, dims, strict=True) if dim is not None)
     return add([_jax.shard_like(part, jax.typeof(batched)) for part in whole]), 0
-
-
-def _batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
-    """Moves the batch axis to the front; adds one by a broadcast to a value without it."""
-    if dim is None:
-        return jnp.broadcast_to(value[None], (size, *value.shape))
-    return jnp.moveaxis(value, dim, 0)
 
 
 add_parts_p.def_impl(functools.partial(xla.apply_primitive, add_parts_p))

@@ -8,7 +8,6 @@ import pytest
 import impl
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.numbers import near_one, spread
-from impl.tests.support.programs import run_together
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -26,22 +25,6 @@ def cumulative_extreme(x, extreme):
     positions = np.arange(len(x), dtype=np.int32).reshape(-1, *[1] * (x.ndim - 1))
     last = np.maximum.accumulate(np.where(reached, positions, 0), axis=0)
     return np.take_along_axis(x, last, axis=0), last
-
-
-@pytest.mark.parametrize("op", EXTREMES)
-def test_extremes_of_ties_nans_and_zeros(op):
-    rng = np.random.default_rng(0)
-    calls = {}
-    for dtype in (np.float32, np.float16, np.uint32, bool):
-        values = rng.integers(0 if np.dtype(dtype).kind in "ub" else -3, 4, (1200, 3))
-        values = values.astype(np.float64)
-        if dtype in (np.float32, np.float16):
-            values = np.where(rng.random(values.shape) < 0.5, values, -values)  # -0 among them
-            values[[700, 703], 1] = np.nan
-            values[:5, 2] = np.inf, -np.inf, np.inf, np.nan, -np.inf
-        calls[dtype.__name__] = lambda x: getattr(impl, op)(x, 0), values.astype(dtype)
-    for dtype, got in run_together(calls).items():
-        assert_all_same_bits(got, cumulative_extreme(calls[dtype][1], EXTREMES[op]), dtype)
 
 
 @pytest.mark.parametrize("op", EXTREMES)

@@ -63,16 +63,6 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_an_operand_without_updates_is_a_sum_of_one_term_by_the_oracle(rng, dtype):
-    operand = with_specials(rng, rough(rng, (300, 1), dtype, 5))
-    index, values = np.array([[7], [-1]], np.int32), np.ones((2, 1), operand.dtype)
-    for updates in (values, np.repeat(values, 60, 0)):
-        places = np.resize(index, (len(updates), 1))
-        want = oracles.nearest_scatter(operand, places[:, 0], updates)
-        assert_same(native(operand, places, updates, dimension_numbers=ROWS), want)
-
-
-@pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("mode", MODES)
 def test_drawn_scatters_have_the_bits_of_the_oracle(rng, dtype, mode):
     drawn = [each for each in (draw(rng) for _ in range(12)) if 0 < each.updates.size <= 400]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import impl
-from impl._reading.control_flow import inlined
 from impl.tests.exact._products import expected_convolution, expected_dot
 from impl.tests.support.bits import assert_all_same_bits
 from impl.tests.support.numbers import spread, whole
+from impl.tests.support.programs import evaluated
 from spec import oracles
 
 F = impl.nn.functional
@@ -50,26 +50,14 @@ BY_ORACLE = {
 }
 
 
-def by_oracles(function, *arrays):
-    """Returns the results of a function, each of whose sums the oracles compute."""
-    closed = jax.make_jaxpr(function)(*arrays)
-    jaxpr = inlined(closed.jaxpr)
-    known = dict(zip(jaxpr.invars, arrays, strict=True))
-    known |= dict(zip(jaxpr.constvars, closed.consts, strict=True))
-
-    def value(atom):
-        return np.asarray(atom.val if hasattr(atom, "val") else known[atom])
-
-    for equation in jaxpr.eqns:
-        operands, name = [value(atom) for atom in equation.invars], equation.primitive.name
-        if name in BY_ORACLE:
-            results = [BY_ORACLE[name](*operands, equation.params)]
-        else:
-            with impl.deterministic(False):
-                results = equation.primitive.bind(*operands, **equation.params)
-            results = results if equation.primitive.multiple_results else [results]
-        known |= dict(zip(equation.outvars, results, strict=True))
-    return [value(atom) for atom in jaxpr.outvars]
+def of_equation(equation, *operands):
+    """Returns the results of an equation. The oracles compute each sum."""
+    name = equation.primitive.name
+    if name in BY_ORACLE:
+        return [BY_ORACLE[name](*operands, equation.params)]
+    with impl.deterministic(False):
+        results = equation.primitive.bind(*operands, **equation.params)
+    return results if equation.primitive.multiple_results else [results]
 
 
 def of_rnn_relu(ct, x, h, of_input, of_h):
@@ -134,7 +122,9 @@ def test_results_and_gradients_are_exact_sums_rounded_once(dtype, rng):
 
         results = run(arrays)
         for name, (function, _) in calls.items():
-            wanted = by_oracles(functools.partial(with_gradient, function), *arrays[name])
+            wanted = evaluated(
+                functools.partial(with_gradient, function), arrays[name], of_equation
+            )
             assert_all_same_bits(results[name], wanted, name)
 
 

@@ -16,7 +16,7 @@ from impl._exact.sums import reduction
 from impl._native import library, scatters, scope
 from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
 from impl.tests.exact._sums import (
-    DTYPES,
+    NARROW,
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
@@ -30,7 +30,6 @@ from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
-NARROW = [name for name in DTYPES if name != "float64"]
 MODES = ("drop", "clip", "promise_in_bounds")
 numbered = lax.ScatterDimensionNumbers
 

@@ -47,9 +47,9 @@ class MultiSteps(NamedTuple):
     optimizer: optax.GradientTransformation
     every: int
 
-    def init(self, params: Any) -> State:
-        """Returns the state before the first micro-batch."""
-        total = impl.Accumulator.like(params)
+    def init(self, gradient: Callable[..., Any], params: Any, *batch: jax.Array) -> State:
+        """Returns the state before the first micro-batch, which a batch is like."""
+        total = impl.Accumulator.like(params, gradient, params, *batch)
         return State(self.optimizer.init(params), total, jnp.int32(0))
 
     def update(
@@ -64,7 +64,8 @@ class MultiSteps(NamedTuple):
         def step() -> tuple[Any, State]:
             # The sum of all terms, rounded once. It is no mean: the loss says what it divides by.
             updates, inner = self.optimizer.update(total.value(), state.inner, params)
-            return updates, State(inner, impl.Accumulator.like(params), jnp.int32(0))
+            empty = impl.Accumulator.like(params, gradient, params, *batch)
+            return updates, State(inner, empty, jnp.int32(0))
 
         def wait() -> tuple[Any, State]:
             return jax.tree.map(jnp.zeros_like, params), State(state.inner, total, state.added + 1)
@@ -101,7 +102,8 @@ def train(every: int) -> str:
         updates, state = optimizer.update(jax.grad(loss), state, params, x, y)
         return optax.apply_updates(params, updates), state
 
-    state = optimizer.init(params)
+    first = (jnp.asarray(each[: BATCH // every]) for each in (x, y))
+    state = optimizer.init(jax.grad(loss), params, *first)
     for number in range(STEPS * every):
         part = slice(number % every * BATCH // every, (number % every + 1) * BATCH // every)
         params, state = step(params, state, x[part], y[part])

@@ -132,7 +132,7 @@ def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
         start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
     )
     shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
-    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
+    sizes = (min(1, outer) if 0 in batch else outer, 1, min(1, inner) if 2 in batch else inner)
     starts = jax.lax.reshape(index, (*shape, 1))
     return jax.lax.gather(values, starts, numbers, sizes, mode="promise_in_bounds")
 

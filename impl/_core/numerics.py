@@ -107,8 +107,8 @@ def fence(value: _Arrays) -> _Arrays:
     return fenced
 
 
-def in_memory(value: jax.Array) -> jax.Array:
-    """Returns ``value``, of which XLA computes each element once, however often it is read.
+def in_memory(value: _Arrays) -> _Arrays:
+    """Returns what ``fence`` does. XLA computes each element once, however often it is read.
 
     XLA of jax 0.10 fuses past a fence (``FENCES_HOLD``), but not past a call that stays a call.
     """

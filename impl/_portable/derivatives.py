@@ -255,22 +255,11 @@ def _transpose(cotangent: Any, *parts: Any) -> list[Any]:
 
 
 def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
-    size, pairs = _batch_size(parts, dims), [*zip(parts, dims, strict=True)]
-    whole = [_batch_to_front(part, dim, size) for part, dim in pairs]
+    pairs = [*zip(parts, dims, strict=True)]
+    size = next(part.shape[dim] for part, dim in pairs if dim is not None)
+    whole = [batching.bdim_at_front(part, dim, size) for part, dim in pairs]
     batched = next(part for part, dim in zip(whole, dims, strict=True) if dim is not None)
     return add([_jax.shard_like(part, jax.typeof(batched)) for part in whole]), 0
-
-
-def _batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
-    """Moves the batch axis to the front; adds one by a broadcast to a value without it."""
-    if dim is None:
-        return jnp.broadcast_to(value[None], (size, *value.shape))
-    return jnp.moveaxis(value, dim, 0)
-
-
-def _batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
-    """Returns the length of the batch axis."""
-    return next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
 
 
 def _one_after_the_other(*parts: jax.Array) -> jax.Array:

@@ -38,7 +38,7 @@ from impl._core.shard_axes import vary_like
 from impl._kernels.launch import ReductionName
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import Decision
-from impl._mode.modes import sum_dtype
+from impl._mode.modes import current, sum_dtype
 
 
 def index_of_slices(
@@ -223,10 +223,19 @@ def extreme(
     ``takes_part`` is whether each initial value has a share of the gradient if it is the extreme.
     """
     del takes_part
-    sign = -1 if by == "min" else 1
-    initial, updated = (extreme_keys(sign, each) for each in (operand, updates))
-    out = _scatter(f"scatter_{by}", initial, indices, updated, unique=False)
-    return from_extreme_keys(sign, out, operand.dtype)
+    scatter = functools.partial(_scatter, f"scatter_{by}", unique=False)
+
+    def by_keys(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        sign = -1 if by == "min" else 1
+        initial, updated = (extreme_keys(sign, each) for each in (operand, updates))
+        return from_extreme_keys(sign, scatter(initial, indices, updated), operand.dtype)
+
+    arrays, is_float = (operand, indices, updates), jnp.issubdtype(operand.dtype, jnp.floating)
+    if current().portable or not is_float or operand.dtype.itemsize == 1:
+        return by_keys(*arrays)
+    # XLA for a CPU orders floats as the keys do, but for subnormal ones, which it takes for zeros.
+    result: jax.Array = lax.platform_dependent(*arrays, cpu=scatter, default=by_keys)
+    return result
 
 
 @extreme.defjvp

@@ -34,11 +34,13 @@ from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import decide
 from impl._mode.modes import sum_dtype
 from impl.ops._op import op
-from impl.ops._selection import Indexed
+from impl.ops._selection import Indexed, lanes
 
 #: A running fold along an axis.
 Scan: TypeAlias = Callable[[jax.Array, int], jax.Array]
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
+#: With no more lanes than this, XLA for a CPU finds running extremes fastest along all at once.
+_FEW_LANES = 16
 
 
 @op("torch.cumsum")
@@ -170,7 +172,7 @@ def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> 
 def _along(function: str, scan: Scan, values: jax.Array, dim: int) -> jax.Array:
     """Computes a running fold of ``values``, of their dtype."""
     decision = decide(function, **arguments.facts(values))
-    result = scan(_widened(_lanes(alert(values, decision), dim)), dim)
+    result = scan(_widened(lanes(alert(values, decision), dim)), dim)
     return _like(alert_pullback(convert(result, values.dtype), decision), values)
 
 
@@ -178,15 +180,6 @@ def _widened(values: jax.Array) -> jax.Array:
     """Returns floats as `sum_dtype`, in which results and derivatives are computed."""
     is_float = arguments.dtype_kind(values.dtype) == "floating"
     return convert(values, sum_dtype(values.dtype)) if is_float else values
-
-
-def _lanes(values: jax.Array, dim: int) -> jax.Array:
-    """Returns values of one dimension at least, whose type is not sharded along ``dim``."""
-    sharding = jax.typeof(values).sharding
-    if sharding.mesh.empty or not values.ndim or sharding.spec[dim] is None:
-        return jnp.atleast_1d(values)
-    axes = [None if axis == dim else name for axis, name in enumerate(sharding.spec)]
-    return jax.reshard(values, sharding.update(spec=jax.P(*axes)))  # type: ignore[no-any-return]
 
 
 def _like(result: jax.Array, values: jax.Array) -> jax.Array:
@@ -305,7 +298,7 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:
         )
     facts = arguments.facts(input)
     decision = decide(function, **facts, reduce=f"a{function[3:]}")
-    values = _widened(_lanes(alert(input, decision), dim))
+    values = _widened(lanes(alert(input, decision), dim))
     extremes, last = _indexed(scan, values, dim)
     extremes = alert_pullback(convert(extremes, input.dtype), decide(function, "backward", **facts))
     return Indexed(_like(extremes, input), _like(last.astype(jnp.result_type(int)), input))
@@ -314,29 +307,59 @@ def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2))
 def _indexed(scan: Scan, values: jax.Array, dim: int) -> Pair:
     """Returns running extremes, each the element at an index, and the indices."""
-    numbers = values.astype(jnp.int8) if values.dtype == jnp.bool_ else values
-    # The extreme is the last element so far that equals the extreme at its own index. -0 equals 0.
-    is_extreme = (numbers == scan(numbers, dim)) | (numbers != numbers)  # noqa: PLR0124  # a NaN
-    places = lax.broadcasted_iota(jnp.int32, values.shape, dim)
-    last = lax.cummax(where(is_extreme, places, 0), dim)
+    last = _last(scan, values, dim, _by_scans)
     return _elements(values, last, dim), last
 
 
 @_indexed.defjvp
 def _(scan: Scan, dim: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
-    # A scan of pairs runs in half the time of two scans on a CPU, and is compiled in five times the
-    # time: as long as JAX's own derivative of a running extreme.
-    is_extreme = lax.ge if scan is lax.cummax else lax.le
-
-    def later(a: Pair, b: Pair) -> Any:
-        is_taken = is_extreme(b[0], a[0]) | (b[0] != b[0])
-        return [where(is_taken, *each) for each in zip(b, a, strict=True)]
-
-    places = vary_like(lax.broadcasted_iota(jnp.int32, primals[0].shape, dim), primals[0])
-    # JAX adds zeros to the numbers of such a scan, and -0 becomes 0.
-    last = lax.associative_scan(later, (primals[0], places), axis=dim)[1]
+    last = _last(scan, primals[0], dim, _by_pairs)
     extremes, tangent = (_elements(each, last, dim) for each in (*primals, *tangents))
     return (extremes, last), (tangent, zero_from_primal(last))
+
+
+def _last(scan: Scan, values: jax.Array, dim: int, default: Callable[..., Any]) -> jax.Array:
+    """Returns the index of the last element so far that equals the extreme. -0 equals 0."""
+    numbers = values.astype(jnp.int8) if values.dtype == jnp.bool_ else values
+    default = functools.partial(default, scan, dim)
+    if numbers.size < _FEW_LANES * max(numbers.shape[dim], 1):
+        return default(numbers)  # type: ignore[no-any-return]
+    by_rows = functools.partial(_by_rows, scan, dim)
+    return lax.platform_dependent(numbers, cpu=by_rows, default=default)  # type: ignore[no-any-return]
+
+
+def _by_scans(scan: Scan, dim: int, numbers: jax.Array) -> jax.Array:
+    is_extreme = (numbers == scan(numbers, dim)) | (numbers != numbers)  # noqa: PLR0124  # a NaN
+    places = lax.broadcasted_iota(jnp.int32, numbers.shape, dim)
+    return lax.cummax(where(is_extreme, places, 0), dim)
+
+
+def _by_pairs(scan: Scan, dim: int, numbers: jax.Array) -> jax.Array:
+    # A scan of pairs runs in half the time of two scans on a CPU, and is compiled in five times the
+    # time: as long as JAX's own derivative of a running extreme.
+    places = vary_like(lax.broadcasted_iota(jnp.int32, numbers.shape, dim), numbers)
+    later = functools.partial(_later, scan)
+    # JAX adds zeros to the numbers of such a scan, and -0 becomes 0.
+    return lax.associative_scan(later, (numbers, places), axis=dim)[1]  # type: ignore[no-any-return]
+
+
+def _by_rows(scan: Scan, dim: int, numbers: jax.Array) -> jax.Array:
+    rows = jnp.moveaxis(numbers, dim, 0)
+    start = rows[0], vary_like(jnp.zeros(rows.shape[1:], jnp.int32), rows)
+
+    def step(before: Pair, at: Pair) -> tuple[Pair, jax.Array]:
+        taken = _later(scan, before, at)
+        return taken, taken[1]
+
+    _, last = lax.scan(step, start, (rows, jnp.arange(len(rows), dtype=jnp.int32)))
+    return jnp.moveaxis(last, 0, dim)
+
+
+def _later(scan: Scan, a: Pair, b: Pair) -> Pair:
+    """Returns the later of two elements, with its index, if it is the extreme of both."""
+    is_extreme = (lax.ge if scan is lax.cummax else lax.le)(b[0], a[0])
+    is_taken = is_extreme | (b[0] != b[0])
+    return where(is_taken, b[0], a[0]), where(is_taken, b[1], a[1])
 
 
 def _elements(values: jax.Array, index: jax.Array, dim: int) -> jax.Array:

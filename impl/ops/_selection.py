@@ -339,14 +339,20 @@ def _lanes(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple
     ``reduced`` is whether the op picks one element along ``dim``, which then must not be empty.
     """
     dim = arguments.dimension(dim, input.ndim, function)
-    values = at_least_1d(input)
+    values = lanes(input, dim)
     if reduced and values.shape[dim] == 0:
         raise IndexError(f"{function}(): Expected reduction dim {dim} to have non-zero size.")
-    sharding = jax.typeof(values).sharding
-    if sharding.spec[dim] is not None:  # XLA sorts no axis that is cut over an explicit mesh.
-        spec = [None if axis == dim else names for axis, names in enumerate(sharding.spec)]
-        values = jax.sharding.reshard(values, jax.sharding.PartitionSpec(*spec))
     return values, dim
+
+
+def lanes(values: jax.Array, dim: int) -> jax.Array:
+    """Returns values of one dimension at least, whose type is not sharded along ``dim``."""
+    values = at_least_1d(values)
+    spec = jax.typeof(values).sharding.spec
+    if spec[dim] is None:  # XLA sorts and scans no axis that is cut over an explicit mesh.
+        return values
+    axes = [None if axis == dim else names for axis, names in enumerate(spec)]
+    return jax.reshard(values, jax.P(*axes))  # type: ignore[no-any-return]
 
 
 def _indices_in_order(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:

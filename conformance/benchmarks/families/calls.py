@@ -132,7 +132,7 @@ FAMILIES = {
         "scans",
         "Scans along rows",
         "plain JAX",
-        "`cummax` computes indices by a second scan. Plain JAX has none.",
+        "`cummax` computes indices too. Plain JAX has none.",
     ),
     "selection": _benchmark("selection", "Selection along the last dimension", "plain JAX"),
     "elementary": _benchmark("elementary", "Elementary functions", "plain"),

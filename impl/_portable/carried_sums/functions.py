@@ -1,180 +1,220 @@
 """The unrounded sums of a function: what ``impl.Accumulator`` adds.
 
 ``plan`` finds the operations that add last in a function, as in the body of a scan, and ``write``
-gives its jaxpr the states of their sums as outputs. Later operations have to be exact, so that
-they can be done on a state: a move of elements, a negation, an addition, a conversion to a wider
-float.
-Any other output is added as it is. For example, of ::
+gives its jaxpr the states of their sums as outputs. The parts of a batch are the iterations: what
+follows these operations is done once, on the rounded sums. For example, of ::
 
     jax.grad(lambda w, x, y: ((x @ w - y) ** 2).sum())
 
-the last operations are ``dot_general`` and ``transpose``, so the states of the product move.
+the last operations are ``dot_general`` and ``transpose``. A move of elements, such as the
+transposition, is done on the state, so that it has the shape of the gradient. Any other operations
+that follow are a ``Form``, such as the sum of both gradients of a tied weight, or a division by a
+number. An output that is no such sum is added as it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from impl import _jax
-from impl._jax import ClosedJaxpr, jaxpr_as_fun
+from impl._exact.unrounded import states as unrounded
+from impl._jax import ClosedJaxpr, jaxpr_as_fun, jaxprs, lowering
 from impl._mode import modes
 from impl._portable.carried_sums import plan, steps, write
-from impl._portable.carried_sums.plan import (
-    Atom,
-    Linear,
-    Node,
-    NotJoined,
-    Scope,
-    Total,
-    flow_of_loops,
-)
+from impl._portable.carried_sums.lower import Finish
+from impl._portable.carried_sums.plan import Atom, Node, NotJoined, Scope
+from impl._portable.device_sums import flow
+from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+from impl._portable.rule import rule_of
 
 #: Operations that move elements, and may repeat them.
 _MOVES = frozenset(
-    {"broadcast_in_dim", "copy", "expand_dims", "reshape", "rev", "squeeze", "transpose"}
+    {"broadcast_in_dim", "copy", "expand_dims", "reshape", "rev", "slice", "split", "squeeze"}
+    | {"transpose", "unstack"}
 )
-#: Operations on several operands, of which the plan leaves out zeros.
-_ADDITIONS = frozenset({"add", "add_any", "add_parts"})
-_JOINS = frozenset({"concatenate", "pad"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """The function that makes a leaf of rounded sums.
+
+    Attributes:
+        result: The type of the leaf.
+        kinds: The types of the sums.
+        text: Its equations; none if the leaf is the one sum.
+        closed: Its jaxpr.
+    """
+
+    result: jax.ShapeDtypeStruct
+    kinds: tuple[jax.ShapeDtypeStruct, ...]
+    text: str = ""
+    closed: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def plain(cls, like: Any) -> Form:
+        """Returns the form of a leaf that is one sum."""
+        kind = jax.ShapeDtypeStruct(like.shape, like.dtype)
+        return cls(kind, (kind,))
+
+    def __repr__(self) -> str:
+        """Returns what JAX shows where a scan gets a carry without the form."""
+        made = f" of Accumulator.like(tree, function, *args): {self.text}" if self.text else ""
+        return shown(self.result) + made
+
+    def __deepcopy__(self, _: Any) -> Form:
+        """Returns itself: a jaxpr cannot be copied."""
+        return self
+
+    def empty(self) -> list[jax.Array]:
+        """Returns the states of no terms."""
+        return [unrounded.zeros(kind.shape) for kind in self.kinds]
+
+    def value(self, sums: Sequence[jax.Array]) -> jax.Array:
+        """Returns the leaf, from the rounded sums."""
+        result: jax.Array = jaxpr_as_fun(self.closed)(*sums)[0] if self.text else sums[0]
+        return result
+
+
+def shown(kind: Any) -> str:
+    """Returns the dtype and the shape of a type."""
+    return f"{kind.dtype}{[*kind.shape]}"
+
+
+#: The states of the sums of a leaf, by what follows these sums.
+Leaf: TypeAlias = Mapping[Form, Sequence[jax.Array]]
+
+
+def merged(a: Leaf, b: Leaf) -> Leaf:
+    """Returns the states of all terms of two leaves."""
+    both = {**a, **b}
+    for form in a.keys() & b.keys():
+        pairs = zip(a[form], b[form], strict=True)
+        both[form] = [steps.bind("merged", *pair)[0] for pair in pairs]
+    return both
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """One of the leaves that a function returns.
+
+    Attributes:
+        atom: Its variable.
+        states: The variables of the states of its sums.
+        finish: The equations that follow the sums, as a jaxpr; None if the leaf is rounded.
+        form: The same without moves of one sum, which are done on its state.
+    """
+
+    atom: Atom
+    states: Sequence[Atom]
+    finish: Any
+    form: Form
+
+    @classmethod
+    def of(cls, scope: Scope, atom: Atom, result: Any) -> Output:
+        """Plans a leaf of a type."""
+        node, plain = _node(scope, atom), Form.plain(result)
+        if node is None:
+            return cls(atom, (), None, plain)
+        totals, states = zip(*write.states(scope, node), strict=True)
+
+        def finish(*sums: jax.Array) -> jax.Array:
+            return Finish(scope, {}.__getitem__, dict(zip(totals, sums, strict=True))).value(node)
+
+        shapes, dtypes = [each.aval.shape[1:] for each in states], [t.aval.dtype for t in totals]
+        kinds = tuple(map(jax.ShapeDtypeStruct, shapes, dtypes))
+        with lowering.unchecked_varying():  # JAX has checked the function.
+            closed = jax.make_jaxpr(finish)(*kinds)
+        if len(totals) == 1 and all(map(_moves, closed.eqns)):
+            return cls(atom, states, closed, plain)
+        text = f"{closed} {[np.asarray(each).tobytes() for each in closed.consts]}"
+        return cls(atom, states, closed, Form(plain.result, kinds, text, closed))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
-    """A function without arguments, as equations.
+    """A function without arguments, as equations, with the plan of its sums.
 
     Attributes:
         closed: Its jaxpr.
-        results: The types of the leaves of what it returns.
-        tree: Their tree.
+        tree: The structure of what it returns.
+        scope: The body of the plan.
+        outputs: The leaves.
     """
 
     closed: Any
-    results: Sequence[Any]
     tree: Any
+    scope: Scope
+    outputs: Sequence[Output]
 
     @classmethod
     def of(cls, function: Callable[[], Any]) -> Function:
         """Traces a function."""
         closed, shapes = jax.make_jaxpr(function, return_shape=True)()
-        return cls(closed, *jax.tree.flatten(shapes))
+        jaxpr = closed.jaxpr.replace(constvars=[], invars=[*closed.jaxpr.constvars])
+        mode = modes.current()._replace(enabled=True, guarantee="portable")
+        inputs: list[Sharding] = [{plan.PARTS: UNKNOWN} for _ in jaxpr.invars]
+        scope = Scope(jaxpr, inputs, plan.flow_of_loops()[0], mode, 0)
+        results, tree = jax.tree.flatten(shapes)
+        pairs = zip(scope.jaxpr.outvars, results, strict=True)
+        return cls(closed, tree, scope, [Output.of(scope, *pair) for pair in pairs])
 
-    def added(self, level: jax.Array, states: Sequence[jax.Array]) -> list[jax.Array]:
-        """Returns states after the sums of the function were added.
+    def added(self, level: jax.Array, leaves: Sequence[Leaf]) -> list[Leaf]:
+        """Returns leaves after the sums of the function were added.
 
         Args:
             level: The level to count, int32, shape [].
-            states: A state for each leaf.
+            leaves: The states of each leaf.
         """
-        old = self.closed.jaxpr
-        jaxpr = old.replace(constvars=[], invars=[*old.constvars])
-        flow, _ = flow_of_loops()
-        mode = modes.current()._replace(enabled=True, guarantee="portable")
-        scope = Scope(jaxpr, [{} for _ in jaxpr.invars], flow, mode, 0)
-        nodes = [_node(scope, atom) for atom in scope.jaxpr.outvars]
-        of_states = [pair for node in nodes for pair in write.states(scope, node)]
-        totals = [total for total, _ in of_states]
-        variables = [variable for _, variable in of_states]
-        plain = [a for node, a in zip(nodes, scope.jaxpr.outvars, strict=True) if node is None]
-        new = write.with_states(scope, [*variables, *plain])
-        values = jaxpr_as_fun(ClosedJaxpr(new, []))(level, *self.closed.consts)
-        known = dict(zip(totals, values, strict=False))
-        rest = iter(values[len(variables) :])
-        after: list[jax.Array] = []
-        for node, state in zip(nodes, states, strict=True):
-            if node is None:
-                after += steps.bind("exactly", level, state, jnp.asarray(next(rest)))
+        atoms = [atom for each in self.outputs for atom in each.states or [each.atom]]
+        new = write.with_states(self.scope, atoms)
+        values = iter(jaxpr_as_fun(ClosedJaxpr(new, []))(level, *self.closed.consts))
+        after: list[Leaf] = []
+        for leaf, output in zip(leaves, self.outputs, strict=True):
+            form = output.form
+            own = [next(values) for _ in output.states or [output.atom]]
+            if output.finish is None:
+                (state,) = leaf.get(form) or form.empty()
+                own = steps.bind("exactly", level, state, *map(jnp.asarray, own))
+                after.append({**leaf, form: own})
             else:
-                after += steps.bind("merged", state, _moved(node, known))
+                moved = own if form.text else jax.vmap(jaxpr_as_fun(output.finish))(*own)
+                after.append(merged(leaf, {form: moved}))
         return after
+
+    def rounded(self) -> list[tuple[int, Any]]:
+        """Returns the leaves that each part rounds, with the operations that follow their sums."""
+        atoms = [None if each.finish else each.atom for each in self.outputs]
+        found = [_following(self.scope, atom) for atom in atoms]
+        return [(i, equation) for i, equation in enumerate(found) if equation is not None]
 
 
 def _node(scope: Scope, atom: Atom) -> Node | None:
-    """Returns the plan of an output; None if it is rounded."""
+    """Returns the plan of a value; None if it is rounded."""
     try:
-        node = plan.planned(scope, atom, ())
+        return plan.planned(scope, atom, [plan.PARTS])
     except NotJoined:
         return None
-    return node if _is_exact(node) else None
 
 
-def _is_exact(node: Node) -> bool:
-    """Returns whether all that follows the sums can be done on their states."""
-    if isinstance(node, Total):
-        return True
-    if isinstance(node, Linear):
-        name = str(node.equation.primitive.name)
-        operands = node.equation.invars
-        is_known = name in _MOVES | {"neg", "reduce_sum"} or _widens(node)
-        is_known = is_known and len(node.parts) == len(operands)
-        is_known = is_known or name in _ADDITIONS | _JOINS
-        return is_known and all(map(_is_exact, node.parts.values()))
-    return all(part is None or _is_exact(part) for part in node.parts)
+def _following(scope: Scope, atom: Atom) -> Any:
+    """Returns the linear operation that follows the sum of an output, and is not done on it."""
+    equation = None if jaxprs.is_literal(atom) else scope.producers.get(atom)
+    if equation is None:
+        return None
+    is_product = rule_of(equation).linear == "either"
+    linear = (0, 1) if is_product else flow.linear_in(equation, ())
+    operands = [equation.invars[i] for i in linear]
+    if any(_node(scope, each) for each in operands):
+        return equation
+    return next(filter(None, (_following(scope, each) for each in operands)), None)
 
 
-def _widens(node: Linear) -> bool:
-    """Returns whether an equation converts floats to a dtype that has all of them."""
-    if node.equation.primitive.name != "convert_element_type":
-        return False
-    before, after = (each[0].aval.dtype for each in (node.equation.invars, node.equation.outvars))
-    return bool(jnp.promote_types(before, after) == after)
-
-
-def _moved(node: Node, known: Mapping[Total, jax.Array]) -> jax.Array:
-    """Returns the state of a node."""
-    if isinstance(node, Total):
-        return known[node]
-    if isinstance(node, Linear):
-        return _linear(node, {i: _moved(part, known) for i, part in node.parts.items()})
-    results = []
-    for part in node.parts:
-        if part is None:
-            continue
-        if node.is_stacked:
-            inner = plan.totals_of(part)
-            moved = functools.partial(_of_stacked, part, inner)
-            results.append(jax.vmap(moved, 1, 1)([known[total] for total in inner]))
-        else:
-            results.append(_moved(part, known))
-    return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], results)
-
-
-def _of_stacked(part: Node, totals: Sequence[Total], states: Sequence[jax.Array]) -> jax.Array:
-    return _moved(part, dict(zip(totals, states, strict=True)))
-
-
-def _linear(node: Linear, parts: Mapping[int, jax.Array]) -> jax.Array:
-    """Returns the state of an equation's result, from the states of its operands."""
-    name = str(node.equation.primitive.name)
-    if name in _ADDITIONS:
-        return functools.reduce(lambda a, b: steps.bind("merged", a, b)[0], parts.values())
-    if name in _JOINS:
-        like = next(iter(parts.values()))
-        avals = [atom.aval for atom in node.equation.invars]
-        zeros = [jnp.zeros((like.shape[0], *aval.shape), like.dtype) for aval in avals]
-        words = [parts.get(i, zero) for i, zero in enumerate(zeros)]
-
-        def join(*words: jax.Array) -> jax.Array:
-            joined: jax.Array = _jax.evaluated(node.equation, words)[0]
-            return joined
-
-        return jax.vmap(join)(*words)
-    (state,) = parts.values()
-    if name == "neg":
-        return steps.bind("negated", state)[0]
-    if name == "convert_element_type":
-        return state
-    if name == "reduce_sum":  # Along axes of length 1.
-        axes = [1 + axis for axis in node.equation.params["axes"]]
-        return jax.lax.squeeze(state, axes)
-
-    def move(words: jax.Array) -> jax.Array:
-        moved: jax.Array = _jax.evaluated(node.equation, [words])[0]
-        return moved
-
-    return jax.vmap(move)(state)
+def _moves(equation: Any) -> bool:
+    """Returns whether an equation moves elements, so that it can be done on the words of states."""
+    name = equation.primitive.name
+    return name in _MOVES or (name == "reduce_sum" and flow.adds_none(equation))

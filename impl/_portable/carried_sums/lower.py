@@ -18,8 +18,9 @@ NaN. No such sum of float32 is known.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -49,6 +50,7 @@ from impl._portable.carried_sums.plan import (
 )
 from impl._portable.carried_sums.write import Factors
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+from impl._portable.rule import rule_of
 from impl._reading import control_flow
 from impl._reading.control_flow import Slice
 from impl._soft_float64 import engines
@@ -219,10 +221,9 @@ class _Loop:
                 each.total: stacked.total(each, [a if a is None else known[a] for a in each.atoms])
                 for each in self.stacked
             }
-            finish = Finish(
-                self.scope, dict(zip(self.scope.jaxpr.invars, constants, strict=False)), totals
-            )
-            sums = {i: _with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
+            fixed = dict(zip(self.scope.jaxpr.invars, constants, strict=False))
+            finish = Finish(self.scope, fixed.__getitem__, totals)
+            sums = {i: with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
         others = iter(kept)
         return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
 
@@ -289,8 +290,8 @@ def _zeros(aval: Any, *lengths: int) -> jax.Array:
     return vary(lax.full((*lengths, *aval.shape), 0, aval.dtype), jaxprs.varying(aval))
 
 
-def _with_start(start: jax.Array, total: jax.Array) -> jax.Array:
-    """Returns a carried sum. A start of 0 adds nothing, and any other one is added once."""
+def with_start(start: jax.Array, total: jax.Array) -> jax.Array:
+    """Returns a sum with a start. A start of 0 adds nothing, and any other one is added once."""
     is_zero = lax.eq(start, lax.full_like(start, 0))
     return lax.select(is_zero, total, lax.add(start, total))
 
@@ -304,16 +305,15 @@ class Finish:
 
     Args:
         scope: The body.
-        known: The values of those inputs of the body that are the same in each iteration.
+        known: Returns the value of an input of the body that is the same in each iteration.
         totals: The rounded total of each operation that adds.
     """
 
     def __init__(
-        self, scope: Scope, known: Mapping[Atom, Any], totals: Mapping[Total, jax.Array]
+        self, scope: Scope, known: Callable[[Atom], Any], totals: Mapping[Total, jax.Array]
     ) -> None:
-        self._scope = scope
-        self._known = dict(known)
-        self._totals = totals
+        self._scope, self._totals = scope, totals
+        self._input, self._known = known, dict[Atom, Any]()
 
     def value(self, node: Node) -> jax.Array:
         """Returns the value of a node."""
@@ -334,8 +334,12 @@ class Finish:
             return atom.val
         if self._scope.is_zero(atom):
             return lax.full(atom.aval.shape, 0, atom.aval.dtype)
+        if self._scope.is_input(atom):
+            return self._input(atom)
+        producer = self._scope.producers[atom]
+        if rule_of(producer).linear == "each":
+            return self._read(producer.invars[producer.outvars.index(atom)])
         if atom not in self._known:
-            producer = self._scope.producers[atom]
             values = _jax.evaluated(producer, [*map(self._read, producer.invars)])
             self._known.update(zip(producer.outvars, values, strict=True))
         return self._known[atom]
@@ -347,62 +351,23 @@ class Finish:
             for index, part in enumerate(node.parts)
             if part is not None
         ]
-        total, *others = values
-        for other in others:
-            total = lax.add(total, other)
-        return total
+        return functools.reduce(lax.add, values)
 
     def _of_body(self, node: Inner, index: int, part: Node) -> jax.Array:
         body, scope = node.nest.bodies[index], node.nest.scopes[index]
         own = totals_of(part)
-        inputs = [*_needed(scope, part)]
-        slots = {atom: body.inputs[scope.jaxpr.invars.index(atom)] for atom in inputs}
-        operands = node.nest.equation.invars
-        fixed = {
-            atom: self._read(operands[at]) for atom, at in slots.items() if isinstance(at, int)
-        }
-        slices = {
-            a: self._read(operands[at.operand]) for a, at in slots.items() if isinstance(at, Slice)
-        }
+        totals = [self._totals[total] for total in own]
 
-        def one(slices: Sequence[jax.Array], totals: Sequence[jax.Array]) -> jax.Array:
-            known = {**fixed, **dict(zip(slots_of_slices, slices, strict=True))}
-            return Finish(scope, known, dict(zip(own, totals, strict=True))).value(part)
+        def one(iteration: Any, totals: Sequence[jax.Array]) -> jax.Array:
+            def read(atom: Atom) -> Any:
+                source = body.inputs[scope.jaxpr.invars.index(atom)]
+                if not isinstance(source, Slice):
+                    return self._read(node.nest.equation.invars[source])
+                return self._read(node.nest.equation.invars[source.operand])[iteration]
 
-        slots_of_slices = [*slices]
-        arguments = [*slices.values()], [self._totals[total] for total in own]
-        if not node.is_stacked:
-            return one(*arguments)
-        result: jax.Array = (
-            jax.vmap(one)(*arguments) if not isinstance(part, Total) else self._totals[part]
-        )
+            return Finish(scope, read, dict(zip(own, totals, strict=True))).value(part)
+
+        if not node.is_stacked or isinstance(part, Total):
+            return one(None, totals)
+        result: jax.Array = jax.vmap(one)(jnp.arange(body.length), totals)
         return result
-
-
-def _needed(scope: Scope, node: Node) -> dict[Atom, None]:
-    """Returns the inputs of a body that a node needs after the loop."""
-    found: dict[Atom, None] = {}
-
-    def read(atom: Atom) -> None:
-        if jaxprs.is_literal(atom) or scope.is_zero(atom):
-            return
-        if scope.is_input(atom):
-            found[atom] = None
-            return
-        for each in scope.producers[atom].invars:
-            read(each)
-
-    def walk(node: Node) -> None:
-        if isinstance(node, Linear):
-            for i, atom in enumerate(node.equation.invars):
-                walk(node.parts[i]) if i in node.parts else read(atom)
-        elif isinstance(node, Inner):
-            for part, inner, body in zip(
-                node.parts, node.nest.scopes, node.nest.bodies, strict=True
-            ):
-                for atom in _needed(inner, part) if part is not None else ():
-                    at = body.inputs[inner.jaxpr.invars.index(atom)]
-                    read(node.nest.equation.invars[at.operand if isinstance(at, Slice) else at])
-
-    walk(node)
-    return found

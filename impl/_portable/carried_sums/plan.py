@@ -213,10 +213,10 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
     name = str(equation.primitive.name)
     if name != _WHOLE:
         shardings = [scope.sharding(each) for each in equation.invars]
-        own = [axis for axis in axes if any(axis in each for each in shardings)]
+        own = [a for a in axes if a != PARTS and any(a in each for each in shardings)]
         passes = flow.having_terms(equation, shardings, own)
-        if not axes and flow.adds_none(equation):
-            passes = {(0,): ()}  # ``impl.Accumulator``, for which no loop says what varies.
+        if (*axes,) == (PARTS,) and flow.adds_none(equation):
+            passes = {(0,): ()}  # Nothing says which arguments are slices of a batch.
         if [*passes.values()] == [tuple(own)]:
             (operands,) = passes
             with contextlib.suppress(NotJoined):
@@ -281,13 +281,17 @@ def axis_of(depth: int) -> str:
     return f"samebits iterations {depth}"
 
 
+#: The parts of a batch that ``impl.Accumulator`` gets, as an axis of a mesh.
+PARTS = axis_of(0)
+
+
 def flow_of_loops() -> tuple[Flow, list[str]]:
     """Returns what follows shardings along iterations, and the names of loops, the outermost first.
 
     Flow needs the number of devices along an axis; the rules ask only whether there are several.
     """
     names = [axis_of(depth) for depth in range(1, _DEPTH)]
-    return Flow(dict.fromkeys(names, 2)), names
+    return Flow(dict.fromkeys([PARTS, *names], 2)), names
 
 
 class Scope:

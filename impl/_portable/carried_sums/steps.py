@@ -122,11 +122,6 @@ def state_type(result: Any) -> Any:
     return _words_of(result.shape, states.WORDS)
 
 
-def stacked_type(state: Any, length: int) -> Any:
-    """Returns the type of states as a scan stacks them, one for each iteration."""
-    return jax.core.ShapedArray((length, *state.shape), state.dtype)
-
-
 def type_of_all(state: Any, length: int | None) -> Any:
     """Returns the type of the state of the sums of all iterations; of one if there is no length."""
     if length is None:
@@ -170,11 +165,6 @@ def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.A
     zero = lax.full_like(wide, 0)
     counts = jnp.broadcast_to(lax.le(level, np.int32(0)), wide.shape)
     return [states.with_parts(state, lax.select(counts, wide, zero), zero, zero)]
-
-
-def _negated(state: jax.Array) -> list[jax.Array]:
-    high, low, slack = states.unpacked(state)
-    return [states.packed([lax.neg(high), lax.neg(low), slack])]
 
 
 def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
@@ -224,7 +214,6 @@ _STEPS: Mapping[str, Callable[..., list[jax.Array]]] = {
     "exactly": _exactly,
     "in_doubt": _in_doubt,
     "merged": _one(states.merged),
-    "negated": _negated,
     "rounded": _one(states.rounded),
     "values": _one(lambda words, *, dtype: fence(states.values(words, dtype))),
     "words": _one(states.words_of),

@@ -115,8 +115,7 @@ def _loop(scope: Scope, nest: NestStates) -> list[Any]:
     inner.jaxpr = old.replace(invars=invars)
     new = with_states(inner, outs)
     raw = [
-        jaxprs.variable(steps.stacked_type(state.aval, like.params["length"]))
-        for state, _ in stacked
+        jaxprs.variable(jaxprs.stacked(state.aval, like.params["length"])) for state, _ in stacked
     ]
     moved = [
         steps.words_first(like, *pair) for pair in zip(raw, (o for _, o in stacked), strict=True)

@@ -31,6 +31,7 @@ import jax.numpy as jnp
 from impl._jax import jaxprs
 from impl._portable.device_sums.shardings import (
     TERM,
+    Part,
     Sharding,
     merged,
     of_unknown_operation,
@@ -190,7 +191,7 @@ def _mesh_axes(values: Iterable[Any], axes: Mapping[str, int]) -> list[str]:
 Atom: TypeAlias = Any
 
 
-def _linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
+def linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
     """Returns the operands in which an equation is jointly linear.
 
     Args:
@@ -218,7 +219,7 @@ def passed(equation: Any, is_replicated: Callable[[Atom], bool]) -> tuple[int, .
         is_replicated: Returns whether the devices of the sum have the same value of an operand.
     """
     atoms = equation.invars
-    operands = _linear_in(equation, [i for i, atom in enumerate(atoms) if not is_replicated(atom)])
+    operands = linear_in(equation, [i for i, atom in enumerate(atoms) if not is_replicated(atom)])
     fixed = [atom for i, atom in enumerate(atoms) if i not in operands]
     is_number = all(jnp.issubdtype(atoms[i].aval.dtype, jnp.number) for i in operands)
     return operands if is_number and all(map(is_replicated, fixed)) else ()
@@ -236,8 +237,8 @@ def having_terms(
     """Returns the operands to which a sum over devices moves past an operation that adds elements.
 
     The operands have to be terms of the sum already. If they are sharded instead, the devices'
-    elements are added by the operation itself, so the sum ends there. An operation that happens to
-    add no two elements, such as a sum along an axis of length 1, lets each sum pass.
+    elements are added by the operation itself, so the sum ends there. A sum along an axis of length
+    1 adds no two elements, so it lets each sum pass, unless devices have the axis: one row each.
 
     Args:
         equation: An equation whose record has ``over_devices``.
@@ -248,10 +249,14 @@ def having_terms(
         The mesh axes along which the sum moves on, by the operands to which it moves.
     """
     is_of_one = adds_none(equation)
+
+    def passes(part: Part) -> bool:
+        return part is TERM or (is_of_one and part not in equation.params["axes"])
+
     result: dict[tuple[int, ...], tuple[str, ...]] = {}
     for axis in axes:
         varying = [i for i, sharding in enumerate(shardings) if axis in sharding]
-        linear = _linear_in(equation, varying)
-        if all(i in linear and (is_of_one or shardings[i][axis] is TERM) for i in varying):
+        linear = linear_in(equation, varying)
+        if all(i in linear and passes(shardings[i][axis]) for i in varying):
             result[linear] = (*result.get(linear, ()), axis)
     return result

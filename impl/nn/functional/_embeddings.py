@@ -193,6 +193,7 @@ def embedding_bag(
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
+        are_rows=input.ndim == 2,
         attached=attached,
         pullback=pullback,
     )
@@ -209,6 +210,7 @@ class _Contents:
     bags: jax.Array  # [n], the bag of each element, or ``count`` for an element in no bag
     count: int  # of the bags
     in_bag: jax.Array  # [n]
+    are_rows: bool  # whether all bags have as many elements, one bag after another
     #: Returns rows that were read at indices, with the gradient of the table.
     attached: Callable[[jax.Array, jax.Array], jax.Array]
     pullback: Decision
@@ -236,22 +238,41 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
 
 
 def _greatest(contents: _Contents, past: int) -> jax.Array:
-    rows, in_bag = contents.rows, contents.in_bag[:, None]
+    rows = contents.rows
     n = rows.shape[0]
     if n == 0:
         return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
-    greatest = contents.combined(lowest(rows.dtype), rows, "max")
-    destinations = contents.bags[None, :, None]
-    greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
-    equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))
-    position = where(equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
-    first = contents.combined(n, position, "min")
+    first = (_first_of_rows if contents.are_rows else _first_of_bags)(contents)
     nonempty = first < n
     first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
     indices = where(nonempty, contents.indices[first], past)
     values = jnp.take_along_axis(rows, first, axis=0)
     return where(nonempty, contents.attached(values, indices), 0)
+
+
+def _first_of_bags(contents: _Contents) -> jax.Array:
+    """Returns the position of the greatest element of each bag, [bags, width]; n for no element."""
+    rows, n = contents.rows, contents.rows.shape[0]
+    greatest = contents.combined(lowest(rows.dtype), rows, "max")
+    greatest = gather(greatest[None], contents.bags[None, :, None], pullback=Decision())[0]
+    equal = (rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest))
+    position = where(contents.in_bag[:, None] & equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
+    return contents.combined(n, position, "min")
+
+
+def _first_of_rows(contents: _Contents) -> jax.Array:
+    """Returns what ``_first_of_bags`` does, for bags of as many elements."""
+    n, width = contents.rows.shape
+    in_bag = contents.in_bag.reshape(contents.count, n // contents.count)
+    rows = contents.rows.reshape(*in_bag.shape, width)
+    inside = where(in_bag[..., None], rows, lowest(rows.dtype))
+    chosen = jax.lax.argmax(inside, 1, jnp.int32)
+    # An element in no bag is chosen only if all in the bag have the lowest value.
+    lowest_first = jax.lax.argmax(in_bag, 1, jnp.int32)[:, None]
+    chosen = where(jnp.take_along_axis(in_bag, chosen, axis=1), chosen, lowest_first)
+    begins = jnp.arange(0, n, in_bag.shape[1], dtype=jnp.int32)[:, None]
+    return where(in_bag.any(1, keepdims=True), begins + chosen, n)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:
@@ -333,13 +354,9 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
     eager.when_known(functools.partial(_check_starts, length=indices.shape[0]), offsets)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
     # Few pairs are compared without a loop, whose program is longer than all the rest.
-    if starts.size * position.size <= _FEW_PAIRS:
-        begins = jax.lax.expand_dims(starts, (1,)) <= jax.lax.expand_dims(position, (0,))
-        begun = jax.lax.reduce(begins.astype(jnp.int32), np.int32(0), jax.lax.add, (0,))
-    else:
-        begun = jnp.searchsorted(starts, position, side="right").astype(jnp.int32)
-    bag = begun - 1
-    return bag, starts.shape[0] - include_last
+    method = "compare_all" if starts.size * position.size <= _FEW_PAIRS else "scan"
+    begun = jnp.searchsorted(starts, position, side="right", method=method)
+    return begun.astype(jnp.int32) - 1, starts.shape[0] - include_last
 
 
 def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:

@@ -19,9 +19,11 @@ import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, isolate
+from impl._jax.linear import with_transpose
 from impl._mode.alert import alert_pullback
 from impl._mode.decide import decide
+from impl._mode.modes import current
 from impl.ops._op import op
 
 _NAME = "pad"
@@ -172,10 +174,13 @@ def _reads(mode: str, size: int, before: int, after: int) -> tuple[int, ...]:
 def _copied(reads: tuple[tuple[int, ...], ...], input: jax.Array, longest: int = 1) -> jax.Array:
     """Returns copies of elements along the last dimensions, in any dtype.
 
-    ``longest`` is as for ``_runs``: XLA copies ascending runs fastest.
+    ``longest`` is as for ``_runs``. XLA computes all fastest by ascending runs, along the first
+    dimension first. With 0, the transpose adds each run of equal indices by one sum, along the
+    first dimension first.
     """
     out = input
-    for dim, read in reversed([*enumerate(reads, input.ndim - len(reads))]):
+    axes = [*enumerate(reads, input.ndim - len(reads))]
+    for dim, read in axes if longest else axes[::-1]:
         runs = [_run(out, dim, run) for run in _runs(read, longest)]
         out = jnp.concatenate(runs or [jax.lax.slice_in_dim(out, 0, 0, axis=dim)], dim)
     return out
@@ -183,11 +188,13 @@ def _copied(reads: tuple[tuple[int, ...], ...], input: jax.Array, longest: int =
 
 @_copied.defjvp
 def _jvp(reads: tuple[tuple[int, ...], ...], longest: int, primals: Any, tangents: Any) -> Any:
-    # The transpose adds in float32, each run of equal indices by one sum, and rounds once. The
-    # values keep the bits of their NaNs.
+    # The transpose adds in float32, and rounds once. The values keep the bits of their NaNs.
     (tangent,) = tangents
     wide = convert(tangent, accumulator(tangent.dtype))
-    return _copied(reads, *primals, longest), convert(_copied(reads, wide, 0), tangent.dtype)
+    copied = _copied(reads, wide, 0 if current().portable else longest)
+    # The sums of cotangents contract with no product of the caller.
+    copied = with_transpose(lambda x: x, isolate, copied)
+    return _copied(reads, *primals, longest), convert(copied, tangent.dtype)
 
 
 def _runs(read: Sequence[int], longest: int) -> Iterator[Sequence[int]]:

@@ -21,11 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax import lax
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import index_dtype
-from impl._core.numerics import accumulator, convert
+from impl._core.axes import elements_at, index_dtype
+from impl._core.lax_functions import where
+from impl._core.numerics import accumulator, convert, in_memory
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide
 from impl.ops._indexing import gather
@@ -84,24 +86,38 @@ def grid_sample(
     # With channels last, a sample reads rows, and so does the sum of the gradient.
     rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
     coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
-    indices, weights = _indices_and_weights(coordinates, sampling)
+    # XLA would compute them again for each channel.
+    indices, weights = in_memory(_indices_and_weights(coordinates, sampling))
     out = jnp.moveaxis(_blended(rows, weights, indices), 2, 1)
     out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
     return alert_pullback(out, decision)
 
 
+@jax.custom_jvp
 def _blended(values: jax.Array, weights: jax.Array, indices: jax.Array) -> jax.Array:
-    """Returns weighted sums of rows: [outer, size, inner] and [outer, n, k] to [outer, n, inner].
+    """Returns weighted sums of rows: [outer, size, inner] and [k, outer, n] to [outer, n, inner].
 
-    An index outside of [0, size) stands for a row of zeros without a derivative.
+    A negative index stands for a row of zeros without a derivative.
     """
-    outer, n, taps = indices.shape
-    rows = gather(values, indices.reshape(outer, n * taps, 1), pullback=Decision())
-    rows = rows.reshape(outer, n, taps, values.shape[2])
-    is_row = ((indices >= 0) & (indices < values.shape[1]))[..., None]
-    # The second choice keeps an infinite cotangent from the derivative by a weight.
-    terms = jnp.where(is_row, rows, 0) * weights[..., None]
-    return jnp.sum(jnp.where(is_row, terms, 0), axis=2)
+    terms, none = [], jnp.zeros((*indices.shape[1:], 1), indices.dtype)
+    zero = jnp.zeros((), values.dtype)
+    parts = [lax.split(each, (1,) * len(each), 0) for each in (weights, indices)]
+    for each in zip(*parts, strict=True):
+        weight, index = (lax.reshape(part, none.shape) for part in each)
+        rows = elements_at(values, lax.max(index, none))
+        terms.append(jnp.where(lax.lt(index, none), zero, rows) * weight)
+    return jnp.stack(terms).sum(0)
+
+
+@_blended.defjvp
+def _jvp_of_blended(primals: Any, tangents: Any) -> Any:
+    values, weights, indices = primals
+    # All reads are one gather, so that the gradient of the values is one sum.
+    index, weight = (jnp.moveaxis(each, 0, 2)[..., None] for each in (indices, weights))
+    outer, n, taps, _ = index.shape
+    rows = gather(tangents[0], index.reshape(outer, n * taps, 1), pullback=Decision())
+    rows = jnp.where(index < 0, 0, rows.reshape(outer, n, taps, values.shape[2]))
+    return _blended(*primals), jnp.sum(rows * weight, 2) + _blended(values, tangents[1], indices)
 
 
 def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
@@ -184,7 +200,7 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     axes = [_coordinates(n, bool(align_corners)) for n in sizes]
     base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
     grid = jnp.einsum(
-        "...k,nik->n...i", base.astype(matrix.dtype), matrix, precision=jax.lax.Precision.HIGHEST
+        "...k,nik->n...i", base.astype(matrix.dtype), matrix, precision=lax.Precision.HIGHEST
     )
     return convert(grid, theta.dtype)
 
@@ -259,47 +275,49 @@ def _indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[ja
     """Returns the indices of the elements that each sample reads, and their weights.
 
     Indices are into the flattened spatial dimensions, in row-major order, -1 for elements outside
-    the input. For coordinates [n, samples, dims], both have the shape [n, samples, elements].
+    the input. For coordinates [n, samples, dims], both have the shape [elements, n, samples].
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]
     of_dims = [
         _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
-        for coordinate, size in zip(
-            jax.lax.split(coordinates, (1,) * dims, axis=2), sizes, strict=True
-        )
+        for coordinate, size in zip(lax.split(coordinates, (1,) * dims, axis=2), sizes, strict=True)
     ]
     indices = _flat_indices([index for index, _ in of_dims], sizes)
     if sampling.mode == "nearest":
         return indices, jnp.ones(indices.shape, coordinates.dtype)
-    return indices, _weights(sampling.mode, tuple(fraction for _, fraction in of_dims))
+    weights = _weights(sampling.mode, tuple(fraction for _, fraction in of_dims))
+    # The choice keeps an infinite cotangent of a row of zeros from the derivative.
+    return indices, where(indices < 0, 0, weights)
 
 
 def _flat_indices(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
     """Combines the indices along each dimension to indices into the flattened input."""
     integer = index_dtype(math.prod(sizes))
-    flat, inside = jnp.zeros((), integer), jnp.ones((), bool)
+    # An index outside may wrap around before it is replaced.
+    on_axes, insides = [], []
     for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
-        inside_dim = (index >= 0) & (index <= size - 1)
-        offset = jnp.where(inside_dim, index, 0).astype(integer) * math.prod(sizes[:dim])
-        flat = flat + _on_axis(offset, dim, len(sizes))
-        inside = inside & _on_axis(inside_dim, dim, len(sizes))
-    return _flattened(jnp.where(inside, flat, -1))
+        on_axes.append(_on_axis(index.astype(integer), dim, len(sizes)))
+        insides.append(_on_axis((index >= 0) & (index <= size - 1), dim, len(sizes)))
+    *others, flat = on_axes
+    for size, index in zip(sizes[-2::-1], others[::-1], strict=True):
+        flat = flat * size + index
+    return _flattened(where(functools.reduce(jnp.logical_and, insides), flat, -1))
 
 
 def _on_axis(values: jax.Array, dim: int, dims: int) -> jax.Array:
-    """Reshapes [n, samples, elements] to one axis for each dimension, the axis of x last.
+    """Reshapes [elements, n, samples] to one axis for each dimension, the axis of x last.
 
     The elements are on the axis of ``dim``; the other axes have length 1.
     """
     shape = [1] * dims
-    shape[dims - 1 - dim] = values.shape[2]
-    return values.reshape(*values.shape[:2], *shape)
+    shape[dims - 1 - dim] = values.shape[0]
+    return values.reshape(*shape, *values.shape[1:])
 
 
 def _flattened(values: jax.Array) -> jax.Array:
     """Reshapes one axis for each dimension to one axis of all elements, in row-major order."""
-    return values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
+    return values.reshape(math.prod(values.shape[:-2]), *values.shape[-2:])
 
 
 def _indices_along(
@@ -308,12 +326,12 @@ def _indices_along(
     """Returns the indices that samples read along one dimension, and the fractions beyond them.
 
     Indices are whole numbers in a dtype of floats, and may be outside the input. They have the
-    shape [n, samples, elements], for coordinates of shape [n, samples].
+    shape [elements, n, samples], for coordinates of shape [n, samples].
     """
     x = _in_elements(coordinate, size, sampling.align_corners)
     # As PyTorch documents, NaN means -1. So does an infinity, which has no reflection.
-    valid = jnp.isfinite(x) if sampling.padding == "reflection" else ~jnp.isnan(x)
-    x = jnp.where(valid, x, _first_edge(sampling))
+    invalid = ~jnp.isfinite(x) if sampling.padding == "reflection" else jnp.isnan(x)
+    x = jnp.where(invalid, _first_edge(sampling), x)
     if sampling.mode == "bicubic":
         if sampling.padding != "reflection":
             # Further outside, all four elements are of the padding anyway.
@@ -325,10 +343,10 @@ def _indices_along(
     else:
         x = _padded(x, size, sampling)
     if sampling.mode == "nearest":
-        return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
-    below = jax.lax.stop_gradient(jnp.floor(x))
+        return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)[None], x
+    below = lax.stop_gradient(jnp.floor(x))
     first, count = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
-    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))[None, None]
+    indices = below[None] + np.arange(first, first + count, dtype=x.dtype)[:, None, None]
     if sampling.mode == "bicubic":
         indices = _padded(indices, size, sampling)
     return indices, x - below
@@ -364,7 +382,7 @@ def _reflected(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
     beyond = x - edge
     sign = jnp.where(beyond < 0, jnp.full_like(x, -1), 1)
     distance = beyond * sign
-    periods = jax.lax.stop_gradient(jnp.floor(_times(distance, 1 / period)))
+    periods = lax.stop_gradient(jnp.floor(_times(distance, 1 / period)))
     rest = distance - _times(periods, period)
     # The product with a rounded reciprocal may be one period too small or too large.
     rest = rest + jnp.where(rest < 0, period, jnp.where(rest >= period, -period, 0))
@@ -387,8 +405,8 @@ def _weights(mode: Mode, fractions: tuple[jax.Array, ...]) -> jax.Array:
     """Returns the weight of each element, the product of its weights along each dimension.
 
     Its derivative is written by hand, so that a gradient adds the elements in their order. For the
-    fraction of each sample along each dimension, [n, samples], the weights are [n, samples,
-    elements].
+    fraction of each sample along each dimension, [n, samples], the weights are [elements, n,
+    samples].
     """
     return _products([_factors(mode, t) for t in fractions])
 
@@ -400,7 +418,7 @@ def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
     terms = []
     for dim, (t, tangent) in enumerate(zip(fractions, of_fractions, strict=True)):
         slopes = _products([*factors[:dim], _slopes(mode, t), *factors[dim + 1 :]])
-        terms.append(tangent[..., None] * slopes)
+        terms.append(tangent[None] * slopes)
     return _weights(mode, fractions), functools.reduce(jnp.add, terms)
 
 
@@ -413,9 +431,9 @@ def _products(factors: Sequence[jax.Array]) -> jax.Array:
 def _factors(mode: Mode, t: jax.Array) -> jax.Array:
     """Returns the weights of the elements along one dimension, for the fraction ``t``."""
     if mode == "bilinear":
-        return jnp.stack([1 - t, t], axis=-1)
-    far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (_A, -5 * _A, 8 * _A, -4 * _A))
-    near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (_A + 2, -(_A + 3), 0, 1))
+        return jnp.stack([1 - t, t])
+    far = _polynomial(jnp.stack([t + 1, 2 - t]), (_A, -5 * _A, 8 * _A, -4 * _A))
+    near = _polynomial(jnp.stack([t, 1 - t]), (_A + 2, -(_A + 3), 0, 1))
     return _around(far, near)
 
 
@@ -423,17 +441,17 @@ def _slopes(mode: Mode, t: jax.Array) -> jax.Array:
     """Returns the derivatives of the weights by ``t``."""
     if mode == "bilinear":
         one = jnp.ones_like(t)
-        return jnp.stack([-one, one], axis=-1)
-    far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (3 * _A, -10 * _A, 8 * _A))
-    near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (3 * (_A + 2), -2 * (_A + 3), 0))
+        return jnp.stack([-one, one])
+    far = _polynomial(jnp.stack([t + 1, 2 - t]), (3 * _A, -10 * _A, 8 * _A))
+    near = _polynomial(jnp.stack([t, 1 - t]), (3 * (_A + 2), -2 * (_A + 3), 0))
     # The distance to the second element of each pair decreases as t increases.
-    sign = jnp.broadcast_to(jnp.array([1, -1], t.dtype), far.shape)
+    sign = jnp.array([1, -1], t.dtype)[:, None, None]
     return _around(far * sign, near * sign)
 
 
 def _around(far: jax.Array, near: jax.Array) -> jax.Array:
     """Orders the values of the two far and the two near elements by their index."""
-    return jnp.concatenate([far[..., :1], near, far[..., 1:]], axis=-1)
+    return jnp.concatenate([far[:1], near, far[1:]])
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:

@@ -3,6 +3,7 @@
 Tests: impl.nn.functional._embeddings.
 """
 
+import functools
 import itertools
 
 import jax
@@ -131,18 +132,26 @@ def test_empty_bags_that_pytorch_refuses(mode):
             bags(PAIRS, w=w[:, :0]),
         )
 
+<<<<<<< HEAD
     results = run(WEIGHT)
     assert [got.shape for got in results] == [(2, 3), (0, 3), (5, 0)]
+=======
+    *results, gradient = run(WEIGHT)
+    shapes = (2, 3), (1, 3), (2, 3), *[(0, 3)] * 3, (5, 0)
+    assert tuple(got.shape for got in results) == shapes
+>>>>>>> 27ba74c99ebcc20b4c46688ff5b540a86e673c55
     assert not any(np.any(got) for got in results)
 
 
 def test_maxima_of_equal_elements_and_nan():
     table = np.array([[1, -0.0], [np.nan, 0.0], [2, -np.inf], [2, -np.inf]], np.float32)
 
-    run = jax.jit(lambda index: F.embedding_bag(index, table, mode="max")[0])
+    run = jax.jit(lambda *index: F.embedding_bag(*index, mode="max")[0])
 
     def greatest(*index):
-        return run(np.array([index]))
+        of_rows = run(np.array([index]), table)
+        assert_same_bits(run(np.array(index), table, np.array([0])), of_rows)
+        return of_rows
 
     # The first of equal elements is the maximum, with its sign. NaN is greater than every number.
     assert_same_bits(greatest(2, 0, 3), np.array([2, -0.0], np.float32))
@@ -154,6 +163,21 @@ def test_maxima_of_equal_elements_and_nan():
 
 
 @pytest.mark.usefixtures("path")
+<<<<<<< HEAD
+=======
+def test_the_first_of_equal_elements_has_the_gradient():
+    table = np.array([[1, 5], [1, 5], [1, np.nan], [0, np.nan], [9, 9]], np.float32)
+    lowest = np.array([[-np.inf, -np.inf]] * 5, np.float32)
+    index = np.array([4, 3, 2, 1, 0])
+    bag = functools.partial(F.embedding_bag, mode="max", padding_idx=4)
+    for call in (lambda w: bag(index[None], w), lambda w: bag(index, w, np.array([0]))):
+        gradient = jax.jit(jax.grad(lambda w: call(w).sum()))  # noqa: B023
+        assert gradient(table).tolist() == [[0, 0], [0, 0], [1, 0], [0, 1], [0, 0]]
+        assert gradient(lowest).tolist() == [[0, 0], [0, 0], [0, 0], [1, 1], [0, 0]]
+
+
+@pytest.mark.usefixtures("path")
+>>>>>>> 27ba74c99ebcc20b4c46688ff5b540a86e673c55
 def test_a_bag_with_a_row_out_of_range_is_nan_under_jit():
     pairs = OUT_OF_RANGE.reshape(5, 2)
     in_range = IN_RANGE.reshape(5, 2).all(1)

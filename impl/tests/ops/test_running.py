@@ -8,6 +8,7 @@ import pytest
 import impl
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.numbers import near_one, spread
+from impl.tests.support.programs import run_together
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -27,11 +28,28 @@ def cumulative_extreme(x, extreme):
     return np.take_along_axis(x, last, axis=0), last
 
 
+@pytest.mark.parametrize("lanes", [3, 16])
 @pytest.mark.parametrize("op", EXTREMES)
-@pytest.mark.parametrize("scale", [1, 1e-39])
-def test_extremes_are_elements_with_their_bits(op, scale, rng):
+def test_extremes_of_ties_nans_and_zeros(op, lanes):
+    rng = np.random.default_rng(0)
+    calls = {}
+    for dtype in (np.float32, np.float16, np.uint32, bool):
+        values = rng.integers(0 if np.dtype(dtype).kind in "ub" else -3, 4, (1200, lanes))
+        values = values.astype(np.float64)
+        if dtype in (np.float32, np.float16):
+            values = np.where(rng.random(values.shape) < 0.5, values, -values)  # -0 among them
+            values[[700, 703], 1] = np.nan
+            values[:5, 2] = np.inf, -np.inf, np.inf, np.nan, -np.inf
+        calls[dtype.__name__] = lambda x: getattr(impl, op)(x, 0), values.astype(dtype)
+    for dtype, got in run_together(calls).items():
+        assert_all_same_bits(got, cumulative_extreme(calls[dtype][1], EXTREMES[op]), dtype)
+
+
+@pytest.mark.parametrize("op", EXTREMES)
+@pytest.mark.parametrize(("scale", "lanes"), [(1, 3), (1e-39, 3), (1, 16)])
+def test_extremes_are_elements_with_their_bits(op, scale, lanes, rng):
     # Small integers are often equal. On a CPU XLA takes subnormal numbers for equal.
-    values = rng.integers(-3, 4, (300, 3)).astype(np.float32) * np.float32(scale)
+    values = rng.integers(-3, 4, (300, lanes)).astype(np.float32) * np.float32(scale)
     values[150:] *= -1
     values[250, 1] = np.nan
     extremes, places = jax.jit(lambda x: getattr(impl, op)(x, 0))(values)

@@ -1,6 +1,7 @@
 """Data-parallel programs and micro-batches on 1 to 8 devices; ``test_engines`` runs it."""
 
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -101,6 +102,15 @@ def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
     np.testing.assert_allclose(one["w"], eight["w"], 1e-3, 1e-5)
     # docs/not-covered.md says so, and has to change if this does.
     assert (np.asarray(one["w"]) != np.asarray(eight["w"])).any()
+
+
+def test_a_device_may_have_one_row(rng):
+    x, w = (jnp.asarray(rough(rng, shape, spread=3)) for shape in ((8, 5), (5, 40)))
+
+    def add(x):
+        return lax.psum((x @ w).sum(0), "d")
+
+    assert_equal([on(n, add, x, specs=(P("d"),)) for n in (1, 8)])
 
 
 def momentum(x, w):
@@ -371,6 +381,19 @@ def test_micro_batches_in_a_shard_map(problem, want, monkeypatch, devices, numbe
     text = jax.jit(functools.partial(on, devices, step, specs=(P(), P("d")), check=check))
     assert ("tensor<6x5x4xui32>" in text.lower(*problem).as_text()) is (room < 0)  # Of the table.
     assert_equal([on(devices, step, *problem, specs=(P(), P("d")), check=check), want])
+
+
+def test_accumulators_of_devices_are_merged(problem, want):
+    params, tokens = problem
+    step = jax.value_and_grad(of_layers)
+    empty = impl.Accumulator.like(want, step, params, tokens[:6])
+
+    def own(params, tokens):
+        return jax.tree.map(lambda array: array[None], empty.add(step, params, tokens))
+
+    several = on(8, own, params, tokens, specs=(P(), P("d")), out=P("d"))
+    each = [jax.tree.map(lambda array, n=n: array[n], several) for n in range(8)]
+    assert_equal([functools.reduce(operator.add, each).value(), want])
 
 
 def test_a_second_count_on_some_devices(monkeypatch):

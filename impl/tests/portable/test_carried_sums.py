@@ -71,7 +71,9 @@ def test_products_sums_and_scatters(rng):
     i = rng.integers(0, 5, ROWS)
 
     def sums(x, y, i):
-        return x.T @ y * 3, x.sum(0) / 7, jnp.zeros((5, 4)).at[i].add(y), (2 * x).sum()
+        rows = x @ (jnp.arange(60.0).reshape(3, 20) / 7)
+        scattered = jnp.zeros((5, 4)).at[i].add(y)
+        return x.T @ y * 3, x.sum(0) / 7, scattered, (2 * x).sum(), rows.sum(0)
 
     assert_one_sum(sums, x, y, i)
 

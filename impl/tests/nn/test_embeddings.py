@@ -132,14 +132,8 @@ def test_empty_bags_that_pytorch_refuses(mode):
             bags(PAIRS, w=w[:, :0]),
         )
 
-<<<<<<< HEAD
     results = run(WEIGHT)
     assert [got.shape for got in results] == [(2, 3), (0, 3), (5, 0)]
-=======
-    *results, gradient = run(WEIGHT)
-    shapes = (2, 3), (1, 3), (2, 3), *[(0, 3)] * 3, (5, 0)
-    assert tuple(got.shape for got in results) == shapes
->>>>>>> 27ba74c99ebcc20b4c46688ff5b540a86e673c55
     assert not any(np.any(got) for got in results)
 
 
@@ -163,8 +157,6 @@ def test_maxima_of_equal_elements_and_nan():
 
 
 @pytest.mark.usefixtures("path")
-<<<<<<< HEAD
-=======
 def test_the_first_of_equal_elements_has_the_gradient():
     table = np.array([[1, 5], [1, 5], [1, np.nan], [0, np.nan], [9, 9]], np.float32)
     lowest = np.array([[-np.inf, -np.inf]] * 5, np.float32)
@@ -177,7 +169,6 @@ def test_the_first_of_equal_elements_has_the_gradient():
 
 
 @pytest.mark.usefixtures("path")
->>>>>>> 27ba74c99ebcc20b4c46688ff5b540a86e673c55
 def test_a_bag_with_a_row_out_of_range_is_nan_under_jit():
     pairs = OUT_OF_RANGE.reshape(5, 2)
     in_range = IN_RANGE.reshape(5, 2).all(1)

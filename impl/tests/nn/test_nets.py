@@ -5,7 +5,6 @@ Tests: impl.nn._recurrent, impl.nn._dropout, impl.nn.functional._attention.
 
 import dataclasses
 import functools
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -272,15 +271,3 @@ def test_dropout_draws_from_the_key():
     assert 0.2 < np.mean(quarter == 0) < 0.3
     assert_same_bits(run(key)[1], quarter)
     assert np.any(np.asarray(run(jax.random.key(1))[1]) != quarter)
-
-
-def test_arguments_have_pytorchs_order_and_defaults():
-    parameters = inspect.signature(attention).parameters.values()
-    assert [(p.name, p.default) for p in parameters if p.name != "dropout_key"] == [
-        *((name, inspect.Parameter.empty) for name in ("query", "key", "value")),
-        ("attn_mask", None),
-        ("dropout_p", 0.0),
-        ("is_causal", False),
-        ("scale", None),
-        ("enable_gqa", False),
-    ]

@@ -294,6 +294,12 @@ def _forms_of_bags() -> Iterator[Form]:
                 np.array(x).astype(d) for x, d in zip(([1, 0, 1], [0, 1]), dtypes, strict=True)
             )
             yield form(index, _WEIGHT, starts, mode="sum")
+    for mode in ("sum", "mean", "max"):
+        # No bags, and empty ones.
+        yield form(NO_INDEX.reshape(0, 3), _WEIGHT, mode=mode)
+        yield form(NO_INDEX, _WEIGHT, NO_INDEX, mode=mode)
+        yield form(NO_INDEX, _WEIGHT, at(0, 0), mode=mode)
+        yield form(NO_INDEX, _WEIGHT[:0], at(0), mode=mode)
     yield form(_ROWS, spread(4, 3), mode="mean").named()
     weights = spread(2, 5)
     yield form(_ROWS, spread(4, 3), mode="sum", per_sample_weights=weights).named("weighted")

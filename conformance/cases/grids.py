@@ -283,7 +283,7 @@ def _forms_of_samples() -> Iterator[Form]:
         grid = np.stack(np.meshgrid(*along), -1)[None].astype(np.float32)
         yield form(normal(1, 2, 4, 5), grid, mode, padding, align)
     grid = np.random.default_rng(8).uniform(-1, 1, (2, 3, 2, 2)).astype(np.float32)
-    yield form(spread(2, 3, 4, 5), grid, align_corners=False).named(smooth=False, same_bits=False)
+    yield form(spread(2, 3, 4, 5), grid).named(smooth=False, same_bits=False)
 
 
 def _errors_of_samples() -> Iterator[ErrorInput]:
@@ -326,7 +326,7 @@ OPS = (
                 for size in [(2, 3, 4, 5), (1, 1, 1, 3), (2, 1, 2, 4, 3)]
                 for align in (True, False)
             ),
-            form(spread(2, 2, 3), (2, 1, 3, 4), align_corners=False).named(same_bits=False),
+            form(spread(2, 2, 3), (2, 1, 3, 4)).named(same_bits=False),
         ],
         lambda: unlike_torch(*_errors_of_affine_grid()),
     ),

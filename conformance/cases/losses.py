@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import FEW, Array, indices, values
-from conformance.cases._forms import NAN, POINT, SCALAR, SQUARE, at, normal, spread, unlike_torch
+from conformance.cases._forms import (
+    INF,
+    NAN,
+    NO_INDEX,
+    POINT,
+    SCALAR,
+    SQUARE,
+    at,
+    normal,
+    spread,
+    unlike_torch,
+)
 from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
@@ -206,6 +217,10 @@ def _forms_of_ctc_loss() -> Iterator[Form]:
         x = _log_softmax(x, 2) if number % 4 else x
         yield form(x, chosen, *lengths, reduction=reduction, zero_infinity=zero_infinity)
     x, of_two = _log_softmax(normal(4, 2, 5), 2), np.array([[1, 2], [3, 3]])
+    # No batch, another blank, and no labels at all.
+    yield form(x[:, 0], at(1, 1), np.array(4), at(2), 4)
+    for none in (NO_INDEX, NO_INDEX.reshape(2, 0)):
+        yield form(x, none, at(4, 3), at(0, 0), reduction="none")
     # The gradient holds for logarithms of probabilities.
     yield form(x, of_two, np.array([4, 4]), np.array([2, 2])).named(
         smooth=False, twice=False, same_bits=False, batch=(0, 1)
@@ -216,6 +231,8 @@ def _plain_loss(jax: Any, x: Any, target: Any) -> Any:
     return -jax.numpy.take_along_axis(x, target[:, None], axis=1).mean()
 
 
+#: Logits that are far apart, or infinite.
+_EXTREMES = np.float32([[1e4, 1e4 - 1, 0], [-INF, 0, 1], [INF, 0, 1], [-INF, 0, 1]])
 _X, _T, _P = normal(4, 3), at(0, 2, 1, 0), np.ones((4, 3), np.float32)
 
 
@@ -309,6 +326,8 @@ OPS = (
                 _WEIGHT,
                 label_smoothing=0.1,
             ),
+            form(_EXTREMES, at(0, 0, 1, 2), reduction="none"),
+            form(_EXTREMES[:1], np.float32([[1, 0, 0]])).having(traced=1),
             form(spread(8, 5) / 8, _LABELS, label_smoothing=0.1).named(same_bits=False),
         ],
         _errors_of_cross_entropy,
@@ -328,6 +347,12 @@ OPS = (
         _nll_loss,
         lambda: [
             *_forms_of_losses(by_classes_alone=True),
+            *(
+                # No element counts.
+                form(_X, at(*[-100] * 4), _WEIGHT, reduction=reduction).having(traced=1)
+                for reduction in ("mean", "sum")
+            ),
+            form(_X * np.float32(NAN), at(*[-100] * 4), reduction="none"),
             form(spread(8, 5), _LABELS).named(same_bits=False),
         ],
         _errors_of_nll_loss,

@@ -359,6 +359,11 @@ def _forms_of_max_pool(dims: int) -> Iterator[Form]:
         x[0, 0, 5:60], x[1, 1, 30:] = -np.inf, np.where(np.arange(40) % 3, -0.0, 0.0)
         for long in ((17, 1, 8), (40, 3, 20, 2, True), (23, 23), (70,), (20, 60, 9, 3)):
             yield form(x, *long, return_indices=True)
+        for dtype in (np.int8, np.uint8, np.int16, np.int32):
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            ends = np.array([[low, high, 5, 7, low, low]], dtype)
+            yield form(ends, 2, 2, 1, return_indices=True)
+            yield form(np.resize(ends, (1, 70)), 70, return_indices=True)
     yield pooled(dims, 2 + (dims < 3), 2, 1)
 
 

@@ -265,6 +265,11 @@ def _tied(index: Array, cases: Sequence[Mapping[str, Any]]) -> Iterator[Form]:
         yield form(x if options["include_self"] else x + 0.5, 0, index, source, **options)
 
 
+#: Reductions of NaNs and infinities.
+_NOT_FINITE = (
+    *(np.float32([0, 2, 5, -INF, NAN]), 0, at(0, 0, 1, 2, 2, 3)),
+    np.float32([1, NAN, NAN, -INF, -INF, INF]),
+)
 #: Numbers to write, and the dtype that holds them.
 _NUMBERS: Sequence[tuple[Any, Any]] = (
     (2.5, np.float32),
@@ -399,6 +404,10 @@ OPS = (
             *by_elements(*_REDUCTIONS, dtypes=[np.float16, *INTEGERS]),
             *from_longer(*_REDUCTIONS[:3]),
             *_tied(np.array([[2, 0, 0], [0, 2, 0], [2, 2, 0], [1, 0, 0], [2, 2, 1]]), _REDUCTIONS),
+            *(
+                form(*_NOT_FINITE, **options).having(torch_gradient=False)
+                for options in _REDUCTIONS
+            ),
             *reductions(COLUMNS, [("prod", False), ("mean", True), ("amin", False)]),
         ],
         _errors_of_scatter_reduce,

@@ -431,6 +431,8 @@ def _forms_of_lp_pool(dims: int) -> Iterator[Form]:
     for power in (1, 1.5, 2, 2.0, 3, 4, 0.5, -1, -2, INF, -INF) if dims == 1 else ():
         yield form(signed, power, 2)
         yield form(invalid, power, 2).having(torch_gradient=False)
+    for power in (INF, -INF) if dims == 2 else ():
+        yield form(signed[None], power, (2, 3))
     yield pooled(dims, 2, 4 - dims, 3 - dims, same_bits=False)
 
 

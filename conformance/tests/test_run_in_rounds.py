@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import time
-from importlib.resources import files
 
 import jsonschema
 import pytest
@@ -20,11 +19,8 @@ from conformance.adapters import base
 from conformance.pytest_plugin import run as plugin
 from conformance.reporting import report
 from conformance.suite.cells import cells
-from conformance.tests.reporting._records import PASSED, changed
+from conformance.tests.reporting._records import PASSED, SCHEMA, changed
 
-SCHEMA = json.loads(
-    (files("conformance.reporting") / "report_schema.json").read_text(encoding="utf-8")
-)
 PARTS = [(1, "again"), (2, "again"), (1, "not again")]
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 
+import jax
 import numpy as np
 import pytest
 
@@ -48,6 +49,13 @@ def complete():
 def portable():
     """Turns the mode on, with the guarantee under which every sum is exact."""
     with impl.deterministic(profile="complete", guarantee="portable"):
+        yield
+
+
+@pytest.fixture
+def wide():
+    """Turns dtypes of 64 bits on."""
+    with jax.enable_x64(True):
         yield
 
 

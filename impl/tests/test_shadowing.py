@@ -55,12 +55,6 @@ def test_a_file_in_the_way_is_named(tmp_path, imported, package, name):
     assert_explained(run(tmp_path, "-c", f"import {imported}"), package, file)
 
 
-@pytest.mark.parametrize("command", ["impl", "conformance"])
-def test_the_commands_explain_it_too(tmp_path, command):
-    file = written(tmp_path, "spec.py")
-    assert_explained(run(tmp_path, "-m", command), "spec", file)
-
-
 @pytest.mark.parametrize("imported", ["impl", "conformance"])
 def test_a_module_in_the_way_that_was_imported_before_is_named(tmp_path, imported):
     file = written(tmp_path, "spec.py", "rows = []\n")

@@ -17,6 +17,7 @@ REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Since version 1.3.0, affine_grid:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Default grid_sample and affine_grid:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning"),
     pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning"),

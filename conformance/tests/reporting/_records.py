@@ -1,10 +1,15 @@
 """A record, and reports made of it."""
 
 import dataclasses
+import json
+from importlib.resources import files
 
 from conformance.reporting import report
 from conformance.reporting.report import Record
 
+SCHEMA = json.loads(
+    (files("conformance.reporting") / "report_schema.json").read_text(encoding="utf-8")
+)
 PASSED = Record(
     row="R0001",
     op="index_add",

@@ -6,7 +6,6 @@ Tests: conformance.reporting.pytorch_differences, conformance.reporting.report.
 import dataclasses
 import json
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
@@ -18,11 +17,7 @@ from conformance.reporting import pytorch_differences, report
 from conformance.reporting.report import Record, Report
 from conformance.suite import releases
 from conformance.suite.cells import cells
-from conformance.tests.reporting._records import PASSED, changed, written
-
-SCHEMA = json.loads(
-    (files("conformance.reporting") / "report_schema.json").read_text(encoding="utf-8")
-)
+from conformance.tests.reporting._records import PASSED, SCHEMA, changed, written
 
 
 def test_what_is_written_meets_the_schema_and_is_read_again(tmp_path):

@@ -15,6 +15,8 @@ DTYPES = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "float64": np.dtype(np.float64),
 }
+#: The dtypes that the native engine has.
+NARROW = [name for name in DTYPES if name != "float64"]
 
 
 def rough(rng, shape, dtype="float32", spread=20):

@@ -1,6 +1,5 @@
 """Options of compilation, and the key of jit."""
 
-import contextlib
 import functools
 import threading
 from typing import TYPE_CHECKING, assert_type
@@ -216,26 +215,6 @@ def added(input, source):
 
 def path(jitted):
     return kernels(impl.testing.lower(jitted, *ARGUMENTS))
-
-
-def by_setter(enabled, **options):
-    impl.use_deterministic_algorithms(enabled, **options)
-    return contextlib.nullcontext()
-
-
-@pytest.mark.parametrize("switch", [by_setter, impl.deterministic], ids=["setter", "scope"])
-def test_toggling_the_mode_changes_the_path_of_one_jitted_function(switch):
-    function = counted(added)
-    jitted = jax.jit(function)
-    for enabled, expected, traces in [
-        (False, ATOMIC, 1),
-        (True, ORDERED, 2),
-        (False, ATOMIC, 2),
-        (True, ORDERED, 2),
-    ]:
-        with switch(enabled):
-            assert path(jitted) == expected
-            assert function.traces == traces
 
 
 def test_every_part_of_the_state_is_in_the_key():

@@ -13,11 +13,10 @@ import impl
 from impl._exact import elementary
 from impl._native import functions, library, scope
 from impl.tests.exact import elementary_samples as samples
-from impl.tests.exact._sums import DTYPES, run
+from impl.tests.exact._sums import DTYPES, NARROW, run
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
-NARROW = [name for name in DTYPES if name != "float64"]
 #: Numbers whose powers are special, ties of two floats, zero, infinite or subnormal.
 SPECIAL = (
     *(0.0, 1.0, np.inf, np.nan, 1e-45, 1e-39, 1.1754944e-38, 6e-8, 6.1e-5, 6.5504e4, 3.4028235e38),

@@ -90,10 +90,6 @@ def test_a_newer_xla_has_it_too(monkeypatch, version):
     library._loaded()
 
 
-def test_the_version_of_the_interface_is_read():
-    assert library._api_version() >= (0, 1)
-
-
 @pytest.mark.usefixtures("missing")
 def test_one_warning_says_that_it_is_missing():
     with pytest.warns(RuntimeWarning, match=r"'native', because nothing was built\..* C\+\+"):

@@ -16,7 +16,7 @@ from impl._exact.sums import reduction
 from impl._native import library, scatters, scope
 from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
 from impl.tests.exact._sums import (
-    DTYPES,
+    NARROW,
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
@@ -30,7 +30,6 @@ from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
-NARROW = [name for name in DTYPES if name != "float64"]
 MODES = ("drop", "clip", "promise_in_bounds")
 numbered = lax.ScatterDimensionNumbers
 
@@ -60,16 +59,6 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype):
         assert_same(
             native(operand[:, :1], rows, values[:, :1], dimension_numbers=ROWS), want[:, :1]
         )
-
-
-@pytest.mark.parametrize("dtype", NARROW)
-def test_an_operand_without_updates_is_a_sum_of_one_term_by_the_oracle(rng, dtype):
-    operand = with_specials(rng, rough(rng, (300, 1), dtype, 5))
-    index, values = np.array([[7], [-1]], np.int32), np.ones((2, 1), operand.dtype)
-    for updates in (values, np.repeat(values, 60, 0)):
-        places = np.resize(index, (len(updates), 1))
-        want = oracles.nearest_scatter(operand, places[:, 0], updates)
-        assert_same(native(operand, places, updates, dimension_numbers=ROWS), want)
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -11,6 +11,7 @@ from impl._exact.sums import reduction
 from impl._native import library, sums
 from impl.tests.exact._sums import (
     DTYPES,
+    NARROW,
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
@@ -24,7 +25,6 @@ from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
-NARROW = [name for name in DTYPES if name != "float64"]
 #: Shapes and axes that have each kind of loop: rows, columns, short ones, narrow ones, both.
 REDUCTIONS = [
     ((5000,), (0,)),

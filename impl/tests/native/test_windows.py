@@ -10,7 +10,7 @@ from jax import lax
 from impl import testing
 from impl._exact.sums import windows as other_engine
 from impl._native import library, windows
-from impl.tests.exact._sums import DTYPES, assert_same, rough, run
+from impl.tests.exact._sums import DTYPES, NARROW, assert_same, rough, run
 from impl.tests.exact._windows import (
     NAMES,
     NONE,
@@ -26,8 +26,6 @@ from impl.tests.exact._windows import (
 from spec import oracles
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
-
-NARROW = [name for name in DTYPES if name != "float64"]
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -100,7 +100,6 @@ def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
 
 MODES = ("sum", "mean", "max")
 PAIRS = INDEX.reshape(5, 2)
-EMPTY = np.zeros(0, np.int64)
 OFFSETS = np.array([0, 0, 3, 7, 10])
 
 
@@ -121,28 +120,21 @@ def test_the_gradient_is_divided_by_the_frequency_of_a_row(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_empty_bags(mode):
+def test_empty_bags_that_pytorch_refuses(mode):
     def bags(index, offsets=None, w=WEIGHT, last=False):
         return F.embedding_bag(index, w, offsets, mode=mode, include_last_offset=last)
 
     @jax.jit
     def run(w):
         return (
-            bags(EMPTY, np.array([0, 0]), w),
-            bags(EMPTY, np.array([0]), w[:0]),
             bags(np.zeros((2, 0), int), w=w),
-            bags(EMPTY, EMPTY, w),
-            bags(np.zeros((0, 3), int), w=w),
             bags(INDEX, np.array([0]), w, last=True),
             bags(PAIRS, w=w[:, :0]),
-            jax.grad(lambda w: bags(EMPTY, np.array([0, 0]), w).sum())(w),
         )
 
-    *results, gradient = run(WEIGHT)
-    shapes = (2, 3), (1, 3), (2, 3), *[(0, 3)] * 3, (5, 0)
-    assert tuple(got.shape for got in results) == shapes
+    results = run(WEIGHT)
+    assert [got.shape for got in results] == [(2, 3), (0, 3), (5, 0)]
     assert not any(np.any(got) for got in results)
-    assert not np.any(gradient)
 
 
 def test_maxima_of_equal_elements_and_nan():

@@ -5,7 +5,6 @@ Tests: impl.nn._recurrent, impl.nn._dropout, impl.nn.functional._attention.
 
 import dataclasses
 import functools
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -231,13 +230,6 @@ SUBTRACTED = np.where(SEEN, 0.5, -np.inf)
 BIAS = normal((3, 5), 3)
 
 
-def test_each_query_sees_the_keys_up_to_its_position():
-    values = np.eye(5, dtype=np.float32)
-    out = np.asarray(attention(Q, K, values[None], is_causal=True))
-    assert (out > 0)[0].tolist() == np.tri(3, 5, dtype=bool).tolist()
-    assert_same_bits(out, attention(Q, K, values[None], np.tri(3, 5, dtype=bool)))
-
-
 def test_a_query_that_sees_no_key_has_no_gradient():
     @jax.jit
     def run(*arrays):
@@ -279,15 +271,3 @@ def test_dropout_draws_from_the_key():
     assert 0.2 < np.mean(quarter == 0) < 0.3
     assert_same_bits(run(key)[1], quarter)
     assert np.any(np.asarray(run(jax.random.key(1))[1]) != quarter)
-
-
-def test_arguments_have_pytorchs_order_and_defaults():
-    parameters = inspect.signature(attention).parameters.values()
-    assert [(p.name, p.default) for p in parameters if p.name != "dropout_key"] == [
-        *((name, inspect.Parameter.empty) for name in ("query", "key", "value")),
-        ("attn_mask", None),
-        ("dropout_p", 0.0),
-        ("is_causal", False),
-        ("scale", None),
-        ("enable_gqa", False),
-    ]

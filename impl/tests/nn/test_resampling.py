@@ -266,14 +266,6 @@ def test_second_derivatives():
         check_grads(function, arrays, order=2, modes=["rev"], rtol=1e-4, atol=1e-4)
 
 
-def test_defaults():
-    x, grid = INPUTS
-    by_default, explicit = jax.jit(
-        lambda x, grid: (F.grid_sample(x, grid), F.grid_sample(x, grid, "bilinear", "zeros", False))
-    )(x, grid)
-    assert_same_bits(by_default, explicit)
-
-
 @pytest.mark.parametrize("argnums", [(0,), (1,), (0, 1)], ids=["input", "grid", "both"])
 def test_a_gradient_by_either_argument_raises_or_warns_once(argnums):
     x, grid = INPUTS
@@ -291,22 +283,3 @@ def test_a_gradient_by_either_argument_raises_or_warns_once(argnums):
             warnings.simplefilter("always")
             impl.testing.lower(gradient, x, grid)
         assert len([warning for warning in caught if warning.category is UserWarning]) == 1
-
-
-def test_the_default_of_align_corners_is_false():
-    theta = normal((1, 2, 3))
-    assert_same_bits(F.affine_grid(theta, (1, 1, 2, 3)), F.affine_grid(theta, [1, 1, 2, 3], False))
-
-
-def test_with_grid_sample_the_identity_returns_the_input():
-    x, theta = normal((1, 2, 4, 3)), np.eye(2, 3, dtype=np.float32)[None]
-
-    @jax.jit
-    def run(x):
-        return [
-            F.grid_sample(x, F.affine_grid(theta, x.shape, align), align_corners=align)
-            for align in (True, False)
-        ]
-
-    for got in run(x):
-        np.testing.assert_allclose(got, x, atol=1e-6)

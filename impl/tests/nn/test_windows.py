@@ -105,15 +105,6 @@ def test_the_gradient_of_no_elements_is_zero():
     assert_same_bits(gradient(x), np.zeros_like(x))
 
 
-def test_lp_pool2d_gives_the_gradient_to_the_first_of_equal_elements():
-    x = np.array([[[-2, 2, 2], [2, -2, 2]]], np.float32)
-    for power in (np.inf, -np.inf):
-        norm = lambda x, power=power: F.lp_pool2d(x, power, (2, 3)).sum()  # noqa: E731
-        out, gradient = jax.jit(jax.value_and_grad(norm))(x)
-        assert out == 2
-        assert gradient.tolist() == [[[-1, 0, 0], [0, 0, 0]]]
-
-
 def with_ties(shape):
     """Returns an array in which many elements are equal."""
     return np.random.default_rng(shape).integers(0, 6, shape).astype(np.float32)
@@ -151,18 +142,6 @@ def test_max_pool2d_of_a_window_that_reads_no_element(dtype):
     if dtype == np.float32:
         gradient = jax.jit(jax.grad(lambda x: F.max_pool2d(x, 2, (1, 2), 1, (3, 1)).sum()))(x)
         assert_same_bits(gradient, np.zeros_like(x))
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
-def test_max_pool1d_of_integers(dtype):
-    limits = np.iinfo(dtype)
-    x = np.array([[limits.min, limits.max, 5, 7, limits.min, limits.min]], dtype)
-    out, indices = F.max_pool1d(x, 2, return_indices=True)
-    assert_same_bits(out, np.array([[limits.max, 7, limits.min]], dtype))
-    assert indices.tolist() == [[1, 3, 4]]
-    # A CPU reads long windows as a whole.
-    out, indices = F.max_pool1d(np.resize(x, (1, 70)), 70, return_indices=True)
-    assert (out.tolist(), indices.tolist()) == ([[limits.max]], [[1]])
 
 
 @pytest.mark.once

@@ -4,7 +4,6 @@ Tests: impl.ops._scatters, impl.ops._reductions.
 """
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -399,33 +398,6 @@ def test_means_of_integers_are_rounded_down_and_do_not_wrap_around():
         assert mean(many, np.zeros(300, int), 1, include_self=True).tolist() == [number]
     large = np.full(1, 2**32 - 3, np.uint32)
     assert mean(large, np.zeros(1, int), 1, include_self=False).tolist() == large.tolist()
-
-
-@complete
-def test_nans_and_infinities():
-    inf, nan = math.inf, math.nan
-    index = np.array([0, 0, 1, 2, 2, 3])
-    src = np.array([1, nan, nan, -inf, -inf, inf], np.float32)
-    input = np.array([0, 2, 5, -inf, nan], np.float32)
-    wanted = {
-        ("amax", True): [nan, nan, 5, inf, nan],
-        ("amin", True): [nan, nan, -inf, -inf, nan],
-        ("amax", False): [nan, nan, -inf, inf, nan],
-        ("amin", False): [nan, nan, -inf, inf, nan],
-        ("mean", False): [nan, nan, -inf, inf, nan],
-        ("mean", True): [nan, nan, -inf, nan, nan],
-        ("prod", False): [nan, nan, inf, inf, nan],
-    }
-
-    @jax.jit
-    def calls(x, s):
-        return [
-            impl.scatter_reduce(x, 0, index, s, reduce, include_self=include_self)
-            for reduce, include_self in wanted
-        ]
-
-    for got, (case, want) in zip(calls(input, src), wanted.items(), strict=True):
-        np.testing.assert_array_equal(got, np.array(want, np.float32), err_msg=str(case))
 
 
 RNG = np.random.default_rng(0)

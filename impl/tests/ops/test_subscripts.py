@@ -43,35 +43,6 @@ def test_subscripts_that_are_no_tuples_of_numpy():
 
 
 @complete
-def test_traced_arrays_read_the_same_and_gradients_add_up():
-    rng, calls, wanted = np.random.default_rng(0), {}, {}
-    for subscript in [
-        (A, B % 2),
-        (slice(None), B, A),
-        (A, None, slice(0, 9, 2), C[:2]),
-        (..., C, -1),
-        (True, B % 2, slice(None), C[:2]),
-        (A, A, np.array(-2), A),
-    ]:
-
-        def both(x, arrays, weight, subscript=subscript):
-            rest = iter(arrays)
-            parts = tuple(next(rest) if isinstance(p, np.ndarray) else p for p in subscript)
-            out, pullback = jax.vjp(lambda x: impl.getitem(x, parts), x)
-            return out, pullback(weight)[0]
-
-        weight = rng.integers(-9, 9, X[subscript].shape).astype(np.float32)
-        gradient = np.zeros_like(X)
-        np.add.at(gradient, subscript, weight)
-        arrays = [part for part in subscript if isinstance(part, np.ndarray)]
-        calls[str(subscript)] = both, X, arrays, weight
-        wanted[str(subscript)] = X[subscript], gradient
-    for name, (out, gradient) in run_together(calls).items():
-        np.testing.assert_array_equal(out, wanted[name][0], err_msg=name)
-        np.testing.assert_array_equal(gradient, wanted[name][1], err_msg=name)
-
-
-@complete
 @pytest.mark.parametrize("dim", [None, 1])
 def test_one_value_by_a_traced_mask(dim):
     # PyTorch allows any mask. Here the number of elements that it selects must not matter.

@@ -4,9 +4,8 @@ Tests: impl._portable.rule, impl._core.partitioning, impl._jax.partitions.
 """
 
 import json
-import os
-import subprocess
-import sys
+
+from impl.tests.support import processes
 
 #: A product, a convolution, sums, scatters and ops of impl, over two devices. The running sums and
 #: products are alike but for what they compute. The argument is a version. A line of the output is
@@ -54,17 +53,16 @@ for guarantee in ("run_to_run", "portable"):
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
-    environment = {
-        **os.environ,
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2",
+    variables = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
 
     def run():
-        text = subprocess.check_output([sys.executable, "-c", PROGRAM], env=environment, text=True)
-        return map(json.loads, text.splitlines()[-2:])
+        done = processes.run("-c", PROGRAM, devices=2, **variables)
+        assert done.returncode == 0, done.stderr
+        return map(json.loads, done.stdout.splitlines()[-2:])
 
     for first, second in zip(run(), run(), strict=True):
         bits, hits, misses = first

@@ -1,4 +1,4 @@
-"""Products, convolutions, attention and recurrent nets of ``impl`` under ``portable``.
+"""Convolutions, attention and recurrent nets of ``impl`` under ``portable``.
 
 The oracle ``nearest`` computes each sum of the program that an op is: a sum of products is rounded
 once, and so is each other operation. Of a recurrent net, the gradient of its weights is one sum.
@@ -10,47 +10,21 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from jax.experimental.sparse import BCOO
 
 import impl
-from impl._reading.control_flow import inlined
 from impl.tests.exact._products import expected_convolution, expected_dot
 from impl.tests.support.bits import assert_all_same_bits
 from impl.tests.support.numbers import spread, whole
+from impl.tests.support.programs import evaluated
 from spec import oracles
 
 F = impl.nn.functional
 #: The factor of the scores of attention, with which no exponential is subnormal.
 SCALE = 2.0**-8
-#: The rows and columns of the elements of a sparse matrix of [5, 6]; the last one is padding.
-POSITIONS = np.concatenate(
-    [np.random.default_rng(0).integers(0, (5, 6), (80, 2)), [[5, 6]]], dtype=np.int32
-)
-
-
-def sparse_product(data, dense):
-    return impl.sparse.mm(BCOO((data, POSITIONS), shape=(5, 6)), dense)
 
 
 def product(a, b):
     return oracles.nearest_product(a, b, a.dtype)
-
-
-def added(size, index, terms):
-    """Returns sums by index, which the gradient of ``x[index]`` has too."""
-    return oracles.nearest_scatter(np.zeros((size, terms.shape[1]), terms.dtype), index, terms)
-
-
-def of_sparse_product(ct, data, dense):
-    """Returns a product and its gradients, whose sums are of float32 and of rounded terms."""
-    dtype, narrow = data.dtype, data.dtype.itemsize < 4
-    ct, data, dense = (a.astype(np.float32) if narrow else a for a in (ct, data, dense))
-    data, (row, column) = data[:-1], POSITIONS[:-1].T
-    out = added(5, row, data[:, None] * dense[column])
-    terms = ct[row] * dense[column]
-    of_data = np.append(oracles.nearest(np.moveaxis(terms, 1, 0)), terms.dtype.type(0))
-    results = out, of_data, added(6, column, data[:, None] * ct[row])
-    return tuple(each.astype(dtype) for each in results)
 
 
 def sum_of(x, axes):
@@ -76,26 +50,14 @@ BY_ORACLE = {
 }
 
 
-def by_oracles(function, *arrays):
-    """Returns the results of a function, each of whose sums the oracles compute."""
-    closed = jax.make_jaxpr(function)(*arrays)
-    jaxpr = inlined(closed.jaxpr)
-    known = dict(zip(jaxpr.invars, arrays, strict=True))
-    known |= dict(zip(jaxpr.constvars, closed.consts, strict=True))
-
-    def value(atom):
-        return np.asarray(atom.val if hasattr(atom, "val") else known[atom])
-
-    for equation in jaxpr.eqns:
-        operands, name = [value(atom) for atom in equation.invars], equation.primitive.name
-        if name in BY_ORACLE:
-            results = [BY_ORACLE[name](*operands, equation.params)]
-        else:
-            with impl.deterministic(False):
-                results = equation.primitive.bind(*operands, **equation.params)
-            results = results if equation.primitive.multiple_results else [results]
-        known |= dict(zip(equation.outvars, results, strict=True))
-    return [value(atom) for atom in jaxpr.outvars]
+def of_equation(equation, *operands):
+    """Returns the results of an equation. The oracles compute each sum."""
+    name = equation.primitive.name
+    if name in BY_ORACLE:
+        return [BY_ORACLE[name](*operands, equation.params)]
+    with impl.deterministic(False):
+        results = equation.primitive.bind(*operands, **equation.params)
+    return results if equation.primitive.multiple_results else [results]
 
 
 def of_rnn_relu(ct, x, h, of_input, of_h):
@@ -122,13 +84,9 @@ def numbers(rng, name, shape, dtype):
     return (whole(rng, shape, 2) * rng.choice([1, 2**13], shape)).astype(dtype)
 
 
-#: For each op: the op, the shapes of its arguments, and the reference if the program is not it.
+#: For each op: the op, and the shapes of its arguments.
 OPTIONS: Any = {"stride": (2, 1), "padding": (2, 1), "dilation": (1, 2), "groups": 2}
 CALLS: dict[str, Any] = {
-    "mm": (impl.mm, [(5, 70), (70, 3)]),
-    "mv": (impl.mv, [(5, 70), (70,)]),
-    "bmm": (impl.bmm, [(2, 5, 70), (2, 70, 3)]),
-    "sparse.mm": (sparse_product, [(81,), (6, 40)], of_sparse_product),
     "conv2d": (functools.partial(F.conv2d, **OPTIONS), [(2, 4, 5, 6), (6, 2, 2, 3), (6,)]),
     "conv_transpose2d": (
         functools.partial(F.conv_transpose2d, **OPTIONS, output_padding=(1, 0)),
@@ -148,12 +106,12 @@ def with_gradient(function, cotangent, *arrays):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
 def test_results_and_gradients_are_exact_sums_rounded_once(dtype, rng):
-    # Attention refuses complex numbers, and a gradient of a sparse product adds several sums.
-    others = {"attention", "sparse.mm"} if dtype == "complex64" else set()
+    # Attention refuses complex numbers.
+    others = {"attention"} if dtype == "complex64" else set()
     calls = {name: call for name, call in CALLS.items() if name not in others}
     with impl.deterministic(guarantee="portable", profile="complete"):
         arrays = {}
-        for name, (function, shapes, *_) in calls.items():
+        for name, (function, shapes) in calls.items():
             own = [numbers(rng, name, shape, dtype) for shape in shapes]
             shape = jax.eval_shape(function, *own).shape
             arrays[name] = numbers(rng, name, shape, dtype), *own
@@ -163,12 +121,11 @@ def test_results_and_gradients_are_exact_sums_rounded_once(dtype, rng):
             return {name: with_gradient(calls[name][0], *each) for name, each in arrays.items()}
 
         results = run(arrays)
-        for name, (function, _, *reference) in calls.items():
-            wanted = [
-                *reference,
-                functools.partial(by_oracles, functools.partial(with_gradient, function)),
-            ]
-            assert_all_same_bits(results[name], wanted[0](*arrays[name]), name)
+        for name, (function, _) in calls.items():
+            wanted = evaluated(
+                functools.partial(with_gradient, function), arrays[name], of_equation
+            )
+            assert_all_same_bits(results[name], wanted, name)
 
 
 def test_results_and_gradients_of_rnn_relu_are_exact_sums_rounded_once(rng):

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import Literal
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -26,6 +25,7 @@ from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._jax import lowering
 from impl._portable.rules import rounding
+from impl.tests.support.programs import evaluated
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("portable")
@@ -260,23 +260,16 @@ WITH_PARAMETERS = {
 }
 
 
-def by_numpy(function, *arrays):
-    """Computes a function of jax.lax with NumPy, which keeps subnormal floats."""
+def by_numpy(equation, *operands):
+    """Computes an equation with NumPy, which keeps subnormal floats."""
+    if equation.primitive.name in NUMPY:
+        return [NUMPY[equation.primitive.name](*operands)]
+    return [WITH_PARAMETERS[equation.primitive.name](*operands, **equation.params)]
+
+
+def product_by_numpy(a, b):
     with arithmetic.wide():
-        closed = jax.make_jaxpr(function)(*arrays)
-    known = dict(zip(closed.jaxpr.invars, arrays, strict=True))
-    known |= dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    for equation in closed.jaxpr.eqns:
-        operands = [
-            np.asarray(v.val if isinstance(v, Literal) else known[v]) for v in equation.invars
-        ]
-        name = equation.primitive.name
-        if name in NUMPY:
-            result = NUMPY[name](*operands)
-        else:
-            result = WITH_PARAMETERS[name](*operands, **equation.params)
-        known[equation.outvars[0]] = result
-    return known[closed.jaxpr.outvars[0]]
+        return evaluated(lambda a, b: rounding.product(a, b, flushes=True), (a, b), by_numpy)[0]
 
 
 def test_products_where_subnormals_are_kept():
@@ -284,13 +277,13 @@ def test_products_where_subnormals_are_kept():
     b = (BELOW_AND_ABOVE / a * 2.0**63).astype(np.float32)
     a *= np.float32(2.0**-63)
     of_cpu = np.asarray(jax.jit(jax.lax.mul)(a, b))
-    found = by_numpy(lambda a, b: rounding.product(a, b, flushes=True), a, b)
+    found = product_by_numpy(a, b)
     assert np.array_equal(found, of_cpu)
     assert 0 < np.count_nonzero(found) < found.size
     special = np.array([0.0, -0.0, 3e38, np.inf, -np.inf, np.nan, 1.5], np.float32)
     a, b = (each.ravel() for each in np.meshgrid(special, np.float32([0, -2, 3e38, np.inf])))
     with np.errstate(all="ignore"):
-        found = by_numpy(lambda a, b: rounding.product(a, b, flushes=True), a, b)
+        found = product_by_numpy(a, b)
         expected = a * b
     assert np.array_equal(found, expected, equal_nan=True)
     finite = ~np.isnan(expected)

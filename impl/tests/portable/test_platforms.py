@@ -14,14 +14,10 @@ import pytest
 import impl
 import spec
 
+pytestmark = pytest.mark.usefixtures("wide")
+
 REFUSED = spec.load().refused_platforms
 DOUBLE = jax.ShapeDtypeStruct((3, 4), np.float64)
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
 
 
 def lowered(*platforms, function=jnp.sin, of=DOUBLE):

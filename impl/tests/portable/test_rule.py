@@ -5,11 +5,7 @@ impl._portable.rules.rounding, impl._portable.rules.sums.
 """
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +23,7 @@ from impl._portable.rule import rule as register_rule
 from impl._portable.rules import RULES
 from impl._soft_float64 import engines
 from impl.tests.portable import functions
+from impl.tests.support import processes
 
 CLASSES = spec.load().class_of_primitive
 #: Prints the names of the primitives of JAX, also of those that its modules make when they are
@@ -46,14 +43,8 @@ print(json.dumps([primitive.name for primitive in of_lax | set(lowering.primitiv
 
 
 def test_every_primitive_of_jax_has_a_class():
-    root = str(Path(impl.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", NAMES],
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = processes.run("-c", NAMES)
+    assert done.returncode == 0, done.stderr
     names = {name for name in json.loads(done.stdout) if not name.startswith("samebits_")}
     assert sorted(names - set(CLASSES)) == []
     assert len(names) > 250

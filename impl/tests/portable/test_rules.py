@@ -33,24 +33,6 @@ def text(function, *args, platform="cpu"):
     return jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
 
 
-def test_other_modes_are_not_affected():
-    x = jnp.ones(3)
-
-    def function(x):
-        return jnp.exp(x * 2).sum()
-
-    portable = text(function, x)
-    with impl.deterministic(guarantee="run_to_run"):
-        of_run_to_run = text(function, x)
-    with impl.deterministic(False):
-        plain = text(function, x)
-    with impl.deterministic(False, guarantee="portable"):
-        assert text(function, x) == plain
-    assert of_run_to_run == plain
-    assert "f64" in portable
-    assert "f64" not in plain
-
-
 def test_a_ragged_product_has_the_bits_of_the_products_of_its_groups(rng):
     sizes = np.array([3, 0, 8, 5], np.int32)
     rows, groups = (rng.normal(size=s).astype(np.float32) for s in ((16, 8), (4, 8, 6)))

@@ -253,13 +253,6 @@ def test_no_primitive_of_jax_is_taken_for_that_of_another_library():
             assert not unknown.is_unknown(primitive, rules.registered(primitive, platform)[0])
 
 
-def test_a_release_that_finds_rules_in_another_way_is_told(monkeypatch):
-    monkeypatch.setattr(rules.private_mlir, "_get_lowering_rules", lambda ctx: ctx)
-    with pytest.raises(LookupError, match="finds lowering rules in another way"):
-        rules.replace(raw)
-    assert raw not in rules.replacements
-
-
 def test_advice_of_a_library_is_in_the_error_and_in_the_report(tmp_path):
     (hint,) = spec.load().hints
     file = tmp_path / "site-packages" / hint.library / "_errors.py"

@@ -142,12 +142,3 @@ def test_bits_change_with_the_schedule_unless_the_mode_is_on(function, mode):
     assert (len(set(seen)) > 1) is not mode
     if not mode and function is not pool:
         assert seen[0] == np.frombuffer(plain, np.float32).tobytes()
-
-
-def test_an_int_is_a_schedule_too():
-    x = jnp.zeros(2)
-    seen = set()
-    for seed in range(4):
-        with impl.testing.schedule(seed):
-            seen.add(np.asarray(jax.jit(scatter)(x)).tobytes())
-    assert len(seen) > 1

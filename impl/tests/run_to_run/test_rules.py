@@ -102,12 +102,6 @@ def test_a_cpu_keeps_to_an_order_for_every_device_if_that_is_asked_for():
             assert text(function, X) != plain
 
 
-def test_with_the_mode_on_nothing_races_on_a_gpu():
-    assert races(text(everything, X, platform="cuda"))
-    with impl.deterministic():
-        assert not races(text(everything, X, platform="cuda"))
-
-
 SAFE = {
     "one update": lambda x: x.at[2].add(1.0),
     "unique": lambda x: x.at[INDEX].add(UPDATES, unique_indices=True),
@@ -123,16 +117,6 @@ def test_what_is_safe_is_left_to_xla(name):
         lowered = text(SAFE[name], X, platform="cuda")
     assert "stablehlo.scatter" in lowered
     assert ("unique_indices = true" in lowered) is (name in ("one update", "unique"))
-
-
-def test_the_mode_counts_that_holds_when_a_program_is_compiled():
-    jitted = jax.jit(multiply)
-    compiled = impl.testing.lower(jitted, X).as_text()
-    with impl.deterministic():
-        assert impl.testing.lower(jitted, X).as_text() != compiled
-        with impl.deterministic(False):
-            assert impl.testing.lower(jitted, X).as_text() == compiled
-    assert impl.testing.lower(jitted, X).as_text() == compiled
 
 
 def test_a_product_of_complex_numbers_is_refused_by_name():

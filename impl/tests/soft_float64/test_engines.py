@@ -88,12 +88,6 @@ def test_an_unknown_engine_is_named():
 SMALL = X[:, :4]
 
 
-@pytest.fixture
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def of_loops(x):
     total = lax.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * 1.5 + 1, s[1] + 1), (x, 0))[0]
     total, parts = lax.scan(lambda c, i: (c + x * i, c), total, jnp.arange(4.0))

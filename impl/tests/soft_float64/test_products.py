@@ -16,21 +16,17 @@ import pytest
 
 from impl._exact.nearest import interval
 from impl._exact.products.dot_general import Bits
-from impl._reading import control_flow
 from impl._soft_float64 import products
 from impl.tests.soft_float64.numbers import numbers, words
+from impl.tests.support.programs import equations
+
+pytestmark = pytest.mark.usefixtures("wide")
 
 #: The relative rounding error of float64.
 U = 2.0**-53
 MATRIX = (((1,), (0,)), ((), ()))
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT32 = np.dtype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
 
 
 _product = jax.jit(products.dot_general, static_argnames="dimension_numbers")
@@ -165,18 +161,11 @@ def test_the_number_of_products_of_int8(factors, result, terms, count):
     function = approximation(jnp.dtype(factors), jnp.dtype(result), by_words=False)
     done = [
         math.prod(each.invars[0].aval.shape) // (3 * terms)
-        for each in every_equation(jax.make_jaxpr(function)(*pair).jaxpr)
+        for each in equations(jax.make_jaxpr(function)(*pair))
         if each.primitive.name == "dot_general" and each.invars[0].aval.dtype == np.int8
     ]
     assert sum(done) == count
     assert sorted(done) == list(range(1, len(done) + 1))
-
-
-def every_equation(jaxpr):
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in control_flow.every_jaxpr(equation):
-            yield from every_equation(getattr(inner, "jaxpr", inner))
 
 
 @pytest.mark.parametrize(

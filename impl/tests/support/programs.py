@@ -4,11 +4,12 @@ import re
 import types
 
 import jax
+import numpy as np
 
 import impl
 from impl._jax import jaxprs
 from impl._kernels import pallas
-from impl._reading.control_flow import every_jaxpr
+from impl._reading.control_flow import every_jaxpr, inlined
 
 _KERNEL = re.compile(r"scatter_(?:add|mul)_(?:atomic|runs)")
 
@@ -41,6 +42,27 @@ def equations(jaxpr):
         yield equation
         for inner in every_jaxpr(equation):
             yield from equations(inner)
+
+
+def evaluated(function, arrays, compute):
+    """Returns the results of a function by another evaluator of its equations.
+
+    Args:
+        function: The function, which is traced.
+        arrays: Its arguments.
+        compute: Returns the results of an equation, of the values of its operands.
+    """
+    closed = jax.make_jaxpr(function)(*arrays)
+    jaxpr = inlined(closed.jaxpr)
+    known = dict(zip([*jaxpr.invars, *jaxpr.constvars], [*arrays, *closed.consts], strict=True))
+
+    def value(atom):
+        return np.asarray(atom.val if hasattr(atom, "val") else known[atom])
+
+    for equation in jaxpr.eqns:
+        results = compute(equation, *map(value, equation.invars))
+        known |= dict(zip(equation.outvars, results, strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
 
 
 def scatters_floats(text):

@@ -206,7 +206,7 @@ def _of_operation(scope: Scope, equation: Any, atom: Atom, axes: Sequence[str]) 
     if name != _WHOLE:
         shardings = [scope.sharding(each) for each in equation.invars]
         own = [a for a in axes if a != PARTS and any(a in each for each in shardings)]
-        passes = flow.having_terms(equation, shardings, own)
+        passes = flow.having_terms(equation, shardings, own, scope.producers)
         if (*axes,) == (PARTS,) and flow.adds_none(equation):
             passes = {(0,): ()}  # Nothing says which arguments are slices of a batch.
         if [*passes.values()] == [tuple(own)]:

@@ -231,27 +231,59 @@ def adds_none(equation: Any) -> bool:
     return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
+def _ends_broadcast(atom: Atom, producers: Mapping[Atom, Any], depth: int = 8) -> bool:
+    """Returns whether an array has the axes of length 1 that the transpose of a broadcast keeps.
+
+    ``x * g`` with ``x:f32[8,17,4]`` and ``g:f32[4]`` gives the gradient of ``g`` by two sums::
+
+        a:f32[4] = reduce_sum[axes=(0, 1)] _     b:f32[1,1,4] = reshape a
+        c:f32[4] = reduce_sum[axes=(0, 1)] b
+
+    With ``x:f32[1,17,4]``, the first sum has the axis 1 alone, and the last one adds the row. Before
+    it, what JAX did with ``g`` after the broadcast may stand, such as a factor.
+    """
+    equation = None if jaxprs.is_literal(atom) else producers.get(atom)
+    equation = getattr(equation, "equation", equation)  # Or that of a nest.
+    if equation is None or depth == 0:
+        return False
+    atoms = equation.invars
+    if equation.primitive.name == "reshape":
+        before = None if jaxprs.is_literal(atoms[0]) else producers.get(atoms[0])
+        before = getattr(before, "equation", before)
+        return before is not None and before.primitive.name == "reduce_sum"
+    same = [i for i, each in enumerate(atoms) if each.aval.shape == atom.aval.shape]
+    found = [i for i in same if _ends_broadcast(atoms[i], producers, depth - 1)]
+    return bool(found) and linear_in(equation, found) == (*found,)
+
+
 def having_terms(
-    equation: Any, shardings: Sequence[Sharding], axes: Sequence[str]
+    equation: Any,
+    shardings: Sequence[Sharding],
+    axes: Sequence[str],
+    producers: Mapping[Atom, Any],
 ) -> dict[tuple[int, ...], tuple[str, ...]]:
     """Returns the operands to which a sum over devices moves past an operation that adds elements.
 
     The operands have to be terms of the sum already. If they are sharded instead, the devices'
     elements are added by the operation itself, so the sum ends there. A sum along an axis of length
-    1 adds no two elements, so it lets each sum pass, unless devices have the axis: one row each.
+    1 adds no two elements, so it lets each sum pass, unless devices have the axis: one row each. It
+    lets that sum pass too where ``_ends_broadcast``: with more rows, JAX's own sum has the axis.
 
     Args:
         equation: An equation whose record has ``over_devices``.
         shardings: The shardings of its operands.
         axes: The mesh axes of the sum.
+        producers: The equation that computes each variable.
 
     Returns:
         The mesh axes along which the sum moves on, by the operands to which it moves.
     """
     is_of_one = adds_none(equation)
+    ends_broadcast = is_of_one and _ends_broadcast(equation.invars[0], producers)
 
     def passes(part: Part) -> bool:
-        return part is TERM or (is_of_one and part not in equation.params["axes"])
+        shared = part in equation.params.get("axes", ())
+        return part is TERM or (is_of_one and (not shared or ends_broadcast))
 
     result: dict[tuple[int, ...], tuple[str, ...]] = {}
     for axis in axes:

@@ -271,7 +271,8 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Summed:
     operands, rest = list(equation.invars), list(over.axes)
     shardings = [draft.sharding(each) for each in operands]
     moved: list[Summed] = []
-    for chosen, axes in flow.having_terms(equation, shardings, over.axes).items():
+    passes = flow.having_terms(equation, shardings, over.axes, draft.producers)
+    for chosen, axes in passes.items():
         sums = {i: _summed(draft, operands[i], over.along(axes)) for i in chosen}
         if any(total.has_moved for total in sums.values()):
             operands = _with_sums(draft, operands, sums, over.along(axes))

@@ -105,12 +105,14 @@ def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
 
 
 def test_a_device_may_have_one_row(rng):
-    x, w = (jnp.asarray(rough(rng, shape, spread=3)) for shape in ((8, 5), (5, 40)))
+    shapes = (8, 5), (5, 40), (8, 17, 40), (40,)
+    x, w, y, gain = (jnp.asarray(rough(rng, shape, spread=3)) for shape in shapes)
 
-    def add(x):
-        return lax.psum((x @ w).sum(0), "d")
+    def add(x, y):
+        of_gain = jax.grad(lambda gain: jnp.sum(jnp.tanh(y * jnp.exp(gain) / gain)))
+        return lax.psum(((x @ w).sum(0), of_gain(gain)), "d")
 
-    assert_equal([on(n, add, x, specs=(P("d"),)) for n in (1, 8)])
+    assert_equal([on(n, add, x, y, specs=(P("d"), P("d"))) for n in (1, 8)])
 
 
 def momentum(x, w):

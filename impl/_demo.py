@@ -61,10 +61,7 @@ ORDERS, ORDERS_OF_TRAINING = 20, 3
 
 
 class Report:
-    """Writes sections and counts the claims in them.
-
-    Args:
-        out: The stream to write to.
+    """Writes sections to a stream, and counts the claims in them.
 
     Attributes:
         claims: Number of claims so far.
@@ -326,8 +323,7 @@ def show_training_under_schedules(report: Report) -> None:
 def places(own: str) -> dict[str, dict[str, str]]:
     """Returns the environment of a process on each set of devices of this machine, by its name.
 
-    Args:
-        own: The platform on which JAX starts here.
+    ``own`` is the platform on which JAX starts here.
     """
     # XLA compiles for most of the time of a process, and less at this level.
     quick = "--xla_backend_optimization_level=0"

@@ -220,7 +220,5 @@ def _parameter(function: str, name: str, value: Any, kind: str) -> Any:
     if is_0d and arguments.dtype_kind(value.dtype) in (kind, "integer"):
         known = arguments.known(value)
         return value if known is None else known.item()
-    raise TypeError(
-        f"{function}(): argument '{name}' must be a {'float' if kind == 'floating' else 'int'} or "
-        f"an array of one without dimensions, not {type(value).__name__}"
-    )
+    taken = f"a {'float' if kind == 'floating' else 'int'} or an array of one without dimensions"
+    raise arguments.wrong_type(function, name, taken, value)

@@ -183,10 +183,7 @@ def _emulated(stand_in: Emulation) -> Iterator[None]:
 
 def _check_seed(function: str, seed: int | Seed) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int | Seed):
-        raise TypeError(
-            f"{function}(): argument 'seed' must be int or impl.testing.Seed, not "
-            f"{type(seed).__name__}"
-        )
+        raise arguments.wrong_type(function, "seed", "int or impl.testing.Seed", seed)
 
 
 def _mesh(device_kind: str) -> AbstractMesh:

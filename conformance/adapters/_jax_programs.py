@@ -137,13 +137,8 @@ def prepare(
 ) -> Callable[[], Any]:
     """Compiles a call under the mode that holds, and returns a function that runs it.
 
-    Calls with the same program share one executable.
-
-    Args:
-        function: The function to call.
-        inputs: Its arrays.
-        key: As for ``remembered``.
-        exact: Whether the bits of the result count.
+    Calls with the same program share one executable. The key is as for ``remembered``, and
+    ``exact`` is whether the bits of the result count.
     """
     arrays = _on_device(inputs)
 
@@ -168,13 +163,9 @@ def prepare(
 def lower(
     function: Callable[..., Any], inputs: tuple[Any, ...], device: str, key: Hashable = None
 ) -> str:
-    """Returns the program of a call, lowered for a device that may be absent.
+    """Returns the program of a call, lowered for a device of the spec that may be absent.
 
-    Args:
-        function: The function to call.
-        inputs: Its arrays.
-        device: A device of the spec.
-        key: As for ``remembered``.
+    The key is as for ``remembered``.
     """
     arrays = _on_device(inputs)
     if device == device_of_process():

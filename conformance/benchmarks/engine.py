@@ -232,12 +232,9 @@ def _gradient(
 
 
 def measure(case: Case, ours: str, *, seconds: float = SECONDS) -> Measurement:
-    """Measures a case.
+    """Measures a case, whose side ``ours`` is deterministic.
 
-    Args:
-        case: The case.
-        ours: The name of the side that is deterministic.
-        seconds: The seconds in which rounds are run, if there are enough of them.
+    Rounds are run in a number of seconds, if there are enough of them.
     """
     program = case.sides[ours]
     sides = dict(case.sides)

@@ -83,11 +83,8 @@ def check(
 ) -> tuple[Finding | None, dict[str, Any]]:
     """Runs a program in its settings, and returns the first finding and the answer for ``BASE``.
 
-    Args:
-        crew: The workers.
-        program: The program.
-        settings: The settings that are compared with ``BASE``.
-        extra: Further oracles: ``audit``, ``growth``, ``off``.
+    The settings are compared with ``BASE``. ``extra`` are further oracles: ``audit``, ``growth``,
+    ``off``.
     """
     if must_be_refused(program):
         return of_refusal(crew, program), {}
@@ -334,10 +331,7 @@ def is_smooth(program: Program) -> bool:
 def of_gradient(crew: Crew, program: Program, base: dict[str, Any] | None = None) -> Finding | None:
     """Returns a finding if a derivative is far from plain JAX's.
 
-    Args:
-        crew: The workers.
-        program: The program.
-        base: The answer of a worker with the results, if there is one.
+    ``base`` is the answer of a worker with the results, if there is one.
     """
     if not is_smooth(program):
         return None

@@ -90,9 +90,7 @@ class Kind:
 def default_kinds(python: Sequence[str], plant: Path | None = None) -> tuple[Kind, ...]:
     """Returns the workers of a hunt: two of this interpreter, and one of each other interpreter.
 
-    Args:
-        python: The other interpreters.
-        plant: A file that each worker runs.
+    Each of them runs the file ``plant``.
     """
     own = (Kind(flags=cheapest(), plant=plant), Kind(flags="", threads=1, plant=plant))
     return (*own, *(Kind(python=each, plant=plant) for each in python))
@@ -100,9 +98,6 @@ def default_kinds(python: Sequence[str], plant: Path | None = None) -> tuple[Kin
 
 class Worker:
     """A process that runs programs. It starts with the first request.
-
-    Args:
-        kind: Its options.
 
     Attributes:
         kind: Its options.

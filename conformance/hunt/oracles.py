@@ -92,10 +92,8 @@ def wrong(
 ) -> list[Wrong]:
     """Returns the first wrong element of each equation that has one.
 
-    Args:
-        program: The program.
-        variables: The value of each variable.
-        references: The results of plain JAX: ``value`` and ``scale`` of a variable.
+    ``variables`` has the value of each variable. ``references`` are the results of plain JAX:
+    ``value`` and ``scale`` of a variable.
     """
     elements = []
     for number, equation in enumerate(program.equations, program.primals):

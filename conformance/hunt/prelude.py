@@ -75,12 +75,9 @@ def with_terms_of_devices(x: Any) -> Any:
 
 
 def deeper(function: Function, count: int, *, with_gradient: bool) -> Function:
-    """Returns a function that calls another one several times, each time at later arguments.
+    """Returns a function that calls another one ``count`` times, each time at later arguments.
 
-    Args:
-        function: The function.
-        count: The number of calls.
-        with_gradient: Whether the gradient by the real arguments is computed, too.
+    With a gradient, the one by the real arguments is computed, too.
     """
 
     def total(own: list[Any]) -> Any:
@@ -328,11 +325,8 @@ def _in_a_scope(function: Function, arguments: Sequence[Any]) -> Any:
 def _by_rows(function: Function, arguments: Sequence[Any], given: str, returned: str) -> list[Any]:
     """Calls a function with the first three rows and with the other ones, and joins its results.
 
-    Args:
-        function: The function, which computes each row alone.
-        arguments: Its arguments.
-        given: For each argument, 1 if it has rows.
-        returned: For each result, 1 if it has rows.
+    The function computes each row alone. ``given`` and ``returned`` have a 1 for each argument and
+    each result that has rows.
     """
     parts = []
     for cut in (slice(None, 3), slice(3, None)):

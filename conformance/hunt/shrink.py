@@ -41,13 +41,7 @@ _SIMPLER = {"mixed": ("none", "reverse"), "reverse": ("none",), "forward": ("non
 
 
 def shrink(crew: Crew, finding: Finding, seconds: float) -> Finding:
-    """Returns the smallest finding of the same kind that was found in time.
-
-    Args:
-        crew: The workers.
-        finding: The finding.
-        seconds: The time after which it stops.
-    """
+    """Returns the smallest finding of the same kind that was found in a number of seconds."""
     end = time.monotonic() + seconds
     elements = functools.partial(_elements, tried=set())
     passes = (_outputs, _cuts, _derivatives, _settings, _meshes, _sizes, _values, elements)
@@ -224,12 +218,8 @@ def rebuilt(
 ) -> tuple[Program, Setting]:
     """Returns a program with fewer results, another derivative, or variables as arguments.
 
-    Args:
-        program: The program.
-        setting: A setting of it.
-        outputs: The results that stay; None for all.
-        derivative: The derivative; None for the same.
-        arguments: Values for variables that become arguments: their equations go.
+    All results stay if ``outputs`` is None, and so does the derivative. ``arguments`` are values
+    for variables that become arguments: their equations go.
     """
     new = dict(arguments or {})
     results = program.outputs if outputs is None else outputs

@@ -43,12 +43,7 @@ def libraries(program: Program) -> list[str]:
 
 
 def expression(equation: Equation, names: list[str]) -> str:
-    """Returns an equation as an expression of Python.
-
-    Args:
-        equation: The equation.
-        names: The name of each operand.
-    """
+    """Returns an equation as an expression of Python, of the names of its operands."""
     operands = list(names)
     if equation.params.get("broadcasts"):
         operands[1] = f"jnp.broadcast_to({operands[1]}, {operands[0]}.shape)"
@@ -100,12 +95,8 @@ def function(
 ) -> str:
     """Returns the definition of a function, which returns a program, its arguments and a call.
 
-    Args:
-        program: The program.
-        setting: The setting.
-        name: The name of the function.
-        all_variables: Whether the program returns each of its variables.
-        exempt: Whether sums over devices are in a scope without a guarantee.
+    With ``all_variables``, the program returns each of its variables. With ``exempt``, sums over
+    devices are in a scope without a guarantee.
     """
     lines = [f"def {name}():", f'    """Runs the program: {setting}."""']
     lines += _mesh(setting, exempt=exempt)

@@ -140,13 +140,9 @@ def varying(function: Any, arguments: list[Any]) -> list[str]:
     violations = []
     for platform in _PLATFORMS:
         module = traced.lower(lowering_platforms=(platform,)).compiler_ir()
-        lines = code.violations(module, platform)
-        violations += [f"for {platform}, {line}" for line in lines if not _is_strict(line)]
+        lines = (x for x in code.violations(module, platform) if not x.endswith(_STRICT))
+        violations += [f"for {platform}, {x}" for x in lines if not x.startswith(_EXACT)]
     return violations
-
-
-def _is_strict(line: str) -> bool:
-    return line.endswith(_STRICT) or line.startswith(_EXACT)
 
 
 def _equations(jaxpr: Any) -> set[tuple[str, str]]:

@@ -178,12 +178,9 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
 
 
 def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) -> list[spec.Facts]:
-    """Returns the calls that the rows tell apart, or that are free of order.
+    """Returns the calls that rows of an op and a direction tell apart, or that are free of order.
 
-    Args:
-        rows: The rows of an op and a direction.
-        stated: The facts that calls of the op state.
-        rules: The spec.
+    ``stated`` are the facts that calls of the op state.
     """
     free = [
         dataclasses.replace(row, when=when)

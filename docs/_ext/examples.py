@@ -216,12 +216,7 @@ def example(op: str) -> Example | None:
 def error(op: str, profile: str) -> Example | None:
     """Returns a program that raises the error of an op on a GPU, and the message.
 
-    Args:
-        op: Dotted name of the op.
-        profile: The profile.
-
-    Returns:
-        The program and the error; None if no sample raises.
+    It is None if no sample raises.
     """
     for direction, sample in _interesting(op):
         if spec.resolve(op, direction, "cuda", sample.facts, profile).behaviour != "raise":

@@ -116,17 +116,11 @@ def _names(program: Any) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _is_of_floats(value: object) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)
-
-
 def value(call: str, inputs: Mapping[str, Any], libraries: Mapping[str, Any]) -> Any:
     """Returns what a call of the file returns.
 
-    Args:
-        call: The call.
-        inputs: Arrays that replace the arrays of ``arrays()`` of the same names.
-        libraries: The modules that it may use besides, by name.
+    ``inputs`` are arrays that replace the arrays of ``arrays()`` of the same names, and
+    ``libraries`` the modules that it may use besides, by name.
     """
     return eval(call, {**arrays(), **inputs, **libraries})  # noqa: S307  # a line of our own file
 
@@ -134,7 +128,8 @@ def value(call: str, inputs: Mapping[str, Any], libraries: Mapping[str, Any]) ->
 def inputs_of(call: str) -> dict[str, jax.Array]:
     """Returns the arrays of floats that a call uses, by their names."""
     used = compile(call, "<call>", "eval").co_names
-    return {name: of for name, of in arrays().items() if _is_of_floats(of) and name in used}
+    own = {n: x for n, x in arrays().items() if n in used and isinstance(x, jax.Array)}
+    return {n: x for n, x in own.items() if jnp.issubdtype(x.dtype, jnp.floating)}
 
 
 def _traced(call: str) -> tuple[set[str], set[str]]:

@@ -33,13 +33,9 @@ SOURCES = (Path(__file__).parent, FOLDER, Path(spec.__file__).parent, row_eviden
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Makes a folder, which git ignores, hold these files alone.
+    """Makes a folder, which git ignores, hold these files alone: texts by their names.
 
     An unchanged file is left alone, because Sphinx reads a page again if its date is new.
-
-    Args:
-        folder: The folder.
-        texts: The text of each file, by its name.
     """
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():

@@ -153,13 +153,7 @@ def _answer(cell: answers.Cell) -> tuple[str, str, str, str]:
 
 
 def of_op(op: str, rules: spec.Spec, reports: Mapping[str, Report]) -> dict[str, Any]:
-    """Returns the facts on the page of an op.
-
-    Args:
-        op: Dotted name of the op.
-        rules: The spec.
-        reports: The reports that are evidence, by file name.
-    """
+    """Returns the facts on the page of an op, from the reports that are evidence, by file name."""
     cells = answers.of_op(op, rules)
     every = rules.select(op=op, kind="op")
     rows = [row for row in every if row.active]

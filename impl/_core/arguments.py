@@ -34,6 +34,12 @@ _KINDS = {
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
 
+def wrong_type(function: str, name: str, taken: str, value: Any, hint: str = "") -> TypeError:
+    """Returns the error for a value of another type than an argument takes."""
+    kind = type(value).__name__
+    return TypeError(f"{function}(): argument '{name}' must be {taken}, not {kind}{hint}")
+
+
 def array(function: str, name: str, value: Any) -> jax.Array:
     """Returns ``value`` as a JAX array; it raises as ``native`` does."""
     return jnp.asarray(native(function, name, value))
@@ -48,10 +54,8 @@ def native(function: str, name: str, value: Any) -> Array:
     if isinstance(value, jax.Array):
         return value
     if not isinstance(value, np.ndarray | np.generic):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be a jax.Array or a NumPy array, not "
-            f"{type(value).__name__}; wrap it in jax.numpy.asarray"
-        )
+        hint = "; wrap it in jax.numpy.asarray"
+        raise wrong_type(function, name, "a jax.Array or a NumPy array", value, hint)
     if not (jnp.issubdtype(value.dtype, jnp.number) or value.dtype == np.bool_):
         raise TypeError(
             f"{function}(): argument '{name}' must be of numbers or bools, but its dtype is "
@@ -63,7 +67,7 @@ def native(function: str, name: str, value: Any) -> Array:
 def integer(function: str, name: str, value: Any) -> int:
     """Returns ``value`` as an int; one that is traced, or is not an integer, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{function}(): argument '{name}' must be int, not {type(value).__name__}")
+        raise wrong_type(function, name, "int", value)
     return int(value)
 
 
@@ -87,9 +91,7 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
 def tuple_of_ints(function: str, name: str, value: Any) -> tuple[int, ...]:
     """Returns a tuple or a list of ints as a tuple; another ``value`` raises a TypeError."""
     if not isinstance(value, tuple | list):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
-        )
+        raise wrong_type(function, name, "tuple of ints", value)
     return tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
 
 
@@ -117,7 +119,7 @@ def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int
 def flag(function: str, name: str, value: Any) -> None:
     """Raises a TypeError if ``value`` is not a bool."""
     if not isinstance(value, bool):
-        raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
+        raise wrong_type(function, name, "bool", value)
 
 
 def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:
@@ -289,7 +291,7 @@ def choice(
         RuntimeError: ``value`` is another string (or ``error``, the exception that PyTorch raises).
     """
     if not isinstance(value, str):
-        raise TypeError(f"{function}(): argument '{name}' must be str, not {type(value).__name__}")
+        raise wrong_type(function, name, "str", value)
     if value not in allowed:
         raise error(
             f"{function}(): argument '{name}' must be one of {', '.join(map(repr, allowed))}, but "
@@ -368,15 +370,13 @@ def number(function: str, name: str, value: Any) -> Any:
     """Returns ``value``; it raises a TypeError if that is neither a number nor a 0-d array."""
     if isinstance(value, numbers.Number) or (hasattr(value, "dtype") and np.ndim(value) == 0):
         return value
-    raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
+    raise wrong_type(function, name, "Number", value)
 
 
 def real(function: str, name: str, value: Any) -> float:
     """Returns a real number as a float; a bool, or another ``value``, raises a TypeError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
-        )
+        raise wrong_type(function, name, "float", value)
     return float(value)
 
 
@@ -427,8 +427,7 @@ def _converted(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | No
 def check_callable(function: str, name: str, value: object) -> None:
     """Raises a TypeError that names a function and its argument, unless the value is callable."""
     if not callable(value):
-        kind = type(value).__name__
-        raise TypeError(f"{function}(): argument {name!r} must be callable, not {kind}")
+        raise wrong_type(function, name, "callable", value)
 
 
 def check_choice(function: str, name: str, value: object, allowed: Iterable[object]) -> None:

@@ -140,16 +140,12 @@ def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
 def spread(
     value: jax.Array, fill: Any, padding: Sequence[tuple[int, int]], apart: Sequence[int]
 ) -> jax.Array:
-    """Returns an array with elements ``fill`` between its elements, and then at its borders.
+    """Returns an array with elements between its elements, and then at its borders.
 
     Dilation, padding and cropping are three steps, since XLA's partitioner aborts at an interior
-    padding that crops.
-
-    Args:
-        value: The array.
-        fill: The new elements: a scalar.
-        padding: The low and the high padding of each dimension; negative ones crop.
-        apart: The distance of neighbours in each dimension.
+    padding that crops. ``fill`` is the new elements, a scalar, ``padding`` the low and the high
+    padding of each dimension (negative ones crop), and ``apart`` the distance of neighbours in each
+    dimension.
     """
     axes = [axis for axis, step in enumerate(apart) if step > 1]
     if axes:

@@ -36,6 +36,7 @@ and a program of its own.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -325,11 +326,8 @@ def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> N
 def ask(read: Read, value: Any) -> Any:
     """Returns the answer that is read from the values of an array; None if they are not known.
 
-    In an eager call they are known, and the op is compiled for each answer.
-
-    Args:
-        read: Reads the answer, a hashable value, from the values as a NumPy array.
-        value: The array.
+    In an eager call they are known, and the op is compiled for each answer. ``read`` takes the
+    values as a NumPy array, and returns a hashable answer.
     """
     if _thread.trace is not None and isinstance(value, jax.core.Tracer):
         return _thread.trace.ask(read, value)
@@ -350,6 +348,7 @@ def is_known(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
 
 
+@dataclasses.dataclass(slots=True)
 class _Result:
     """The result of a program, a pytree. JAX keeps its static part with the program.
 
@@ -360,29 +359,19 @@ class _Result:
         question: The next question of the op; None if it does not ask. Static.
     """
 
-    __slots__ = ("checks", "is_refused", "out", "question")
-
-    def __init__(
-        self,
-        out: Any = None,
-        checks: Checks | None = None,
-        is_refused: bool = False,
-        question: Question | None = None,
-    ) -> None:
-        self.out, self.checks = out, checks
-        self.is_refused, self.question = is_refused, question
+    out: Any = None
+    checks: Checks | None = None
+    is_refused: bool = False
+    question: Question | None = None
 
 
 jax.tree_util.register_dataclass(_Result, ["out"], ["checks", "is_refused", "question"])
 
 
 class _Program:
-    """The programs of an op for one set of arguments that are not arrays.
+    """The programs of an op for one set of arguments that are not arrays, ``key``.
 
-    Args:
-        function: The op.
-        key: The arguments.
-        answers: The answers to the questions that the op asked so far.
+    ``answers`` are the answers to the questions that the op asked so far.
 
     Attributes:
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.

@@ -28,12 +28,7 @@ def in_order(bits: jax.Array) -> jax.Array:
 
 
 def ordered_bits(sign: int, value: jax.Array) -> jax.Array:
-    """Returns integers in the order of floats; a NaN is the greatest, or the lowest.
-
-    Args:
-        sign: 1 if a NaN is the greatest, -1 if it is the lowest.
-        value: Floats.
-    """
+    """Returns integers in the order of floats; a NaN is the greatest, or the lowest for sign -1."""
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     limits = jnp.iinfo(word)
     bits = in_order(lax.bitcast_convert_type(value, word))

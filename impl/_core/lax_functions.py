@@ -17,16 +17,12 @@ from jax import lax
 def where(condition: Any, a: Any, b: Any) -> jax.Array:
     """Returns ``a`` where a condition holds and ``b`` elsewhere, as ``jax.numpy.where`` does.
 
-    Args:
-        condition: An array of booleans.
-        a: An array or a number.
-        b: The same.
+    The condition is an array of booleans; ``a`` and ``b`` are arrays or numbers.
     """
     if not jax.sharding.get_abstract_mesh().empty:
         return jnp.where(condition, a, b)  # jnp.where keeps the sharding of its operands.
-    if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(
-        condition, a, b
-    ):
+    are_arrays = all(isinstance(each, jax.Array) for each in (condition, a, b))
+    if are_arrays and condition.shape == a.shape == b.shape and a.dtype == b.dtype:
         return lax.select(condition, a, b)
     shape = jnp.broadcast_shapes(*map(np.shape, (condition, a, b)))
     dtype = jnp.result_type(a, b)
@@ -47,10 +43,6 @@ def filled(like: jax.Array, value: Any) -> jax.Array:
         like.dtype.type(value), shape=like.shape, broadcast_dimensions=(), sharding=None
     )
     return array
-
-
-def _are_alike(condition: jax.Array, a: jax.Array, b: jax.Array) -> bool:
-    return condition.shape == a.shape == b.shape and a.dtype == b.dtype
 
 
 def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -11,11 +11,9 @@ from typing import Any
 
 
 def names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns the function ``__getattr__`` of a package (PEP 562).
+    """Returns the function ``__getattr__`` of a package (PEP 562), by its dotted name.
 
-    Args:
-        package: The dotted name of the package.
-        modules: The dotted name of the module of each name. A module may be a name itself.
+    ``modules`` has the dotted name of the module of each name. A module may be a name itself.
     """
 
     def get(name: str) -> Any:

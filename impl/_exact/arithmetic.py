@@ -53,11 +53,7 @@ _FLUSHING = frozenset({"cpu"})
 
 
 def are_kept_on(platforms: Iterable[str]) -> bool:
-    """Returns whether one of some platforms keeps subnormal floats.
-
-    Args:
-        platforms: JAX's names of platforms.
-    """
+    """Returns whether one of some platforms, by JAX's names, keeps subnormal floats."""
     return not _FLUSHING.issuperset(platforms)
 
 
@@ -65,9 +61,7 @@ def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any
     """Returns a scope in which functions are traced for devices that keep subnormal floats, or not.
 
     A CPU takes subnormal floats for zero by itself, also in conversions of float32 to float64.
-
-    Args:
-        are_kept: Whether the devices keep subnormal floats. Outside of any scope it is true.
+    Outside of any scope, they are kept.
     """
     scope: contextlib.AbstractContextManager[Any] = contexts.keeps_subnormals(are_kept)
     return scope
@@ -146,14 +140,10 @@ def at_least_float32(value: jax.Array) -> jax.Array:
 
 
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns a float64 as ``dtype``, rounded once: to the nearest, ties to even.
+    """Returns a float64 rounded once to floats of 16 to 64 bits: to the nearest, ties to even.
 
     A value below the least normal float32, after it is rounded to 24 bits, becomes a zero of its
     sign.
-
-    Args:
-        value: Any shape, float64.
-        dtype: float16, bfloat16, float32 or float64.
     """
     return narrow_sum(seal(value), dtype)
 
@@ -214,21 +204,15 @@ def add_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a + b`` rounded to odd: if inexact, the neighbour of the sum whose last bit is 1.
 
     Rounding the result to a narrower dtype gives the same number as rounding the exact sum (Boldo
-    and Melquiond 2008).
-
-    Args:
-        a: float64.
-        b: float64, of its shape.
+    and Melquiond 2008). Both are float64 of one shape.
     """
     return to_odd(*two_sum(a, b))
 
 
 def to_odd(near: jax.Array, error: jax.Array) -> jax.Array:
-    """Returns ``near + error`` rounded to odd.
+    """Returns ``near + error`` rounded to odd, where ``near`` is the nearest float64 to the sum.
 
-    Args:
-        near: The nearest float64 to the sum.
-        error: The rest, float64. If it is 0 or not finite, the result is ``near``.
+    If the error, float64, is 0 or not finite, the result is ``near``.
     """
     zero = lax.full_like(error, 0)
     raw = lax.bitcast_convert_type(near, np.int64)
@@ -254,11 +238,9 @@ def reciprocal(power: jax.Array) -> jax.Array:
 
 
 def exponent_above(magnitude: jax.Array) -> jax.Array:
-    """Returns the least int32 e for which ``magnitude < 2**e``.
+    """Returns the least int32 e for which ``magnitude < 2**e``, of float64.
 
-    Args:
-        magnitude: Any shape, float64: zero, or at least 2**-1022. Zero gives -1022; an infinity or
-            a NaN gives 1025.
+    The magnitude is zero, which gives -1022, or at least 2**-1022; an infinity or a NaN gives 1025.
     """
     raw = lax.bitcast_convert_type(magnitude, np.int64)
     biased = lax.shift_right_logical(raw, number(raw, 52))

@@ -1,5 +1,7 @@
 """Products over axes, running products, and running logarithms of sums of exponentials.
 
+The functions take float16, bfloat16, float32 and float64, and return the dtype that they get.
+
 In the spec's order ``doubling``, a running product is computed in rounds of doubled distance, the
 data-parallel scan of Hillis and Steele (1986, doi:10.1145/7902.7903). The positions of factors
 alone decide which factors are multiplied, and when, so that each device rounds the same products::
@@ -39,15 +41,7 @@ Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
 def reduce_prod(x: jax.Array, axes: Sequence[int], **_: Any) -> jax.Array:
-    """Returns the product over axes, whose elements are taken in row-major order.
-
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        axes: The axes.
-
-    Returns:
-        Shape of ``x`` without ``axes``, dtype of ``x``.
-    """
+    """Returns the product of floats over axes, whose elements are taken in row-major order."""
     if not axes:
         return x
     axes = tuple(sorted(axis % x.ndim for axis in axes))
@@ -69,16 +63,7 @@ def reduce_prod(x: jax.Array, axes: Sequence[int], **_: Any) -> jax.Array:
 
 
 def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
-    """Returns the running products along an axis.
-
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        axis: The axis.
-        reverse: Whether the products start at the end.
-
-    Returns:
-        Shape and dtype of ``x``.
-    """
+    """Returns the running products of floats along an axis; with ``reverse``, from its end."""
     if x.size == 0:
         return x
     factors = _doubled(_product_of_factors, _on_both(_axis_first, _factors(x), axis, reverse))
@@ -86,19 +71,11 @@ def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
 
 
 def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
-    """Returns the logarithm of the running sums of exponentials along an axis.
+    """Returns the logarithm of the running sums of exponentials along an axis; see ``cumprod``.
 
     Pairs (m, s) of float64 are combined in rounds, as the factors of a running product are in the
     spec's order ``doubling``. The result is m + log(s), rounded once. A result of dtype float64 has
     the error of the logarithm.
-
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        axis: The axis.
-        reverse: Whether the sums start at the end.
-
-    Returns:
-        Shape and dtype of ``x``.
     """
     if x.size == 0:
         return x
@@ -138,9 +115,8 @@ def _axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
 def _doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
     """Returns the running combinations of elements, in rounds of doubled distance.
 
-    Args:
-        combine: Takes an earlier pair and a later one.
-        pair: Two arrays of one shape, whose first axis is scanned.
+    An earlier pair and a later one are combined. Each is two arrays of one shape, whose first axis
+    is scanned.
     """
     n = pair[0].shape[0]
     distance = 1

@@ -176,12 +176,7 @@ def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
 
 
 def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
-    """Returns the outputs of one equation of a jaxpr, inside a trace.
-
-    Args:
-        equation: The equation.
-        operands: The values of its operands, literals included.
-    """
+    """Returns the outputs of an equation for operands, literals included, inside a trace."""
     primitive = equation.primitive
     with equation.ctx.manager:
         outputs = primitive.bind(*operands, **primitive.get_bind_params(equation.params))
@@ -251,8 +246,7 @@ def traced_shardings(traced: jax.stages.Traced) -> list[Any]:
 
 def enables_x64() -> bool:
     """Returns ``jax_enable_x64`` in this thread."""
-    value: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    return value
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def exports(context: Any) -> bool:

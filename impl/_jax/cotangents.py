@@ -83,8 +83,7 @@ def add_at_once(keeps: Callable[[Any], bool], add: Add) -> None:
 def inline_calls(holds: Callable[[], bool]) -> None:
     """Writes calls of functions with ``inline=True`` out before JAX transposes them.
 
-    Args:
-        holds: Returns whether to do so now; otherwise JAX decides.
+    ``holds`` returns whether to do so now; otherwise JAX decides.
     """
     kind: Any = getattr(private_ad, "VJPNode", None)
     if kind is None:  # before jax 0.12

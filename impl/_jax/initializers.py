@@ -20,8 +20,7 @@ _MODULE, _NAME = "jax._src.nn.initializers", "_scaled_normal"
 def pin_scaled_normal(is_pinned: Callable[[], bool]) -> None:
     """Makes initializers multiply by the scale last, in releases of JAX that do not.
 
-    Args:
-        is_pinned: Returns whether to do so now; otherwise JAX's own function is called.
+    ``is_pinned`` returns whether to do so now; otherwise JAX's own function is called.
     """
     module = importlib.import_module(_MODULE)
     original = getattr(module, _NAME, None)

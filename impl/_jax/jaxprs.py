@@ -30,8 +30,7 @@ def reclosed(old: Any, new: Any) -> Any:
 def without_refs(closed: Any) -> Any:
     """Returns a program whose mutable arrays are values, as JAX does before it lowers a program.
 
-    Args:
-        closed: The program. Its mutable arguments become values, and additional outputs.
+    Its mutable arguments become values, and additional outputs.
     """
     has_refs = any(
         isinstance(effect, (RefEffect, core.InternalMutableArrayEffect))

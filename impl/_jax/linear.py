@@ -22,12 +22,9 @@ def with_transpose(
     transpose: Callable[[jax.Array], jax.Array],
     operand: jax.Array,
 ) -> jax.Array:
-    """Returns ``function(operand)``, whose derivatives use ``transpose``.
+    """Returns ``function(operand)`` of an array of floats, whose derivatives use ``transpose``.
 
-    Args:
-        function: A linear function. It closes over constants only.
-        transpose: Its transpose.
-        operand: An array of floats.
+    The function is linear, and closes over constants only.
     """
     out: jax.Array = linear_call(lambda _, x: function(x), lambda _, x: transpose(x), (), operand)
     return out

@@ -129,18 +129,16 @@ _native_p.multiple_results = True
 _native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 
 
-def _lower_natively(context: Any, *operands: Any, jaxpr: Any) -> Any:
-    return lower_equations(natively(context), jaxpr, *operands)
-
-
-mlir.register_lowering(_native_p, _lower_natively)
+mlir.register_lowering(
+    _native_p,
+    lambda context, *operands, jaxpr: lower_equations(natively(context), jaxpr, *operands),
+)
 
 
 def native(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function whose equations are lowered as JAX lowers them, in every context.
 
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
+    It takes arrays, and returns an array or a tree of arrays.
     """
 
     def run(*arrays: jax.Array) -> Any:
@@ -217,12 +215,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
 
 
 def of_one_shape(context: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Returns the context and the operands of a rule, broadcast to the shape of its result.
-
-    Args:
-        context: The context of the rule, without shardings.
-        operands: The operands, whose shapes may differ.
-    """
+    """Returns the context, without shardings, and the operands of a rule in its result's shape."""
     shape = context.avals_out[0].shape
     if all(aval.shape == shape for aval in context.avals_in):
         return context, [*operands]
@@ -488,9 +481,7 @@ def gpu(devices: Sequence[Any] = ()) -> tuple[str | None, str | None]:
     """Returns the compute capability and the kind of the GPU that a program is lowered for.
 
     Both are None if nothing tells: the program is lowered for no device, and no GPU has started.
-
-    Args:
-        devices: The devices that it is lowered for, if they are known.
+    ``devices`` are those that it is lowered for, if they are known.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.abstract_device is not None:
@@ -548,11 +539,7 @@ def is_first(context: Any, name: str) -> bool:
 def mark_module(context: Any, name: str, value: str, *, unless: bool = False) -> None:
     """Gives the module of a lowering rule an attribute, which ``jax.export`` keeps.
 
-    Args:
-        context: The context of the rule.
-        name: The name of the attribute, with a prefix and a dot.
-        value: Its value.
-        unless: Whether an existing value of the attribute stays.
+    Its name has a prefix and a dot. ``unless`` is whether an existing value stays.
     """
     module = context.module_context.module.operation
     if unless and name in module.attributes:

@@ -44,10 +44,8 @@ def is_on_disk() -> bool:
 def name_by_content(context: Any, results: Sequence[Any], content: Callable[[], str]) -> None:
     """Names the callbacks of a partitioned operation, if JAX keeps programs on disk.
 
-    Args:
-        context: The context of the rule that lowered the operation.
-        results: Its results.
-        content: Returns a text that differs if the callbacks compute anything else.
+    The context is of the rule that lowered the operation to these results. ``content`` returns a
+    text that differs if the callbacks compute anything else.
     """
     if not is_on_disk():
         return
@@ -111,7 +109,11 @@ def partitioned(
         del mesh
         return of_results(tiling(shapes, outs), outs)
 
-    factors = [_factors(position, names) for position, names in enumerate((*operands, *results))]
+    # The names of axes for the rule of Shardy, in which a whole axis has a name too.
+    factors = [
+        [name or f"{_WHOLE}{position}_{axis}" for axis, name in enumerate(names)]
+        for position, names in enumerate((*operands, *results))
+    ]
     sides = factors[: len(operands)], factors[len(operands) :]
     rule = " -> ".join(", ".join(map(" ".join, side)) for side in sides)
     whole = [factor for word in factors for factor in word if factor.startswith(_WHOLE)]
@@ -135,8 +137,3 @@ def partitioned(
 
 #: How the names begin that the rule of Shardy has for axes that each device needs whole.
 _WHOLE = "whole_"
-
-
-def _factors(position: int, names: Names) -> list[str]:
-    """Returns the names of axes for the rule of Shardy, in which a whole axis has a name too."""
-    return [name or f"{_WHOLE}{position}_{axis}" for axis, name in enumerate(names)]

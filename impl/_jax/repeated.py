@@ -113,11 +113,8 @@ def see_operands() -> None:
 def seeing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the rule of a primitive, which lowers equations with equal operands once.
 
-    Operands are equal if the arrays that they are made of (``source``) are.
-
-    Args:
-        name: The name of the primitive. The rules of most primitives are returned as they are.
-        rule: A rule of a primitive with one result.
+    The primitive has one result. Operands are equal if the arrays that they are made of
+    (``source``) are. The rules of most primitives are returned as they are.
     """
     return functools.partial(_shared, name, rule) if name in _SHARING else rule
 

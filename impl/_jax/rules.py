@@ -110,9 +110,7 @@ def registered(primitive: Primitive, platform: str) -> tuple[Rule | None, Rule |
 def is_of(rule: Rule, packages: Sequence[str]) -> bool:
     """Returns whether the code of a rule is in one of some packages.
 
-    Args:
-        rule: The rule. The code of a rule that ``mlir.lower_fun`` made is in JAX.
-        packages: The names of the packages.
+    The code of a rule that ``mlir.lower_fun`` made is in JAX.
     """
     while True:
         inner = inspect.unwrap(rule)
@@ -132,11 +130,7 @@ _LOWERED_FUNCTION = mlir.lower_fun(lambda: ()).__code__
 def function_of(rule: Rule | None) -> Callable[..., list[Any]] | None:
     """Returns the function of arrays that a rule lowers; None if it writes operations by hand.
 
-    Args:
-        rule: The rule.
-
-    Returns:
-        The function, which takes the parameters of an equation as keywords.
+    The function takes the parameters of an equation as keywords.
     """
     while isinstance(rule, functools.partial) and is_of(rule.func, [_PACKAGE]):
         rule = getattr(rule, "__wrapped__", None)  # The rule that ours replaces.
@@ -166,10 +160,7 @@ def traced(
 ) -> ClosedJaxpr | None:
     """Returns the equations of a function; None if JAX cannot trace it, or it has effects.
 
-    Args:
-        function: A function as ``function_of`` returns it.
-        avals: The types of its arrays.
-        params: Its keywords.
+    The function is as ``function_of`` returns it, for arrays of types and with keywords.
     """
     try:
         closed = jax.make_jaxpr(functools.partial(function, **params))(*avals)

@@ -295,13 +295,9 @@ class Tiling:
         return _Sharding(type(self.of_xla).subgroup_with_device_ordering(grid, kinds_of_rest))
 
     def groups_along(self, names: frozenset[str]) -> tuple[tuple[int, ...], ...] | None:
-        """Returns the numbers of the devices that differ only in tiles along some axes.
+        """Returns the numbers of the devices that differ only in tiles along axes of these names.
 
-        Args:
-            names: The names of the axes.
-
-        Returns:
-            A group for each choice of the other tiles; None if no such axis is cut.
+        They are a group for each choice of the other tiles; None if no such axis is cut.
         """
         along = [d for d, name in enumerate(self.names[: len(self.tiles)]) if name in names]
         size = math.prod(self.tiles[d] for d in along)

@@ -38,11 +38,7 @@ def current() -> Any:
 
 
 def swap(tag: Any) -> Any:
-    """Sets the tag that equations get in this thread, and returns the previous tag.
-
-    Args:
-        tag: A hashable value; None for no tag.
-    """
+    """Sets the hashable tag of equations in this thread, or None; returns the previous one."""
     before = current()
     updated = xla_metadata_lib.update_metadata(_metadata.get_local(), {NAME: tag})
     # Metadata without an entry would be another key in JAX's caches than no metadata.
@@ -52,11 +48,7 @@ def swap(tag: Any) -> Any:
 
 @contextlib.contextmanager
 def tagging(tag: Any) -> Iterator[None]:
-    """Sets the tag that equations get inside, in this thread.
-
-    Args:
-        tag: A hashable value; None for no tag.
-    """
+    """Sets the hashable tag that equations get inside, in this thread; None for no tag."""
     before = swap(tag)
     try:
         yield
@@ -70,12 +62,7 @@ def of(equation: Any) -> Any:
 
 
 def tagged(equation: Any, tag: Any) -> Any:
-    """Returns an equation with a tag, unless it has one of its own.
-
-    Args:
-        equation: The equation.
-        tag: The tag of an equation around it; None for no tag.
-    """
+    """Returns an equation with the tag of an equation around it, unless it has one of its own."""
     if tag is None or of(equation) is not None:
         return equation
     with equation.ctx.manager, tagging(tag):

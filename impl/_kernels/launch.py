@@ -168,10 +168,8 @@ class Launch:
 def scheduled(seed: int | Seed, size: int, salt: int) -> jax.Array:
     """Returns the numbers below ``size`` in the order that a seed picks, outside of a kernel.
 
-    Args:
-        seed: An int, or a ``Seed``, which is read when the program runs.
-        size: How many there are.
-        salt: Gives several axes different orders.
+    The seed is an int, or a ``Seed``, which is read when the program runs. ``salt`` gives several
+    axes different orders.
     """
     value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
     numbers = jnp.arange(size, dtype=jnp.int32)

@@ -148,14 +148,11 @@ def _callers_level() -> int:
     """Returns the stack level of the user's own line, past this package and JAX."""
     level = 2
     frame = sys._getframe(2)  # noqa: SLF001  # documented, and the one way to find a caller
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    ours = ("impl", "jax", "contextlib", "functools")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:
         frame = frame.f_back
         level += 1
     return level
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] in ("impl", "jax", "contextlib", "functools")
 
 
 def _impl(value: jax.Array, *, alerts: Alerts) -> jax.Array:
@@ -171,10 +168,6 @@ def _lower(platform: str | None, context: Any, value: Any, *, alerts: Alerts) ->
     return [value]
 
 
-def _jvp(primals: Any, tangents: Any, *, alerts: Alerts) -> Any:
-    return alert_p.bind(*primals, alerts=alerts), tangents[0]
-
-
 def _transpose(cotangent: Any, value: Any, *, alerts: Alerts) -> Any:
     # For jax.linear_transpose. The transpose of an operation that varies may vary too.
     zero = type(cotangent) is ad.Zero
@@ -186,7 +179,10 @@ alert_p.def_abstract_eval(lambda value, *, alerts: value)
 mlir.register_lowering(alert_p, functools.partial(_lower, None))
 for _platform in spec.platforms():
     mlir.register_lowering(alert_p, functools.partial(_lower, _platform), platform=_platform)
-ad.primitive_jvps[alert_p] = _jvp
+ad.primitive_jvps[alert_p] = lambda primals, tangents, **params: (
+    alert_p.bind(*primals, **params),
+    tangents[0],
+)
 ad.primitive_transposes[alert_p] = _transpose
 batching.primitive_batchers[alert_p] = lambda args, dims, **params: (
     alert_p.bind(*args, **params),
@@ -201,15 +197,13 @@ def _pullback_jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
     return alert_pullback(value, decision), tangent
 
 
-def _pullback_transpose(cotangent: Any, value: Any, *, decision: Decision) -> Any:
-    return (cotangent if type(cotangent) is ad.Zero else alert(cotangent, decision),)
-
-
 pullback_p.def_impl(lambda value, *, decision: value)
 pullback_p.def_abstract_eval(lambda value, *, decision: value)
 mlir.register_lowering(pullback_p, lambda context, value, *, decision: [value])
 ad.primitive_jvps[pullback_p] = _pullback_jvp
-ad.primitive_transposes[pullback_p] = _pullback_transpose
+ad.primitive_transposes[pullback_p] = lambda cotangent, value, *, decision: (
+    cotangent if type(cotangent) is ad.Zero else alert(cotangent, decision),
+)
 batching.primitive_batchers[pullback_p] = lambda args, dims, **params: (
     pullback_p.bind(*args, **params),
     dims[0],

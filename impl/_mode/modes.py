@@ -103,9 +103,6 @@ def sum_dtype(dtype: jax.typing.DTypeLike) -> np.dtype:
     float16 and bfloat16 are added in float32, and the sum is rounded once. Under ``portable`` they
     are added as they are: the sum of the primitive is exact, and a conversion after it would round
     a second time.
-
-    Args:
-        dtype: The dtype of the terms.
     """
     return np.dtype(dtype) if current().portable else accumulator(dtype)
 
@@ -118,8 +115,7 @@ def of_process() -> Mode:
 def when_portable(callback: Callable[[], None]) -> None:
     """Registers a function to be called each time that the guarantee ``portable`` is asked for.
 
-    Args:
-        callback: The function. It may be called often, and by any thread.
+    It may be called often, and by any thread.
     """
     _when_portable.append(callback)
 

@@ -81,11 +81,7 @@ class _Opening(Generic[Value]):
 
 
 class ThreadState(threading.local, Generic[Value]):
-    """The open scopes of one user context in this thread.
-
-    Args:
-        context: The value that ``jax.make_user_context`` returned.
-    """
+    """The open scopes, in this thread, of a value that ``jax.make_user_context`` returned."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

@@ -38,12 +38,9 @@ _call_p.def_abstract_eval(
 
 
 def call(operation: Operation, operands: Sequence[jax.Array], devices: int) -> jax.Array:
-    """Returns the results of an operation, as one equation.
+    """Returns the results of an operation on whole operands, as one equation.
 
-    Args:
-        operation: The operation.
-        operands: The whole operands.
-        devices: The number of devices that XLA may partition the program over.
+    XLA may partition the program over this number of devices.
     """
     result: jax.Array = _call_p.bind(*operands, operation=operation, devices=devices)
     return result
@@ -190,10 +187,8 @@ def computed(
 ) -> jax.Array | None:
     """Returns the results of an operation; None if the engine cannot share it among the devices.
 
-    Args:
-        operation: The operation.
-        operands: The operands; the devices along ``axis_names`` have operands of their own.
-        axis_names: The mesh axes of a ``shard_map`` over which terms of a sum are sharded.
+    The devices along ``axis_names``, mesh axes of a ``shard_map``, have operands of their own,
+    which are terms of one sum.
     """
     if 0 in (size for each in operands for size in each.shape):
         if not isinstance(operation, Summing) or operation.once:

@@ -44,13 +44,7 @@ _FEW = 256
 
 
 def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
-    """Returns the sums of the results of an operation over devices, each with its operands.
-
-    Args:
-        operation: The operation.
-        operands: The operands of this device.
-        group: The devices.
-    """
+    """Returns the sums of the results of an operation over devices, each with its own operands."""
     shared = operation.shared(operands, group)
     if shared is not None:
         return shared

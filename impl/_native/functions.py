@@ -82,11 +82,9 @@ class Function(Elementwise):
 
 
 def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:
-    """Returns an elementary function of arrays; None if there is no call.
+    """Returns an elementary function of arrays; None if there is no call of the primitive.
 
-    Args:
-        name: The name of the primitive.
-        *operands: The arrays, all of one shape. The first one has the dtype of the result.
+    The arrays have one shape, and the first one has the dtype of the result.
     """
     if not has_call(name, operands):
         return None

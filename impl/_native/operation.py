@@ -59,9 +59,9 @@ def strides(shape: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def longs(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns integers as an attribute of a call."""
-    return np.array(list(values), np.int64)
+def longs(values: Sequence[int | Sequence[int]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Returns integers, or rows of them one after the other, as an attribute of a call."""
+    return np.array(values, np.int64).reshape(-1)
 
 
 class Call(NamedTuple):
@@ -99,17 +99,12 @@ class Operation(abc.ABC):
 
     @abc.abstractmethod
     def call(self, *operands: Any) -> Call:
-        """Returns the call that rounds the results once.
-
-        Args:
-            *operands: Arrays, or their types.
-        """
+        """Returns the call that rounds the results once, of arrays or their types."""
 
     def reading(self, *axes: Sequence[int]) -> Operation | None:  # noqa: ARG002  # of a subclass
         """Returns the operation on the arrays that transposes made the operands of, if it has one.
 
-        Args:
-            *axes: For each operand, the axis of the array that each axis of the operand is.
+        ``axes`` has, for each operand, the axis of the array that each axis of the operand is.
         """
         return None
 
@@ -164,11 +159,7 @@ class Summing(Operation):
 
     @abc.abstractmethod
     def layout(self, *operands: Sequence[int]) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Returns the shape of the result and the attributes of the calls.
-
-        Args:
-            *operands: The shapes of the operands.
-        """
+        """Returns the shape of the result and the attributes of calls, of shapes of operands."""
 
     def call(self, *operands: Any) -> Call:
         shape, attributes = self._layout(operands)
@@ -196,14 +187,10 @@ class Summing(Operation):
         return sums, errors
 
     def digits(self, positions: Any, *operands: jax.Array) -> jax.Array:
-        """Returns the exact sums at positions, as digits.
+        """Returns the exact sums at positions, as digits: int64, shape [n, DIGITS].
 
-        Args:
-            positions: Positions in the flat result, int64, shape [n]; -1 for none.
-            *operands: The operands.
-
-        Returns:
-            int64, shape [n, DIGITS]; zeros for the position -1.
+        The positions in the flat result are int64, shape [n]. A position of -1 is for none, and has
+        zeros.
         """
         digits = jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64)
         call = jax.ffi.ffi_call(f"{self._name}_digits", digits)

@@ -152,10 +152,7 @@ class Product(Summing):
         names = [lhs[d] for d in (*lhs_batch, *lines)]
         return cls(
             ((tuple(lhs_sum), tuple(rhs_sum)), (tuple(lhs_batch), tuple(rhs_batch))),
-            (
-                tuple(lhs[d] for d in range(lhs_ndim)),
-                tuple(rhs[d] for d in range(rhs_ndim)),
-            ),
+            (tuple(lhs[d] for d in range(lhs_ndim)), tuple(rhs[d] for d in range(rhs_ndim))),
             (*names, *(rhs[d] for d in columns)),
             dtype,
         )
@@ -179,25 +176,14 @@ class Product(Summing):
         of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
         of_lines, of_columns = of_result[len(lhs_batch) :], of_result[len(lhs_batch) + len(lines) :]
         batch = zip(lhs_batch, rhs_batch, of_result, strict=False)
+        terms = zip(lhs_sum, rhs_sum, strict=True)
         return shape, {
-            "batch": longs([x for i, j, k in batch for x in (lhs[i], of_lhs[i], of_rhs[j], k)]),
-            "lines": longs(
-                [x for d, k in zip(lines, of_lines, strict=False) for x in (lhs[d], of_lhs[d], k)]
-            ),
+            "batch": longs([(lhs[i], of_lhs[i], of_rhs[j], k) for i, j, k in batch]),
+            "lines": longs([(lhs[d], of_lhs[d], k) for d, k in zip(lines, of_lines, strict=False)]),
             "columns": longs(
-                [
-                    x
-                    for d, k in zip(columns, of_columns, strict=True)
-                    for x in (rhs[d], of_rhs[d], k)
-                ]
+                [(rhs[d], of_rhs[d], k) for d, k in zip(columns, of_columns, strict=True)]
             ),
-            "terms": longs(
-                [
-                    x
-                    for i, j in zip(lhs_sum, rhs_sum, strict=True)
-                    for x in (lhs[i], of_lhs[i], of_rhs[j])
-                ]
-            ),
+            "terms": longs([(lhs[i], of_lhs[i], of_rhs[j]) for i, j in terms]),
             "window": longs([]),
             "is_convolution": False,
         }
@@ -209,10 +195,7 @@ class Convolution(Summing):
 
     Attributes:
         specs: The dimensions of the image, the kernel and the result, as ``jax.lax`` has them.
-        window_strides: As in ``jax.lax``.
-        padding: As in ``jax.lax``.
-        lhs_dilation: As in ``jax.lax``.
-        rhs_dilation: As in ``jax.lax``.
+        window_strides, padding, lhs_dilation, rhs_dilation: As in ``jax.lax``.
         groups: The number of feature groups, and of batch groups.
         dtype: The dtype of the result.
     """
@@ -253,22 +236,17 @@ class Convolution(Summing):
         (image, channel, *spatial), (feature, of_kernel, *taps), out = self.specs
         number, batches = max(self.groups), self.groups[1]
         images, features, channels = lhs[image] // batches, rhs[feature] // number, rhs[of_kernel]
-        moves = list(
-            zip(
-                self.window_strides, self.padding, self.lhs_dilation, self.rhs_dilation, strict=True
-            )
+        moves = self.window_strides, self.padding, self.lhs_dilation, self.rhs_dilation
+        sizes = lax.reduce_window_shape_tuple(
+            [lhs[d] for d in spatial], [rhs[t] for t in taps], *moves
         )
-        sizes = [
-            _positions(lhs[d], rhs[t], *move)
-            for d, t, move in zip(spatial, taps, moves, strict=True)
-        ]
         shape = [0] * len(lhs)
         for d, size in zip(out, (images, rhs[feature], *sizes), strict=True):
             shape[d] = size
         of_lhs, of_rhs, of_result = strides(lhs), strides(rhs), strides(shape)
         groups = of_lhs[image] * images if batches > 1 else of_lhs[channel] * channels
         window: list[int] = []
-        for d, t, o, move in zip(spatial, taps, out[2:], moves, strict=True):
+        for d, t, o, *move in zip(spatial, taps, out[2:], *moves, strict=True):
             stride, (low, _), dilation, of_kernels = move
             window += [lhs[d], of_lhs[d], rhs[t], of_rhs[t], shape[o], of_result[o]]
             window += [stride, low, dilation, of_kernels]
@@ -281,13 +259,3 @@ class Convolution(Summing):
             "window": longs(window),
             "is_convolution": True,
         }
-
-
-def _positions(
-    size: int, taps: int, stride: int, padding: tuple[int, int], dilation: int, of_kernel: int
-) -> int:
-    """Returns the number of positions of a window in one spatial dimension."""
-    spread = (size - 1) * dilation + 1 if size else 0
-    reach = (taps - 1) * of_kernel + 1 if taps else 0
-    inside = spread + sum(padding) - reach
-    return inside // stride + 1 if inside >= 0 else 0

@@ -175,7 +175,7 @@ def _windows(numbers: ScatterDimensionNumbers, rank: int) -> list[tuple[int, int
     return list(zip(windowed, numbers.update_window_dims, strict=True))
 
 
-def _merged(axes: Sequence[Sequence[int]]) -> list[int]:
+def _merged(axes: Sequence[Sequence[int]]) -> list[list[int]]:
     """Returns the numbers of axes, of which neighbours that are one axis are merged."""
     merged: list[list[int]] = []
     for size, *steps in axes:
@@ -185,4 +185,4 @@ def _merged(axes: Sequence[Sequence[int]]) -> list[int]:
             merged[-1] = [merged[-1][0] * size, *steps]
         else:
             merged.append([size, *steps])
-    return [number for axis in merged for number in axis]
+    return merged

@@ -25,8 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def within(devices: int = 1) -> contextlib.AbstractContextManager[Any]:
     """Returns a scope in which sums and products are traced as calls of the engine.
 
-    Args:
-        devices: The number of devices that XLA may partition the program over; 0 for no calls.
+    XLA may partition the program over this number of devices; 0 for no calls.
     """
     scope: contextlib.AbstractContextManager[Any] = contexts.devices(devices)
     return scope

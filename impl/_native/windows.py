@@ -83,12 +83,8 @@ class _Windowed(Operation):
 
     def outputs(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Returns the number of windows along each axis of an array."""
-        found = []
-        for axis, size in enumerate(shape):
-            dilated = max(0, (size - 1) * self.dilation[axis] + 1) + sum(self.padding[axis])
-            reach = (self.dims[axis] - 1) * self.apart[axis] + 1
-            found.append(max(0, (dilated - reach) // self.strides[axis] + 1))
-        return tuple(found)
+        windows = self.dims, self.strides, self.padding, self.dilation, self.apart
+        return tuple(lax.reduce_window_shape_tuple(shape, *windows))
 
     def axes(self, shape: Sequence[int], outputs: Sequence[int]) -> list[_Axis]:
         """Returns the axes of an array and of its windows, merged where they are free."""
@@ -141,7 +137,7 @@ class Window(_Windowed):
         shape = self.outputs(x.shape)
         axes = self.axes(x.shape, shape) or [_Axis(1, 1, 1, 1, 0)]
         result = jax.ShapeDtypeStruct(shape, x.dtype)
-        attributes: dict[str, Any] = {"axes": _numbers(axes)}
+        attributes: dict[str, Any] = {"axes": longs(axes)}
         if self.greatest is None:
             return Call("samebits_window", result, attributes)
         return Call("samebits_pool", result, {**attributes, "greatest": self.greatest})
@@ -167,7 +163,7 @@ class PoolGradient(_Windowed):
         # The C++ cuts the first axis, and has rows along the last one.
         axes = [*[_Axis(1, 1, 1, 1, 0)] * (2 - len(axes)), *axes]
         result = jax.ShapeDtypeStruct(operand.shape, source.dtype)
-        attributes = {"axes": _numbers(axes), "greatest": self.greatest}
+        attributes = {"axes": longs(axes), "greatest": self.greatest}
         return Call("samebits_pool_gradient", result, attributes)
 
 
@@ -237,7 +233,3 @@ def select_and_scatter_add(
     if math.prod(window_dimensions) > np.iinfo(np.int32).max:
         return None
     return computed(operation, [source, operand])
-
-
-def _numbers(axes: Sequence[_Axis]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return longs([number for axis in axes for number in axis])

@@ -72,25 +72,17 @@ def _acosh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
     return lax.mul(tangent, lax.mul(below, above))
 
 
-def _asinh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
-    return lax.mul(tangent, lax.rsqrt(lax.add(lax.mul(value, value), _like(value, 1))))
-
-
-def _log2(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
-    return lax.div(lax.div(tangent, value), lax.log(_like(value, 2)))
-
-
 #: The derivative of each function, by the name of its primitive.
 DERIVATIVES: Mapping[str, Derivative] = {
     "acos": lambda t, x, _: lax.mul(t, lax.neg(lax.rsqrt(_complement(x)))),
     "acosh": _acosh,
     "asin": lambda t, x, _: lax.mul(t, lax.rsqrt(_complement(x))),
-    "asinh": _asinh,
+    "asinh": lambda t, x, _: lax.mul(t, lax.rsqrt(lax.add(lax.mul(x, x), _like(x, 1)))),
     "atanh": lambda t, x, _: lax.div(t, _complement(x)),
     "erf": _erf,
     "erfc": lambda t, x, y: lax.neg(_erf(t, x, y)),
     "expm1": lambda t, x, _: lax.mul(t, lax.exp(x)),
-    "log2": _log2,
+    "log2": lambda t, x, _: lax.div(lax.div(t, x), lax.log(_like(x, 2))),
     "logistic": lambda t, _, y: lax.mul(t, lax.mul(y, lax.sub(_like(y, 1), y))),
     "tanh": lambda t, _, y: lax.mul(t, _complement(y)),
 }
@@ -183,7 +175,7 @@ def _rule(
     tangents: Any,
     **params: Any,
 ) -> Any:
-    is_pinned = _holds() and all(map(_is_real, primals))
+    is_pinned = _holds() and all(jnp.issubdtype(each.dtype, jnp.floating) for each in primals)
     if not is_pinned or all(type(tangent) is ad.Zero for tangent in tangents):
         return original(primals, tangents, **params)
     return replacement(original, primals, tangents, **params)
@@ -206,10 +198,6 @@ def _of_elements(
     (value,), (tangent,) = primals, tangents
     result = primitive.bind(value, **params)
     return result, derivative(tangent, value, result)
-
-
-def _is_real(value: jax.Array) -> bool:
-    return bool(jax.numpy.issubdtype(value.dtype, jax.numpy.floating))
 
 
 #: The dtypes of parts; JAX adds the parts of other dtypes, of which ``portable`` refuses some.
@@ -250,10 +238,6 @@ def _jvp_of_parts(parts: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return total, add(known) if known else ad.Zero(jax.typeof(total).to_tangent_aval())
 
 
-def _transpose(cotangent: Any, *parts: Any) -> list[Any]:
-    return [cotangent if ad.is_undefined_primal(part) else None for part in parts]
-
-
 def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
     pairs = [*zip(parts, dims, strict=True)]
     size = next(part.shape[dim] for part, dim in pairs if dim is not None)
@@ -262,14 +246,15 @@ def _batch(parts: Sequence[Any], dims: Sequence[Any]) -> Any:
     return add([_jax.shard_like(part, jax.typeof(batched)) for part in whole]), 0
 
 
-def _one_after_the_other(*parts: jax.Array) -> jax.Array:
-    return functools.reduce(jnp.add, parts)
-
-
 add_parts_p.def_impl(functools.partial(xla.apply_primitive, add_parts_p))
 add_parts_p.def_abstract_eval(_type)
 ad.primitive_jvps[add_parts_p] = _jvp_of_parts
-ad.primitive_transposes[add_parts_p] = _transpose
+ad.primitive_transposes[add_parts_p] = lambda cotangent, *parts: [
+    cotangent if ad.is_undefined_primal(part) else None for part in parts
+]
 batching.primitive_batchers[add_parts_p] = _batch
 # Under ``portable`` the record of the primitive lowers it, and it is traced under no other mode.
-mlir.register_lowering(add_parts_p, mlir.lower_fun(_one_after_the_other, multiple_results=False))
+_one_by_one = mlir.lower_fun(
+    lambda *parts: functools.reduce(jnp.add, parts), multiple_results=False
+)
+mlir.register_lowering(add_parts_p, _one_by_one)

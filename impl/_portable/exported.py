@@ -49,12 +49,7 @@ def mark(context: Any, mode: Mode) -> None:
 
 
 def portability(refused: spec.Portability, params: Mapping[str, Any]) -> spec.Portability:
-    """Returns the class of a call of an exported program.
-
-    Args:
-        refused: The class of calls of programs without the mark.
-        params: The parameters of the equation.
-    """
+    """Returns the class of a call of an exported program, which is ``refused`` without the mark."""
     if lowering.mark_of_module(params[_PROGRAM], _MARK) != "portable":
         return refused
     return dataclasses.replace(refused, answer="exact")

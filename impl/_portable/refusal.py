@@ -72,9 +72,7 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
 def by_platform(platform: str, avals: Sequence[Any]) -> spec.Portability | None:
     """Returns the refusal of an equation by a platform, with its dtypes there; None if it has none.
 
-    Args:
-        platform: The platform, as a lowering names it.
-        avals: The types of the equation's operands and results.
+    The platform is as a lowering names it. ``avals`` are the types of operands and results.
     """
     refused = spec.load().refused_platforms.get(platform)
     if refused is None:
@@ -102,11 +100,7 @@ _OTHERWISE = (
 
 
 def of_unknown_sizes(known: spec.Portability) -> spec.Portability:
-    """Returns the class of an equation whose rule needs the sizes of its operands.
-
-    Args:
-        known: The class of the equation if its sizes are known.
-    """
+    """Returns the class of an equation whose rule needs its sizes, from the one of known sizes."""
     return dataclasses.replace(
         known,
         answer="refused",

@@ -32,9 +32,7 @@ from impl._jax.releases import SCATTERS_MOVE_ELEMENTS
 def is_shared(context: Any, *, of_integers: bool = False) -> bool:
     """Returns whether several devices may share the floats of an equation's first operand.
 
-    Args:
-        context: The context of a lowering rule.
-        of_integers: Whether integers and truth values count too.
+    ``of_integers`` is whether integers and truth values count too.
     """
     dtype = context.avals_in[0].dtype
     if jnp.issubdtype(dtype, jnp.inexact):
@@ -132,12 +130,7 @@ def axes_of_steps(context: Any, params: Mapping[str, Any], aval: Any) -> Sequenc
 
 
 def sealed(context: Any, operands: Sequence[Any]) -> list[Any]:
-    """Returns the operands of an equation; if the equation is in a scope, their floats are sealed.
-
-    Args:
-        context: The context of the equation's lowering rule.
-        operands: The operands of the equation.
-    """
+    """Returns the operands of an equation, whose floats are sealed if it is in a scope."""
     if tags.current() is None:
         return [*operands]
     return [

@@ -52,8 +52,7 @@ def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
 def portability(dtypes: Collection[str]) -> spec.Portability | None:
     """Returns the class of an unknown primitive without equations; None if it has no floats.
 
-    Args:
-        dtypes: The names of the dtypes of its operands and results.
+    ``dtypes`` are the names of the dtypes of its operands and results.
     """
     return spec.portability("", dtypes)
 
@@ -68,13 +67,8 @@ def rule(
 ) -> rules.Rule:
     """Returns the rule that lowers an unknown primitive under ``portable``: by equations.
 
-    Args:
-        refused: The result of ``portability``. None leaves the primitive to its own rule.
-        primitive: The primitive.
-        original: The rule that JAX found.
-        anywhere: The rule for any platform; None if there is none.
-        context: The context of the rule.
-        params: The parameters of the equation.
+    ``refused`` is the result of ``portability``: None leaves the primitive to ``original``, the
+    rule that JAX found. ``anywhere`` is the rule for any platform; None if there is none.
 
     Raises:
         RuntimeError: The primitive has no equations, and the mode does not only warn.
@@ -99,10 +93,7 @@ def rule(
 def equations(equation: Any, platform: str, *, portable: bool) -> Any:
     """Returns the closed jaxpr of an unknown primitive; None if this module finds no function.
 
-    Args:
-        equation: The equation.
-        platform: The platform that it is lowered for.
-        portable: Whether the guarantee ``portable`` holds.
+    It is lowered for a platform, with or without the guarantee ``portable``.
     """
     primitive = equation.primitive
     own, anywhere = rules.registered(primitive, platform)

@@ -70,9 +70,8 @@ class Instruction:
 def instructions(text: str, *, timed_kernels: bool) -> tuple[list[Instruction], int]:
     """Returns the instructions of a compiled program that rows may be about, and the number of all.
 
-    Args:
-        text: The text of ``compiled.as_text()``.
-        timed_kernels: Whether XLA may have picked kernels by timing.
+    The text is as ``compiled.as_text()`` has it. ``timed_kernels`` is whether XLA may have picked
+    kernels by timing.
     """
     program, frames = hlo.parse(text), hlo.frames(text)
     everything = list(program)

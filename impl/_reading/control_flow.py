@@ -259,12 +259,8 @@ def with_bodies(equation: Any, new: Sequence[Any], *, counts: tuple[int, int] | 
     """Returns a call, loop, condition or ``shard_map`` with other jaxprs.
 
     The operands and outputs of the equation stay: a caller that adds some to the jaxprs adds them
-    to the equation too.
-
-    Args:
-        equation: The equation.
-        new: The jaxprs, without constants, in the order of ``bodies``.
-        counts: How many constants and carried values a scan has now; None if as many as before.
+    to the equation too. The new jaxprs have no constants, and are in the order of ``bodies``.
+    ``counts`` is how many constants and carried values a scan has now; None if as many as before.
 
     Raises:
         TypeError: Nothing tells where an equation of this primitive keeps its jaxprs.
@@ -303,11 +299,9 @@ def scan_of(params: Mapping[str, Any], new: Any, *, constants: int, carried: int
 
 
 def on_platform(several: Sequence[Body], platform: str | None) -> Sequence[Body]:
-    """Returns the bodies of an equation that a platform runs.
+    """Returns the bodies of an equation that a platform runs, or that any does for None.
 
-    Args:
-        several: The bodies.
-        platform: The platform, of which ``lax.platform_dependent`` takes one branch; None for all.
+    Of ``lax.platform_dependent``, a platform takes one branch.
     """
     if platform is None:
         return several
@@ -389,10 +383,8 @@ def _written_out(equation: Any) -> Any:
 def _equations(jaxpr: Any, known: dict[Any, Any], body_of: Written) -> list[Any]:
     """Returns the equations of a jaxpr with new variables as outputs, and adds these to ``known``.
 
-    Args:
-        jaxpr: The jaxpr.
-        known: Maps each variable of the jaxpr to the variable or literal that replaces it.
-        body_of: Returns the jaxpr that replaces an equation; None for an equation that stays.
+    ``known`` maps each variable to the variable or literal that replaces it. ``body_of`` returns
+    the jaxpr that replaces an equation; None for an equation that stays.
     """
     equations = []
     for equation in jaxpr.eqns:

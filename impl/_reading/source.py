@@ -55,10 +55,8 @@ class Lines:
 def lines(equation: Any, outside: Lines | None = None) -> Lines:
     """Returns the lines of an equation.
 
-    Args:
-        equation: The equation.
-        outside: The lines of the equation that this one is inside of. They count if a library made
-            all of the inner equation.
+    ``outside`` is the lines of the equation that this one is inside of. They count if a library
+    made all of the inner equation.
     """
     return lines_of(_jax.frames(equation), outside)
 
@@ -79,9 +77,7 @@ def running() -> Iterator[tuple[str, int, str]]:
 def lines_of(frames: Iterable[tuple[str, int, str]], outside: Lines | None = None) -> Lines:
     """Returns the lines of frames, each a file, a line and a function, the innermost first.
 
-    Args:
-        frames: The frames.
-        outside: As for ``lines``.
+    ``outside`` is as for ``lines``.
     """
     package: str | None = None
     called: str | None = None

@@ -140,13 +140,9 @@ def compiled_text(
     kwargs: Mapping[str, Any],
     gpu: str | None,
 ) -> str:
-    """Returns the program that XLA makes, under the mode of the calling thread.
+    """Returns the program that XLA makes of a function, under the mode of the calling thread.
 
-    Args:
-        function: The program.
-        args: Its positional arguments.
-        kwargs: Its named arguments.
-        gpu: The name of the GPU to compile for; None compiles for the device at hand.
+    ``gpu`` is the name of the GPU to compile for; None compiles for the device at hand.
     """
     if gpu is None:
         return _traced(function, args, kwargs).lower().compile().as_text() or ""

@@ -43,10 +43,8 @@ _DEPTH = 200
 class Scope:
     """The knowledge of the values in one jaxpr.
 
-    Args:
-        jaxpr: The jaxpr.
-        known: The values of its constants, by their variables.
-        outside: For each input that equals a variable outside: the scope and the variable.
+    ``known`` has the values of its constants, by their variables. For each input that equals a
+    variable outside, ``outside`` has the scope and the variable.
     """
 
     def __init__(
@@ -252,10 +250,6 @@ def _iota(*, shape: Sequence[int], dimension: int, **_: Any) -> Array:
     return np.broadcast_to(np.arange(shape[dimension]).reshape(full), shape)
 
 
-def _remainder(left: Array, right: Array, **_: Any) -> Array:
-    return np.fmod(left, np.where(right == 0, 1, right))
-
-
 def _quotient(left: Array, right: Array, **_: Any) -> Array:
     divisor = np.where(right == 0, 1, right)
     return np.asarray((left - np.fmod(left, divisor)) // divisor)
@@ -288,7 +282,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "sub": _two(operator.sub),
     "mul": _two(operator.mul),
     "div": _quotient,
-    "rem": _remainder,
+    "rem": _two(lambda left, right: np.fmod(left, np.where(right == 0, 1, right))),
     "max": _two(np.maximum),
     "min": _two(np.minimum),
     "and": _two(operator.and_),

@@ -96,10 +96,7 @@ def has_atomics(primitive: Primitive, dtype: jax.typing.DTypeLike) -> bool:
 def free_axes(primitive: Primitive, operands: Any, params: Any) -> list[Names] | None:
     """Returns names of the axes along which devices may share an equation, as ``lower`` takes them.
 
-    Args:
-        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
-        operands: The types of the operands.
-        params: The parameters of the equation.
+    The primitive is one of ``impl._core.ordered_primitives.PRIMITIVES``.
     """
     if primitive is lax.select_and_scatter_add_p:
         return None  # XLA partitions additions of shifted arrays, which keep their order.
@@ -333,7 +330,8 @@ def flatten(
     )
     written = operand[part] if _is_smaller(part, operand) else operand
     order = (*axes.batch, *axes.indexed, *axes.others)
-    rows = _rows(operand, indices, dimension_numbers, axes, clip=_clips(mode))
+    clips = GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
+    rows = _rows(operand, indices, dimension_numbers, axes, clip=clips)
     rest = [axes.of_index[axis] for axis in (*axes.index_batch, *axes.index_rest)]
     update_order = (*rest, *axes.windows(axes.indexed), *axes.windows(axes.others))
     transposed = [written.shape[axis] for axis in order]
@@ -435,10 +433,6 @@ def _rows(
     return lax.select(inside, rows, lax.full_like(rows, batch * size)).reshape(-1)
 
 
-def _clips(mode: Any) -> bool:
-    return GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
-
-
 def _is_smaller(part: tuple[slice, ...], operand: jax.Array) -> bool:
     return any(each.stop != size for each, size in zip(part, operand.shape, strict=True))
 
@@ -450,13 +444,9 @@ def _product(shape: Sequence[int], axes: Sequence[int]) -> int:
 def permuted(
     primitive: Primitive, seed: int | Seed, *operands: jax.Array, **params: Any
 ) -> jax.Array:
-    """Computes an equation with its updates in the order that a seed picks.
+    """Computes an equation with its updates in the order that a seed picks; see ``under``.
 
-    Args:
-        primitive: One of ``impl._core.ordered_primitives.PRIMITIVES``.
-        seed: An int, or a ``Seed``, which is read when the program runs.
-        *operands: The operands of the equation.
-        **params: The parameters of the equation.
+    The primitive is one of ``impl._core.ordered_primitives.PRIMITIVES``.
     """
     if "dimension_numbers" not in params:
         taps = int(np.prod(params["window_dimensions"]))
@@ -472,11 +462,8 @@ def under(
 ) -> jax.Array:
     """Computes a function of a scatter's operands with the updates in the order of a seed.
 
-    Args:
-        seed: An int, or a ``Seed``, which is read when the program runs.
-        function: A function of the operands.
-        numbers: The dimension numbers of the scatter.
-        *operands: The operand, the indices and the updates.
+    The seed is an int, or a ``Seed``, which is read when the program runs. ``numbers`` are the
+    dimension numbers of the scatter.
     """
     operand, indices, updates = operands
     of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]

@@ -187,9 +187,6 @@ def launch_on(platform: str) -> Launch | None:
     """Returns how kernels run on a platform; None if they do not.
 
     JAX lowers no kernel for a GPU of which it knows nothing, neither a device nor its kind.
-
-    Args:
-        platform: The name of a platform.
     """
     stand_in = emulation.current()
     launch = None
@@ -201,14 +198,10 @@ def launch_on(platform: str) -> Launch | None:
 
 
 def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> str:
-    """Returns the device whose rows decide about equations on a platform.
+    """Returns the device whose rows decide about equations on a platform, under a mode.
 
-    Under the guarantee ``portable`` only a path for every device counts.
-
-    Args:
-        platform: The name of a platform.
-        mode: The mode that holds.
-        stand_in: The stand-in of tests, in which a CPU acts as another platform.
+    Under the guarantee ``portable`` only a path for every device counts. ``stand_in`` is the
+    stand-in of tests, in which a CPU acts as another platform.
     """
     if mode.portable:
         return "any"

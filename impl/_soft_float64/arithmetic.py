@@ -147,10 +147,8 @@ def _reciprocal(divisor: jax.Array) -> jax.Array:
     """Returns at most 2**127 / divisor, and at least 2**127 / divisor - 2**9.
 
     A line is within 1/17 of the reciprocal. Newton's iteration squares the relative error: to
-    1/289, 2**-16 and 2**-31 in 32 bits, and to 2**-58 in 64 bits.
-
-    Args:
-        divisor: uint64 with the first bit set.
+    1/289, 2**-16 and 2**-31 in 32 bits, and to 2**-58 in 64 bits. The divisor is uint64 with the
+    first bit set.
     """
     short = lax.convert_element_type(right(divisor, 32), np.int64)
     line = right(lax.mul(short, full(short, round(32 / 17 * 2**30))), 31)
@@ -196,10 +194,9 @@ def root(a: jax.Array) -> jax.Array:
 
 
 def _root_of_110_bits(value: jax.Array) -> jax.Array:
-    """Returns the square root of ``value * 2**56``, or up to 4 less.
+    """Returns the square root of ``value * 2**56``, or up to 4 less, of uint64 from 2**52 to 2**54.
 
-    Args:
-        value: uint64 from 2**52 to 2**54. A fixed point number x from 1/4 to 1 has it as 54 bits.
+    A fixed point number x from 1/4 to 1 has it as 54 bits.
     """
     signed = lax.convert_element_type(value, np.int64)
     short = right(signed, 22)
@@ -293,11 +290,7 @@ _BIAS, _LENGTH = 1023 - 127, 52 - 23
 
 
 def to_word(value: jax.Array) -> jax.Array:
-    """Returns numbers as words.
-
-    Args:
-        value: A float of 32 bits or fewer, an integer, or bool.
-    """
+    """Returns numbers as words: floats of 32 bits or fewer, integers, or bools."""
     if jnp.issubdtype(value.dtype, np.floating):
         return _of_float32(lax.convert_element_type(value, np.float32))
     if value.dtype == np.bool_ or jnp.issubdtype(value.dtype, np.unsignedinteger):
@@ -355,9 +348,7 @@ def _rounded_at(size: jax.Array, place: int) -> jax.Array:
 def _to_float32(size: jax.Array, word: jax.Array) -> jax.Array:
     """Returns float32 of the signs of words, with exponents that have the bias of float64.
 
-    Args:
-        size: The exponents of 11 bits, and fractions of 23 bits.
-        word: The words.
+    ``size`` has the exponents of 11 bits, and fractions of 23 bits.
     """
     least, beyond = full(size, (_BIAS + 1) << 23), full(size, (_BIAS + 255) << 23)
     moved = lax.select(lax.lt(size, least), full(size, 0), lax.sub(size, full(size, _BIAS << 23)))
@@ -431,11 +422,7 @@ def _places(word: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _assembled(word: jax.Array, size: jax.Array, cut: jax.Array, small: jax.Array) -> jax.Array:
     """Returns words with the signs of words, cut to whole numbers.
 
-    Args:
-        word: The words.
-        size: Their magnitudes.
-        cut: The results for magnitudes of at least 1.
-        small: The results for magnitudes between 0 and 1.
+    ``cut`` are the results for magnitudes of at least 1, and ``small`` for those between 0 and 1.
     """
     is_zero = words.is_zero(words.masked(size, words.INFINITY))
     below = lax.select(is_zero, full(size, 0), small)

@@ -84,10 +84,8 @@ def _is_of_cpu(platforms: Sequence[str], is_exported: bool) -> bool:
 class Lowered:
     """The lowering rule of a function of arrays, in the form of the engine.
 
-    Args:
-        context: The context of the rule that lowers it.
-        function: Takes arrays.
-        multiple_results: Whether it returns a sequence of arrays.
+    It lowers in the context of another rule. With multiple results, the function returns a sequence
+    of arrays.
     """
 
     def __init__(

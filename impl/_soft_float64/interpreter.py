@@ -132,10 +132,6 @@ def _barred(*operands: Value, **_: Any) -> list[Value]:
     return barred
 
 
-def _iota(*, shape: Any, dimension: int, **_: Any) -> Value:
-    return arithmetic.to_word(lax.broadcasted_iota(np.int64, shape, dimension))
-
-
 OPERATIONS: Mapping[str, Operation] = {
     "abs": _elementwise(words.magnitude),
     "add": _elementwise(_complex(arithmetic.add)),
@@ -152,7 +148,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "floor": _elementwise(arithmetic.floor),
     "ge": _elementwise(arithmetic.compared(lax.ge)),
     "gt": _elementwise(arithmetic.compared(lax.gt)),
-    "iota": _iota,
+    "iota": lambda *, shape, dimension, **_: arithmetic.to_word(
+        lax.broadcasted_iota(np.int64, shape, dimension)
+    ),
     "imag": _elementwise(lambda value: value[1]),
     "integer_pow": _power,
     "is_finite": _elementwise(words.is_finite),
@@ -234,12 +232,9 @@ class _Dialect:
 
 
 def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose equations have no float64.
+    """Returns a function of arrays whose equations have no float64.
 
     Operands and results of float64 are read and written as words by a change of type.
-
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
     """
 
     def changed(value: Any, aval: Any, to: Any) -> Any:
@@ -254,11 +249,7 @@ def without_float64(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_int8_products(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose products of matrices of float64 are products of int8.
-
-    Args:
-        function: Takes arrays, and returns an array or a tree of arrays.
-    """
+    """Returns a function of arrays whose products of matrices of float64 are products of int8."""
     run = functools.partial(evaluated, dialect=_PRODUCTS)
     return _rewritten(function, products.approximate, run)
 
@@ -288,12 +279,7 @@ def _known(value: Any) -> Value:
 
 
 def evaluated(closed: Any, operands: Sequence[Value], dialect: _Dialect) -> list[Value]:
-    """Returns the results of a jaxpr.
-
-    Args:
-        closed: The jaxpr, with its constants.
-        operands: The values of its inputs.
-        dialect: How its equations are evaluated.
+    """Returns the results of a closed jaxpr, whose equations a dialect evaluates.
 
     Raises:
         NotSupportedError: An equation of float64 has no form in integers.
@@ -313,16 +299,9 @@ def evaluated(closed: Any, operands: Sequence[Value], dialect: _Dialect) -> list
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _is_wide(atom: Any) -> bool:
-    return getattr(atom.aval, "dtype", None) in (_DOUBLE, _COMPLEX)
-
-
 def _has_float64(equation: Any) -> bool:
-    return any(map(_is_wide, (*equation.invars, *equation.outvars)))
-
-
-def _is_product(equation: Any) -> bool:
-    return equation.primitive.name == "dot_general" and _has_float64(equation)
+    dtypes = (getattr(a.aval, "dtype", None) for a in (*equation.invars, *equation.outvars))
+    return any(dtype in (_DOUBLE, _COMPLEX) for dtype in dtypes)
 
 
 def _concerns(dialect: _Dialect, equation: Any) -> bool:
@@ -436,5 +415,8 @@ _WITH_BODIES: Mapping[str, Callable[[Any, Sequence[Value], _Dialect], list[Value
 
 _WORDS = _Dialect(OPERATIONS, _MOVES, _has_float64, _known)
 _PRODUCTS = _Dialect(
-    {"dot_general": products.dot_general}, frozenset(), _is_product, lambda value: value
+    {"dot_general": products.dot_general},
+    frozenset(),
+    lambda equation: equation.primitive.name == "dot_general" and _has_float64(equation),
+    lambda value: value,
 )

@@ -100,16 +100,7 @@ _DOUBLE, _WORD = np.dtype(np.float64), np.dtype(np.uint64)
 def dot_general(
     lhs: jax.Array, rhs: jax.Array, *, dimension_numbers: DimensionNumbers, **_: Any
 ) -> jax.Array:
-    """Returns products of matrices, whose errors are within the bound of a library's.
-
-    Args:
-        lhs: float64, or words.
-        rhs: As ``lhs``.
-        dimension_numbers: As ``jax.lax.dot_general`` has them.
-
-    Returns:
-        float64, or words, as the operands are.
-    """
+    """Returns products of matrices, float64 or words; a library's bound holds for their errors."""
     return _product(lhs, rhs, dimension_numbers, _MOST_DIGITS).total
 
 
@@ -125,9 +116,8 @@ def approximate_by_words(
     lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits
 ) -> Approximation:
     """Returns products of float64, as ``approximate`` does, without any operation of float64."""
-    terms = math.prod(lhs.shape[axis] for axis in numbers[0][0])
     lhs, rhs = (lax.bitcast_convert_type(each, _WORD) for each in (lhs, rhs))
-    found = _product(lhs, rhs, numbers, digits_for(bits, terms))
+    found = approximate(lhs, rhs, numbers, bits)
     return found.each(lambda value: lax.bitcast_convert_type(value, _DOUBLE))
 
 
@@ -336,7 +326,8 @@ def _by_digits(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns products, by products of digits, and their excess."""
     numbers = _FLOATS if lhs.dtype == _DOUBLE else _WORDS
-    lhs, rhs = (_words_of(each) for each in (lhs, rhs))
+    if lhs.dtype == _DOUBLE:
+        lhs, rhs = (lax.bitcast_convert_type(each, _WORD) for each in (lhs, rhs))
     # The digits of a slot are neighbours, if the digits of one factor stand in the opposite order.
     one, other = _Digits.of(lhs, digits), _Digits.of(rhs, digits, is_reversed=True)
     terms, slots = lhs.shape[-1], []
@@ -356,10 +347,6 @@ def _by_digits(
     excess = numbers.of_parts(None, excess, tops, spread, unit)
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
-
-
-def _words_of(value: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(value, _WORD) if value.dtype == _DOUBLE else value
 
 
 def _part(value: jax.Array, start: int, size: int) -> jax.Array:
@@ -457,9 +444,7 @@ def _left_out(one: _Digits, other: _Digits, spread: _Spread) -> jax.Array:
 def _rounding(first: jax.Array | None, second: jax.Array) -> jax.Array:
     """Returns bounds of what float64 rounds of a sum of two parts, in units of the second one.
 
-    Args:
-        first: The first part, int64; None for none.
-        second: The second part, int64.
+    The parts are int64; the first may be None.
     """
     if first is None:
         size, is_exact = lax.abs(second), _has_53_bits(second)

@@ -25,17 +25,11 @@ Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def reduced(combine: Combine, value: jax.Array, initial: Any, axes: Sequence[int]) -> jax.Array:
-    """Returns a reduction over axes.
+    """Returns a reduction of words over axes. ``initial`` is a word that changes no other one.
 
     XLA's partitioner makes a collective of a reduction of one array, and no device has a collective
     of a function like ``combine``. Of several arrays, here the halves of the words, it gathers the
     results of the devices.
-
-    Args:
-        combine: The function of two words.
-        value: The words.
-        initial: A word that changes no other one.
-        axes: The axes.
     """
 
     def of_halves(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:
@@ -64,9 +58,7 @@ def cumsum(value: jax.Array, *, axis: int, reverse: bool, **_: Any) -> jax.Array
 def reduction(combine: Combine, initial: float) -> Callable[..., Any]:
     """Returns a reduction over axes, and over mesh axes of a ``shard_map``, on each device of them.
 
-    Args:
-        combine: The function of two words.
-        initial: The number that changes no other one.
+    It combines two words; ``initial`` is the number that changes no other one.
     """
     word = np.float64(initial).view(np.uint64)
 

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple, Self
 import jax
 
 from impl import _jax
+from impl._core import arguments
 from impl._mode import modes
 from impl.digests._digest import Leaf, Pending, leaves, on_host
 
@@ -112,9 +113,7 @@ class DigestLog:
         try:
             number = operator.index(step)
         except TypeError:
-            raise TypeError(
-                f"log(): argument 'step' must be an int, not {type(step).__name__}"
-            ) from None
+            raise arguments.wrong_type("log", "step", "an int", step) from None
         if not trees:
             raise TypeError("log(): pass at least one tree by name, such as params=params")
         of_trees = {name: leaves(f"log(): tree {name!r}", tree) for name, tree in trees.items()}

@@ -27,10 +27,8 @@ def check_key(function: str, name: str, key: Any) -> None:
     dtype = getattr(key, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not typed and dtype != np.uint32:
-        raise TypeError(
-            f"{function}(): argument '{name}' must be a JAX key, such as jax.random.key(0), not "
-            f"{type(key).__name__}"
-        )
+        taken = "a JAX key, such as jax.random.key(0)"
+        raise arguments.wrong_type(function, name, taken, key)
 
 
 def dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:

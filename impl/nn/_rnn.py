@@ -237,10 +237,8 @@ def _net_of(
     The number of weights tells whether a net has projections.
     """
     if isinstance(has_biases, list | tuple):
-        raise TypeError(
-            f"{function}(): argument 'has_biases' must be bool, not {type(has_biases).__name__}; "
-            "pass sequences that are packed padded, with 'lengths'"
-        )
+        hint = "; pass sequences that are packed padded, with 'lengths'"
+        raise arguments.wrong_type(function, "has_biases", "bool", has_biases, hint)
     arguments.flag(function, "has_biases", has_biases)
     arguments.flag(function, "bidirectional", bidirectional)
     layers = arguments.integer(function, "num_layers", num_layers)
@@ -396,7 +394,5 @@ def _dropout_of(
 
 def _arrays(function: str, name: str, value: Any) -> list[jax.Array]:
     if not isinstance(value, list | tuple):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be tuple of arrays, not {type(value).__name__}"
-        )
+        raise arguments.wrong_type(function, name, "tuple of arrays", value)
     return [arguments.array(function, f"{name}[{i}]", item) for i, item in enumerate(value)]

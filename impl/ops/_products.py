@@ -49,10 +49,9 @@ def _left_operand(function: str, input: Any) -> jax.Array | Sparse:
 def sparse_operand(function: str, name: str, value: Any) -> Sparse:
     """Returns the sparse operand ``value``, checked."""
     if not is_sparse(value):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be a jax.experimental.sparse.BCOO or BCSR, not "
-            f"{type(value).__name__}; {function.rpartition('.')[2]} takes dense matrices"
-        )
+        taken = "a jax.experimental.sparse.BCOO or BCSR"
+        hint = f"; {function.rpartition('.')[2]} takes dense matrices"
+        raise arguments.wrong_type(function, name, taken, value, hint)
     _check_sparse(function, name, value)
     return value
 

@@ -342,10 +342,8 @@ def _not_negative(name: str, value: Any) -> int:
 
 def _repeats_array(repeats: Any, name: str) -> Array:
     if not isinstance(repeats, jax.Array | np.ndarray | np.generic):
-        raise TypeError(
-            f"repeat_interleave(): argument '{name}' must be an int, a jax.Array or a NumPy array, "
-            f"not {type(repeats).__name__}"
-        )
+        taken = "an int, a jax.Array or a NumPy array"
+        raise arguments.wrong_type("repeat_interleave", name, taken, repeats)
     array = arguments.native("repeat_interleave", name, repeats)
     if np.dtype(array.dtype) not in (np.int32, np.int64):
         raise NotImplementedError(

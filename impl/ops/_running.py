@@ -149,9 +149,7 @@ def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> 
     try:
         target = jnp.dtype(dtype)
     except TypeError as error:
-        raise TypeError(
-            f"{function}(): argument 'dtype' must be a dtype or None, not {type(dtype).__name__}"
-        ) from error
+        raise arguments.wrong_type(function, "dtype", "a dtype or None", dtype) from error
     kind = arguments.dtype_kind(target)
     if target == jnp.bool_ or not jnp.issubdtype(target, jnp.number):
         raise NotImplementedError(

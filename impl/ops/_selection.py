@@ -249,8 +249,7 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
         IndexError: ``dim`` is out of range.
         RuntimeError: ``input`` is complex.
     """
-    values, dim = _prepared("sort", input, dim, descending, stable)
-    index = _indices_in_order(values, dim, descending=descending)
+    values, dim, index = _in_order("sort", input, dim, descending, stable)
     return _indexed(values, index, dim, np.shape(input))
 
 
@@ -262,20 +261,20 @@ def argsort(
 
     Arguments, results and exceptions are as for ``sort``, without the values.
     """
-    values, dim = _prepared("argsort", input, dim, descending, stable)
-    index = _indices_in_order(values, dim, descending=descending)
+    _, _, index = _in_order("argsort", input, dim, descending, stable)
     return _as_index(index).reshape(np.shape(input))
 
 
-def _prepared(
+def _in_order(
     function: str, input: Array, dim: int, descending: bool, stable: bool
-) -> tuple[jax.Array, int]:
-    """Returns the input with at least one dimension, and ``dim`` counted from the front."""
+) -> tuple[jax.Array, int, jax.Array]:
+    """Returns the values and the dimension as ``_lanes`` does, and the indices in sorted order."""
     input = _real(function, input, bools=True, error=RuntimeError)
     arguments.flag(function, "descending", descending)
     arguments.flag(function, "stable", stable)
     values, dim = _lanes(function, input, dim, reduced=False)
-    return alert(values, decide(function, **arguments.facts(input))), dim
+    values = alert(values, decide(function, **arguments.facts(input)))
+    return values, dim, _sorted_indices(values, dim, descending=descending)
 
 
 @op("torch.topk")
@@ -355,19 +354,12 @@ def lanes(values: jax.Array, dim: int) -> jax.Array:
     return jax.reshard(values, jax.P(*axes))  # type: ignore[no-any-return]
 
 
-def _indices_in_order(values: jax.Array, dim: int, *, descending: bool = False) -> jax.Array:
-    """Returns the indices along ``dim`` in sorted order, int32, of the shape of ``values``."""
-    return _sorted_indices(_keys(values, descending=descending), dim)
-
-
-def _first_in_order(
-    values: jax.Array, count: int, dim: int, *, descending: bool = False
-) -> jax.Array:
+def _first_in_order(values: jax.Array, count: int, dim: int, *, descending: bool) -> jax.Array:
     """Returns the first ``count`` indices that ``argsort`` returns along ``dim``."""
 
     def by_sort(values: jax.Array) -> jax.Array:
-        keys = _keys(values, descending=descending)
-        return lax.slice_in_dim(_sorted_indices(keys, dim), 0, count, axis=dim)
+        indices = _sorted_indices(values, dim, descending=descending)
+        return lax.slice_in_dim(indices, 0, count, axis=dim)
 
     def by_heap(values: jax.Array) -> jax.Array:
         sign_bit, nan = np.int32(-(1 << 31)), np.int32((1 << 31) - 1)
@@ -388,13 +380,10 @@ def _first_in_order(
     return index
 
 
-def _keys(values: jax.Array, *, descending: bool) -> jax.Array:
-    """Returns integers that are in ascending order where ``values`` are in sorted order."""
+def _sorted_indices(values: jax.Array, dim: int, *, descending: bool) -> jax.Array:
+    """Returns the indices along ``dim`` in sorted order, int32, of the shape of ``values``."""
     keys = sort_keys(values)
-    return lax.bitwise_not(keys) if descending else keys
-
-
-def _sorted_indices(keys: jax.Array, dim: int) -> jax.Array:
+    keys = lax.bitwise_not(keys) if descending else keys
     operands = (keys, _positions(keys, dim))
     return lax.sort(operands, dimension=dim, is_stable=True, num_keys=1)[1]
 

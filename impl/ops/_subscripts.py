@@ -147,9 +147,7 @@ def index_put(
         return _put_quantized(input, indices, values, accumulate, unique_indices)
     input = arguments.array("index_put", "input", input)
     if not isinstance(indices, tuple | list):
-        raise TypeError(
-            f"index_put(): argument 'indices' must be tuple of arrays, not {type(indices).__name__}"
-        )
+        raise arguments.wrong_type("index_put", "indices", "tuple of arrays", indices)
     values = arguments.array("index_put", "values", values)
     arguments.flag("index_put", "accumulate", accumulate)
     arguments.flag("index_put", "unique_indices", unique_indices)

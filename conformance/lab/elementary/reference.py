@@ -51,25 +51,12 @@ class Reference:
     absolute: float = 0.0
 
 
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + mp.exp(-x))
-
-
-def _inverse_root(x: np.ndarray) -> np.ndarray:
-    result: np.ndarray = np.divide(1, np.sqrt(x))
-    return result
-
-
 def _erf_inv(x: np.ndarray) -> np.ndarray:
     result = np.full(x.shape, np.nan)
     inside = np.abs(x) <= 1
     # SciPy gives 0 for -0, and takes long beyond 1.
     result[inside] = np.copysign(special.erfinv(x[inside]), x[inside])
     return result
-
-
-def _cube_root(x: Any) -> Any:
-    return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
 
 
 def _lgamma(x: np.ndarray) -> np.ndarray:
@@ -110,8 +97,8 @@ REFERENCES: Mapping[str, Reference] = {
     "exp": Reference(np.exp, mp.exp),
     "log": Reference(np.log, mp.log),
     "tanh": Reference(np.tanh, mp.tanh, -1),
-    "logistic": Reference(special.expit, _logistic),
-    "rsqrt": Reference(_inverse_root, lambda x: 1 / mp.sqrt(x)),
+    "logistic": Reference(special.expit, lambda x: 1 / (1 + mp.exp(-x))),
+    "rsqrt": Reference(lambda x: 1 / np.sqrt(x), lambda x: 1 / mp.sqrt(x)),
     "sqrt": Reference(np.sqrt, mp.sqrt),
     "erf": Reference(special.erf, mp.erf, -1),
     "log1p": Reference(np.log1p, mp.log1p),
@@ -130,7 +117,7 @@ REFERENCES: Mapping[str, Reference] = {
     "asinh": Reference(np.arcsinh, mp.asinh, -1),
     "acosh": Reference(np.arccosh, mp.acosh),
     "atanh": Reference(np.arctanh, mp.atanh, -1),
-    "cbrt": Reference(np.cbrt, _cube_root, -1),
+    "cbrt": Reference(np.cbrt, lambda x: mp.cbrt(x) if x >= 0 else -mp.cbrt(-x), -1),
     "lgamma": Reference(_lgamma, _exact_lgamma, absolute=_CANCELLED),
     "digamma": Reference(_digamma, mp.digamma, absolute=_CANCELLED),
 }
@@ -181,12 +168,9 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def undecided(values: np.ndarray, dtype: np.dtype, absolute: float = 0.0) -> np.ndarray:
-    """Returns where a value in float64 is too near the middle of two neighbours.
+    """Returns where a value in float64 is too near the middle of two neighbours of a dtype.
 
-    Args:
-        values: The values.
-        dtype: The dtype of the neighbours.
-        absolute: An absolute error that the values may have besides the relative one.
+    ``absolute`` is an absolute error that the values may have besides the relative one.
     """
     with np.errstate(all="ignore"):
         error = np.abs(values) * WINDOW + absolute
@@ -236,12 +220,9 @@ def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
 
 
 def judged(name: str, result: np.ndarray, *operands: np.ndarray) -> Outcome:
-    """Returns the findings about the results of a function of some operands.
+    """Returns the findings about the results of a primitive.
 
-    Args:
-        name: The name of its primitive.
-        result: The results.
-        operands: Arrays of the shape and dtype of the results.
+    The operands are arrays of the shape and dtype of the results.
     """
     values = near_values(name, *operands)
     right = rounded(values, result.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import shlex
@@ -65,12 +66,8 @@ class Mutant:
         return broken
 
 
-def _compile(text: str) -> None:
-    compile(text, "<mutant>", "exec", dont_inherit=True)
-
-
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
-    ".py": _compile,
+    ".py": functools.partial(compile, filename="<mutant>", mode="exec", dont_inherit=True),
     ".toml": tomllib.loads,
     ".json": json.loads,
 }

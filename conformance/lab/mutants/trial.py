@@ -116,13 +116,7 @@ def copied(root: Path, copy: Path, packages: Sequence[str]) -> None:
 
 
 def run(command: str, copy: Path, timeout: float) -> Result:
-    """Runs a mutant's ``run`` in a copy.
-
-    Args:
-        command: The command.
-        copy: The copy.
-        timeout: The seconds after which it is ended.
-    """
+    """Runs a mutant's ``run`` in a copy, and ends it after ``timeout`` seconds."""
     start, output = time.monotonic(), ""
     for step in steps(command):
         result = _run(step, copy, timeout - (time.monotonic() - start))

@@ -297,10 +297,7 @@ def _line(op: Any, why: str) -> str:
 def lowered(name: str, platforms: Sequence[str], *, plain: bool = False) -> dict[str, Any]:
     """Returns the step of a program, lowered for each platform under the guarantee ``portable``.
 
-    Args:
-        name: One of ``programs.PROGRAMS``.
-        platforms: The platforms.
-        plain: Whether to leave the mode off.
+    The name is one of ``programs.PROGRAMS``. ``plain`` is whether to leave the mode off.
     """
     step, (state, batch) = programs.PROGRAMS[name]()
     with impl.deterministic(not plain, guarantee="portable"):

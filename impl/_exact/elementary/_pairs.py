@@ -40,11 +40,9 @@ _HALF = 26
 
 
 def short(value: jax.Array, bits: int) -> jax.Array:
-    """Returns a float64 rounded to a number of bits; ties go away from zero.
+    """Returns a float64 rounded to a number of bits, from 2 to 52; ties go away from zero.
 
-    Args:
-        value: Any shape, float64; of infinities and NaN the result is not finite.
-        bits: The bits of the significand of the result, from 2 to 52.
+    Of infinities and NaN the result is not finite.
     """
     raw = lax.bitcast_convert_type(value, np.int64)
     lost = 53 - bits
@@ -100,9 +98,8 @@ def choose(condition: jax.Array, a: Pair, b: Pair) -> Pair:
 def rounded_to_odd(value: Pair) -> jax.Array:
     """Returns a pair as float64, whose last bit is 1 if the pair is not that float64.
 
-    Args:
-        value: A normalized pair, whose high part is no zero. If its low part is not finite, the
-            result is the high part.
+    The pair is normalized, and its high part is no zero. If its low part is not finite, the result
+    is the high part.
     """
     return to_odd(*value)
 
@@ -148,9 +145,8 @@ _FACTORS = (
 def pair_log(m: jax.Array, k: jax.Array) -> Pair:
     """Returns log(2**k * m) as a pair: k * log(2) - log(c) + log(c * m), with c * m close to 1.
 
-    Args:
-        m: float64 of 24 bits, from sqrt(1/2) to sqrt(2).
-        k: An integer of at most 11 bits, as float64.
+    m is a float64 of 24 bits, from sqrt(1/2) to sqrt(2), and k an integer of at most 11 bits, as
+    float64.
     """
     factor, table = constant(m, 1), pair(m, (0.0, 0.0))
     for value, bound, logarithm in _FACTORS:
@@ -196,10 +192,7 @@ _ROOTS = (
 def pair_exp(x: Pair) -> tuple[Pair, jax.Array]:
     """Returns y and n with exp(x) = y * 2**n: y as a pair, from 0.9 to 2, and n as float64.
 
-    x is n * log(2) + i / 8 * log(2) + r, so that y is 2**(i / 8) * exp(r).
-
-    Args:
-        x: A pair from -150 to 150.
+    x is a pair from -150 to 150: n * log(2) + i / 8 * log(2) + r, so that y is 2**(i / 8) * exp(r).
     """
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # Both products are exact, and so is the first difference.
@@ -235,11 +228,8 @@ def pair_atan(short_side: jax.Array, long_side: jax.Array) -> Pair:
     """Returns the angle of the point (long_side, short_side), from 0 to pi / 4, as a pair.
 
     The angle whose tangent is the nearest multiple of 1/4 is subtracted first, by a rotation whose
-    products and sums are exact.
-
-    Args:
-        short_side: A float32 as float64, not negative.
-        long_side: A positive, finite one that is not less.
+    products and sums are exact. The sides are float32 as float64: the long one is positive, finite
+    and not less than the short one, which is not negative.
     """
     tangent = constant(long_side, 0)
     angle = pair(long_side, (0.0, 0.0))

@@ -137,25 +137,18 @@ def wide_root(value: jax.Array) -> jax.Array:
     return seal(lax.sqrt(value))
 
 
-def _pair(text: str) -> tuple[float, ...]:
-    return tuple(map(float.fromhex, text.split()))
-
-
 _EXCEPTIONS = Path(__file__).with_name("exceptions.toml")
 #: For each function, the arguments and their correctly rounded results.
 EXCEPTIONS: Mapping[str, Sequence[tuple[float, ...]]] = {
-    name: tuple(map(_pair, pairs))
+    name: tuple(tuple(map(float.fromhex, pair.split())) for pair in pairs)
     for name, pairs in tomllib.loads(_EXCEPTIONS.read_text(encoding="utf-8")).items()
 }
 
 
 def mended(name: str, result: jax.Array, x: jax.Array) -> jax.Array:
-    """Returns the results of a function, replaced for its exceptional arguments.
+    """Returns the results of a primitive, replaced for its exceptional arguments ``x``.
 
-    Args:
-        name: The name of the primitive.
-        result: Its results. Other dtypes than float32 have no exceptions.
-        x: The arguments.
+    Other dtypes than float32 have no exceptions.
     """
     if result.dtype != np.float32:
         return result

@@ -113,11 +113,7 @@ def _wide_pow(x: jax.Array, y: jax.Array) -> jax.Array:
 def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> jax.Array:
     """Returns x**y as a float64 that rounds to 24 bits or fewer as x**y does.
 
-    Args:
-        x: The base.
-        y: The exponent.
-        whole: Whether the exponent is an integer, or infinite.
-        is_odd: Whether the exponent is an odd integer.
+    ``whole`` is whether the exponent is an integer, or infinite, and ``is_odd`` whether it is odd.
     """
     zero, one, infinity = constant(x, 0), constant(x, 1), constant(x, np.inf)
     magnitude = lax.abs(x)

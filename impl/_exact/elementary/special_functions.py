@@ -171,8 +171,7 @@ def _series(terms: Sequence[float], x: jax.Array) -> jax.Array:
 def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns the distance of x to the nearest integer, and its sinpi and cospi as magnitudes.
 
-    Args:
-        x: float64 of 24 bits, not negative.
+    x is a float64 of 24 bits, not negative.
     """
     nearest = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     fraction = lax.abs(lax.sub(x, nearest))

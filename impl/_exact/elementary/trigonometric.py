@@ -95,8 +95,7 @@ def _has_bit(value: jax.Array, bit: int) -> jax.Array:
 def _reduce(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns n and r with sin(x) = sin(n * pi / 2 + r), and r from -pi / 4 to pi / 4.
 
-    Args:
-        x: float64 with significands of 24 bits. Infinity and NaN give NaN.
+    x is a float64 with significands of 24 bits. Infinity and NaN give NaN.
     """
     magnitude = lax.abs(x)
     is_small = lax.le(magnitude, constant(x, _SMALL))

@@ -14,8 +14,8 @@ QR is made of Householder's reflections, I - tau v v', with v 1 at its pivot (se
 ``dlarfg`` and ``dgeqr2``). A sum over a column adds one half of the terms to the other half, until
 one term is left. These are additions of whole arrays, which no device reorders.
 
-All steps are computed in float64, with a rounding after each operation, and the results are rounded
-once. Call the functions inside ``arithmetic.wide()``.
+The functions take float32 and float64. All steps are computed in float64, with a rounding after
+each operation, and the results are rounded once. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -76,13 +76,7 @@ def minus_outer_product(
 
 
 def steps(count: int, step: Callable[[jax.Array, _State], _State], state: _State) -> _State:
-    """Returns the state after a number of steps.
-
-    Args:
-        count: The number.
-        step: Takes the index of a step, int32, and a state, and returns the next state.
-        state: The first state.
-    """
+    """Returns the state after a number of steps, which take their index, int32, and a state."""
 
     def run(i: jax.Array, state: _State) -> _State:
         return step(lax.convert_element_type(i, np.int32), state)
@@ -142,8 +136,7 @@ def _eliminated(
 def cholesky(a: jax.Array, **_: Any) -> jax.Array:
     """Returns the lower triangles l with l l' = a; NaN where a matrix is not positive definite.
 
-    Args:
-        a: Symmetric matrices, float32 or float64, whose lower triangles are read.
+    The matrices are symmetric, and their lower triangles are read.
     """
     dtype, n = a.dtype, a.shape[-1]
     if not a.size:
@@ -174,12 +167,9 @@ def cholesky(a: jax.Array, **_: Any) -> jax.Array:
 
 
 def lu(a: jax.Array, **_: Any) -> _Triangles:
-    """Returns triangles, pivots and permutation, as ``jax.lax.linalg.lu`` does.
+    """Returns triangles, pivots and permutation of matrices, as ``jax.lax.linalg.lu`` does.
 
     Of several elements of the greatest magnitude in a column, the first is the pivot.
-
-    Args:
-        a: Matrices, float32 or float64.
     """
     dtype = a.dtype
     *batch, m, n = a.shape
@@ -271,11 +261,7 @@ def _reflected(a: jax.Array, v: jax.Array, tau: jax.Array, where: jax.Array) -> 
 def geqrf(a: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array]:
     """Returns the triangle and the reflections of matrices, as ``jax.lax.linalg.geqrf`` does.
 
-    Args:
-        a: Matrices, float32 or float64.
-
-    Returns:
-        Matrices of the shape of ``a``, and a factor for each reflection.
+    The results are matrices of the shape of ``a``, and a factor for each reflection.
     """
     dtype = a.dtype
     *batch, m, n = a.shape
@@ -319,9 +305,7 @@ def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.A
 def householder_product(a: jax.Array, taus: jax.Array, **_: Any) -> jax.Array:
     """Returns the products of reflections, as ``jax.lax.linalg.householder_product`` does.
 
-    Args:
-        a: Matrices whose columns have the reflections below the diagonal.
-        taus: The factor of each reflection.
+    The columns of ``a`` have the reflections below the diagonal, and ``taus`` the factor of each.
     """
     dtype, count = a.dtype, taus.shape[-1]
     if not a.size:
@@ -348,12 +332,8 @@ def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
 def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
     """Returns q c, or c q, for the product q of reflections, as ``jax.lax.linalg.ormqr`` does.
 
-    Args:
-        a: Matrices whose columns have the reflections below the diagonal.
-        taus: The factor of each reflection.
-        c: The other matrices.
-        left: Whether q is on the left of ``c``.
-        transpose: Whether q is transposed.
+    The columns of ``a`` have the reflections below the diagonal, and ``taus`` the factor of each.
+    With ``left``, q is on the left of ``c``; with ``transpose``, it is transposed.
     """
     if not left:
         return transposed(ormqr(a, taus, transposed(c), left=True, transpose=not transpose))

@@ -85,16 +85,10 @@ def prime_factors(n: int) -> list[int]:
 
 @functools.cache
 def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Returns the cosines and sines of all multiples of a turn / n, each rounded once.
+    """Returns the cosines and sines of all multiples of a turn / n, each rounded once: [2, n].
 
     Libraries of machines differ in the last bits of cosines. So the first root is computed by its
     series in fixed-point integers of 160 fraction bits, and the other roots are its powers.
-
-    Args:
-        n: A positive integer.
-
-    Returns:
-        Shape [2, n].
     """
     one, term, degree = 1 << _BITS, 1 << _BITS, 0
     angle, series = 2 * _pi() // n, [0, 0]

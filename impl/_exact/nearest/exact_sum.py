@@ -237,10 +237,8 @@ def reduced(
 ) -> list[jax.Array]:
     """Returns a reduction of each array, in any order. XLA reads the arrays once, in one kernel.
 
-    Args:
-        values: Integers of one shape.
-        steps: ``lax.max``, ``lax.min`` or ``lax.bitwise_or`` for each array.
-        axes: The axes.
+    The arrays are integers of one shape, and have ``lax.max``, ``lax.min`` or ``lax.bitwise_or``
+    each.
     """
 
     def combined(first: Sequence[jax.Array], second: Sequence[jax.Array]) -> list[jax.Array]:

@@ -42,8 +42,7 @@ IN_DOUBT = -1
 def of_chain(length: int) -> float:
     """Returns n u / (1 - n u), the bound of the error of sums relative to their magnitudes.
 
-    Args:
-        length: The greatest number n of roundings that a term goes through (Higham 2002, 4.2).
+    n is the greatest number of roundings that a term goes through (Higham 2002, 4.2).
     """
     relative = length * ROUNDING
     return relative / (1 - relative)

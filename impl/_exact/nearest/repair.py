@@ -96,7 +96,9 @@ def repaired(
         masks = fence(_masks(out))
         groups: Any = masks.size
         count = min(count, groups) if isinstance(groups, int) else count
-        out, _ = lax.while_loop(lambda state: _has_any(state[1]), trip, (out, masks))
+        out, _ = lax.while_loop(
+            lambda state: lax.gt(lax.reduce_max(state[1], (0,)), np.float32(0)), trip, (out, masks)
+        )
     return lax.bitcast_convert_type(out, dtype)
 
 
@@ -145,11 +147,6 @@ def _masks(coded: jax.Array) -> jax.Array:
     rows = lax.reshape(marks, (marks.size // _GROUP, _GROUP))
     bits = np.exp2(np.arange(_GROUP - 1, -1, -1)).astype(np.float32)
     return lax.reduce_sum(lax.mul(rows, lax.broadcast_in_dim(bits, rows.shape, (1,))), (1,))
-
-
-def _has_any(masks: jax.Array) -> jax.Array:
-    """Returns whether one of some masks is not 0."""
-    return lax.gt(lax.reduce_max(masks, (0,)), np.float32(0))
 
 
 def _leading(mask: jax.Array) -> jax.Array:

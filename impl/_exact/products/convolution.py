@@ -174,9 +174,7 @@ class Convolution:
     def windows(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
         """Returns windows: for each spatial dimension, the positions of results, and the taps.
 
-        Args:
-            images: As ``grouped`` returns them.
-            kernel: As ``grouped`` returns it.
+        Images and kernel are as ``grouped`` returns them.
         """
         first, others = self.batch + 1, [(0, 0)] * (self.batch + 1)
         value = spread_with_zeros(

@@ -267,11 +267,7 @@ class Layout:
 def _error(left: jax.Array, right: jax.Array, layout: Layout, chain: Any) -> jax.Array:
     """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
 
-    Args:
-        left: The left operand, float64.
-        right: The right operand, float64.
-        layout: Their dimensions.
-        chain: This factor (``interval.of_chain``).
+    The factors are float64, and ``chain`` is n u / (1 - n u) (``interval.of_chain``).
     """
     (lhs_sum, rhs_sum), _ = layout.numbers
 
@@ -374,9 +370,7 @@ class Approximation:
     def each(self, function: Callable[[jax.Array], jax.Array], more: Any = 0) -> Approximation:
         """Returns what a function makes of the sums, and of the bounds of their errors.
 
-        Args:
-            function: Moves or adds elements.
-            more: The number of its additions that a sum goes through.
+        It moves or adds elements; a sum goes through ``more`` of its additions.
         """
         changed: Approximation = jax.tree.map(function, self)
         return dataclasses.replace(changed, roundings=self.roundings + more)
@@ -384,8 +378,7 @@ class Approximation:
     def error(self, of_chain: Callable[[Any], jax.Array]) -> jax.Array:
         """Returns a bound of the error of each sum.
 
-        Args:
-            of_chain: Takes n u / (1 - n u); returns a bound of the error of the roundings.
+        ``of_chain`` takes n u / (1 - n u), and returns a bound of the error of the roundings.
         """
         if self.excess is None:
             return of_chain(interval.of_chain(self.roundings))
@@ -432,13 +425,9 @@ def replaced(by: Product) -> contextlib.AbstractContextManager[Any]:
 def product(
     lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, bits: Bits | None
 ) -> Approximation:
-    """Returns an approximate product.
+    """Returns an approximate product of float64.
 
-    Args:
-        lhs: The left operand, float64.
-        rhs: The right operand, float64.
-        numbers: The dimension numbers.
-        bits: The bits that it asks for; None for all bits of float64, without an excess.
+    ``bits`` are the bits that it asks for; None for all bits of float64, without an excess.
     """
     replacement: Product | None = contexts.replacement.value
     if bits is not None and replacement is not None:

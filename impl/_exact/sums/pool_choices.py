@@ -100,12 +100,8 @@ def summed(
 ) -> jax.Array:
     """Returns the sum of the values that each element of the operand gets, tap by tap.
 
-    Args:
-        pool: The windows.
-        values: The value that each window sends.
-        chosen: The tap that each window chose.
-        unrolled: Whether the taps are no loop.
-        order: The order of the taps; None for the order of their numbers.
+    Each window sends one of ``values`` to its tap of ``chosen``. ``unrolled`` is whether the taps
+    are no loop, and ``order`` their order; None for the order of their numbers.
     """
 
     def step(number: Any, total: jax.Array) -> jax.Array:

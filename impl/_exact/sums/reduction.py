@@ -1,7 +1,8 @@
 """Sums over axes and devices, along an axis, of arrays, and by index, in the order ``nearest``.
 
-``impl._exact.nearest.exact_sum`` splits the terms into parts. The functions here say how float64
-adds them, which depends on no order, so XLA may partition the sums.
+``impl._exact.nearest.exact_sum`` splits the terms, float16, bfloat16, float32 or float64, into
+parts. The functions here say how float64 adds them, which depends on no order, so XLA may partition
+the sums.
 
 For an array of float32 with two rows::
 
@@ -67,17 +68,10 @@ def reduce_sum(
     axis_index_groups: Groups = None,
     **_: Any,
 ) -> jax.Array:
-    """Returns the sum over axes and over named axes, rounded once.
+    """Returns the sum of floats over axes and over named axes of a ``shard_map``, rounded once.
 
-    Args:
-        x: float16, bfloat16, float32 or float64, any shape.
-        axes: The axes to sum over.
-        dtype: The dtype of the result; None for the dtype of ``x``.
-        axis_names: The mesh axes of a ``shard_map`` to sum over.
-        axis_index_groups: As ``lax.psum`` takes them.
-
-    Returns:
-        Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
+    The result has the dtype of ``x``, or another one. If there is nothing to sum over, it is ``x``
+    itself. The groups are as ``lax.psum`` takes them.
     """
     dtype = x.dtype if dtype is None else dtype
     if not axes and not axis_names:
@@ -105,18 +99,7 @@ def reduce_scatter(
     tiled: bool = False,
     **_: Any,
 ) -> jax.Array:
-    """Returns one part of the sum of ``x`` over a named axis, as ``lax.psum_scatter`` does.
-
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        axis_name: The mesh axis, or several.
-        scatter_dimension: The axis of ``x`` of which each device gets a part.
-        axis_index_groups: As ``lax.psum_scatter`` takes them.
-        tiled: Whether the axis stays, with a part of its elements.
-
-    Returns:
-        The device's part of the sum, of the dtype of ``x``.
-    """
+    """Returns one part of the sum of floats over a named axis, as ``lax.psum_scatter`` does."""
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
     devices = Devices(names, axis_index_groups)
     add = functools.partial(
@@ -131,16 +114,7 @@ def reduce_scatter(
 
 @or_native(native.cumsum)
 def cumsum(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
-    """Returns the running sums along an axis.
-
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        axis: The axis.
-        reverse: Whether the sums start at the end.
-
-    Returns:
-        Shape and dtype of ``x``.
-    """
+    """Returns the running sums of floats along an axis; with ``reverse``, from its end."""
     if x.size == 0:
         return x
     axis %= x.ndim

@@ -80,13 +80,8 @@ def _sums_of_neighbours(parts: jax.Array, axis: int, size: int, apart: int) -> j
     """Returns the sum of each element along an axis and of the ``size - 1`` ones after it.
 
     A sum of 2, 4, 8, ... neighbours adds two sums of half as many, and a sum of ``size`` neighbours
-    adds one of these for each bit of ``size``.
-
-    Args:
-        parts: float64, of at least one such sum.
-        axis: The axis.
-        size: The number of elements of a sum.
-        apart: The distance between them.
+    adds one of these for each bit of ``size``. The parts are float64, of at least one such sum, and
+    neighbours are ``apart`` from each other.
     """
     length = parts.shape[axis] - (size - 1) * apart
     sums, start = list[jax.Array](), 0

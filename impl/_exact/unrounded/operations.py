@@ -53,13 +53,7 @@ class Operation:
 
 
 def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
-    """Returns whether sums of an operation can stay unrounded.
-
-    Args:
-        name: The name of its primitive.
-        operands: The types of its operands.
-        result: The type of its result.
-    """
+    """Returns whether sums of a primitive, by its name and its types, can stay unrounded."""
     if name not in _OPERATIONS or str(result.dtype) not in DTYPES:
         return False
     index = 1 if name == "scatter-add" else None
@@ -72,13 +66,9 @@ def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
 def operation(
     name: str, operands: Sequence[Any], params: Mapping[str, Any], axis_names: Sequence[Any] = ()
 ) -> Operation:
-    """Returns how an operation adds terms.
+    """Returns how a primitive, by its name, adds terms of operands of some types.
 
-    Args:
-        name: The name of its primitive.
-        operands: The types of its operands.
-        params: The parameters of its equation.
-        axis_names: The mesh axes of a ``shard_map`` over which the terms are sharded.
+    The terms are sharded over ``axis_names``, the mesh axes of a ``shard_map``.
     """
     return _OPERATIONS[name](operands, params, Devices(tuple(axis_names)))
 

@@ -114,11 +114,9 @@ def with_parts(state: jax.Array, high: jax.Array, low: jax.Array, slack: jax.Arr
 
 
 def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the words of rounded sums, or ``interval.IN_DOUBT``; a zero is +0.
+    """Returns the words of sums rounded to a dtype of at most 32 bits, or ``interval.IN_DOUBT``.
 
-    Args:
-        state: The state.
-        dtype: float16, bfloat16 or float32.
+    A zero is +0.
     """
     high, low, slack = unpacked(state)
     return _coded(high, low, slack, dtype)
@@ -202,11 +200,7 @@ def counted(
 def no_counts(shape: Sequence[int]) -> jax.Array:
     """Returns the counts of no terms: for each sum a word, and a total of four float64.
 
-    Args:
-        shape: The shape of the sums.
-
-    Returns:
-        uint32, shape ``[9, *shape]``.
+    They are uint32, of shape ``[9, *shape]``.
     """
     return lax.full((1 + HALVES * TOTAL_WORDS, *shape), 0, np.uint32)
 
@@ -247,11 +241,9 @@ def _width(count: int, factors: int) -> int:
 
 
 def levels(count: int, factors: int) -> int:
-    """Returns how many levels terms have.
+    """Returns how many levels terms of 1 or 2 factors have.
 
-    Args:
-        count: The number of terms of a sum, on all devices.
-        factors: The number of factors of a term, 1 or 2.
+    ``count`` is the number of terms of a sum, on all devices.
     """
     digits = math.ceil(_SPAN / _width(count, factors))
     return factors * (digits - 1) + 1
@@ -269,12 +261,9 @@ def _digits(value: jax.Array, index: jax.Array, width: int) -> jax.Array:
 
 
 def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the multiple of a unit, and the rest, of float64.
+    """Returns the multiple of a unit, of ``width`` bits, and the rest, of finite float64.
 
-    Args:
-        value: Finite.
-        top: The greatest magnitude of those with one unit, of a shape that broadcasts.
-        width: The bits of the multiple.
+    ``top`` is the greatest magnitude of those with one unit, of a shape that broadcasts.
     """
     exponent = arithmetic.exponent_above(top)
     exponent = lax.max(exponent, lax.full_like(exponent, _LEAST))
@@ -286,8 +275,28 @@ def _split(value: jax.Array, top: jax.Array, width: int) -> tuple[jax.Array, jax
     return multiple, lax.sub(value, multiple)
 
 
+class _Terms:
+    """How an operation adds its terms.
+
+    ``_plain`` and ``_at`` take a level and operands, and return the sums, or one level of them.
+    """
+
+    _plain: Callable[..., Parts]
+    _at: Callable[..., Parts]
+
+    def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
+        """Returns the sums of float64 that float32 holds, or one level of them.
+
+        The level is ``PLAIN`` or a level, int32, shape [].
+        """
+        with in_any_order():
+            is_plain = lax.lt(level, lax.full_like(level, 0))
+            parts: Parts = lax.cond(is_plain, self._plain, self._at, level, *operands)
+        return parts
+
+
 @dataclasses.dataclass(frozen=True)
-class Products:
+class Products(_Terms):
     """How an operation adds products of two factors.
 
     Attributes:
@@ -306,17 +315,6 @@ class Products:
     right_axes: Sequence[int]
     outer: Callable[[jax.Array, jax.Array], jax.Array]
     devices: Devices
-
-    def parts(self, level: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
-        """Returns the sums, or one level of them.
-
-        Args:
-            level: ``PLAIN`` or a level, int32, shape [].
-            left: The left factor, float64 that float32 holds.
-            right: The right factor.
-        """
-        with in_any_order():
-            return _chosen(level, self._plain, self._at, left, right)
 
     def _plain(self, _: jax.Array, left: jax.Array, right: jax.Array) -> Parts:
         factors = ((left, tuple(self.left_axes)), (right, tuple(self.right_axes)))
@@ -368,7 +366,7 @@ class Products:
 
 
 @dataclasses.dataclass(frozen=True)
-class Elements:
+class Elements(_Terms):
     """How an operation adds elements of arrays.
 
     Attributes:
@@ -380,16 +378,6 @@ class Elements:
     count: int
     add: Callable[..., jax.Array]
     devices: Devices
-
-    def parts(self, level: jax.Array, *operands: jax.Array) -> Parts:
-        """Returns the sums, or one level of them.
-
-        Args:
-            level: ``PLAIN`` or a level, int32, shape [].
-            *operands: float64 that float32 holds.
-        """
-        with in_any_order():
-            return _chosen(level, self._plain, self._at, *operands)
 
     def _plain(self, _: jax.Array, *operands: jax.Array) -> Parts:
         tops = [jnp.max(lax.abs(arithmetic.finite_or_zero(each))) for each in operands if each.size]
@@ -420,17 +408,6 @@ class Elements:
         exponent = lax.mul(lax.add(level, np.int32(1)), np.int32(width))
         low = lax.full_like(sums, 0)
         return _scaled(arithmetic.seal(sums), low, lax.sub(np.int32(_TOP), exponent))
-
-
-def _chosen(
-    level: jax.Array,
-    plain: Callable[..., Parts],
-    at: Callable[..., Parts],
-    *operands: jax.Array,
-) -> Parts:
-    is_plain = lax.lt(level, lax.full_like(level, 0))
-    chosen: Parts = lax.cond(is_plain, plain, at, level, *operands)
-    return chosen
 
 
 def _greatest(value: jax.Array, axes: Sequence[int]) -> jax.Array:

@@ -164,11 +164,9 @@ class Function:
         return cls(closed, tree, scope, [Output.of(scope, *pair) for pair in pairs])
 
     def added(self, level: jax.Array, leaves: Sequence[Leaf]) -> list[Leaf]:
-        """Returns leaves after the sums of the function were added.
+        """Returns leaves, the states of each, after the sums of the function were added.
 
-        Args:
-            level: The level to count, int32, shape [].
-            leaves: The states of each leaf.
+        The level to count is an int32 of shape [].
         """
         atoms = [atom for each in self.outputs for atom in each.states or [each.atom]]
         new = write.with_states(self.scope, atoms)

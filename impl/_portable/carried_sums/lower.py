@@ -79,9 +79,7 @@ class Carried:
 def carried_sums(params: Mapping[str, Any], mode: Mode) -> tuple[Scope | None, list[Carried]]:
     """Returns the floats that a ``scan`` carries, with the plans of their sums.
 
-    Args:
-        params: The parameters of its equation.
-        mode: The mode of equations without one of their own.
+    The mode is the one of equations without one of their own.
     """
     closed = params["jaxpr"]
     first, number = control_flow.counts_of_scan(params)
@@ -124,14 +122,7 @@ def _unsuitable(closed: Any, params: Mapping[str, Any]) -> str | None:
 
 
 def joined(primitive: Primitive, context: Any, operands: Sequence[Any], params: Any) -> Any:
-    """Lowers a ``scan`` with joined sums; returns None if no carried sum is joined.
-
-    Args:
-        primitive: The primitive ``scan``.
-        context: The context of its lowering rule.
-        operands: The operands of the rule.
-        params: The parameters of the equation.
-    """
+    """Lowers an equation of ``scan`` with joined sums; returns None if no carried sum is joined."""
     if context.dim_var_values:
         return None
     scope, found = carried_sums(params, modes.current())
@@ -217,22 +208,19 @@ class _Loop:
         known = dict(zip(self.scope.jaxpr.invars, operands, strict=True))
         known.update(zip(self.factors, factors, strict=True))
         with lowering.unchecked_varying():  # JAX has checked the body.
-            totals = self._of_states(words) | {
-                each.total: stacked.total(each, [a if a is None else known[a] for a in each.atoms])
-                for each in self.stacked
+            # The rounded sums of the operations whose states the scan carries, and of all others.
+            totals = {
+                total: steps.bind("values", each, dtype=str(total.aval.dtype))[0]
+                for each, (total, _) in zip(words, self.carried, strict=True)
             }
+            for each in self.stacked:
+                atoms = [a if a is None else known[a] for a in each.atoms]
+                totals[each.total] = stacked.total(each, atoms)
             fixed = dict(zip(self.scope.jaxpr.invars, constants, strict=False))
             finish = Finish(self.scope, fixed.__getitem__, totals)
             sums = {i: with_start(init[i], finish.value(n)) for i, n in self.nodes.items()}
         others = iter(kept)
         return [*(sums[i] if i in sums else next(others) for i in range(number)), *ys]
-
-    def _of_states(self, words: Sequence[jax.Array]) -> dict[Total, jax.Array]:
-        """Returns the rounded sums of the operations whose states the scan carries."""
-        return {
-            total: steps.bind("values", each, dtype=str(total.aval.dtype))[0]
-            for each, (total, _) in zip(words, self.carried, strict=True)
-        }
 
     def _counted(self, count: Any) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
         """Returns the other carries, the words of the sums, and the stacked results."""
@@ -301,12 +289,8 @@ class Finish:
 
     For the plan of ``carry + transpose(z) / 3``, with the rounded total of ``z``, ``value`` returns
     ``transpose(total) / 3``, by the equations of the body. Factors that are the same in each
-    iteration are computed once more, from the constants of the scan.
-
-    Args:
-        scope: The body.
-        known: Returns the value of an input of the body that is the same in each iteration.
-        totals: The rounded total of each operation that adds.
+    iteration are computed once more, from the constants of the scan: ``known`` returns the value of
+    such an input. ``totals`` has the rounded total of each operation that adds.
     """
 
     def __init__(

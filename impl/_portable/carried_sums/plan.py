@@ -127,12 +127,7 @@ Node = Total | Linear | Inner
 
 
 def term_of(scope: Scope, carry: Atom, out: Atom) -> Atom:
-    """Returns ``g`` of a carried sum ``carry + g``.
-
-    Args:
-        scope: The body.
-        carry: The carried input.
-        out: The output.
+    """Returns ``g`` of a carried sum ``carry + g``, from a carried input and an output of a body.
 
     Raises:
         NoSum: It is no such sum, or the body reads it elsewhere.
@@ -152,12 +147,9 @@ def term_of(scope: Scope, carry: Atom, out: Atom) -> Atom:
 
 
 def planned(scope: Scope, atom: Atom, axes: Sequence[str]) -> Node:
-    """Returns how the sum of a value over iterations is made of unrounded sums.
+    """Returns how the sum of a value of a body over iterations is made of unrounded sums.
 
-    Args:
-        scope: The body of the value.
-        atom: The value.
-        axes: The iterations to sum over, as axes of a mesh.
+    The iterations to sum over are axes of a mesh.
 
     Raises:
         NotJoined: Its terms reach no operation that adds.
@@ -275,8 +267,7 @@ _DEPTH = 16
 def axis_of(depth: int) -> str:
     """Returns the name that the iterations of a loop have among the axes of a mesh.
 
-    Args:
-        depth: How many loops are around the body, this one included.
+    ``depth`` is how many loops are around the body, this one included.
     """
     return f"samebits iterations {depth}"
 

@@ -37,13 +37,7 @@ step_p.multiple_results = True
 
 
 def bind(step: str, *operands: Any, **options: Any) -> list[jax.Array]:
-    """Returns the results of a step.
-
-    Args:
-        step: Its name, a key of ``_STEPS``.
-        *operands: Arrays.
-        **options: Hashable options.
-    """
+    """Returns the results of a step, a key of ``_STEPS``, of arrays and hashable options."""
     bound: list[jax.Array] = step_p.bind(
         *operands, step=step, options=tuple(options.items()), batched=()
     )
@@ -94,12 +88,9 @@ def _plain(like: Any, step: str, operands: Sequence[Any], out: Any, *options: An
 
 
 def onto(added: Any, state: Any, out: Any) -> Any:
-    """Returns an equation of the step ``added`` that adds to a state.
+    """Returns an equation of the step ``added`` that adds to the variable of a state.
 
-    Args:
-        added: The equation.
-        state: The variable of the state to add to.
-        out: The variable of the result.
+    ``out`` is the variable of the result.
     """
     level, *operands = added.invars
     options = {**dict(added.params["options"]), "is_onto": True}
@@ -114,11 +105,7 @@ def empty(like: Any, state: Any) -> Any:
 
 
 def state_type(result: Any) -> Any:
-    """Returns the type of the state of sums.
-
-    Args:
-        result: The type of the sums.
-    """
+    """Returns the type of the state of sums of a type."""
     return _words_of(result.shape, states.WORDS)
 
 
@@ -135,12 +122,7 @@ def words_first(like: Any, stacked: Any, state: Any) -> Any:
 
 
 def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """Returns the number of levels of an operation, by any engine.
-
-    Args:
-        operands: The types of its operands.
-        options: The options of its step.
-    """
+    """Returns the number of levels of an operation, by any engine, from its operands' types."""
     names = options["axis_names"]
     own = operations.operation(options["name"], operands, dict(options["params"]), names).levels
     return max(own, native.LEVELS)
@@ -168,15 +150,10 @@ def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.A
 
 
 def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
-    """Returns the counts of all sums after one more count.
+    """Returns the counts of all sums after one more count, of a level.
 
-    Small arrays are counted together: XLA takes long to compile the equations of one.
-
-    Args:
-        level: The level that was counted.
-        *several: Counts, then states, of as many arrays of sums.
-        dtype: The dtype of the sums.
-        last: The last level.
+    Small arrays are counted together: XLA takes long to compile the equations of one. ``several``
+    are counts, then states, of as many arrays of sums.
     """
     number = len(several) // 2
     kinds = [several[:number], several[number:]]

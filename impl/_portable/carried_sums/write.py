@@ -52,12 +52,8 @@ from impl._reading.control_flow import Carry, Slice
 def with_states(scope: Scope, outputs: Sequence[Atom]) -> Any:
     """Returns a body with other outputs, whose first input is the level.
 
-    Args:
-        scope: The body, with its plan.
-        outputs: The outputs: variables of the body, or of its states.
-
-    Returns:
-        The jaxpr, without equations that no output needs.
+    The outputs are variables of the body, or of its states. The jaxpr has no equations that no
+    output needs.
     """
     equations = []
     for equation in scope.jaxpr.eqns:
@@ -207,22 +203,12 @@ _Part = TypeVar("_Part")
 
 
 def states(scope: Scope, node: Node | None) -> list[State]:
-    """Returns each operation that adds in a node, with the variable of its state in a body.
-
-    Args:
-        scope: The body.
-        node: A node of its plan.
-    """
+    """Returns each operation that adds in a node, with the variable of its state in a body."""
     return _of_each(scope, node, _state, _state_outside)
 
 
 def factors(scope: Scope, node: Node | None) -> list[Factors]:
-    """Returns the operands of each operation that adds in a node, as variables of a body.
-
-    Args:
-        scope: The body.
-        node: A node of its plan.
-    """
+    """Returns the operands of each operation that adds in a node, as variables of a body."""
     return _of_each(scope, node, _factors, _factors_outside)
 
 

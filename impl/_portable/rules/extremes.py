@@ -34,12 +34,8 @@ def _as_bits(
 ) -> jax.Array:
     """Returns what a function chooses of floats, as integers in their order.
 
-    Args:
-        function: Takes and returns integers, and takes the parameters.
-        sign: 1 for the greatest, -1 for the lowest.
-        value: Floats.
-        flushes: Whether to flush subnormals to zero.
-        **params: The parameters.
+    The function takes and returns integers, and takes the parameters. The sign is 1 for the
+    greatest, -1 for the lowest. ``flushes`` is whether subnormals count as zero.
     """
     (wide,) = working((value,), flushes=flushes)
     chosen = in_order(function(ordered_bits(sign, wide), **params))
@@ -143,15 +139,8 @@ def _index(
 ) -> jax.Array:
     """Returns the index of the first greatest or lowest element along an axis. A NaN wins.
 
-    JAX's own reduction returns the index of any NaN, in an order that depends on the device.
-
-    Args:
-        function: ``lax.reduce_max`` or ``lax.reduce_min``.
-        sign: 1 for the greatest, -1 for the lowest.
-        value: Floats.
-        axes: The axis.
-        index_dtype: The dtype of the result.
-        flushes: Whether to flush subnormals to zero.
+    JAX's own reduction returns the index of any NaN, in an order that depends on the device. The
+    function is ``lax.reduce_max`` or ``lax.reduce_min``; see ``_as_bits``.
     """
     extremes = _extreme(function, sign, value, axes=axes, flushes=flushes)
     other_axes = [axis for axis in range(value.ndim) if axis not in axes]

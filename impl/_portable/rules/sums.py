@@ -38,11 +38,6 @@ def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.
 _SUM_OF_ONE = Rule("sum_of_one", compute=_sum_of_one, takes=frozenset({"flushes"}))
 
 
-def _simpler_sum(shape: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
-    # JAX adds the gradient of a bias once more, along an axis of length 1.
-    return _SUM_OF_ONE if all(shape[axis] == 1 for axis in params["axes"]) else None
-
-
 def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
     dimensions, names = shard_axes.split(axes)
     return reduction.reduce_sum(
@@ -86,7 +81,10 @@ rule(
     "reduce_sum",
     compute=reduction.reduce_sum,
     of_complex=complex_numbers.reduce_sum,
-    simpler=_simpler_sum,
+    # JAX adds the gradient of a bias once more, along an axis of length 1.
+    simpler=lambda shape, params: (
+        _SUM_OF_ONE if all(shape[axis] == 1 for axis in params["axes"]) else None
+    ),
     linear=FIRST,
     over_devices=reduction.reduce_sum,
     sharding=sharding_rules.reduce_sum,

@@ -192,9 +192,7 @@ def _promoted(*values: jax.Array | None) -> np.dtype:
 
 def _smoothing(value: Any) -> float:
     if not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"cross_entropy(): argument 'label_smoothing' must be float, not {type(value).__name__}"
-        )
+        raise arguments.wrong_type("cross_entropy", "label_smoothing", "float", value)
     smoothing = float(value)
     if not 0 <= smoothing <= 1:
         raise RuntimeError(

@@ -319,10 +319,8 @@ def _lengths(
         )
     for ratio in ratios:
         if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
-            raise TypeError(
-                f"{name}(): argument 'output_ratio' must be a number or {dims} of them, not "
-                f"{type(ratio).__name__}"
-            )
+            taken = f"a number or {dims} of them"
+            raise arguments.wrong_type(name, "output_ratio", taken, ratio)
         if not 0 < float(ratio) < 1:
             raise ValueError(f"{name}(): output_ratio must be between 0 and 1 (got {output_ratio})")
     return tuple(int(size * float(ratio)) for size, ratio in zip(sizes, ratios, strict=True))
@@ -475,10 +473,7 @@ def _output_size(
 
 def _spatial_size(name: str, output_size: Any, dims: int) -> tuple[int, ...]:
     if not isinstance(output_size, Sequence):
-        raise TypeError(
-            f"{name}(): argument 'output_size' must be a tuple of ints, not "
-            f"{type(output_size).__name__}"
-        )
+        raise arguments.wrong_type(name, "output_size", "a tuple of ints", output_size)
     if len(output_size) not in (dims, dims + 2):
         raise ValueError(
             f"{name}(): output_size should be a sequence containing {dims} or {dims + 2} elements, "

@@ -83,9 +83,7 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
 def _pairs(pad: Any, ndim: int) -> tuple[_Pair, ...]:
     """Returns ``pad`` as one pair for each padded dimension, in the order of the dimensions."""
     if not isinstance(pad, Sequence) or isinstance(pad, str):
-        raise TypeError(
-            f"{_NAME}(): argument 'pad' must be tuple of ints, not {type(pad).__name__}"
-        )
+        raise arguments.wrong_type(_NAME, "pad", "tuple of ints", pad)
     flat = arguments.integers(_NAME, "pad", pad, len(pad))
     if len(flat) % 2:
         raise RuntimeError(
@@ -102,9 +100,7 @@ def _pairs(pad: Any, ndim: int) -> tuple[_Pair, ...]:
 def _constant(input: jax.Array, pairs: tuple[_Pair, ...], value: Any) -> jax.Array:
     if isinstance(value, numbers.Number):
         if not isinstance(value, numbers.Real):
-            raise TypeError(
-                f"{_NAME}(): argument 'value' must be float, not {type(value).__name__}"
-            )
+            raise arguments.wrong_type(_NAME, "value", "float", value)
         value = float(value)
     fill = arguments.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
     pairs = ((0, 0),) * (input.ndim - len(pairs)) + pairs

@@ -14,7 +14,6 @@ For example, of x = [[1., 2., 3., 4., 5.]]::
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -198,7 +197,9 @@ def _lp_pool(  # noqa: D417  # The ops have no ``dims``.
     name = f"lp_pool{dims}d"
     input = _windows.pooled(name, dims, input)
     arguments.check_kind(name, input.dtype, "floating", name="input")
-    power = _power(name, norm_type)
+    power = arguments.real(name, "norm_type", norm_type)
+    if power == 0:
+        raise ZeroDivisionError(f"{name}(): norm_type must not be zero")
     windows = _windows.Windows.of(
         name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
     )
@@ -240,13 +241,3 @@ def _magnitude(value: jax.Array) -> jax.Array:
 
 def _raised(value: jax.Array, power: float) -> jax.Array:
     return jnp.power(value, int(power) if power.is_integer() else power)
-
-
-def _power(name: str, norm_type: Any) -> float:
-    if isinstance(norm_type, bool) or not isinstance(norm_type, numbers.Real):
-        raise TypeError(
-            f"{name}(): argument 'norm_type' must be a number, not {type(norm_type).__name__}"
-        )
-    if norm_type == 0:
-        raise ZeroDivisionError(f"{name}(): norm_type must not be zero")
-    return float(norm_type)

@@ -219,9 +219,7 @@ def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
             f"affine_grid(): expected theta to have floating point type, but got {theta.dtype}"
         )
     if not isinstance(size, Sequence) or isinstance(size, str):
-        raise TypeError(
-            f"affine_grid(): argument 'size' must be a tuple of ints, not {type(size).__name__}"
-        )
+        raise arguments.wrong_type("affine_grid", "size", "a tuple of ints", size)
     if len(size) not in (4, 5):
         raise NotImplementedError(
             "affine_grid(): only 4D and 5D sizes are supported, for 2D and 3D affine transforms, "

@@ -104,10 +104,7 @@ def assert_deterministic(
 
 
 def _check(schedules: int, level: str) -> None:
-    if isinstance(schedules, bool) or not isinstance(schedules, int):
-        kind = type(schedules).__name__
-        raise TypeError(f"assert_deterministic(): argument 'schedules' must be int, not {kind}")
-    if schedules < 2:
+    if arguments.integer("assert_deterministic", "schedules", schedules) < 2:
         raise ValueError(
             f"assert_deterministic(): argument 'schedules' got {schedules}; at least 2 runs are "
             "compared"

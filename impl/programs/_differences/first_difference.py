@@ -133,10 +133,8 @@ def first_difference(
     """
     arguments.check_callable("first_difference", "function", function)
     if not isinstance(between, tuple | list):
-        raise TypeError(
-            "first_difference(): argument 'between' must be a tuple of two runs, not "
-            f"{type(between).__name__}; None is a plain run"
-        )
+        taken, hint = "a tuple of two runs", "; None is a plain run"
+        raise arguments.wrong_type("first_difference", "between", taken, between, hint)
     if len(between) != len(("first", "second")):
         raise ValueError(f"first_difference(): argument 'between' must have two runs: {between!r}")
     given = [Recording.load(run) if isinstance(run, str | os.PathLike) else run for run in between]

@@ -479,11 +479,8 @@ def _is_plain_array(value: Any) -> bool:
 
 def digests(values: Iterable[Any]) -> Words:
     """Returns the word of each value."""
-    return [_digest(jax.random.key_data(v) if _is_key(v) else v) for v in values]
-
-
-def _is_key(value: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
+    pairs = ((v, jnp.issubdtype(jnp.result_type(v), jax.dtypes.prng_key)) for v in values)
+    return [_digest(jax.random.key_data(v) if is_key else v) for v, is_key in pairs]
 
 
 @jax.jit

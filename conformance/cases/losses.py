@@ -232,7 +232,7 @@ def _plain_loss(jax: Any, x: Any, target: Any) -> Any:
 
 
 #: Logits that are far apart, or infinite.
-_EXTREMES = np.float32([[1e4, 1e4 - 1, 0], [-INF, 0, 1], [INF, 0, 1], [-INF, 0, 1]])
+_EXTREMES = at([1e4, 1e4 - 1, 0], [-INF, 0, 1], [INF, 0, 1], [-INF, 0, 1]).astype(np.float32)
 _X, _T, _P = normal(4, 3), at(0, 2, 1, 0), np.ones((4, 3), np.float32)
 
 
@@ -327,7 +327,7 @@ OPS = (
                 label_smoothing=0.1,
             ),
             form(_EXTREMES, at(0, 0, 1, 2), reduction="none"),
-            form(_EXTREMES[:1], np.float32([[1, 0, 0]])).having(traced=1),
+            form(_EXTREMES[:1], np.eye(1, 3, dtype=np.float32)).having(traced=1),
             form(spread(8, 5) / 8, _LABELS, label_smoothing=0.1).named(same_bits=False),
         ],
         _errors_of_cross_entropy,

@@ -267,8 +267,8 @@ def _tied(index: Array, cases: Sequence[Mapping[str, Any]]) -> Iterator[Form]:
 
 #: Reductions of NaNs and infinities.
 _NOT_FINITE = (
-    *(np.float32([0, 2, 5, -INF, NAN]), 0, at(0, 0, 1, 2, 2, 3)),
-    np.float32([1, NAN, NAN, -INF, -INF, INF]),
+    *(at(0, 2, 5, -INF, NAN).astype(np.float32), 0, at(0, 0, 1, 2, 2, 3)),
+    at(1, NAN, NAN, -INF, -INF, INF).astype(np.float32),
 )
 #: Numbers to write, and the dtype that holds them.
 _NUMBERS: Sequence[tuple[Any, Any]] = (

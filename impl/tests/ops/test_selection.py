@@ -87,7 +87,7 @@ APART = np.random.default_rng(1).permutation(np.arange(24, dtype=np.float32)).re
 
 
 #: Few different numbers, zeros of both signs, infinities and NaNs.
-FEW = np.float32(
+FEW = np.array(
     [
         [1, -0.0, np.inf, 2],
         [np.nan, 0, 3, 2],
@@ -95,7 +95,8 @@ FEW = np.float32(
         [2, -0.0, np.inf, 2],
         [np.nan, -1, 3, -3],
         [1, -1, np.nan, 0],
-    ]
+    ],
+    np.float32,
 )
 
 

@@ -194,6 +194,11 @@ def compare(
     differing = [step for step in steps if next(_trees(logs, (step, step), common), None)]
     leaves = list(differences(logs, (differing[0],) * 2, common)) if differing else []
     difference = None
+    if differing and not leaves:
+        raise ValueError(
+            f"the trees of step {differing[0]} have other digests, and their leaves have not: a line "
+            f"of {logs[0].path!r} or {logs[1].path!r} was changed"
+        )
     if leaves:
         first_leaf, others = leaves[0], leaves[1:]
         named = tuple(f"{each.tree}{each.leaf or ''}" for each in others)

@@ -54,6 +54,7 @@ class Commands:
     def settings(self):
         return (
             impl.get_deterministic_profile(),
+            impl.get_deterministic_guarantee(),
             impl.get_deterministic_debug_mode(),
             jax.config.jax_enable_x64,
             jax.config.jax_platforms,

@@ -152,11 +152,13 @@ def test_a_later_iterator_takes_the_worker_over(shared):
 
 
 def test_a_worker_has_the_settings_of_the_main_process(shared):
-    expected = (impl.get_deterministic_profile(), 0, False, "cpu")
+    expected = (impl.get_deterministic_profile(), "run_to_run", 0, False, "cpu")
     assert list(shared("settings")) == [expected]
-    impl.use_deterministic_algorithms(True, warn_only=True, profile="complete")
+    impl.use_deterministic_algorithms(
+        True, warn_only=True, profile="complete", guarantee="portable"
+    )
     with jax.enable_x64(True):
-        assert list(shared("settings")) == [("complete", 1, True, "cpu")]
+        assert list(shared("settings")) == [("complete", "portable", 1, True, "cpu")]
 
 
 def test_an_exception_keeps_its_type_and_what_it_holds(shared):

@@ -83,6 +83,7 @@ def changed(**entries):
         (lambda: state_of() | {"generator": [-1] * 5}, "not what"),
         (lambda: state_of() | {"process": [1, 2, 3]}, "not what"),
         (lambda: state_of() | {"process": [*state_of()["process"][:2], [1]]}, "not what"),
+        (lambda: state_of() | {"sampler": {"next": 1}}, "not what"),
         (lambda: changed(order_seed="x"), "not what"),
         (lambda: changed(done=5), "5 batches are done of 4"),
         (lambda: changed(done=-1), "-1 batches are done of 4"),

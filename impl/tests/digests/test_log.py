@@ -314,6 +314,9 @@ def test_a_damaged_line_is_named_and_a_half_written_one_is_left_out(files):
     files[1].write_text(text + '{"step": 2, "tr\n')
     with pytest.raises(ValueError, match=r"line 5 of .* is damaged"):
         compare(*files)
+    files[1].write_text(text.replace('"digest":"', '"digest":"0', 1))
+    with pytest.raises(ValueError, match=r"step 0 have other digests.*was changed"):
+        compare(*files)
     files[1].write_text("")
     with pytest.raises(ValueError, match="has no line yet"):
         compare(*files)

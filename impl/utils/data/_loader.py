@@ -324,14 +324,21 @@ class DataLoader:
             if state_dict["process"] is not None:
                 before = _work.generator_states()
                 _work.set_generator_states(state_dict["process"])
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            _samplers.set_state_of(self._unit_sampler, state_dict["sampler"])
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            OverflowError,
+            AttributeError,
+        ) as error:
             if before is not None:
                 _work.set_generator_states(before)
             raise ValueError(
                 "load_state_dict(): argument 'state_dict' is not what DataLoader.state_dict() "
                 f"returned ({type(error).__name__}: {error}); nothing was restored"
             ) from error
-        _samplers.set_state_of(self._unit_sampler, state_dict["sampler"])
         self._generator.set_state(generator_state)
         self._position, self._loaded = position, workers
         if self._pool is not None:

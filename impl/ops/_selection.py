@@ -27,6 +27,7 @@ from impl._core.float_order import extreme_keys, in_order, sort_keys
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.partitioning import as_bits
+from impl._mode import modes
 from impl._mode.alert import alert
 from impl._mode.decide import decide
 from impl.ops._op import op
@@ -368,9 +369,12 @@ def _first_in_order(values: jax.Array, count: int, dim: int, *, descending: bool
         else:
             bits = lax.bitcast_convert_type(values.astype(jnp.float32), jnp.int32)
             bits = where(values != values, nan, where(bits == sign_bit, 0, bits))  # noqa: PLR0124
-        numbers = lax.bitcast_convert_type(bits if descending else bits ^ sign_bit, jnp.float32)
+        bits = bits if descending else bits ^ sign_bit
+        # ``portable`` takes NaNs of both signs for equal, and finds the heap for integers.
+        is_portable = modes.current().portable
+        keys = in_order(bits) if is_portable else lax.bitcast_convert_type(bits, jnp.float32)
         # Fused with the transpose for another ``dim`` than the last, this takes twice as long.
-        return lax.top_k(fence(numbers), count, axis=dim)[1]
+        return lax.top_k(fence(keys), count, axis=dim)[1]
 
     if values.dtype.itemsize > 4:
         return by_sort(values)

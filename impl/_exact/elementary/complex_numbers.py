@@ -21,7 +21,7 @@ from jax import lax
 from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal, widen
-from impl._exact.elementary._words import constant
+from impl._exact.elementary._words import constant, with_sign
 from impl._exact.elementary.exponentials import wide_exp, wide_log
 from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
@@ -52,8 +52,18 @@ def _square_of_magnitude(a: Parts) -> jax.Array:
 
 
 def _complex_quotient(a: Parts, b: Parts) -> Parts:
+    """Returns ``a / b``. A finite number by an infinite one is 0, and by 0 it is infinite."""
     below = _square_of_magnitude(b)
-    above = _complex_product(a, (b[0], lax.neg(b[1])))
+    one, zero, infinity = (constant(below, number) for number in (1, 0, np.inf))
+    infinite = [lax.eq(lax.abs(part), infinity) for part in b]
+    has_limit = lax.bitwise_or(lax.bitwise_or(*infinite), lax.eq(below, zero))
+    # The directions of infinities count, and the finite part beside one does not (C, annex G).
+    infinite[0] = lax.bitwise_or(infinite[0], lax.eq(below, zero))
+    real, imaginary = (
+        lax.select(has_limit, with_sign(lax.select(counts, one, zero), part), part)
+        for counts, part in zip(infinite, b, strict=True)
+    )
+    above = _complex_product(a, (real, lax.neg(imaginary)))
     return numerics.quotient(above[0], below), numerics.quotient(above[1], below)
 
 
@@ -133,10 +143,11 @@ def log(a: jax.Array, **_: Any) -> jax.Array:
     return lax.complex(arithmetic.narrow(real, np.float32), atan2(lax.imag(a), lax.real(a)))
 
 
-def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
-    """Returns a float32, an integer or a bool as a complex number."""
+def convert_element_type(a: jax.Array, *, new_dtype: Any, **_: Any) -> jax.Array:
+    """Returns a real number as a complex one, or the real part of a complex one in its dtype."""
     if jnp.issubdtype(a.dtype, jnp.complexfloating):
-        return a
+        is_complex = jnp.issubdtype(new_dtype, jnp.complexfloating)
+        return a if is_complex else lax.convert_element_type(lax.real(a), new_dtype)
     real = lax.convert_element_type(a, np.float64)
     real = widen(a) if a.dtype == np.float32 else real
     return _as_complex64((real, constant(real, 0)))

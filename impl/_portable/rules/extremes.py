@@ -20,13 +20,21 @@ from jax import lax
 
 from impl._core.axes import spread
 from impl._core.float_order import in_order, ordered_bits
+from impl._core.numerics import fence
 from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._native import windows
 from impl._native.scope import or_native
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
-from impl._portable.rules.rounding import of_elements, operation, unrounded, working, zero_where
+from impl._portable.rules.rounding import (
+    converted,
+    of_elements,
+    operation,
+    unrounded,
+    working,
+    zero_where,
+)
 
 
 def _as_bits(
@@ -153,6 +161,29 @@ def _index(
     return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
 
 
+def _greatest(value: jax.Array, *, k: int, axis: int, flushes: bool, **_: Any) -> list[jax.Array]:
+    """Returns the ``k`` greatest elements along an axis, and their indices.
+
+    JAX's own order of NaNs has their signs: infinity - infinity comes last on an x86 CPU, and first
+    on a GPU or where XLA knows both.
+    """
+    is_float = jnp.issubdtype(value.dtype, jnp.floating)
+    keys = value
+    if is_float:
+        (wide,) = working((value,), flushes=flushes)
+        keys = ordered_bits(1, wide)
+    # XLA for a CPU has a heap for float32, whose bits it compares as integers. Others it sorts.
+    if keys.dtype == np.int32 and not flushes:
+        numbers = fence(lax.bitcast_convert_type(in_order(keys), np.float32))
+        found, index = lax.top_k(numbers, k, axis=axis)
+        found = in_order(lax.bitcast_convert_type(found, np.int32))
+    else:
+        found, index = lax.top_k(keys, k, axis=axis)
+    if is_float:
+        found = lax.bitcast_convert_type(in_order(found), wide.dtype)
+    return [converted(found, value.dtype), index]
+
+
 of_elements("max", functools.partial(unrounded, maximum))
 of_elements("min", functools.partial(unrounded, minimum))
 of_elements("clamp", _clamp)
@@ -185,6 +216,7 @@ of_elements("eq_to", functools.partial(_ordered, lax.eq))
 of_elements("le_to", functools.partial(_ordered, lax.le))
 of_elements("lt_to", functools.partial(_ordered, lax.lt))
 of_elements("sign", _sign)
+operation("top_k", _greatest, has_several_results=True)
 rule("select_and_gather_add", by_jax="native", keeps_whole=shared.windowed_axes)
 # Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

@@ -100,7 +100,7 @@ rule(
 rule(
     "cumsum",
     compute=reduction.cumsum,
-    keeps_whole=shared.axis_of_sums,
+    keeps_whole=shared.axes_of_rounds,
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
 )
@@ -131,6 +131,6 @@ rule(
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
-rule("reduce_prod", compute=running.reduce_prod)
-rule("cumprod", compute=running.cumprod)
-rule("cumlogsumexp", compute=running.cumlogsumexp)
+rule("reduce_prod", compute=running.reduce_prod, keeps_whole=shared.axes_of_rounds)
+rule("cumprod", compute=running.cumprod, keeps_whole=shared.axes_of_rounds)
+rule("cumlogsumexp", compute=running.cumlogsumexp, keeps_whole=shared.axes_of_rounds)

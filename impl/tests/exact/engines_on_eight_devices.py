@@ -269,6 +269,25 @@ def test_running_sums_of_a_long_axis_that_devices_share_take_no_long_windows(rev
     assert max(int(size) for window in windows for size in window.split("x")) < 256
 
 
+@pytest.mark.parametrize("engine", ENGINES[:1], indirect=True)
+@pytest.mark.parametrize(
+    "running",
+    [
+        lambda x: lax.cumprod(x, 1),
+        lambda x: lax.cumlogsumexp(x, 1, reverse=True),
+        lambda x: lax.reduce_prod(x, [1]),
+    ],
+)
+def test_devices_exchange_the_elements_of_a_running_product_once(running):
+    # XLA would exchange elements in each round, next to the exchanges of other operations. Devices
+    # of a CPU with few threads then wait for each other without end.
+    x = rough(np.random.default_rng(2), (3, 64), spread=2)
+    shared = jax.device_put(x, NamedSharding(LINE, P(None, "d")))
+    compiled = jax.jit(running).lower(shared).compile()
+    assert_same(compiled(shared), jax.jit(running)(x))
+    assert len(re.findall(r" (all-|collective-|reduce-sc)[a-z-]+\(", compiled.as_text())) == 1
+
+
 @pytest.mark.skipif("native" not in ENGINES, reason="the library was not built")
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_a_sum_of_two_calls_is_one_operation():

@@ -4,6 +4,7 @@ Tests: impl._exact.arithmetic, impl._exact.elementary.complex_numbers, impl._exa
 impl._exact.unrounded.states.
 """
 
+import functools
 import itertools
 
 import jax
@@ -281,3 +282,28 @@ def test_derivatives_of_complex_numbers(rng):
     result = step(a)
     with impl.deterministic(False):
         assert np.allclose(result, step(a), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("portable")
+def test_the_gradient_by_a_real_number_is_real(rng):
+    # JAX transposes the conversion of a real number to a complex one to a conversion back.
+    x = rng.integers(-9, 9, (3, 8)).astype(np.float32)
+    gradient = jax.jit(jax.grad(lambda x: (jnp.abs(jnp.fft.fft(x)) ** 2).sum()))(x)
+    np.testing.assert_allclose(gradient, 2 * 8 * x, rtol=1e-5, atol=1e-4)
+    for dtype in (np.float32, np.int32):
+        convert = functools.partial(lax.convert_element_type_p.bind, new_dtype=np.dtype(dtype))
+        found = jax.jit(lambda z, to=convert: to(z, weak_type=False, sharding=None))(x + 2j)
+        np.testing.assert_array_equal(found, x.astype(dtype))
+
+
+@pytest.mark.usefixtures("portable")
+def test_complex_numbers_are_divided_by_infinity_and_by_zero():
+    a = np.array([[1 + 0j], [2 - 3j], [-1j], [0]], np.complex64)
+    limits = np.empty(8, np.complex64)
+    limits.real = 0, 0, -0.0, np.inf, -np.inf, 2, -np.inf, 0
+    limits.imag = 0, -0.0, 0, 2, -0.0, np.inf, np.inf, -np.inf
+    result = np.asarray(jax.jit(lambda a, b: a / b)(a, limits))
+    for part in (np.real, np.imag):  # As in C (annex G).
+        with np.errstate(invalid="ignore"):
+            by_zero = part(a) * np.copysign(np.float32(np.inf), limits.real)
+        np.testing.assert_array_equal(part(result), np.where(limits == 0, by_zero, 0))

@@ -258,6 +258,10 @@ def reflected(matrix):
     return tuple(jnp.linalg.qr(matrix))
 
 
+def greatest(x):
+    return jax.lax.top_k(x, 10)
+
+
 MOVES = {
     "lookup": lambda x: x[jnp.array([3, 1, 99])],
     "fills": lambda x: jnp.take(x, jnp.array([2, -40]), axis=0, mode="fill"),
@@ -329,6 +333,7 @@ SHARED: dict[str, tuple[Any, ...]] = {
         lambda *arrays: turned(*arrays, P("a"), P("c", None, "b")),
     ),
     "reflections": (reflected, MATRICES[:1], *DECOMPOSED),
+    "greatest": (greatest, (np.array([0, np.nan, -np.nan, 1] * 4, np.float32),), (P("d"),)),
     **{
         f"zeros_that_devices_send_{np.dtype(dtype).name}": (moved, (zeros(dtype),), (P("d"),))
         for dtype in (jnp.float32, jnp.bfloat16, jnp.complex64)

@@ -57,7 +57,7 @@ def _complex_quotient(a: Parts, b: Parts) -> Parts:
     one, zero, infinity = (constant(below, number) for number in (1, 0, np.inf))
     infinite = [lax.eq(lax.abs(part), infinity) for part in b]
     has_limit = lax.bitwise_or(lax.bitwise_or(*infinite), lax.eq(below, zero))
-    # The directions of infinities count, and the finite part beside one does not (C, annex G).
+    # The directions of infinities count, and the finite part next to one does not (C, annex G).
     infinite[0] = lax.bitwise_or(infinite[0], lax.eq(below, zero))
     real, imaginary = (
         lax.select(has_limit, with_sign(lax.select(counts, one, zero), part), part)

@@ -3,8 +3,8 @@
 ``Work`` is the same for all workers and epochs; an ``Epoch`` is of one worker. A worker seeds three
 generators when an epoch begins, as PyTorch's workers do: Python's, NumPy's global one and this
 package's default one. Their states go back to the main process with each batch, so that a later run
-can go on from there. A class ``Noise`` that holds ``numpy.random.default_rng()`` has a generator that
-no state has::
+can go on from there. A class ``Noise`` that holds ``numpy.random.default_rng()`` has a generator
+that no state has::
 
     [*generators("dataset", Noise(), [])]     ["a Generator of numpy in dataset"]
 

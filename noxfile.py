@@ -37,10 +37,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 OLDEST = "3.11"
 NEWEST = "3.12"
 #: The jax of each interpreter: the oldest supported one, and the newest below the bound.
-JAX = {
-    OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"),
-    NEWEST: ("jax", "jaxlib"),
-}
+JAX = {OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"), NEWEST: ("jax", "jaxlib")}
 #: XLA cuts a program into pieces, for as many cores. The workers of a run leave no core idle.
 ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"
 #: At this level XLA compiles in half the time. It contracts no product with a sum then; the tests

@@ -42,10 +42,7 @@ _SUITE = Path(__file__).parent / "suite"
 #: The exit status where the adapter does not work, so that no row was tested.
 BROKEN = 3
 #: The plugins of pytest that every run loads.
-_PLUGINS = (
-    "conformance.pytest_plugin.run",
-    "conformance.pytest_plugin.failures",
-)
+_PLUGINS = ("conformance.pytest_plugin.run", "conformance.pytest_plugin.failures")
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10
 

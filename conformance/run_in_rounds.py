@@ -50,11 +50,7 @@ _PACKAGES, _SUFFIXES = ("spec", "impl", "conformance"), {".py", ".toml", ".ini"}
 
 
 def run(
-    implementation: Adapter,
-    options: argparse.Namespace,
-    arguments: Sequence[str],
-    *,
-    on_gpu: bool,
+    implementation: Adapter, options: argparse.Namespace, arguments: Sequence[str], *, on_gpu: bool
 ) -> int:
     """Runs the suite in rounds, prints the results and writes the report.
 

@@ -48,10 +48,7 @@ _PLATFORMS = spec.platforms()
 
 
 def emulate(
-    platform: str,
-    *,
-    lowering: Lowering = "kernel",
-    seed: int | Seed | None = None,
+    platform: str, *, lowering: Lowering = "kernel", seed: int | Seed | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Makes the CPU stand in for a platform, with its rows, alerts and lowerings.
 

@@ -88,10 +88,7 @@ def behaviour_of_code(
 
 
 def condition(
-    when: Mapping[str, Test],
-    device: Device | None,
-    direction: Direction,
-    facts: Mapping[str, Fact],
+    when: Mapping[str, Test], device: Device | None, direction: Direction, facts: Mapping[str, Fact]
 ) -> str:
     """Renders the calls to which a row applies.
 

@@ -182,9 +182,7 @@ def as_written() -> Iterator[None]:
 
 
 def compiled(
-    function: Callable[Parameters, Result],
-    *,
-    setting: Callable[[], Hashable] | None = None,
+    function: Callable[Parameters, Result], *, setting: Callable[[], Hashable] | None = None
 ) -> Callable[Parameters, Result]:
     """Returns an op that compiles its calls outside of any trace, and caches the programs.
 

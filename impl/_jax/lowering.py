@@ -28,13 +28,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._jax import (
-    enables_x64,
-    exports,
-    jaxprs,
-    parts,
-    tags,
-)
+from impl._jax import enables_x64, exports, jaxprs, parts, tags
 from impl._jax.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 _metadata: Any = config.xla_metadata_context_manager
@@ -407,14 +401,7 @@ class _Writer(core.Trace):
         )
         with _place(own, names):
             values = private_mlir._uncached_lowering(  # noqa: SLF001  # no other
-                primitive,
-                equation,
-                effects,
-                rules,
-                default,
-                own,
-                *map(self.read, arrays),
-                **params,
+                primitive, equation, effects, rules, default, own, *map(self.read, arrays), **params
             )
         made = [_Written(self, *each) for each in zip(own.avals_out, values, strict=True)]
         return made if primitive.multiple_results else made[0]

@@ -191,10 +191,7 @@ def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int
 
 
 def _with_seed_operand(
-    seed: Seed,
-    kernel: Callable[..., None],
-    args: tuple[jax.Array, ...],
-    aliases: Mapping[int, int],
+    seed: Seed, kernel: Callable[..., None], args: tuple[jax.Array, ...], aliases: Mapping[int, int]
 ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
     """Makes the seed the first operand, read when the program runs.
 

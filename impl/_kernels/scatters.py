@@ -192,12 +192,7 @@ _ALONE = 256
 
 
 def combine(
-    operand: jax.Array,
-    keys: jax.Array,
-    updates: jax.Array,
-    *,
-    reduction: Reduction,
-    launch: Launch,
+    operand: jax.Array, keys: jax.Array, updates: jax.Array, *, reduction: Reduction, launch: Launch
 ) -> jax.Array:
     """Combines rows of the operand with contributions, in one pass of atomics, in any order.
 

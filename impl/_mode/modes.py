@@ -121,11 +121,7 @@ def when_portable(callback: Callable[[], None]) -> None:
 
 
 def use_deterministic_algorithms(
-    mode: bool,
-    *,
-    warn_only: bool = False,
-    profile: str | None = None,
-    guarantee: str | None = None,
+    mode: bool, *, warn_only: bool = False, profile: str | None = None, guarantee: str | None = None
 ) -> None:
     """Sets, for the whole process, whether operations must be deterministic.
 

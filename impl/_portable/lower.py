@@ -71,10 +71,7 @@ def equation(
 
 
 def _whole(
-    context: Any,
-    axes: Callable[[Any], Sequence[int]],
-    values: Sequence[Any],
-    avals: Sequence[Any],
+    context: Any, axes: Callable[[Any], Sequence[int]], values: Sequence[Any], avals: Sequence[Any]
 ) -> list[Any]:
     """Returns operands or results, each with the whole of some axes on every device."""
     pairs = ((value, axes(aval)) for value, aval in zip(values, avals, strict=True))

@@ -135,10 +135,7 @@ def mesh_of(gpu: str) -> Mesh:
 
 
 def compiled_text(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    gpu: str | None,
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], gpu: str | None
 ) -> str:
     """Returns the program that XLA makes of a function, under the mode of the calling thread.
 

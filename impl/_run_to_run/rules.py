@@ -89,11 +89,7 @@ def _held(original: Callable[..., Any], context: Any, *operands: Any, **params: 
 
 
 def _lower(
-    primitive: Primitive,
-    original: Callable[..., Any],
-    context: Any,
-    *operands: Any,
-    **params: Any,
+    primitive: Primitive, original: Callable[..., Any], context: Any, *operands: Any, **params: Any
 ) -> Any:
     mode, stand_in = modes.current(), emulation.current()
     if not contexts.switch.value or lowering.is_native(context):

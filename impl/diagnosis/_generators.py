@@ -167,10 +167,7 @@ def watched() -> Iterator[Watch]:
 
 def _states() -> dict[str, Any]:
     of_numpy: Any = np.random.get_state(legacy=True)  # noqa: NPY002  # The global one is watched.
-    return {
-        "random": random.getstate(),
-        "numpy.random": (of_numpy[1].tobytes(), *of_numpy[2:]),
-    }
+    return {"random": random.getstate(), "numpy.random": (of_numpy[1].tobytes(), *of_numpy[2:])}
 
 
 def _patch(patches: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:

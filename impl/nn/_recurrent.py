@@ -263,11 +263,7 @@ def _split_directions(values: jax.Array, axis: int) -> list[jax.Array]:
 
 
 def elman(
-    gates: jax.Array,
-    state: State,
-    weights: Repeated,
-    *,
-    function: Callable[[jax.Array], jax.Array],
+    gates: jax.Array, state: State, weights: Repeated, *, function: Callable[[jax.Array], jax.Array]
 ) -> State:
     """Computes a step of ``rnn_tanh`` or ``rnn_relu``."""
     return (function(gates + weights.of_h(state[0])),)

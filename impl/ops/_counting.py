@@ -32,11 +32,7 @@ from impl.ops._reductions import wide_dtype
 
 @op("torch.bincount")
 def bincount(
-    input: Array,
-    weights: Array | None = None,
-    minlength: int = 0,
-    *,
-    length: int | None = None,
+    input: Array, weights: Array | None = None, minlength: int = 0, *, length: int | None = None
 ) -> jax.Array:
     """Counts how often each number occurs, or adds up the weights of its occurrences.
 

@@ -128,11 +128,7 @@ def cummin(input: Array, dim: int) -> Indexed:
 
 
 def _total(
-    function: str,
-    scan: Scan,
-    input: Array,
-    dim: int,
-    dtype: jax.typing.DTypeLike | None,
+    function: str, scan: Scan, input: Array, dim: int, dtype: jax.typing.DTypeLike | None
 ) -> jax.Array:
     """Computes cumulative sums or products of ``input``, converted to ``dtype`` first."""
     input = arguments.array(function, "input", input)

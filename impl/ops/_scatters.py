@@ -320,12 +320,7 @@ def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.A
 
 @op("torch.scatter_add")
 def scatter_add(
-    input: Array,
-    dim: int,
-    index: Array,
-    src: Array,
-    *,
-    unique_indices: bool = False,
+    input: Array, dim: int, index: Array, src: Array, *, unique_indices: bool = False
 ) -> jax.Array:
     """Adds the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
 

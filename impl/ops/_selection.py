@@ -136,11 +136,7 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> ja
 
 
 def _median(
-    function: str,
-    middle: _KeyOf,
-    input: Array,
-    dim: int | None,
-    keepdim: bool,
+    function: str, middle: _KeyOf, input: Array, dim: int | None, keepdim: bool
 ) -> jax.Array | Indexed:
     input = _real(function, input)
     arguments.flag(function, "keepdim", keepdim)

@@ -81,10 +81,7 @@ def next_free(used: Used, ledger: Mapping[str, Any]) -> str:
 
 def text(ledger: Mapping[str, Any], new: Mapping[str, str]) -> str:
     """Returns the ledger with the ``new`` ids added, as TOML."""
-    tables = {
-        "issued": {**ledger.get("issued", {}), **new},
-        "retired": ledger.get("retired", {}),
-    }
+    tables = {"issued": {**ledger.get("issued", {}), **new}, "retired": ledger.get("retired", {})}
     lines = [_HEAD]
     for name, table in tables.items():
         # A JSON string is a TOML basic string.

@@ -42,11 +42,7 @@ ROW = '[[row]]\nid = "R1"\nop = "a"\nsource = []\n'
         ("rows/index_add.toml", '[[row]]\nid = "R0001"', "R0001: KeyError.*spec check"),
         ("rows/index_add.toml", ROW, "R1: .*device"),
         ("rows/index_add.toml", f'{ROW}device="any"\nbehaviour={{x="raise"}}', r"R1: .*\['x'\]"),
-        (
-            "rows/index_add.toml",
-            f'{ROW}device="gpu"\nbehaviour={{complete="raise"}}',
-            "R1: .*gpu",
-        ),
+        ("rows/index_add.toml", f'{ROW}device="gpu"\nbehaviour={{complete="raise"}}', "R1: .*gpu"),
         ("profiles.toml", "[complete]", "profiles.toml: TypeError.*spec check"),
         ("devices.toml", "[cpu]", "devices.toml: TypeError.*spec check"),
     ],

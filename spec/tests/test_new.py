@@ -89,10 +89,7 @@ def test_a_device_that_races_has_a_row_of_its_own(checkout):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize(
     ("op", "module"),
-    [
-        ("gamma", "impl/ops/_gamma.py"),
-        ("nn.functional.gamma", "impl/nn/functional/_gamma.py"),
-    ],
+    [("gamma", "impl/ops/_gamma.py"), ("nn.functional.gamma", "impl/nn/functional/_gamma.py")],
 )
 def test_the_files_of_an_op_are_python_and_name_it(checkout, op, module, direction):
     new(checkout, op, direction=direction, torch="torch.Tensor.gamma_")

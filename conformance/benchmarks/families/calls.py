@@ -55,12 +55,7 @@ def cases(family: str, base: str, setting: Setting) -> Iterator[Case]:
 
 
 def _cases(
-    name: str,
-    call: Mapping[str, Any],
-    base: str,
-    setting: Setting,
-    size: str,
-    n: int | None = None,
+    name: str, call: Mapping[str, Any], base: str, setting: Setting, size: str, n: int | None = None
 ) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     arrays = [_numbers(rng, word) for word in size.split()]

@@ -172,11 +172,7 @@ _FUNCTIONAL = (impl.nn.functional, operator.attrgetter("nn.functional"))
 #: For ctc_loss: the length of the inputs, their number, and the classes. For another loss: the
 #: shape of the input, whose second axis has the classes.
 LOSSES: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        "nll_loss": (16, 21, 128, 128),
-        "cross_entropy": (8192, 1000),
-        "ctc_loss": (256, 32, 64),
-    }
+    {"nll_loss": (16, 21, 128, 128), "cross_entropy": (8192, 1000), "ctc_loss": (256, 32, 64)}
 )
 #: A target of ctc_loss has between half as many labels and this many.
 LABELS = 40

@@ -30,11 +30,7 @@ Form: TypeAlias = Callable[[Pool, str, Mapping[str, Any]], Variable | None]
 #: Floats with float64, which sums and roundings take.
 _ALL_FLOATS = (*forms.FLOATS, "float64")
 #: The dtypes that a word of a table stands for; another word is a dtype.
-_DTYPES = {
-    "floats": forms.FLOATS,
-    "all_floats": _ALL_FLOATS,
-    "numbers": (*_ALL_FLOATS, "int32"),
-}
+_DTYPES = {"floats": forms.FLOATS, "all_floats": _ALL_FLOATS, "numbers": (*_ALL_FLOATS, "int32")}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -51,10 +51,7 @@ def prepare(folder: Path) -> None:
 
 
 def compile_call(
-    function: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    target: str,
-    options: Mapping[str, Any],
+    function: Callable[..., Any], inputs: tuple[Any, ...], target: str, options: Mapping[str, Any]
 ) -> MachineCode:
     """Compiles a call for a GPU, under the mode of the calling thread.
 

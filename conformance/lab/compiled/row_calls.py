@@ -101,10 +101,7 @@ def _profile_with_most_options() -> str:
 
 
 def compile_program(
-    function: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    target: str,
-    options: Mapping[str, Any],
+    function: Callable[..., Any], inputs: tuple[Any, ...], target: str, options: Mapping[str, Any]
 ) -> CompiledProgram:
     """Compiles a call and reads its code; the arguments are as for ``compiler.compile_call``."""
     try:

@@ -44,11 +44,7 @@ CASES = {
     "max": ({}, np.array([0.0, 1, 2], np.float32), (S, -S)),
     "min": ({}, np.array([-0.0, -1, -2], np.float32), (-S, S)),
     "reduce_min": ({"axes": [0]}, np.array([-0.0, -1, -2], np.float32), (np.stack([S, -S]),)),
-    "cummax": (
-        {"axis": 0, "reverse": True},
-        np.array([2.0, 2, 2], np.float32),
-        (S,),
-    ),
+    "cummax": ({"axis": 0, "reverse": True}, np.array([2.0, 2, 2], np.float32), (S,)),
     "window_sum": (
         {"sizes": [1, 2], "strides": [1, 2], "padding": [[0, 0], [1, 0]]},
         np.stack([X[:, 0], exact.nearest(X[:, 1:].T)], 1),

@@ -39,12 +39,7 @@ def cell(op, sample, profile, device="cuda", direction="forward"):
         (("scatter_reduce", "prod_floating", "torch-2.15"), "2.15", "raise", None),
         (("scatter_reduce", "amin_integer", "torch-2.15"), "2.15", None, "Erratum of R0176"),
         # An erratum of one device.
-        (
-            ("take", "2d", "torch-2.12", "cuda", "backward"),
-            "2.13",
-            "raise",
-            "Erratum of R0183",
-        ),
+        (("take", "2d", "torch-2.12", "cuda", "backward"), "2.13", "raise", "Erratum of R0183"),
         (("take", "2d", "torch-2.12", "cpu", "backward"), "2.13", None, None),
         # An erratum that ended.
         (("mm", "sparse", "torch-1.10"), "2.9", None, "Erratum of R0137"),

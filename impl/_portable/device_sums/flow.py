@@ -257,10 +257,7 @@ def _ends_broadcast(atom: Atom, producers: Mapping[Atom, Any], depth: int = 8) -
 
 
 def having_terms(
-    equation: Any,
-    shardings: Sequence[Sharding],
-    axes: Sequence[str],
-    producers: Mapping[Atom, Any],
+    equation: Any, shardings: Sequence[Sharding], axes: Sequence[str], producers: Mapping[Atom, Any]
 ) -> dict[tuple[int, ...], tuple[str, ...]]:
     """Returns the operands to which a sum over devices moves past an operation that adds elements.
 

@@ -166,10 +166,7 @@ def _terms_of_classes(
 
 
 def _terms_of_probabilities(
-    log_softmax: _LogSoftmax,
-    probabilities: jax.Array,
-    weight: jax.Array | None,
-    smoothing: float,
+    log_softmax: _LogSoftmax, probabilities: jax.Array, weight: jax.Array | None, smoothing: float
 ) -> jax.Array:
     """Returns the loss of each element."""
     if smoothing > 0:
@@ -405,11 +402,7 @@ def _weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) ->
 
 
 def _reduced_of_classes(
-    terms: jax.Array,
-    weights: jax.Array | None,
-    counts: jax.Array,
-    reduction: str,
-    input: jax.Array,
+    terms: jax.Array, weights: jax.Array | None, counts: jax.Array, reduction: str, input: jax.Array
 ) -> jax.Array:
     """Reduces the losses of the elements that count; 0 takes the place of the rest."""
     zero = jnp.zeros((), terms.dtype)

@@ -110,9 +110,7 @@ def _avg_pool(
 
 
 avg_pool2d, avg_pool3d = for_dims(
-    _avg_pool,
-    (2, 3),
-    "Without the padding, the input must be at least as large as a window.",
+    _avg_pool, (2, 3), "Without the padding, the input must be at least as large as a window."
 )
 
 
@@ -141,10 +139,7 @@ def _adaptive_avg_pool(  # noqa: D417  # The ops have no ``dims``.
     input = _windows.pooled(name, dims, input, channels_may_be_empty=True)
     arguments.check_kind(name, input.dtype, "floating", name="input")
     tables = _windows.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
-    facts = arguments.facts(
-        input,
-        output_size_is_one=all(table.outputs == 1 for table in tables),
-    )
+    facts = arguments.facts(input, output_size_is_one=all(table.outputs == 1 for table in tables))
     decision = decide(f"nn.functional.{name}", "backward", **facts)
     return alert_pullback(_windows.mean_of_tables(input, tables), decision)
 

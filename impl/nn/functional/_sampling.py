@@ -121,10 +121,7 @@ def _jvp_of_blended(primals: Any, tangents: Any) -> Any:
 
 
 def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
-    for name, value, allowed in (
-        ("mode", mode, _MODES),
-        ("padding_mode", padding_mode, _PADDINGS),
-    ):
+    for name, value, allowed in (("mode", mode, _MODES), ("padding_mode", padding_mode, _PADDINGS)):
         if value not in allowed:
             raise ValueError(
                 f"grid_sample(): expected {name} to be one of {', '.join(map(repr, allowed))}, but "

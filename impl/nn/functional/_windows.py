@@ -59,10 +59,7 @@ class WindowTable:
 
     @classmethod
     def of(
-        cls,
-        inputs: int,
-        index: npt.ArrayLike,
-        weight: npt.ArrayLike | None = None,
+        cls, inputs: int, index: npt.ArrayLike, weight: npt.ArrayLike | None = None
     ) -> WindowTable:
         """Makes a table from the positions that taps read.
 

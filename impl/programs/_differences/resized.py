@@ -38,10 +38,7 @@ Pair: TypeAlias = Sequence[Any]
 
 
 def first_change(
-    function: Callable[..., Any],
-    number: int,
-    smaller: tuple[Any, ...],
-    larger: tuple[Any, ...],
+    function: Callable[..., Any], number: int, smaller: tuple[Any, ...], larger: tuple[Any, ...]
 ) -> Difference | None:
     """Returns the first equation that gives other bits in the larger of two runs.
 

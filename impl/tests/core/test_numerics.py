@@ -10,15 +10,7 @@ import pytest
 from ml_dtypes import bfloat16, float8_e4m3fn
 
 from impl._core import float_order, lax_functions
-from impl._core.numerics import (
-    accumulator,
-    convert,
-    identity,
-    in_memory,
-    product,
-    quotient,
-    seal,
-)
+from impl._core.numerics import accumulator, convert, identity, in_memory, product, quotient, seal
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 

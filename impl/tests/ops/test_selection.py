@@ -34,10 +34,7 @@ PICKS = {
         lambda x: _kth(x, lambda c: max(1, ((~np.isnan(c)).sum() + 1) // 2)),
     ),
     "mode": (lambda x: impl.mode(x, 0), oracles.most_frequent),
-    "topk": (
-        lambda x: impl.topk(x, 2, 0),
-        lambda x: oracles.stable_sort(x, descending=True)[:2],
-    ),
+    "topk": (lambda x: impl.topk(x, 2, 0), lambda x: oracles.stable_sort(x, descending=True)[:2]),
     "topk-least": (
         lambda x: impl.topk(x, 2, 0, largest=False, sorted=False),
         lambda x: oracles.stable_sort(x)[:2],

@@ -351,8 +351,7 @@ def want(problem):
 
 
 @pytest.mark.parametrize(
-    ("devices", "number", "room"),
-    [(8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)],
+    ("devices", "number", "room"), [(8, 6, 1 << 40), pytest.param(8, 1, -1, marks=pytest.mark.once)]
 )
 def test_micro_batches_sharded_by_jit(problem, want, monkeypatch, devices, number, room):
     monkeypatch.setattr(stacked, "BYTES_OF_SUM", room)  # Whether the scan stacks factors.

@@ -73,12 +73,7 @@ def results_and_gradient(function, array, scale):
 
 
 def program(matrix, short, ties, image, scale):
-    arrays = (
-        (SCANS, short),
-        (SCATTERS, matrix),
-        (SELECTIONS, ties),
-        (WINDOWS, image),
-    )
+    arrays = ((SCANS, short), (SCATTERS, matrix), (SELECTIONS, ties), (WINDOWS, image))
     return {
         name: results_and_gradient(function, array, scale)
         for functions, array in arrays
@@ -103,8 +98,7 @@ def on(count, axes):
 
 
 @pytest.mark.parametrize(
-    ("count", "axes"),
-    [(8, OWN), pytest.param(2, OTHER, marks=pytest.mark.once)],
+    ("count", "axes"), [(8, OWN), pytest.param(2, OTHER, marks=pytest.mark.once)]
 )
 def test_the_bits_are_those_of_one_device(count, axes):
     alone, shared = on(1, OWN), on(count, axes)

@@ -89,8 +89,7 @@ def test_floats_of_16_bits(rng, dtype):
 
 
 @pytest.mark.parametrize(
-    "groups",
-    ["feature_group_count", "batch_group_count", pytest.param("", marks=pytest.mark.once)],
+    "groups", ["feature_group_count", "batch_group_count", pytest.param("", marks=pytest.mark.once)]
 )
 def test_the_gradient_of_a_convolution_in_groups_has_stacked_factors(rng, monkeypatch, groups):
     images = jnp.asarray(rough(rng, (ROWS, 2, 2, 5), spread=4))

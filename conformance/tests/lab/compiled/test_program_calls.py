@@ -7,13 +7,7 @@ import jax
 import pytest
 
 import impl
-from conformance.lab.compiled import (
-    PROGRAM_TARGETS,
-    TARGETS,
-    compiler,
-    program_calls,
-    programs,
-)
+from conformance.lab.compiled import PROGRAM_TARGETS, TARGETS, compiler, program_calls, programs
 from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.readers import stablehlo
 from impl._kernels import pallas

@@ -59,10 +59,7 @@ def test_a_record_counts_what_is_wrong(tmp_path):
     ]
     report.update(tmp_path / "r.json", {}, records)
     assert [(r.outcome, r.detail) for r in report.read(tmp_path / "r.json").records] == [
-        (
-            "passed",
-            f"every argument: 8 arguments, 2 decided by mpmath; hardest {hardest}",
-        ),
+        ("passed", f"every argument: 8 arguments, 2 decided by mpmath; hardest {hardest}"),
         (
             "failed",
             "random pairs: 4,000 arguments, 0 decided by mpmath, 1 wrong, 0 depend on contraction",

@@ -198,10 +198,7 @@ def _workers(rest: Sequence[str]) -> list[str]:
 def _arguments(options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
     """Returns the arguments of pytest: the plugins, the tests, the options, and ``rest``.
 
-    Args:
-        options: The options of the command.
-        rest: The arguments that are no options of the command. The id of a test, as a failure names
-            it, chooses the test alone.
+    The id of a test, as a failure names it, chooses the test alone.
     """
     arguments = [word for name in _PLUGINS for word in ("-p", name)]
     arguments += ["-c", str(_SUITE / "pytest.ini")]

@@ -10,11 +10,7 @@ import numpy as np
 
 
 def digest(result: Any) -> str:
-    """Returns the SHA-256 of every bit of a result, with its dtypes and shapes.
-
-    Args:
-        result: An array, or a tuple or list of results.
-    """
+    """Returns the SHA-256 of every bit of a result, with its dtypes and shapes."""
     sha256 = hashlib.sha256()
     for array in _arrays(result):
         sha256.update(f"{array.dtype} {array.shape}\n".encode())

@@ -54,15 +54,8 @@ def run(
 ) -> int:
     """Runs the suite in rounds, prints the results and writes the report.
 
-    Args:
-        implementation: The implementation under test.
-        options: The options of the command: ``rounds``, ``repeats``, ``minutes`` and ``report``.
-        arguments: The arguments of pytest, without a report.
-        on_gpu: Whether the device is a GPU, which has other defaults.
-
-    Returns:
-        The exit status: 0, 1 if a test failed, ``UNFINISHED``, or pytest's own status if it
-        collected no tests.
+    A GPU has other defaults of the options. The exit status is 0, 1 if a test failed,
+    ``UNFINISHED``, or pytest's own status if it collected no tests.
     """
     rounds = options.rounds or (_ROUNDS if on_gpu else 1)
     repeats = options.repeats or (_REPEATS if on_gpu else None)

@@ -37,13 +37,9 @@ class BrokenError(Exception):
 
 
 def check(name: str) -> Adapter:
-    """Loads the adapter of a module and checks each part that the suite uses.
+    """Loads the adapter of a module, with the mode off, and checks each part that the suite uses.
 
-    Returns:
-        The adapter, with the mode off.
-
-    Raises:
-        BrokenError: A part does not work.
+    Raises BrokenError where a part does not work.
     """
     with _part("import"):
         adapter = load(name)

@@ -73,11 +73,7 @@ _results: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], A
 
 
 def device_of_process() -> str:
-    """Returns the device of the spec that JAX computes on in this process.
-
-    Raises:
-        RuntimeError: The spec has no such device.
-    """
+    """Returns the device of the spec that JAX computes on in this process."""
     backend = jax.default_backend()
     device = spec.load().backends.get(backend)
     if device is None:
@@ -92,12 +88,7 @@ def remembered(make: Callable[[], Any], platform: str, key: Hashable) -> Any:
 
     A mode and a profile reach a program only through the spec's answers to the questions of ops.
     Profiles that give the same answers for a call therefore share one result. The result for a
-    namespace that asks nothing is not kept.
-
-    Args:
-        make: Makes a program for ``platform``, under the mode that holds.
-        platform: The platform whose answers count.
-        key: Identifies all that the program depends on, except the mode. None forbids reuse.
+    namespace that asks nothing, or for no key, is not kept.
     """
     entries = _results.setdefault((platform, key), []) if key is not None else []
     for asked, answers, result in entries:

@@ -31,11 +31,7 @@ class Quantized:
 
 
 def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
-    """Returns the ops that differ, by dotted name, with the arguments of ``impl``'s functions.
-
-    Args:
-        into: Makes a tensor of a NumPy array.
-    """
+    """Returns the ops that differ, by dotted name, with the arguments of ``impl``'s functions."""
     names = {row.op for row in spec.load().rows}
     ops = {name: _long(getattr(torch, name), at) for name in names if (at := _indices_of(name))}
     nn = {name: _long(getattr(F, name), {1}) for name in _LONG_NN}

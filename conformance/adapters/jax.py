@@ -28,11 +28,7 @@ from impl._kernels import pallas
 
 
 class JaxNamespace(Adapter):
-    """A namespace whose functions JAX can lower and compile.
-
-    Args:
-        namespace: A module or object that has ops by dotted name.
-    """
+    """A namespace, a module or object with ops by dotted name, that JAX can lower and compile."""
 
     keeps_orders = True
     can_lower = True

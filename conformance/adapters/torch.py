@@ -124,12 +124,7 @@ def deterministic(
 
 
 class _Space:
-    """A namespace of ops: those that it is given, and else a module's own.
-
-    Args:
-        module: A module of PyTorch.
-        **ops: The ops that differ from the module's.
-    """
+    """A namespace of ops: those that it is given, and else a module's own."""
 
     def __init__(self, module: Any, **ops: Any) -> None:
         self._module = module

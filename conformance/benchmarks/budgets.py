@@ -83,12 +83,7 @@ def of_call(call: Call) -> dict[str, float]:
 
 
 def of_step(name: str, engine: str) -> dict[str, int]:
-    """Returns the counts of a step under ``portable``: ``operations`` and ``copied``.
-
-    Args:
-        name: One of ``STEPS``.
-        engine: The name of an engine.
-    """
+    """Returns the counts of a step under ``portable``: ``operations`` and ``copied``."""
     step, args = STEPS[name]()
     with impl.deterministic(guarantee="portable"), impl.testing.engine(engine):
         return counts_of(jax.jit(step).lower(*args).as_text())
@@ -143,13 +138,7 @@ def budgets(kind: str) -> Mapping[str, Mapping[str, float]]:
 
 
 def faults(kind: str, name: str, counts: Mapping[str, float]) -> Iterator[str]:
-    """Yields the counts that exceed their budgets, and the budgets that are too wide.
-
-    Args:
-        kind: ``calls`` or ``steps``.
-        name: The name of the call or of the step.
-        counts: Its counts.
-    """
+    """Yields the counts that exceed their budgets, and the budgets that are too wide."""
     budget = budgets(kind).get(name, {})
     if budget.keys() != counts.keys():
         yield f"{name} has the counts {dict(counts)} and the budgets {dict(budget)}"

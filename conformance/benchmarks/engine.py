@@ -53,12 +53,7 @@ _Items = TypeVar("_Items", Mapping[str, Any], Sequence[Any])
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A side that runs a compiled JAX program.
-
-    Attributes:
-        compiled: The program.
-        arguments: Its arguments, on the device.
-    """
+    """A side that runs a compiled JAX program, with its arguments on the device."""
 
     compiled: Any
     arguments: tuple[Any, ...]
@@ -82,10 +77,8 @@ class Program:
 class Setting:
     """How the cases of a family are chosen.
 
-    Attributes:
-        quick: Whether a family gives its smaller and fewer cases.
-        torch: PyTorch; None without it.
-        memory: The bytes of memory of the device.
+    ``quick`` gives smaller and fewer cases. ``torch`` is PyTorch, if it is there, and ``memory``
+    the bytes of the device.
     """
 
     quick: bool
@@ -109,11 +102,8 @@ class Setting:
 class Case:
     """A computation that several sides do.
 
-    Attributes:
-        about: The description of the case, by column of the table.
-        sides: The sides, by name.
-        few: Whether a run takes so long that a tenth of the rounds suffices.
-        n: The size of a case that is one of several sizes, for a curve; None otherwise.
+    ``about`` describes it by column of the table. If ``few``, a run takes so long that a tenth of
+    the rounds suffices. ``n`` is the size of a case that is a point of a curve.
     """
 
     about: Mapping[str, str]
@@ -173,15 +163,10 @@ def compared(
 ) -> Iterator[Case]:
     """Yields a case of an op in JAX and in PyTorch and, if it is differentiated, of its gradient.
 
-    Args:
-        setting: How the cases of the family are chosen.
-        about: The description of the case.
-        op: Takes the functions of either library, and arrays.
-        arrays: NumPy arrays.
-        libraries: Our functions, and a function that gives PyTorch's from the module ``torch``.
-        plain: The name and the function of plain JAX; None for the op with the mode off.
-        wrt: The positions of the arrays to differentiate by, with the result as the cotangent.
-        n: The size, if the case is one of several.
+    The op takes the functions of either library, and arrays. ``libraries`` are our functions, and a
+    function that gives PyTorch's from the module ``torch``. ``plain`` is the name and the function
+    of plain JAX; None for the op with the mode off. ``wrt`` are the arrays to differentiate by,
+    with the result as the cotangent.
     """
     ours, of_torch = libraries
     values = tuple(map(jnp.asarray, arrays))

@@ -44,12 +44,7 @@ class MeasurementsError(ValueError):
 class Times:
     """The milliseconds that a side took in several rounds. Each side runs once in a round.
 
-    Attributes:
-        median: The median.
-        low: The lower quartile.
-        high: The upper quartile.
-        least: The least.
-        rounds: The number of rounds.
+    ``low`` and ``high`` are the quartiles.
     """
 
     median: float
@@ -70,16 +65,11 @@ class Times:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """The measurement of one case.
+    """The measurement of one case, which ``case`` describes by column of the table.
 
-    Attributes:
-        case: The description of the case, by column of the table.
-        sides: The times of each side, by name.
-        refused: The message of each side that refuses the case.
-        temporary_bytes: The memory of our program besides its arguments and its result.
-        floor_bytes: The bytes of its arguments and its result.
-        copy_ms: The milliseconds of a copy that moves ``floor_bytes``, in the same rounds.
-        n: The size of the case, if the case is a point of a curve; else None.
+    Besides the times of each side, there are: the message of each side that refuses the case; the
+    memory of our program besides its arguments and its result; the bytes of those, which are the
+    floor; the time of a copy that moves as many; and the size of a case that is a point of a curve.
     """
 
     case: Mapping[str, str]
@@ -93,14 +83,10 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """The measurements of a family.
+    """The measurements of a family, one for each case.
 
-    Attributes:
-        title: The calls that it measures, in words.
-        base: The side with which each side is compared.
-        ours: The side that is deterministic.
-        remarks: Sentences that a reader of the figures has to know.
-        measurements: One for each case.
+    ``base`` is the side with which each side is compared, and ``ours`` the deterministic one. The
+    remarks are sentences that a reader of the figures has to know.
     """
 
     title: str
@@ -112,14 +98,9 @@ class Family:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The results of a run of the benchmarks.
+    """The results of a run of the benchmarks, and the command that measures anew.
 
-    Attributes:
-        made: The time of the run in UTC, as ISO 8601.
-        environment: The machine and the versions.
-        command: The command that measures anew.
-        families: The families, by name.
-        without: Why a family was not measured, by its name.
+    ``made`` is the time in UTC, as ISO 8601. ``without`` is why a family was not measured.
     """
 
     made: str
@@ -135,11 +116,7 @@ class Report:
 
     @staticmethod
     def read(path: Path) -> Report:
-        """Returns the report of a file.
-
-        Raises:
-            MeasurementsError: The file is not a report of this format.
-        """
+        """Returns the report of a file."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["format"] != FORMAT:
@@ -253,11 +230,7 @@ def memory_of_device() -> int:
 
 
 def environment(torch: str | None) -> dict[str, str]:
-    """Returns what names the machine and the versions.
-
-    Args:
-        torch: The release of PyTorch; None without it.
-    """
+    """Returns what names the machine and the versions."""
     name = _cpu_model() if on_cpu() else device().device_kind
     found = reports.environment({"platform": device().platform, "device": name})
     return {

@@ -26,14 +26,7 @@ class RefusedError(Exception):
 
 
 class TorchPeer:
-    """PyTorch, on one device.
-
-    Args:
-        device: PyTorch's name of the device.
-
-    Attributes:
-        torch: The module.
-    """
+    """PyTorch, on one device."""
 
     def __init__(self, device: str) -> None:
         import torch  # noqa: PLC0415  # it is optional
@@ -43,12 +36,7 @@ class TorchPeer:
         self._synchronize: Callable[[], None] = getattr(torch, device).synchronize
 
     def tensors(self, arrays: Sequence[Any], wrt: Container[int] = ()) -> list[Any]:
-        """Returns tensors with the values of NumPy arrays, on the device.
-
-        Args:
-            arrays: The arrays.
-            wrt: The positions of those with gradients.
-        """
+        """Returns tensors with the values of NumPy arrays; those at ``wrt`` have gradients."""
         tensors = [self.torch.from_numpy(array).to(self._device) for array in arrays]
         return [x.requires_grad_() if i in wrt else x for i, x in enumerate(tensors)]
 

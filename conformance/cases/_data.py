@@ -74,11 +74,7 @@ def written(
 
 
 def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:
-    """Accepts, for each destination of ``x``, any of the contributions that ``i`` sends to it.
-
-    Raises:
-        AssertionError: The result holds another value.
-    """
+    """Accepts, for each destination of ``x``, any of the contributions that ``i`` sends to it."""
     for row in range(len(x)):
         written = s[i == row] if np.any(i == row) else x[row : row + 1]
         value = np.asarray(result)[row]
@@ -96,16 +92,10 @@ def writing(
 ) -> Sample:
     """Returns a sample of a call that adds or writes a source to elements of its input.
 
-    The gradient by the source is the elements that a sum reaches. A write has no reference of this
-    gradient, which depends on the write that the op chose.
-
-    Args:
-        name: The name of the sample.
-        call: Calls the op.
-        arrays: The input, the indices and the source.
-        reach: Returns the elements of an array that the call reaches.
-        write: Combines the elements.
-        **options: Other fields of the sample.
+    The arrays are the input, the indices and the source. ``reach`` returns the elements of an array
+    that the call reaches, and ``write`` combines them. The gradient by the source is the elements
+    that a sum reaches. A write has no reference of this gradient, which depends on the write that
+    the op chose.
     """
 
     def accept(result: Any, x: Array, *rest: Array) -> None:

@@ -143,13 +143,7 @@ def _in_corner(x: Array, i: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
-    """A reduction of ``s`` into the elements of ``x`` that ``i`` names.
-
-    Attributes:
-        reduce: The argument of PyTorch.
-        number: A key of ``DTYPES``.
-        include_self: The argument of PyTorch.
-    """
+    """A reduction of ``s`` into the elements of ``x`` that ``i`` names."""
 
     reduce: str
     number: str = "floating"

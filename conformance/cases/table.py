@@ -84,12 +84,7 @@ class Sample:
         return ("forward",) if self.wrt is None else ("forward", "backward")
 
     def function(self, namespace: Any, direction: spec.Direction) -> Callable[..., Any]:
-        """Returns the call or its gradient, as a function of ``inputs(direction)``.
-
-        Args:
-            namespace: An adapter, or a namespace of ops of JAX arrays.
-            direction: ``forward`` for the call, ``backward`` for its gradient.
-        """
+        """Returns the call or its gradient, as a function of ``inputs(direction)``."""
         adapter = base.of(namespace)
         call = functools.partial(self.call, adapter.namespace)
         return call if direction == "forward" else adapter.gradient_function(call, self.wrt or 0)
@@ -105,11 +100,7 @@ class Sample:
         return (cotangent.astype(self.arrays[self.wrt or 0].dtype), *self.arrays)
 
     def judge(self, direction: spec.Direction, result: Any) -> None:
-        """Compares a result with the expected one, up to rounding.
-
-        Raises:
-            AssertionError: The result is wrong.
-        """
+        """Compares a result with the expected one, up to rounding."""
         inputs = self.inputs(direction)
         if direction == "forward" and self.accept is not None:
             self.accept(result, *inputs)

@@ -55,14 +55,10 @@ _FIRST_WORDS = 400
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A fault, with the program that shows it.
+    """A fault of a kind of this module's table, with the program that shows it.
 
-    Attributes:
-        kind: Its kind, as in the table of this module.
-        program: The program.
-        setting: The setting that differs from ``BASE``, or in which the program fails.
-        detail: A sentence, a message, or the numbers of results.
-        mark: The text that stays while the program shrinks: a token, or the start of a message.
+    ``setting`` differs from ``BASE``, or makes the program fail. ``mark`` is the text that stays
+    while the program shrinks: a token, or the start of a message.
     """
 
     kind: str
@@ -271,12 +267,8 @@ def of_audit(program: Program, base: dict[str, Any]) -> Finding | None:
 def of_mode_off(crew: Crew, program: Program, setting: Setting, how: str) -> Finding | None:
     """Returns a finding if the lowered program is not the one of JAX without this project.
 
-    Args:
-        crew: The workers.
-        program: The program.
-        setting: Its setting.
-        how: ``mode``, with the mode off, or ``scope``, in a scope without a guarantee. With
-            ``sums``, the sums over devices alone are in such a scope, and stay as many.
+    ``how`` is ``mode``, with the mode off, or ``scope``, in a scope without a guarantee. With
+    ``sums``, the sums over devices alone are in such a scope, and stay as many.
     """
     if how == "sums":
         return _of_exempt_sums(crew, program, setting)

@@ -57,12 +57,8 @@ def cheapest() -> str:
 class Kind:
     """The options of a worker.
 
-    Attributes:
-        python: The interpreter, which has its own release of JAX.
-        flags: Options of XLA.
-        threads: The threads that XLA computes with.
-        plain: Whether it leaves this project out.
-        plant: A file that changes the project on purpose.
+    The interpreter has its own release of JAX. ``plain`` leaves this project out, and the file
+    ``plant`` changes it on purpose.
     """
 
     python: str = sys.executable
@@ -97,11 +93,7 @@ def default_kinds(python: Sequence[str], plant: Path | None = None) -> tuple[Kin
 
 
 class Worker:
-    """A process that runs programs. It starts with the first request.
-
-    Attributes:
-        kind: Its options.
-    """
+    """A process that runs programs. It starts with the first request."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -162,16 +154,7 @@ class Worker:
 
 
 class Crew:
-    """The workers.
-
-    Args:
-        kinds: The options of each worker; the first one runs ``BASE``.
-
-    Attributes:
-        kinds: The options of each worker.
-        runs: The number of answers so far.
-        seconds: The seconds of CPU that the workers took for them.
-    """
+    """The workers; the first one runs ``BASE``. ``seconds`` are those of CPU that answers took."""
 
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self.kinds = tuple(kinds)
@@ -191,11 +174,7 @@ class Crew:
             worker.close()
 
     def start(self) -> None:
-        """Starts the workers.
-
-        Raises:
-            ValueError: One of them does not run.
-        """
+        """Starts the workers."""
         request = {"source": "", "asks": [], "mode": "portable", "wide": False}
         for worker in self._workers:
             answer = worker.ask(request)
@@ -216,18 +195,11 @@ class Crew:
     ) -> dict[str, Any]:
         """Returns the answer of the worker of a setting.
 
-        Args:
-            program: The program.
-            setting: The setting.
-            asks: The parts of the answer:
-                ``digests``, ``values`` of all variables or ``results``, ``equations``, ``audit``,
-                ``text``, ``sums`` over devices, ``growth``; ``wide`` for arguments of float64.
-            plain: Whether a process without this project answers.
-            off: Whether the mode is off.
-            all_variables: Whether the program returns each of its variables.
-            exempt: Whether sums over devices are in a scope without a guarantee.
-            further: Further entries of the request: ``scope`` for ``text``, and ``depths`` and
-                ``gradient`` for ``growth``.
+        ``asks`` are parts of the answer: ``digests``, ``values`` of all variables or ``results``,
+        ``equations``, ``audit``, ``text``, ``sums`` over devices, ``growth``; ``wide`` for
+        arguments of float64. If ``plain``, a process without this project answers; if ``exempt``,
+        sums over devices are in a scope without a guarantee. Further entries are ``scope`` for
+        ``text``, and ``depths`` and ``gradient`` for ``growth``.
         """
         request = {
             "source": source.whole(program, setting, all_variables=all_variables, exempt=exempt),

@@ -77,12 +77,7 @@ def text(finding: Finding, kinds: tuple[Kind, ...]) -> str:
 
 
 def again(finding: Finding, plant: str) -> int:
-    """Judges a finding once more, and returns the exit status of its file.
-
-    Args:
-        finding: The finding.
-        plant: A file that changes the project on purpose; empty for none.
-    """
+    """Judges a finding once more, and returns the exit status of its file."""
     others = [os.environ.get("OTHER_PYTHON", sys.executable)] * (finding.setting.worker - 1)
     with Crew(default_kinds(others, Path(plant) if plant else None)) as crew:
         new = checks.again(crew, finding)

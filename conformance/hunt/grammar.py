@@ -30,16 +30,9 @@ Counts = Counter[str]
 
 
 def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
-    """Returns a program, and adds its tokens to ``counts``.
+    """Returns the program of a number, and adds its tokens to ``counts`` of earlier draws.
 
-    Args:
-        seed: The seed of the hunt.
-        index: The number of the program.
-        counts: How often each token was drawn before.
-        only: A text; each program has a token whose name or primitives contain it.
-
-    Raises:
-        ValueError: No token contains the text.
+    With ``only``, each program has a token whose name or primitives contain that text.
     """
     chosen = [each for each in TOKENS.values() if only in each.name or only in each.primitives]
     if not chosen:

@@ -31,13 +31,7 @@ _NUMBERS = ("programs", "runs", "seconds")
 
 
 class Memory:
-    """The counts of a hunt.
-
-    Attributes:
-        numbers: The programs, the runs, the seconds of CPU, and the findings not shown again.
-        tables: A table of counts for each kind of pair.
-        faults: A sentence for each finding.
-    """
+    """The counts of a hunt."""
 
     def __init__(self) -> None:
         self.numbers: Counter[str] = Counter()
@@ -67,11 +61,7 @@ class Memory:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns a report.
-
-    Raises:
-        ValueError: The file holds something else.
-    """
+    """Returns a report."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -111,17 +101,11 @@ def markdown(report: dict[str, Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class KnownFault:
-    """A known fault.
+    """A known fault, with a sentence for the page and its report or section.
 
-    Attributes:
-        name: Its name.
-        kinds: The kinds of findings that it causes.
-        statement: A sentence for the page.
-        link: A report of the fault, or the section of the page that describes it.
-        primitives: Primitives of which the program has one; none stand for any.
-        partitions: The partitions of the setting; none stand for any.
-        message: A part of the message.
-        axes: The least number of axes of the mesh.
+    A finding is one of it by its kind, a primitive that its program has, the partition of its
+    setting, a part of the message, and the least number of axes of the mesh. An empty list stands
+    for any.
     """
 
     name: str

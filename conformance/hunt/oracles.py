@@ -74,13 +74,7 @@ _SLACK = 2.0**-46
 
 @dataclasses.dataclass(frozen=True)
 class Wrong:
-    """A wrong element.
-
-    Attributes:
-        variable: The variable.
-        index: The index of its first wrong element.
-        sentence: A sentence about it.
-    """
+    """The first wrong element of a variable, and a sentence about it."""
 
     variable: int
     index: tuple[int, ...]
@@ -411,17 +405,11 @@ RESULTS: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
 
 
 def rounded_once(name: str, arguments: Array) -> tuple[Array, Array]:
-    """Returns the nearest floats to the values of a function, as float64.
+    """Returns the nearest floats to the values of a function, as float64, and where they hold.
 
-    Args:
-        name: The name of a token.
-        arguments: The arguments, floats.
-
-    Returns:
-        The floats, and where they hold: nowhere for functions that ``conformance.lab.elementary``
-        has not, and for float64, of which the guarantee rounds each step;
-        not where the argument is infinite or no number, nor where the value is not a real number,
-        or is too small for a normal number.
+    They hold nowhere for functions that ``conformance.lab.elementary`` has not, and for float64, of
+    which the guarantee rounds each step; not where the argument is infinite or no number, nor where
+    the value is not a real number, or is too small for a normal number.
     """
     from conformance.lab.elementary import reference  # noqa: PLC0415  # It needs mpmath.
 

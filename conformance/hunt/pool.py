@@ -53,15 +53,9 @@ class Dice(random.Random):
 
 @dataclasses.dataclass(eq=False)
 class Variable:
-    """An argument, or the result of an equation.
+    """An argument with its value, or the result of an equation, with its token and what it reads.
 
-    Attributes:
-        aval: Its type.
-        operands: The values that the equation reads.
-        params: The parameters of its expression.
-        value: The value of an argument.
-        token: The name of the token of an equation.
-        uses: How many operands of other equations it is.
+    ``uses`` is how many operands of other equations it is.
     """
 
     aval: Aval
@@ -80,16 +74,9 @@ def equation(aval: Aval, *operands: Variable, **params: Any) -> Variable:
 class Pool:
     """The variables of a program so far.
 
-    Args:
-        dice: The source of draws.
-        rows: The number of rows that devices share; 0 for a program without such rows.
-        bundle: For a program whose equations read arguments of their own, the kinds of their
-            values, and how often each is drawn.
-
-    Attributes:
-        dice: The source of draws.
-        rows: The number of rows.
-        is_bundle: Whether equations read arguments of their own.
+    ``rows`` is the number of rows that devices share; 0 for a program without such rows. A
+    ``bundle``, whose equations read arguments of their own, has the kinds of their values, and how
+    often each is drawn.
     """
 
     def __init__(self, dice: Dice, rows: int, bundle: Mapping[str, int] | None = None) -> None:

@@ -132,11 +132,7 @@ def without_guarantee(function: Function) -> Function:
 def lowered_text(function: Function, arguments: Sequence[Any], *, scope: bool = False) -> str:
     """Returns the lowered text of a function.
 
-    Args:
-        function: The function.
-        arguments: Its arguments.
-        scope: Whether it is called in a scope without a guarantee. The text of such a scope is the
-            text of JAX, but for a mark.
+    A ``scope`` has no guarantee. The text of such a scope is the text of JAX, but for a mark.
     """
     own = without_guarantee(function) if scope else function
 
@@ -282,13 +278,9 @@ def called(function: Function, arguments: Sequence[Any], how: str) -> list[np.nd
 
 
 def by_pmap(function: Function, count: int, given: str, returned: str) -> Function:
-    """Returns a function over rows that ``jax.pmap`` shares among devices.
+    """Returns a function over rows that ``jax.pmap`` shares among devices, on a mesh axis ``a``.
 
-    Args:
-        function: The function of the rows of one device, with a mesh axis ``a``.
-        count: The number of devices.
-        given: For each argument, 1 if it has rows.
-        returned: For each result, 1 if it has rows.
+    ``given`` and ``returned`` have a 1 for each argument and each result that has rows.
     """
     mapped = jax.pmap(
         function,

@@ -46,13 +46,7 @@ def unpacked(raw: Sequence[Any]) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Aval:
-    """The type of a variable.
-
-    Attributes:
-        shape: Its shape.
-        dtype: The name of its dtype.
-        rows: Whether its first axis counts the rows that devices of a ``shard_map`` share.
-    """
+    """The type of a variable. If ``rows``, its first axis counts the rows that devices share."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -90,12 +84,7 @@ class Aval:
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An argument of a program.
-
-    Attributes:
-        aval: Its type.
-        data: The bytes of its elements, in base64.
-    """
+    """An argument of a program; ``data`` has the bytes of its elements, in base64."""
 
     aval: Aval
     data: str
@@ -113,14 +102,7 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Equation:
-    """One equation.
-
-    Attributes:
-        token: The name of its token in ``conformance.hunt.tokens``.
-        operands: Variables.
-        params: The parameters of the token: values of JSON.
-        aval: The type of the result.
-    """
+    """An equation: its token, variables, parameters (values of JSON) and type."""
 
     token: str
     operands: tuple[int, ...]
@@ -130,15 +112,11 @@ class Equation:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A program.
+    """A program, whose outputs are numbers of variables.
 
-    Attributes:
-        inputs: Its arguments.
-        equations: Its equations.
-        outputs: The variables that it returns.
-        derivative: ``none``, ``reverse``, ``forward``, or ``mixed``: the forward derivative of the
-            reverse one. Tangents and cotangents are the arguments after the first ``primals``.
-        primals: The number of arguments that the equations read.
+    The derivative is ``none``, ``reverse``, ``forward``, or ``mixed``: the forward derivative of
+    the reverse one. Tangents and cotangents are the arguments after the first ``primals``, which
+    the equations read.
     """
 
     inputs: tuple[Input, ...]

@@ -79,8 +79,7 @@ def programs(
 ) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], Any]]:
     """Yields each program that can be traced: its name, function, arguments and jaxpr.
 
-    Args:
-        names: The names of programs, whose functions alone are traced; None for all.
+    Of named programs, the functions alone are traced.
     """
     wanted = None if names is None else {name.partition(" ")[0] for name in names}
     for name, function in functions():
@@ -144,9 +143,7 @@ def traces() -> dict[str, dict[str, Any]]:
 def runnable(name: str, kind: str) -> tuple[Callable[..., Any], tuple[Any, ...], str]:
     """Returns a program as a worker of the hunt runs it: a function, its arguments, and the call.
 
-    Args:
-        name: The name of the program.
-        kind: ``ordinary`` for its own arguments, or ``borders``.
+    The kind is ``ordinary`` for its own arguments, or ``borders``.
     """
     function, arguments = next(each[1:3] for each in programs([name]) if each[0] == name)
     if kind == "ordinary":
@@ -175,12 +172,10 @@ def bits(worker: Worker, name: str) -> list[object] | None:
 
 
 def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -> str:
-    """Returns the kept list.
+    """Returns the kept list, from the result of ``traces``.
 
-    Args:
-        traced: The result of ``traces``.
-        kinds: For each program with other equations, the arguments at which bits differ; None if a
-            release did not end in time.
+    ``kinds`` are, for each program with other equations, the arguments at which bits differ; None
+    if a release did not end in time.
     """
     table = [
         "# Functions of JAX that have other equations in another release, by `nox -s releases`.",

@@ -194,14 +194,9 @@ def whole(
 def references(program: Program, kinds: dict[str, str]) -> tuple[str, list[tuple[int, str]]]:
     """Returns a program that computes each equation alone, by plain JAX, from given operands.
 
-    Args:
-        program: The program.
-        kinds: For a name of a check, ``same`` (the equation as it is), ``wide`` (in float64), or
-            ``terms`` (in float64, and once more for the magnitudes of the operands).
-
-    Returns:
-        The text, whose function takes all variables; and what it returns: the number of a variable,
-        and ``value`` or ``scale``.
+    ``kinds`` are, for a name of a check, ``same`` (the equation as it is), ``wide`` (in float64),
+    or ``terms`` (in float64, and once more for the magnitudes of the operands). The function of the
+    text takes all variables, and returns what the list says: a variable's ``value`` or ``scale``.
     """
     names = [f"v{i}" for i in range(program.primals + len(program.equations))]
     lines = [f"def references({', '.join(names)}):"]

@@ -44,14 +44,10 @@ _TIE = 3
 def draw(
     source: random.Random, aval: Aval, kind: str, limit: int | None = None, axis: int | None = None
 ) -> Input:
-    """Returns an argument with drawn elements.
+    """Returns an argument with drawn elements, of a kind of the table of this module.
 
-    Args:
-        source: The source of draws.
-        aval: The type of the argument.
-        kind: A kind of the table of this module. Integers and bools have one kind.
-        limit: The number below which integers are, if they are indices.
-        axis: The axis of the lines of ties and of opposite numbers; a drawn one by default.
+    Integers and bools have one kind; indices are below ``limit``. Lines of ties and of opposite
+    numbers are along ``axis``, or a drawn one.
     """
     rng = np.random.default_rng(source.getrandbits(64))
     shape, dtype = aval.shape, dtype_of(aval.dtype)

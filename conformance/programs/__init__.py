@@ -47,12 +47,7 @@ REQUIREMENTS = ("blackjax", "diffrax", "equinox", "flax", "jraph", "numpyro", "o
 
 
 def build(name: str, scale: int = 1) -> Program:
-    """Returns the step of a program, and its arguments.
-
-    Args:
-        name: One of ``NAMES`` or ``WHOLE``.
-        scale: The factor of the number of examples, nodes, points or particles.
-    """
+    """Returns the step of a program, and its arguments, of ``scale`` as many examples."""
     library, _, own = name.partition("_")
     module = importlib.import_module(f"{__name__}.{library}")
     program: Program = getattr(module, own)(scale)
@@ -64,13 +59,8 @@ def trained(
 ) -> Program:
     """Returns a step of training by an optimizer of Optax, and its arguments.
 
-    Args:
-        value_and_grad: The library's derivative of a loss.
-        apply: The library's addition of updates to parameters.
-        loss: A function of the parameters and the data.
-        optimizer: The optimizer.
-        params: The parameters before the step.
-        *data: The data.
+    ``value_and_grad`` and ``apply`` are the library's derivative of a loss, which takes parameters
+    and data, and its addition of updates to parameters.
     """
 
     def step(params: Any, state: Any, *data: Any) -> Any:

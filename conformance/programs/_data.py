@@ -23,8 +23,7 @@ def integers(seed: int, below: int, *shape: int) -> jax.Array:
 def weights(tree: Any) -> Any:
     """Returns small normal numbers in the shapes and dtypes of a tree, with ones for scales.
 
-    Args:
-        tree: The result of ``jax.eval_shape`` of a model's ``init``, which compiles nothing.
+    The tree is of ``jax.eval_shape`` of a model's ``init``, which compiles nothing.
     """
     leaves, structure = jax.tree.flatten_with_path(tree)
     filled = []

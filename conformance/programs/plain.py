@@ -25,14 +25,7 @@ def transformer(
 ) -> Program:
     """Returns a transformer with updates as Adam's, which predicts the next word.
 
-    Args:
-        width: The width of a word's vector.
-        heads: The heads of attention, which divide the width.
-        layers: The number of blocks.
-        length: The words of a text that it reads.
-        batch: The number of texts.
-        words: The number of known words.
-        dtype: The dtype in which the weights, which are float32, are used.
+    Weights are float32, and used in ``dtype``.
     """
     block = {
         "qkv": (width, 3 * width),

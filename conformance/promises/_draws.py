@@ -16,8 +16,7 @@ SAMPLES = 9
 class Draws:
     """Samples of an index, a worker's number and seed, and a draw from each generator.
 
-    Attributes:
-        namespace: Name of the module that has the loader, which a worker imports.
+    A worker imports the module ``namespace``, which has the loader.
     """
 
     namespace: str

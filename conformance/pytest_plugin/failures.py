@@ -118,13 +118,7 @@ def _subject(item: pytest.Item) -> Subject | None:
 
 
 def explained(subject: Subject, test: str, config: pytest.Config) -> Iterator[str]:
-    """Yields lines of text: the row, the command that repeats the test, and the files to edit.
-
-    Args:
-        subject: A call, several calls of one row, or a promise.
-        test: The id of the test, with its parameters in brackets.
-        config: The configuration of the run that failed.
-    """
+    """Yields lines of text: the row, the command that repeats the test, and the files to edit."""
     namespace = run.implementation(config).namespace
     again = f"again: {_command(subject, test, config)}"
     if isinstance(subject, Promise):

@@ -90,11 +90,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 class Journal:
-    """Collects each result, in the process that collects them, and writes them.
-
-    Attributes:
-        lines: The lines of this session.
-    """
+    """Collects each result, in the process that collects them, and writes them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.round: int = config.getoption("--round")
@@ -199,11 +195,7 @@ def _crashed(test: str) -> Record:
 
 
 class Guard:
-    """Leaves out the tests that have ended, and ends a process that cannot go on.
-
-    Args:
-        finished: The ids of the tests that have ended.
-    """
+    """Leaves out the tests that have ended, and ends a process that cannot go on."""
 
     def __init__(self, finished: frozenset[str]) -> None:
         self.finished = finished
@@ -272,11 +264,7 @@ class OtherWork:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[str]:
-        """Opens a scope in which the thread works. It has done a product on entry.
-
-        Raises:
-            RuntimeError: The thread has ended by an error, which pytest reports.
-        """
+        """Opens a scope in which the thread works. It has done a product on entry."""
         if self._thread.ident is None:
             self._thread.start()
         before = self.count

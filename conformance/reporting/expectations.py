@@ -65,10 +65,8 @@ class Expectation:
     def matches(self, test: str, device: str | None = None) -> list[str]:
         """Returns the ids of the entry that mean a test.
 
-        Args:
-            test: The name of the test with its parameters, as ``test_off[R0001-index_add-...]``.
-            device: The device of its cell. None for a test without a cell, which only its whole
-                name can mean.
+        A test has its parameters, as ``test_off[R0001-index_add-...]``. Without the device of a
+        cell, only its whole name can mean it.
         """
         if self.device and device not in self.device:
             return []

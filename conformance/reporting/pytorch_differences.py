@@ -14,11 +14,7 @@ _EXPECTED = "expected: "
 
 
 def markdown(path: Path) -> str:
-    """Returns three tables: other behaviours, expected failures, and values not compared.
-
-    Raises:
-        ValueError: The file is not a report.
-    """
+    """Returns three tables: other behaviours, expected failures, and values not compared."""
     report = reports.read(path)
     environment = report.environment
     versions = ", ".join(

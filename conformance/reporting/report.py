@@ -129,11 +129,7 @@ def _strength(evidence: Evidence | None) -> int:
 
 
 def environment(hardware: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns the environment that the results of this process are obtained in.
-
-    Args:
-        hardware: The platform and the device. None asks JAX for them.
-    """
+    """Returns the environment that the results of this process are obtained in."""
     return {
         "samebits": version("samebits"),
         "python": platform.python_version(),
@@ -181,11 +177,7 @@ def write(path: Path, environment: Mapping[str, str], records: Iterable[Record])
 
 
 def update(path: Path, environment: Mapping[str, str], records: Iterable[Record]) -> None:
-    """Writes a report that keeps the records of other checks in the same environment.
-
-    Raises:
-        ReportError: There is a file, and it is not a report.
-    """
+    """Writes a report that keeps the records of other checks in the same environment."""
     before = read(path) if path.exists() else None
     is_same = before is not None and before.environment == environment
     known = before.records if before is not None and is_same else ()
@@ -194,11 +186,7 @@ def update(path: Path, environment: Mapping[str, str], records: Iterable[Record]
 
 
 def read(path: Path) -> Report:
-    """Reads a report.
-
-    Raises:
-        ReportError: The file cannot be read or is not a report of this format.
-    """
+    """Reads a report."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -12,11 +12,7 @@ from conformance.reporting import report as reports
 
 
 def show(options: argparse.Namespace) -> int:
-    """Prints a report: its environment, the rows by evidence, and the checks that failed.
-
-    Returns:
-        The exit status: 0, or 1 where a check failed.
-    """
+    """Prints a report: its environment, the rows by evidence, and failures; returns 1 for any."""
     report = reports.read(options.report)
     print(f"made {report.made}")
     for name, value in report.environment.items():
@@ -35,8 +31,7 @@ def show(options: argparse.Namespace) -> int:
 def diff(options: argparse.Namespace) -> int:
     """Prints the rows whose evidence is weaker than in an earlier report, and the changed bits.
 
-    Returns:
-        The exit status: 0 without a finding, 1 with one.
+    Returns 1 if there are any.
     """
     old, new = reports.read(options.old), reports.read(options.new)
     for name in sorted({*old.environment, *new.environment}):

@@ -169,13 +169,7 @@ def portable_cells(among: Iterable[Cell], devices: Collection[str]) -> list[Cell
 
 
 def to_edit(row: spec.Row | None, op: str, namespace: Any) -> Iterator[str]:
-    """Yields the sources of an op and its row, one of which may be wrong, as lines of text.
-
-    Args:
-        row: The row. None where no row lists the call.
-        op: Dotted name.
-        namespace: The ops under test.
-    """
+    """Yields the sources of an op and its row, one of which may be wrong, as lines of text."""
     module = getattr(resolve(namespace, op), "__module__", None) or "the namespace"
     yield f"edit:  {op} in {module}, if the implementation is wrong"
     rows = [row] if row is not None else spec.load().select(op=op)

@@ -22,13 +22,9 @@ KINDS: tuple[spec.Kind, ...] = ("random", "loader")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Promise:
-    """One test of a row.
+    """One test of a row. ``keep`` raises AssertionError where a namespace breaks the row.
 
-    Attributes:
-        row: The id of the row.
-        name: Unique within the op.
-        keep: Takes a namespace, and raises AssertionError where the namespace breaks the row.
-        needs: The modules that the test needs besides the namespace.
+    ``needs`` are the modules that the test needs besides the namespace.
     """
 
     row: str

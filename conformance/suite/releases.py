@@ -29,12 +29,7 @@ def for_release(cell: Cell, release: str) -> Cell:
 
 
 def expected(cell: Cell, release: str) -> ReleaseBehaviour:
-    """Returns the behaviour of a release in a cell, by its documents and the errata.
-
-    Args:
-        cell: A call, and the profile that it is tested under.
-        release: The release under test, such as ``2.13``.
-    """
+    """Returns the behaviour of a release in a cell, by its documents and the errata."""
     rules = spec.load()
     neighbours = list(_neighbours(rules.profiles.values(), number(release)))
     names = [profile.name for profile in neighbours]

@@ -36,13 +36,7 @@ PEER = "PyTorch, deterministic"
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """A measurement of a benchmark.
-
-    Attributes:
-        report: The report that has it.
-        family: Its family.
-        measurement: The times of each side.
-    """
+    """A measurement of a benchmark."""
 
     report: Report
     family: Family
@@ -69,12 +63,7 @@ class Timed:
         )
 
     def times(self, base: str | None = None, side: str | None = None) -> float | None:
-        """Returns the ratio of the times of two sides; None if either was not measured.
-
-        Args:
-            base: The other side; None for the base of the family.
-            side: The side; None for the deterministic one.
-        """
+        """Returns the ratio of the times of two sides, by default of the family's, or None."""
         sides = self.measurement.sides
         side, base = side or self.family.ours, base or self.family.base
         if side == base or side not in sides or base not in sides:
@@ -105,11 +94,7 @@ def timed() -> Sequence[Timed]:
 
 
 def table(name: str) -> tuple[str, str]:
-    """Returns the title and the table of a family, as Markdown.
-
-    Raises:
-        ValueError: There is no such family.
-    """
+    """Returns the title and the table of a family, as Markdown."""
     if name not in families():
         raise ValueError(f"no table {name!r}; there are {sorted(families())}")
     title, _, body = measurements.table(*families()[name]).partition("\n")

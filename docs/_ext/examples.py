@@ -43,12 +43,7 @@ from conformance.cases.table import Sample, samples
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A program, and its output.
-
-    Attributes:
-        code: The program.
-        output: The text that it printed when the site was built; the message, if it raises.
-    """
+    """A program, and what it printed as the site was built, or the message of its error."""
 
     code: str
     output: str
@@ -146,11 +141,7 @@ def _code(value: np.ndarray[Any, Any]) -> str:
 
 
 def _recorded(op: str, sample: Sample) -> _Call:
-    """Returns the call that a sample makes of its op.
-
-    Raises:
-        NoExampleError: It has no short code, or calls something else.
-    """
+    """Returns the call that a sample makes of its op."""
     arrays = [jax.numpy.asarray(array) for array in sample.arrays]
     try:
         sample.call(_Recorder(op), *arrays)

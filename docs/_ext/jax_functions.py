@@ -28,12 +28,7 @@ FILE = Path(__file__).with_name("jax_functions.toml")
 
 
 class Use(NamedTuple):
-    """A function of JAX whose program has a primitive.
-
-    Attributes:
-        function: Its name: ``jax.ops.segment_sum``.
-        in_gradient: Whether only its gradient has the primitive.
-    """
+    """A function of JAX whose program, or whose gradient alone, has a primitive."""
 
     function: str
     in_gradient: bool

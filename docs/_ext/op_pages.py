@@ -48,12 +48,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def write_pages(app: Sphinx, config: Config) -> None:
-    """Writes the pages, the lists of them, and the data, which ``html_extra_path`` copies.
-
-    Raises:
-        ExtensionError: A report cannot be read, or names a row or device that the spec does not
-            have.
-    """
+    """Writes the pages, the lists of them, and the data, which ``html_extra_path`` copies."""
     try:
         row_evidence.every_report(row_evidence.REPORTS)
     except ReportError as error:

@@ -49,11 +49,7 @@ def where(devices: Iterable[str]) -> str:
 
 
 def digest(cells: Sequence[answers.Cell]) -> Iterator[str]:
-    """Yields a line for each word: the word, and the calls that it is about.
-
-    Args:
-        cells: The cells of one op, profile and guarantee.
-    """
+    """Yields a line for each word: the word, and the calls that it is about."""
     by_place = grouped(((cell.direction, cell.device), cell) for cell in cells)
     devices = grouped(
         ((word, condition, direction), device)
@@ -300,13 +296,7 @@ def index(kind: str) -> Mapping[str, Mapping[str | None, Sequence[answers.Word]]
 
 
 class Column(NamedTuple):
-    """A column of answers in the matrix.
-
-    Attributes:
-        heading: The heading.
-        profile: The profile; None with the mode off.
-        guarantee: The guarantee; None with the mode off.
-    """
+    """A column of answers in the matrix; without a profile and a guarantee, the mode is off."""
 
     heading: str
     profile: str | None
@@ -314,14 +304,9 @@ class Column(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the matrix.
+    """A line of the matrix, with the words of each column.
 
-    Attributes:
-        op: The name of the operation.
-        kind: ``op`` or ``primitive``.
-        direction: The direction.
-        words: The words of each column.
-        devices: The names of the devices, which are several if all cells are equal.
+    It has several devices if all their cells are equal.
     """
 
     op: str

@@ -88,15 +88,7 @@ def pictures() -> Mapping[str, Callable[[], Picture]]:
 
 @functools.cache
 def write(name: str, folder: Path = FOLDER) -> str:
-    """Writes a picture once for all pages, for each theme, and returns its description.
-
-    Args:
-        name: The name of the picture.
-        folder: Where the files go; it is made if it does not exist.
-
-    Raises:
-        ValueError: There is no such picture.
-    """
+    """Writes a picture once for all pages, for each theme, and returns its description."""
     if name not in pictures():
         raise ValueError(f"no picture {name!r}; there are {sorted(pictures())}")
     folder.mkdir(parents=True, exist_ok=True)

@@ -92,11 +92,7 @@ NO_EVIDENCE = RowEvidence({}, (), passed=False)
 
 
 def every_report(folder: Path) -> dict[str, Report]:
-    """Returns the reports of a folder by file name.
-
-    Raises:
-        ReportError: A file cannot be read, or names a row or device that the spec does not have.
-    """
+    """Returns the reports of a folder by file name."""
     ledger = loader.read_table(loader.ROOT, "ids.toml")
     reports = {}
     for path in sorted(folder.glob("*.json")):
@@ -126,11 +122,7 @@ def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterat
 
 
 def our_reports(folder: Path | None = None) -> dict[str, Report]:
-    """Returns the reports of this implementation by file name.
-
-    Raises:
-        ReportError: As ``every_report``.
-    """
+    """Returns the reports of this implementation by file name."""
     every = every_report(folder or REPORTS)
     return {n: report for n, report in every.items() if report.environment["namespace"] == OURS}
 
@@ -265,11 +257,7 @@ def names(entries: Iterable[Mapping[Evidence, frozenset[str]]]) -> list[str]:
 
 
 def records(check: str) -> list[Record]:
-    """Returns the records of a check in our reports.
-
-    Raises:
-        ValueError: No report has a record of the check.
-    """
+    """Returns the records of a check in our reports."""
     found = [each for r in our_reports().values() for each in r.records if each.check == check]
     if not found:
         raise ValueError(f"no record is of the check {check!r}")

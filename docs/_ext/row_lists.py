@@ -47,11 +47,7 @@ def unlisted_rows(profile: str, effect: spec.Effect) -> list[spec.Row]:
 
 
 def of_kind(kind: str) -> tuple[spec.Row, ...]:
-    """Returns the active rows of a kind other than ``op``.
-
-    Raises:
-        ValueError: There is no such kind.
-    """
+    """Returns the active rows of a kind other than ``op``."""
     if kind not in spec.KINDS or kind == "op":
         raise ValueError(f"no kind {kind!r} to list; there are {spec.KINDS[1:]}")
     return spec.load().select(kind=kind, active=True)
@@ -112,13 +108,7 @@ def changes() -> Iterator[tuple[spec.Profile, spec.Profile, list[spec.Row]]]:
 def primitives(effect: str, device: str, *, named: bool = False) -> list[spec.Primitive]:
     """Returns the rows about primitives that have one effect on a device, by their name.
 
-    Args:
-        effect: The effect.
-        device: Name of the device.
-        named: Whether to leave out rows about any device.
-
-    Raises:
-        ValueError: No row has the effect there, or there is no such device.
+    ``named`` leaves out rows about any device.
     """
     rows = [
         row

@@ -82,12 +82,7 @@ _ENVIRONMENT.globals.update(MODULES, rules=spec.load())
 
 
 def render(name: str, **facts: Any) -> str:
-    """Returns the Markdown of a template.
-
-    Args:
-        name: The file, from the folder of templates.
-        **facts: The names that the template uses besides the modules.
-    """
+    """Returns the Markdown of a template."""
     return _ENVIRONMENT.get_template(name).render(facts).strip() + "\n"
 
 

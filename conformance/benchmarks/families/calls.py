@@ -38,13 +38,7 @@ CURVE = tuple(10**digits for digits in range(3, 9))
 
 
 def cases(family: str, base: str, setting: Setting) -> Iterator[Case]:
-    """Yields each call of a family at every size, and then the curves.
-
-    Args:
-        family: The name of the family.
-        base: The name of the side with which ours is compared.
-        setting: How the cases of the family are chosen.
-    """
+    """Yields each call of a family at every size, and then the curves."""
     for name, call in TABLE[family].items():
         for size in setting.some(call["sizes"]):
             yield from _cases(name, call, base, setting, size)

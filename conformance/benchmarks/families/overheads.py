@@ -39,13 +39,9 @@ IMPORTS = {"plain JAX": "import jax, jax.numpy", "ordered": "import jax, jax.num
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A call of an op.
+    """A call of an op, and its arrays.
 
-    Attributes:
-        op: The name of the op.
-        ours: The call; it takes the arrays.
-        plain: The same function of plain JAX, or the nearest; None where JAX has no such function.
-        arrays: The arrays.
+    ``plain`` is the same function of plain JAX, or the nearest; None where JAX has none.
     """
 
     op: str

@@ -57,12 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit status.
-
-    Args:
-        options: The options of the command.
-        arguments: The arguments of pytest.
-    """
+    """Runs the command and returns its exit status."""
     problem = None
     if importlib.util.find_spec("jax_cuda13_plugin") is None:
         problem = (

@@ -28,12 +28,9 @@ _FOLDER_VARIABLE = "SAMEBITS_COMPILED"
 
 @dataclasses.dataclass(frozen=True)
 class MachineCode:
-    """The text of a program at three stages.
+    """The text of a program at three stages: as XLA received it, optimised, and PTX.
 
-    Attributes:
-        lowered: The program that XLA received.
-        hlo: The program that XLA optimised.
-        kernels: The PTX file of each kernel, by the kernel's name, XLA's own kernels included.
+    Each kernel has its PTX by name, XLA's own kernels included.
     """
 
     lowered: str
@@ -55,14 +52,8 @@ def compile_call(
 ) -> MachineCode:
     """Compiles a call for a GPU, under the mode of the calling thread.
 
-    Args:
-        function: The function to compile.
-        inputs: Its arguments: trees of arrays, or of shapes and dtypes.
-        target: The name of the GPU.
-        options: XLA's compiler options.
-
-    Raises:
-        Exception: JAX or XLA could not compile it.
+    The inputs are trees of arrays, or of shapes and dtypes, and the options those of XLA. JAX and
+    XLA may raise any error.
     """
     mesh = mesh_of(target)
     sharding = NamedSharding(mesh, PartitionSpec())

@@ -35,12 +35,7 @@ _NO_LAUNCH = frozenset(
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Cost:
-    """The cost of a run of a program.
-
-    Attributes:
-        launches: The kernels, copies and calls that it starts.
-        moved: The bytes of their operands and results.
-    """
+    """The kernels, copies and calls that a run starts, and the bytes of operands and results."""
 
     launches: int = 0
     moved: int = 0
@@ -56,11 +51,7 @@ class Cost:
 
 
 def cost_of(text: str) -> Cost:
-    """Returns the least cost of a run.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
-    """
+    """Returns the least cost of a run, from the text of ``compiled.as_text()``."""
     program = hlo.parse(text)
     return _cost(program, program.entry)
 

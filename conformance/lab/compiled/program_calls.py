@@ -43,11 +43,7 @@ ELEMENTARY = "impl._exact.elementary"
 
 
 def check_program(name: str, target: str) -> tuple[list[str], str]:
-    """Compiles one of ``programs.PROGRAMS`` or ``programs.CALLS`` for a GPU.
-
-    Returns:
-        The faults of its code, and its cost in words.
-    """
+    """Returns the faults of the code of a program or call for a GPU, and its cost in words."""
     try:
         faults, sides = _read(name, target)
     except Exception as error:  # noqa: BLE001  # compilers raise many errors, which a record reports
@@ -82,11 +78,7 @@ def _read(name: str, target: str) -> tuple[list[str], dict[str, Cost]]:
 
 
 def check_elementary(target: str) -> tuple[list[str], int]:
-    """Compiles the elementary functions for a GPU.
-
-    Returns:
-        The faults of their code, and the number of programs.
-    """
+    """Returns the faults of the elementary functions for a GPU, and the number of programs."""
     faults, functions = [], programs.elementary()
     for name, call in functions.items():
         with arithmetic.wide():

@@ -68,14 +68,11 @@ class CompiledProgram:
 
 
 def compiled(cell: Cell, target: str) -> Iterator[tuple[bool, CompiledProgram]]:
-    """Compiles a call under the cell's profile, plainly and with the options of ``impl.jit``.
+    """Yields whether ``impl.jit`` sets the options of a program, and the program of a cell's call.
 
     Profiles that give the same answers share a program. Only a call that the mode makes
     deterministic is compiled a second time, and under the profile with the most options: without a
     GPU, other options have no effect.
-
-    Yields:
-        Whether ``impl.jit`` sets the options, and the program.
     """
     function, inputs = cell.sample.function(impl, cell.direction), cell.inputs
 

@@ -56,11 +56,7 @@ def compiled(
 ) -> tuple[Outcome, str]:
     """Returns the outcome and the details of a program, compiled in a process of its own.
 
-    Args:
-        name: One of ``programs.PROGRAMS``.
-        chip: One of ``CHIPS``.
-        limit: The seconds after which the process is ended.
-        command: The start of the command of the process.
+    The process is ended after ``limit`` seconds.
     """
     try:
         run = subprocess.run(  # noqa: S603  # It runs a module of this package.
@@ -90,12 +86,7 @@ def print_record(name: str, chip: str) -> None:
 
 
 def record(name: str, chip: str) -> dict[str, Any]:
-    """Returns the faults of the code of a program under ``portable``, and its figures in words.
-
-    Args:
-        name: One of ``programs.PROGRAMS``.
-        chip: One of ``CHIPS``.
-    """
+    """Returns the faults of the code of a program under ``portable``, and its figures in words."""
     topology = topologies.get_topology_desc(platform=_PLATFORM, topology_name=CHIPS[chip])
     sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
     function, arguments = programs.PROGRAMS[name]()

@@ -74,11 +74,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def read(folder: Path = FOLDER) -> tuple[Mutant, ...]:
-    """Returns the mutants of all files of a folder.
-
-    Raises:
-        ValueError: A file is malformed, or there are no mutants.
-    """
+    """Returns the mutants of all files of a folder."""
     mutants: dict[str, Mutant] = {}
     for path in sorted(folder.glob("*.toml")):
         try:

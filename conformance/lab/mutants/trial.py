@@ -46,13 +46,7 @@ _FAILED = re.compile(r"^FAILED (?:\S*?::)?(.+?)(?: - .*)?$|: WARNING: (.*)$", re
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of a command.
-
-    Attributes:
-        status: Its exit status; None if it ran past its time limit.
-        seconds: The seconds that it took.
-        output: Its output.
-    """
+    """The result of a command; its status is None if it ran past its time limit."""
 
     status: int | None
     seconds: float
@@ -89,13 +83,7 @@ def steps(run: str) -> list[list[str]]:
 def copied(root: Path, copy: Path, packages: Sequence[str]) -> None:
     """Copies a checkout, without what git ignores, and compiles its Python code.
 
-    Args:
-        root: The checkout.
-        copy: The folder to make.
-        packages: The packages that Python must import from the copy, not from an installation.
-
-    Raises:
-        ValueError: It is not a checkout, git is missing, or Python imports another version.
+    Python must import the packages from the copy, not from an installation.
     """
     command = ["git", "-C", str(root), "ls-files", "-z", "-c", "-o", "--exclude-standard"]
     try:
@@ -166,11 +154,7 @@ def apply(mutant: Mutant, copy: Path) -> None:
 
 
 def found(mutant: Mutant, result: Result) -> str:
-    """Returns how the tests found a mutant, from the result of its command.
-
-    Raises:
-        AssertionError: They did not: the command passed, or it failed without a test that failed.
-    """
+    """Returns how the tests found a mutant, from the result of its command."""
     if result.status is None or result.status < 0:
         # XLA aborts where devices wait for one another.
         return "it hangs" if result.status is None else "it ends by a signal"

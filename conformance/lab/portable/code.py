@@ -75,12 +75,7 @@ _CALLS = frozenset(
 
 
 def violations(module: Any, platform: str) -> list[str]:
-    """Returns the operations of a lowered program that may have other bits elsewhere, each once.
-
-    Args:
-        module: The result of ``lowered.compiler_ir()``.
-        platform: The platform that it was lowered for.
-    """
+    """Returns the operations of a lowered program that may have other bits elsewhere, each once."""
     reader = _Reader(module, platform)
     return list(dict.fromkeys(reader.problems()))
 

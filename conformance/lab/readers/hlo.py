@@ -43,9 +43,6 @@ def races(text: str) -> list[str]:
     These are scatters whose indices may repeat, unless their combine gives the same bits in every
     order. If several contributions are assigned to one destination, any of them may stay, so an
     assignment races for every dtype.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
     """
     program = hlo.parse(text)
     racing = []

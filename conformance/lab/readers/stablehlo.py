@@ -29,11 +29,7 @@ _BITS = 64
 
 @functools.lru_cache(maxsize=8)
 def parse(text: str) -> Any:
-    """Returns the module of a lowered program.
-
-    Args:
-        text: The text of ``lowered.as_text()``.
-    """
+    """Returns the module of a lowered program."""
     # The suite imports this module, and also tests libraries without JAX.
     from jaxlib.mlir import ir  # noqa: PLC0415
 
@@ -49,12 +45,7 @@ def _context() -> Any:
 
 
 def walk(op: Any, closed: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """Yields the operations within one, in their order.
-
-    Args:
-        op: An operation, such as ``module.operation``.
-        closed: The names of operations whose bodies are left out.
-    """
+    """Yields the operations within one, in their order, without the bodies of ``closed`` ones."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:

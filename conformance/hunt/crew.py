@@ -154,7 +154,7 @@ class Worker:
 
 
 class Crew:
-    """The workers; the first one runs ``BASE``. ``seconds`` are those of CPU that answers took."""
+    """The workers; the first one runs ``BASE``. ``seconds`` are the time of CPU of answers."""
 
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self.kinds = tuple(kinds)

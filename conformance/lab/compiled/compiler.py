@@ -52,8 +52,8 @@ def compile_call(
 ) -> MachineCode:
     """Compiles a call for a GPU, under the mode of the calling thread.
 
-    The inputs are trees of arrays, or of shapes and dtypes, and the options those of XLA. JAX and
-    XLA may raise any error.
+    The inputs are trees of arrays, or of shapes and dtypes. ``options`` go to XLA's compiler. JAX
+    and XLA may raise any error.
     """
     mesh = mesh_of(target)
     sharding = NamedSharding(mesh, PartitionSpec())

@@ -129,10 +129,7 @@ def one_at_a_time() -> Iterator[None]:
 def cmake(session: nox.Session, folder: str, *options: str) -> pathlib.Path:
     """Builds the library of the engine `native` in a folder of `BUILDS`, and returns the folder.
 
-    Args:
-        session: A session.
-        folder: The name of the folder.
-        *options: Options of CMake, such as ``-DSAMEBITS_SANITIZERS=thread``.
+    The options are of CMake, such as ``-DSAMEBITS_SANITIZERS=thread``.
     """
     if not HEADERS.exists():
         unpacked = BUILDS / "jaxlib"
@@ -176,13 +173,7 @@ def more_wheels() -> dict[str, str]:
 
 
 def install(session: nox.Session, *groups: str, native: bool = True) -> None:
-    """Installs this checkout with the extra `data`, the jax of the interpreter, and groups.
-
-    Args:
-        session: A session.
-        *groups: Names of dependency groups.
-        native: Whether it needs the library of the engine `native`.
-    """
+    """Installs this checkout with the extra `data`, the jax of the interpreter, and groups."""
     packages = nox.project.dependency_groups(PYPROJECT, *groups)
     editable = ("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
     session.install(*editable, env={**WITHOUT_LIBRARY, **more_wheels()})

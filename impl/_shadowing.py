@@ -17,11 +17,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 def _check(package: str) -> None:
-    """Raises if ``import package`` would give, or has given, a package that is not ours.
-
-    Raises:
-        ImportError: It would; the message names the file and the ways out.
-    """
+    """Raises if ``import package`` would give, or has given, a package that is not ours."""
     if package in sys.modules:
         module = sys.modules[package]
         file, folders = getattr(module, "__file__", None), getattr(module, "__path__", ())

@@ -18,14 +18,9 @@ DEFAULT = "float64"
 
 @dataclasses.dataclass(frozen=True)
 class Engine:
-    """An engine.
+    """An engine: the numbers that it computes with, as a part of a sentence, and who has it.
 
-    Attributes:
-        name: Its name.
-        statement: The numbers that it computes with, as a part of a sentence.
-        platforms: The platforms of JAX that have it.
-        capabilities: The compute capabilities of NVIDIA's GPUs that have it.
-        kinds: The device kinds that have it.
+    These are platforms of JAX, compute capabilities of NVIDIA's GPUs, and kinds of devices.
     """
 
     name: str

@@ -49,12 +49,7 @@ def portability(found: Portability) -> str:
 
 
 def portabilities(names: Sequence[str], classes: Sequence[Portability]) -> list[str]:
-    """Returns what the guarantee ``portable`` does to primitives, a text for each class.
-
-    Args:
-        names: The names of the primitives.
-        classes: Their classes.
-    """
+    """Returns what the guarantee ``portable`` does to primitives, a text for each class."""
     if len(classes) == 1:
         return [portability(classes[0])]
     members = (", ".join(f"`{n}`" for n in names if n in each.primitives) for each in classes)
@@ -90,17 +85,9 @@ def behaviour_of_code(
 def condition(
     when: Mapping[str, Test], device: Device | None, direction: Direction, facts: Mapping[str, Fact]
 ) -> str:
-    """Renders the calls to which a row applies.
+    """Renders the calls to which a row applies, as a phrase to stand after the op's name.
 
-    Args:
-        when: The condition of the row.
-        device: The device that the row is about; None if it is about every device.
-        direction: The direction of the row.
-        facts: The vocabulary.
-
-    Returns:
-        A phrase to stand after the op's name, for example ``when called on a CUDA array and
-        `weights` is given``.
+    For example: ``when called on a CUDA array and `weights` is given``.
     """
     call = _call(device, direction)
     parts = [call] if call else []

@@ -104,12 +104,7 @@ class NewOp:
 
 @dataclasses.dataclass(frozen=True)
 class Skeleton:
-    """The files of a new op.
-
-    Attributes:
-        texts: The text of each file, by its path below the repository.
-        steps: The steps that are left to the author of the op, as a numbered list.
-    """
+    """The files of a new op, by path, and the steps that are left to its author."""
 
     texts: Mapping[str, str]
     steps: str

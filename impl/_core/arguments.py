@@ -46,11 +46,7 @@ def array(function: str, name: str, value: Any) -> jax.Array:
 
 
 def native(function: str, name: str, value: Any) -> Array:
-    """Returns ``value``, an array of numbers or bools; a NumPy array gets the machine's byte order.
-
-    Raises:
-        TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
-    """
+    """Returns ``value``, an array of numbers or bools; in NumPy, in the machine's byte order."""
     if isinstance(value, jax.Array):
         return value
     if not isinstance(value, np.ndarray | np.generic):
@@ -72,12 +68,7 @@ def integer(function: str, name: str, value: Any) -> int:
 
 
 def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    """Returns ``count`` ints: the elements of ``value``, or ``value`` itself repeated.
-
-    Raises:
-        TypeError: ``value`` is neither an int nor a sequence of ints.
-        RuntimeError: The sequence has another length.
-    """
+    """Returns ``count`` ints: the elements of ``value``, or ``value`` itself repeated."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return (integer(function, name, value),) * count
     if len(value) != count:
@@ -151,13 +142,7 @@ def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
 
 
 def index_vector(function: str, index: Any) -> jax.Array:
-    """Returns ``index`` as a JAX array of int32 or int64, shape [n]; a 0-d array becomes [1].
-
-    Raises:
-        TypeError: ``index`` is not an array.
-        RuntimeError: ``index`` has another dtype.
-        IndexError: ``index`` has more than one dimension.
-    """
+    """Returns ``index`` as a JAX array of int32 or int64, shape [n]; a 0-d array becomes [1]."""
     vector = index_array(function, index)
     if vector.ndim > 1:
         raise IndexError(
@@ -284,12 +269,7 @@ def choice(
     allowed: Sequence[str],
     error: type[Exception] = RuntimeError,
 ) -> None:
-    """Raises if ``value`` is not one of the strings ``allowed``.
-
-    Raises:
-        TypeError: ``value`` is not a string.
-        RuntimeError: ``value`` is another string (or ``error``, the exception that PyTorch raises).
-    """
+    """Raises if ``value`` is not one of the strings ``allowed``."""
     if not isinstance(value, str):
         raise wrong_type(function, name, "str", value)
     if value not in allowed:

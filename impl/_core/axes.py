@@ -62,11 +62,7 @@ def index_dtype(size: int) -> jnp.dtype:
 
 
 def wrapped(index: jax.Array, size: int) -> jax.Array:
-    """Returns ``index`` with ``size`` added to negative elements, which count from the end.
-
-    Raises:
-        NotImplementedError: x64 is off, and 32 bits are too few to count to ``size``.
-    """
+    """Returns ``index`` with ``size`` added to negative elements, which count from the end."""
     index = index.astype(jnp.promote_types(index.dtype, index_dtype(size)))
     from_end = jax.lax.add(index, number(index, size))
     return jax.lax.select(jax.lax.lt(index, number(index, 0)), from_end, index)

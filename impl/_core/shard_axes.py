@@ -61,12 +61,7 @@ _Arrays = TypeVar("_Arrays", jax.Array, tuple[jax.Array, ...])
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """The devices that have terms of one sum.
-
-    Attributes:
-        names: The mesh axes over which the terms are sharded; none for one device.
-        groups: As ``lax.psum`` takes them.
-    """
+    """The devices along mesh axes, none for one device, that have terms of one sum, in groups."""
 
     names: tuple[Any, ...] = ()
     groups: Groups = None

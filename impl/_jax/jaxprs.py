@@ -110,15 +110,7 @@ def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
 def scan_with(
     params: Mapping[str, Any], jaxpr: Any, *, constants: int, carried: int, stacked: int
 ) -> dict[str, Any]:
-    """Returns the parameters of a scan with another jaxpr.
-
-    Args:
-        params: The parameters.
-        jaxpr: The jaxpr, closed as the present one is.
-        constants: The number of inputs that are the same in each iteration.
-        carried: The number of inputs that are carried.
-        stacked: The number of outputs that are stacked.
-    """
+    """Returns the parameters of a scan with another jaxpr."""
     if "num_carry" in params:
         return {**params, "jaxpr": jaxpr, "num_consts": constants, "num_carry": carried}
     from jax._src import flattree  # type: ignore[attr-defined]  # noqa: PLC0415  # jax 0.12 and later

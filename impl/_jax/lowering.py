@@ -177,13 +177,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     XLA fuses nothing across the call, and optimises equal functions once. It partitions the
     function like the operations around the call. A program with symbolic sizes gets no such
     function, nor does an exported program where layouts have to be pinned: JAX cannot export a pin.
-
-    Args:
-        context: The context of the rule.
-        name: The name of the function.
-        rule: The rule, which takes the context and the operands, and returns an array for each
-            result.
-        operands: The operands, an array each.
+    The rule takes the context and the operands, and returns an array for each result.
     """
     if context.dim_var_values or (exports(context) and PINNED_LAYOUTS_ARE_PARTITIONED):
         return [*rule(context, *operands)]
@@ -279,12 +273,7 @@ def written(context: Any, function: Callable[..., Any], *operands: Any) -> list[
 
     JAX traces a function to a jaxpr, and lowers each equation of it as a function, one for all that
     are equal in the module. A native rule has few that are equal, and is lowered once. So here the
-    trace itself lowers each equation, and there is no jaxpr.
-
-    Args:
-        context: The context of the rule, in which equations have no ordered effects.
-        function: Takes arrays, and returns an array or a tree of arrays.
-        *operands: The operands of the rule.
+    trace itself lowers each equation, and there is no jaxpr. The equations have no ordered effects.
     """
     if context.platforms is not None:
         module = context.module_context.replace(platforms=context.platforms)
@@ -346,11 +335,7 @@ _OF_ANOTHER_TYPE = (lax.bitcast_convert_type_p, lax.convert_element_type_p)
 
 
 class _Written(core.Tracer[Any]):
-    """An array of a function that is being lowered.
-
-    Attributes:
-        value: The value in the module.
-    """
+    """An array of a function that is being lowered."""
 
     __slots__ = ("value",)
 

@@ -43,11 +43,7 @@ def _exists(name: str) -> bool:
 
 
 def check() -> None:
-    """Looks for all parts of JAX that an import of impl needs.
-
-    Raises:
-        ImportError: This release of JAX lacks some of them.
-    """
+    """Looks for all parts of JAX that an import of impl needs."""
     missing = [name for name in (*NAMES, *INSIDE) if not _exists(name)]
     if missing:
         uses = {**NAMES, **INSIDE}

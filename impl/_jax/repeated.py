@@ -165,8 +165,7 @@ def _of_sources(
 def source(value: Any) -> tuple[Any, list[int]]:
     """Returns the array that transposes and exact conversions of floats made a value of.
 
-    Returns:
-        The array, and the axis of it that each axis of the value is.
+    Each axis of the value is an axis of the array, by its number.
     """
     axes = [*range(value.type.rank)]
     while True:

@@ -36,13 +36,8 @@ _OURS = "samebits_finds"
 def replace(replacement: Replacement) -> None:
     """Lets a function replace each rule that JAX finds from now on, whenever it was registered.
 
-    Within ``lowering.natively`` nothing is replaced.
-
-    Args:
-        replacement: The function. A second call with it changes nothing.
-
-    Raises:
-        LookupError: This release of JAX finds rules in another way.
+    Within ``lowering.natively`` nothing is replaced. A second call with the function changes
+    nothing.
     """
     original = getattr(private_mlir, _FINDS, None)
     if not hasattr(original, _OURS):

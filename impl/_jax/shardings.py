@@ -73,11 +73,7 @@ def is_unreduced(aval: Any) -> bool:
 
 
 def check_partitioner(context: Any) -> None:
-    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash.
-
-    Raises:
-        NotImplementedError: Shardy is off inside such a ``shard_map``.
-    """
+    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
     if is_partly_local(context) and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
         raise NotImplementedError(
             "inside a shard_map over some axes of a mesh, deterministic operations need the "

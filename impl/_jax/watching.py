@@ -31,12 +31,9 @@ class Lowered:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A call of a compiled program.
+    """A call of a compiled program, with the arguments that the program reads, by name.
 
-    Attributes:
-        function: The name, the file and the line of the function, as ``name at file:line``.
-        arguments: The arguments that the program reads, each with its name.
-        run: Runs the program, and returns its outputs. It can be called once.
+    ``run`` runs the program, and returns its outputs. It can be called once.
     """
 
     function: str

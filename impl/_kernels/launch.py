@@ -82,15 +82,10 @@ class Launch:
         name: str,
         aliases: Mapping[int, int],
     ) -> Sequence[jax.Array]:
-        """Runs a kernel over a grid.
+        """Runs a kernel, named ``name`` in the lowered program, over a grid of instances.
 
-        Args:
-            kernel: Takes a reference for each argument, then one for each result.
-            grid: The number of kernel instances along each axis.
-            out: Shape and dtype of each result.
-            *args: The operands.
-            name: The kernel's name in the lowered program.
-            aliases: Maps the position of an operand to the position of the result over it.
+        The kernel takes a reference for each argument, then one for each result. ``aliases`` maps
+        the position of an operand to the position of the result over it.
         """
         if isinstance(self.seed, Seed):
             kernel, args, aliases = _with_seed_operand(self.seed, kernel, args, aliases)
@@ -193,11 +188,7 @@ def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int
 def _with_seed_operand(
     seed: Seed, kernel: Callable[..., None], args: tuple[jax.Array, ...], aliases: Mapping[int, int]
 ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
-    """Makes the seed the first operand, read when the program runs.
-
-    Returns:
-        The kernel, its operands and its aliases.
-    """
+    """Makes the seed the first operand, read when the program runs."""
     shape = jax.ShapeDtypeStruct((1,), np.int32)
     value = jax.pure_callback(lambda: np.full(1, seed.value, np.int32), shape)
 
@@ -212,11 +203,7 @@ def _with_seed_operand(
 
 
 def _read_seed() -> jax.Array:
-    """Returns the value of the ``Seed`` that the kernel being traced has read.
-
-    Raises:
-        RuntimeError: No kernel is being traced.
-    """
+    """Returns the value of the ``Seed`` that the kernel being traced has read."""
     seed = _seed_value.get()
     if seed is None:
         raise RuntimeError("a seed that is read at run time is known only inside a kernel")

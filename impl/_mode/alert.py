@@ -134,11 +134,7 @@ def tracker() -> str:
 
 
 def emit(alert: Alert) -> None:
-    """Raises or warns, as the kind of the alert demands.
-
-    Raises:
-        RuntimeError: The alert is of kind ``raise``.
-    """
+    """Raises or warns, as the kind of the alert demands."""
     if alert.kind == "raise":
         raise RuntimeError(message(alert))
     warnings.warn(message(alert), UserWarning, stacklevel=_callers_level())

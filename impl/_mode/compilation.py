@@ -42,13 +42,7 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """An option of XLA and the row that requires it.
-
-    Attributes:
-        option: Name of the option.
-        value: Value of the option.
-        row: Id of the row; the first one if several rows require the option.
-    """
+    """An option of XLA and the first row that requires it."""
 
     option: str
     value: spec.OptionValue

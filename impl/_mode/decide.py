@@ -34,12 +34,7 @@ from impl._mode.switches import Switches
 class Alert:
     """The error or warning of an op that has no deterministic implementation in the profile.
 
-    Attributes:
-        kind: ``raise`` (RuntimeError) or ``warn`` (UserWarning).
-        caller: Name of the op in the message.
-        row: Id of the row; None for an op that has no row.
-        profile: Name of the profile.
-        remedy: The advice of the row; None if it gives none.
+    The row is None for an op without one, and so is the remedy of a row that gives no advice.
     """
 
     kind: Literal["raise", "warn"]
@@ -51,12 +46,9 @@ class Alert:
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """The behaviour of one platform in one call.
+    """The behaviour of one platform in one call: an alert before it, and whether memory is filled.
 
-    Attributes:
-        alert: The alert that is given before the op runs; None for no alert.
-        fill: Whether fresh memory is filled with a known value.
-        row: Id of the row that decided; None if no row did.
+    The row is the one that decided, if any did.
     """
 
     alert: Alert | None = None
@@ -68,10 +60,7 @@ class Action:
 class Decision:
     """An action for each platform; hashable, so that it can be a static parameter of a primitive.
 
-    Attributes:
-        actions: Pairs of a platform and its action.
-        elsewhere: The action on every other platform.
-        emulation: The stand-in of tests, in which a CPU acts as another device; None otherwise.
+    ``emulation`` is the stand-in of tests, in which a CPU acts as another device.
     """
 
     actions: tuple[tuple[str, Action], ...] = ()
@@ -114,8 +103,7 @@ _records: ContextVar[tuple[list[Question], ...]] = ContextVar("_records", defaul
 def questions() -> Iterator[list[Question]]:
     """Records the questions that ops ask in this thread; a jitted function asks when traced.
 
-    Yields:
-        A list. Inside the scope, each ``Question`` is appended to it.
+    Inside the scope, each ``Question`` is appended to the list.
     """
     record: list[Question] = []
     token = _records.set((*_records.get(), record))

@@ -91,22 +91,14 @@ class ThreadState(threading.local, Generic[Value]):
         self.in_tasks = 0
 
     def check(self) -> None:
-        """Raises an error if a scope of another task is open.
-
-        Raises:
-            RuntimeError: The other task awaits inside of a scope.
-        """
+        """Raises an error if a scope of another task is open."""
         task = _task()
         for opening in self._open:
             if opening.task not in (None, task):
                 raise RuntimeError(opening.message())
 
     def begin(self, scope: Scope[Value], value: Value) -> None:
-        """Opens a scope, whose value holds from now on.
-
-        Raises:
-            RuntimeError: Another task of asyncio awaits inside of a scope.
-        """
+        """Opens a scope, whose value holds from now on."""
         task = _task()
         if self.in_tasks:
             self.check()

@@ -55,21 +55,13 @@ def of_process() -> Switches:
 
 
 def turn(name: str, value: bool) -> None:
-    """Sets a switch for the whole process; a thread inside a ``scope`` keeps its own switches.
-
-    Raises:
-        RuntimeError: ``value`` is not a bool (PyTorch's choice of exception).
-    """
+    """Sets a switch for the whole process; a thread inside a ``scope`` keeps its own switches."""
     _switches.set_global(dataclasses.replace(of_process(), **_checked({name: value})))
 
 
 @contextlib.contextmanager
 def scope(**values: bool) -> Iterator[None]:
-    """Sets switches inside the scope, for this thread only.
-
-    Raises:
-        RuntimeError: A value is not a bool (PyTorch's choice of exception).
-    """
+    """Sets switches inside the scope, for this thread only."""
     with _switches(dataclasses.replace(current(), **_checked(values))):
         yield
 

@@ -34,10 +34,6 @@ def mark(context: Any, mode: Mode) -> None:
 
     An operation without it raises an error, unless the mode only warns, or a scope inside of the
     program has another mode.
-
-    Args:
-        context: The context of a lowering rule.
-        mode: The mode of the rule's equation.
     """
     if not _jax.exports(context):
         return

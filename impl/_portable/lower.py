@@ -50,16 +50,7 @@ def equation(
 ) -> Any:
     """Lowers an equation; the axes that XLA must not partition are whole on each device.
 
-    Args:
-        name: The name of its primitive.
-        original: The rule that JAX found.
-        anywhere: JAX's rule for any platform, or ``original``.
-        context: The context of the rule.
-        *operands: The operands of the rule.
-        **params: The parameters of the equation.
-
-    Raises:
-        RuntimeError: The class of the equation refuses it, and the mode does not only warn.
+    JAX found the rule ``original``; ``anywhere`` is its rule for any platform, or ``original``.
     """
     record = RULES.get(name) or Rule(name)
     lower = repeated.seeing(name, functools.partial(_prepared, record, original, anywhere))

@@ -29,11 +29,7 @@ VARIABLE = "SAMEBITS_COMPILE_NOTICE"
 
 
 def context_of(closed: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """Returns what makes the context in which a program is lowered or compiled.
-
-    Raises:
-        ValueError: The environment variable has a value that is not allowed.
-    """
+    """Returns what makes the context in which a program is lowered or compiled."""
     stream, chosen = sys.stderr, os.environ.get(VARIABLE) or "5"
     is_silent = chosen in ("off", "0") or getattr(stream, "closed", True) or not stream.isatty()
     if is_silent or not (modes.current().portable or push.asks_for_portable(closed)):

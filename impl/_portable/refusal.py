@@ -27,14 +27,7 @@ def shown(name: str) -> str:
 
 
 def text(name: str, avals: Sequence[Any], refused: spec.Portability, source: str) -> str:
-    """Returns the message about an equation.
-
-    Args:
-        name: The name of the equation's primitive.
-        avals: The types of the operands.
-        refused: The class that refuses the equation.
-        source: The line of the user's code.
-    """
+    """Returns the message about an equation."""
     shapes = ", ".join(
         aval.str_short(short_dtypes=False) for aval in avals if hasattr(aval, "dtype")
     )
@@ -47,15 +40,7 @@ def text(name: str, avals: Sequence[Any], refused: spec.Portability, source: str
 
 
 def of_platforms(context: Any, *, warn_only: bool) -> None:
-    """Raises or warns, once for each program, if a platform refuses a dtype of an equation.
-
-    Args:
-        context: The context of a lowering rule.
-        warn_only: Whether to warn instead.
-
-    Raises:
-        RuntimeError: ``warn_only`` is False.
-    """
+    """Raises or warns, once for each program, if a platform refuses a dtype of an equation."""
     avals = (*context.avals_in, *context.avals_out)
     for platform in lowering.platforms(context):
         found = by_platform(platform, avals)
@@ -84,10 +69,7 @@ def by_platform(platform: str, avals: Sequence[Any]) -> spec.Portability | None:
 def remedy(name: str, lines: _source.Lines, otherwise: str | None) -> str | None:
     """Returns the advice on an equation: for the library that makes it, or for any program.
 
-    Args:
-        name: The name of the equation's primitive.
-        lines: The lines of source that the equation comes from.
-        otherwise: The advice for any program.
+    The lines of source tell the library.
     """
     return spec.load().hint(name, lines.package_name) or otherwise
 
@@ -113,17 +95,7 @@ def of_unknown_sizes(known: spec.Portability) -> spec.Portability:
 
 
 def emit(name: str, avals: Sequence[Any], refused: spec.Portability, *, warn_only: bool) -> None:
-    """Raises or warns about the equation that this thread lowers now.
-
-    Args:
-        name: The name of the equation's primitive.
-        avals: The types of the operands.
-        refused: The class that refuses the equation.
-        warn_only: Whether to warn instead.
-
-    Raises:
-        RuntimeError: ``warn_only`` is False.
-    """
+    """Raises or warns about the equation that this thread lowers now."""
     lines = _source.Lines()
     for equation in lowering.equations():
         lines = _source.lines(equation, lines)

@@ -36,12 +36,7 @@ ALL = slice(None)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The devices that an equation is lowered for.
-
-    Attributes:
-        platforms: JAX's names of their platforms.
-        is_partitioned: Whether XLA may partition the equation over several devices.
-    """
+    """The platforms of an equation, as JAX names them, and whether XLA may partition it."""
 
     platforms: tuple[str, ...]
     is_partitioned: bool
@@ -150,15 +145,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, **fields: Any) -> None:
-    """Registers the record of a primitive.
-
-    Args:
-        name: The name of the primitive.
-        **fields: Attributes of ``Rule``.
-
-    Raises:
-        ValueError: The primitive has a record already.
-    """
+    """Registers the record of a primitive, once."""
     if name in RULES:
         raise ValueError(f"rule: the primitive {name!r} has a record already")
     RULES[name] = Rule(name, **fields)

@@ -52,13 +52,9 @@ _HARMLESS = (
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """An instruction that a row may be about.
+    """An instruction that a row may be about, with the lines of source that it comes from.
 
-    Attributes:
-        primitive: The primitive of JAX that it belongs to, or the target of a call.
-        facts: Its facts.
-        lines: The lines of source that it comes from.
-        shapes: The types of its result.
+    ``primitive`` is the primitive of JAX that it belongs to, or the target of a call.
     """
 
     primitive: str

@@ -57,12 +57,7 @@ Runs: TypeAlias = Literal["once", "loop", "branch"]
 
 @dataclasses.dataclass(frozen=True)
 class Carry:
-    """An input that is an operand in the first iteration, and then an output of the step.
-
-    Attributes:
-        operand: The position of the operand of the equation.
-        output: The position of the output among the outputs of the step.
-    """
+    """An input that is an operand in the first iteration, and then an output of the step."""
 
     operand: int
     output: int
@@ -70,11 +65,7 @@ class Carry:
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """An input that is, in each iteration, the next slice along the first axis of an operand.
-
-    Attributes:
-        operand: The position of the operand of the equation.
-    """
+    """An input that is, in each iteration, the next slice along the first axis of an operand."""
 
     operand: int
 
@@ -130,10 +121,7 @@ class Body:
     ) -> list[T]:
         """Returns the values of the inputs in one run, if every one of them is known.
 
-        Args:
-            operands: The values of the operands of the equation.
-            carry: The values of the carries, as ``carries`` orders them.
-            slices: The values of the slices, as ``slices`` orders them.
+        ``carries`` and ``slices`` order theirs.
         """
         carry, slices = iter(carry), iter(slices)
         values = []
@@ -285,14 +273,7 @@ def with_bodies(equation: Any, new: Sequence[Any], *, counts: tuple[int, int] | 
 
 
 def scan_of(params: Mapping[str, Any], new: Any, *, constants: int, carried: int) -> dict[str, Any]:
-    """Returns the parameters of a scan with another jaxpr.
-
-    Args:
-        params: The parameters of the scan.
-        new: The jaxpr, without constants.
-        constants: The number of its constants.
-        carried: The number of its carried values, its first outputs.
-    """
+    """Returns the parameters of a scan with another jaxpr."""
     closed = jaxprs.reclosed(params["jaxpr"], new)
     stacked = len(new.outvars) - carried
     return jaxprs.scan_with(params, closed, constants=constants, carried=carried, stacked=stacked)

@@ -52,12 +52,8 @@ def facts_of(
 ) -> dict[str, spec.FactValue]:
     """Returns the facts of one equation.
 
-    Args:
-        name: The name of its primitive, as in a jaxpr.
-        avals: The abstract values of its operands.
-        params: Its parameters.
-        values: The knowledge of its operands' values; None if nothing is known.
-        timed_kernels: Whether XLA may pick kernels by timing when it compiles the program.
+    Without ``values``, nothing is known of its operands' values. With ``timed_kernels``, XLA may
+    pick kernels by timing when it compiles the program.
     """
     stated: dict[str, spec.FactValue] = {"dtype": _kind(avals), "timed_kernels": timed_kernels}
     if name in SCATTERS:

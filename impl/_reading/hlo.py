@@ -36,12 +36,7 @@ _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The type of an array.
-
-    Attributes:
-        dtype: The name of the elements' type, as XLA writes it: ``f32``.
-        dimensions: The sizes of its dimensions.
-    """
+    """The type of an array, with the dtype as XLA writes it: ``f32``."""
 
     dtype: str
     dimensions: tuple[int, ...]
@@ -68,15 +63,9 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """An instruction of a computation.
+    """An instruction of a computation, whose result it may be as the root.
 
-    Attributes:
-        name: Its name.
-        result: The type of its result, with the layout.
-        opcode: The name of its operation.
-        rest: The text after the opening bracket: operands and attributes.
-        computation: The name of its computation.
-        is_root: Whether its result is the result of the computation.
+    ``rest`` is the text after the opening bracket: operands and attributes.
     """
 
     name: str
@@ -129,12 +118,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A program.
-
-    Attributes:
-        entry: The name of the computation that runs first.
-        computations: The instructions of each computation, by their names, in their order.
-    """
+    """A program: the instructions of each computation, by name, and the entry, which runs first."""
 
     entry: str
     computations: Mapping[str, Mapping[str, Instruction]]

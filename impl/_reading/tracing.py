@@ -97,13 +97,7 @@ def check_device(device: str) -> None:
 
 
 def check_gpu(device: str, level: str, gpu: str) -> None:
-    """Raises if no program can be compiled for this GPU.
-
-    Raises:
-        ValueError: There is no description of the GPU, the device is no GPU of CUDA, or the level
-            compiles nothing.
-        RuntimeError: This process cannot compile for a GPU.
-    """
+    """Raises if no program can be compiled for this GPU."""
     arguments.check_choice("audit", "gpu", gpu, gpus.NAMES)
     if "cuda" not in spec.load().devices[device].platforms or level != "compiled":
         raise ValueError(
@@ -123,11 +117,7 @@ def check_gpu(device: str, level: str, gpu: str) -> None:
 
 @functools.cache
 def mesh_of(gpu: str) -> Mesh:
-    """Returns a mesh of one GPU of this name, which need not be there.
-
-    Raises:
-        Exception: JAX has no plugin for CUDA, or the plugin failed.
-    """
+    """Returns a mesh of one GPU of this name, which need not be there."""
     topology = topologies.get_topology_desc(
         gpu, "cuda", topology="1x1x1", target_config=gpus.description(gpu)
     )

@@ -57,13 +57,9 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A program that was lowered to be compiled.
+    """A program that was lowered to be compiled, with the lines of the code that called it.
 
-    Attributes:
-        lowered: The program.
-        caller: The lines of the code that called it.
-        own_mode: The mode that it was compiled with.
-        mode: The mode for JAX's own primitives: off after ``impl.programs.disable()``.
+    ``mode`` is the mode for JAX's own primitives: off after ``impl.programs.disable()``.
     """
 
     lowered: watching.Lowered

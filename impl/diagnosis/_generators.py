@@ -40,12 +40,7 @@ _OWN = (str(Path(np.__file__).parent), random.__file__, __file__)
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A generator that was made without a seed.
-
-    Attributes:
-        kind: ``numpy.random`` or ``random``.
-        line: The user's line, or a library's, as ``file:line``.
-    """
+    """A generator that was made without a seed, at a user's line, or a library's."""
 
     kind: str
     line: str

@@ -45,13 +45,7 @@ _SAME = "It is the same in each process with this environment."
 
 @dataclasses.dataclass(frozen=True)
 class ProcessSettings:
-    """The settings of a process: values by name.
-
-    Attributes:
-        flag: The flags of XLA that are set.
-        variable: The environment variables that are set.
-        config: All settings of JAX.
-    """
+    """The settings of a process, by name: flags of XLA and variables that are set, all of JAX."""
 
     flag: Mapping[str, str]
     variable: Mapping[str, str]

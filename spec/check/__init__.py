@@ -41,11 +41,7 @@ class Problem:
 
 
 def problems(root: Traversable = loader.ROOT) -> list[Problem]:
-    """Returns everything that is wrong with the spec in the folder ``root``, sorted.
-
-    Raises:
-        SpecError: jsonschema is not installed.
-    """
+    """Returns everything that is wrong with the spec in the folder ``root``, sorted."""
     try:
         tables = {name: loader.read_table(root, f"{name}.toml") for name in VOCABULARIES}
         files = loader.row_files(root)

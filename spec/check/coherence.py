@@ -18,11 +18,7 @@ Finding: TypeAlias = tuple[str, str]
 
 
 def findings(spec: Spec) -> Iterator[Finding]:
-    """Yields the problems between rows that are each right.
-
-    Yields:
-        The row's id, and a description of the problem and of the remedy.
-    """
+    """Yields the id of a row, and its problem with another row, where each is right alone."""
     yield from _twice(spec)
     yield from _options(spec)
     groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)

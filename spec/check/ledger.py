@@ -24,15 +24,7 @@ Used: TypeAlias = Sequence[tuple[str, str, str]]
 
 
 def findings(used: Used, ledger: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yields the problems between the rows and the ledger.
-
-    Args:
-        used: File, id and op of each row.
-        ledger: The content of ``ids.toml``.
-
-    Yields:
-        File, id, and a description of the problem and of the remedy.
-    """
+    """Yields the file, the id and the text of each problem between the rows and the ledger."""
     issued, retired = ledger.get("issued", {}), ledger.get("retired", {})
     first: dict[str, str] = {}
     for file, id, op in used:
@@ -61,11 +53,7 @@ def findings(used: Used, ledger: Mapping[str, Any]) -> Iterator[tuple[str, str, 
 
 
 def unissued(used: Used, ledger: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the ids that rows have and the ledger lacks, with their ops.
-
-    Raises:
-        SpecError: A row has an id of another form.
-    """
+    """Returns the ids that rows have and the ledger lacks, with their ops."""
     for file, id, _ in used:
         if not _ID.fullmatch(id):
             raise SpecError(f"{file}: {id!r} is not an id; run `python -m spec check`")

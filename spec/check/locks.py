@@ -28,11 +28,7 @@ def digests(spec: Spec) -> dict[str, str]:
 
 
 def findings(spec: Spec, locked: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields the profiles that no longer list what they were locked at.
-
-    Yields:
-        The profile, and a description of the problem and of the remedy.
-    """
+    """Yields the profiles that no longer list what they were locked at, and the problem."""
     for name, digest in digests(spec).items():
         if locked.get(name) != digest:
             yield (

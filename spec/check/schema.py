@@ -14,11 +14,7 @@ INSTALL = "python -m pip install 'samebits[spec]'"
 
 
 def findings(kind: str, content: Any) -> Iterator[tuple[list[str | int], str]]:
-    """Yields the path of each value that breaks the definition ``kind``, and a description.
-
-    Raises:
-        SpecError: jsonschema is not installed.
-    """
+    """Yields the path of each value that breaks the definition ``kind``, and a description."""
     for broken in _validator(kind).iter_errors(content):
         yield list(broken.absolute_path), f"{_readable(broken)}; see schema.json"
 

@@ -80,11 +80,7 @@ def changes(spec: Spec, locked: Mapping[str, str]) -> Changes:
 
 
 def findings(spec: Spec, locked: Mapping[str, str], root: Traversable) -> Iterator[tuple[str, str]]:
-    """Yields a finding if the data differ from their version, or the changelog does not have it.
-
-    Yields:
-        The file, and a description of the problem and of the remedy.
-    """
+    """Yields a finding if the data differ from their version, or the changelog does not have it."""
     lines = changes(spec, locked).lines()
     if lines:
         text = f"the rows differ from version {spec.data.version}: {' '.join(lines)}"

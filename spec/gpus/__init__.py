@@ -20,11 +20,7 @@ NAMES: tuple[str, ...] = tuple(
 
 
 def capability(name: str) -> str:
-    """Returns the compute capability of a GPU, such as "8.9".
-
-    Raises:
-        ValueError: No GPU has this name.
-    """
+    """Returns the compute capability of a GPU, such as "8.9"."""
     fields = re.search(
         r"cuda_compute_capability \{ major: (\d+)(?: minor: (\d+))?", description(name)
     )
@@ -34,11 +30,7 @@ def capability(name: str) -> str:
 
 
 def description(name: str) -> str:
-    """Returns the description of a GPU.
-
-    Raises:
-        ValueError: No GPU has this name.
-    """
+    """Returns the description of a GPU."""
     if name not in NAMES:
         raise ValueError(f"no GPU {name!r}; there are {', '.join(map(repr, NAMES))}")
     return (files(__name__) / f"{name}{_SUFFIX}").read_text("utf-8")

@@ -37,11 +37,7 @@ def parametrize_by_primitives(condition=lambda _: True, *, adding=False):
     """Parametrizes a test by calls; those that add no primitive have the marker ``once``.
 
     The rules of a primitive may depend on the release of JAX. Ops are made of primitives, so that
-    one op for each primitive tries another release.
-
-    Args:
-        condition: Whether the test is about a call.
-        adding: Whether to leave out calls that add no primitive.
+    one op for each primitive tries another release. ``adding`` leaves out the calls that add none.
     """
     named = named_calls()
     parameters = [

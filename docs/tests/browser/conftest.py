@@ -88,8 +88,7 @@ def site(request) -> str:
 class Tab:
     """A page of the browser that tests use one after the other, so that its files are kept.
 
-    Attributes:
-        complaints: Errors on the console, uncaught errors of scripts, and files that are absent.
+    It complains of errors on the console, of uncaught errors of scripts, and of absent files.
     """
 
     def __init__(self, browser: "Browser", **options: Any) -> None:

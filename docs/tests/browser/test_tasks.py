@@ -10,14 +10,10 @@ import pytest
 
 
 class Task(NamedTuple):
-    """A question of a stranger.
+    """A question of a stranger, whose page has to contain an answer (a regular expression).
 
-    Attributes:
-        page: The page that answers, without a suffix.
-        answer: The text that it has to contain, as a regular expression that ignores case.
-        clicks: The links to click, by the start of their name, on the first page and on those after
-            it.
-        search: The words to search for instead. The first result is clicked.
+    Links are clicked, by the start of their name, or words are searched for; the first result
+    counts.
     """
 
     page: str

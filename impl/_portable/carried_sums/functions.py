@@ -43,11 +43,7 @@ _MOVES = frozenset(
 class Form:
     """The function that makes a leaf of rounded sums.
 
-    Attributes:
-        result: The type of the leaf.
-        kinds: The types of the sums.
-        text: Its equations; none if the leaf is the one sum.
-        closed: Its jaxpr.
+    The text of its equations is empty if the leaf is the one sum.
     """
 
     result: jax.ShapeDtypeStruct
@@ -137,14 +133,7 @@ class Output:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
-    """A function without arguments, as equations, with the plan of its sums.
-
-    Attributes:
-        closed: Its jaxpr.
-        tree: The structure of what it returns.
-        scope: The body of the plan.
-        outputs: The leaves.
-    """
+    """A function without arguments, as equations, with the plan of its sums."""
 
     closed: Any
     tree: Any

@@ -61,13 +61,9 @@ _SMALL = 1 << 14
 
 @dataclasses.dataclass(frozen=True)
 class Carried:
-    """A float that a ``scan`` carries.
+    """A float that a ``scan`` carries, with the plan of its sum, or why it is not joined.
 
-    Attributes:
-        position: Its position among the carries.
-        node: How its sum is made; None if it is not joined.
-        reason: Why it is not joined.
-        is_sum: Whether it is a sum of terms, which nothing else in the body reads.
+    It is a sum if it adds terms, and nothing else in the body reads it.
     """
 
     position: int

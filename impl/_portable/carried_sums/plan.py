@@ -68,13 +68,7 @@ class NoSum(NotJoined):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Total:
-    """The rounded sum of one operation over all iterations.
-
-    Attributes:
-        scope: The body of the operation.
-        equation: The operation.
-        options: The options of the step ``added``.
-    """
+    """The rounded sum of one operation over all iterations."""
 
     scope: Scope
     equation: Any
@@ -93,13 +87,7 @@ class Total:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear operation on rounded sums.
-
-    Attributes:
-        equation: The equation.
-        position: The position of the output.
-        parts: The operands that are sums, by their positions.
-    """
+    """A linear operation, whose ``parts`` are the operands that are rounded sums, by position."""
 
     equation: Any
     position: int
@@ -389,14 +377,7 @@ class Output:
 
 @dataclasses.dataclass(eq=False)
 class NestStates:
-    """A loop, a condition or a checkpoint that returns states of sums.
-
-    Attributes:
-        equation: Its equation.
-        bodies: Its bodies.
-        scopes: The scope of each.
-        outputs: The values that it returns besides its results.
-    """
+    """A loop, a condition or a checkpoint that returns states of sums."""
 
     equation: Any
     bodies: Sequence[Body]

@@ -49,14 +49,9 @@ def chosen(
     """Returns the factors that a scan stacks: they take no more memory than states would.
 
     Operations with few bytes for each sum come first. The memory that they save is left for the
-    next ones, such as the gradient of a bias, whose one operand may be stacked already.
-
-    Args:
-        candidates: The factors of all operations that add.
-        sums: The number of sums of each operation.
-        length: The number of iterations.
-        free: Variables that take no memory, since the program has stacked them.
-        are_copied: Whether an operation makes copies of its factors in float64.
+    next ones, such as the gradient of a bias, whose one operand may be stacked already: ``free``
+    variables take no memory. ``sums`` is the number of sums of each operation, which may copy its
+    factors to float64.
     """
     taken: set[Atom] = {*free}
     waiting = [each for each in candidates if _with_more_terms(each.total.equation, each.atoms)]
@@ -138,12 +133,7 @@ def _with_more_terms(
 ) -> Callable[[Sequence[jax.Array]], jax.Array] | None:
     """Returns an operation on operands with a new first axis, over which it adds as well.
 
-    Args:
-        equation: The operation, on the operands of one iteration.
-        atoms: Its operands, None for zeros, which have no new axis.
-
-    Returns:
-        A function of the operands; None if the operation has no such form.
+    It is None if the operation has no such form. Atoms of None are zeros, which have no new axis.
     """
     form = _FORMS.get(_operation(equation)[0])
     if form is None or any(atom is not None and jaxprs.is_literal(atom) for atom in atoms):

@@ -45,13 +45,7 @@ def bind(step: str, *operands: Any, **options: Any) -> list[jax.Array]:
 
 
 def options_of(name: str, params: Mapping[str, Any], shape: Sequence[int]) -> dict[str, Any]:
-    """Returns the options of the step ``added`` for an equation.
-
-    Args:
-        name: The name of the primitive, or of the primitive of a joined sum over devices.
-        params: The parameters of the equation.
-        shape: The shape of the result.
-    """
+    """Returns the options of the step ``added`` for an equation."""
     own = {"name": name, "params": tuple(params.items()), "axis_names": ()}
     if name == "samebits_whole":
         own = {key: params[key] for key in own}
@@ -59,14 +53,7 @@ def options_of(name: str, params: Mapping[str, Any], shape: Sequence[int]) -> di
 
 
 def equation(like: Any, operands: Sequence[Any], state: Any, options: Mapping[str, Any]) -> Any:
-    """Returns the equation of the state of what an operation adds.
-
-    Args:
-        like: The equation of the operation.
-        operands: The variable of the level, and the operands.
-        state: The variable of the state.
-        options: The options of the step.
-    """
+    """Returns the equation of the state of what an operation adds."""
     params = {"step": "added", "options": tuple(options.items()), "batched": ()}
     return like.replace(primitive=step_p, params=params, invars=[*operands], outvars=[state])
 

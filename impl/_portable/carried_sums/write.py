@@ -152,13 +152,6 @@ def outer(
 
     Its operands are the level, the constants, the carries that are kept, the states, the slices.
     Its results are the carries, the stacked results of the program, and the stacked factors.
-
-    Args:
-        scope: The body, with its plan.
-        params: The parameters of the scan.
-        kept: The positions of the carries that stay as they are.
-        states: The variables of the states.
-        factors: The variables of the factors.
     """
     constants, number = control_flow.counts_of_scan(params)
     old = scope.jaxpr

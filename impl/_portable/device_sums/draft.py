@@ -41,9 +41,7 @@ from impl._reading.control_flow import Body, inlined
 class DeviceSum:
     """A sum over devices that moves.
 
-    Attributes:
-        axes: The mesh axes.
-        like: A ``psum`` equation, for the parameters, effects and lines of source of new ones.
+    New equations have the parameters, effects and lines of source of ``like``, a ``psum``.
     """
 
     axes: Names
@@ -169,12 +167,7 @@ class Draft:
     def sum_to_carry(self, number: int, over: DeviceSum) -> Atom | None:
         """Returns the input of the body of a scan for the sum of a value that the scan carries.
 
-        Args:
-            number: The number of the carried value.
-            over: The sum.
-
-        Returns:
-            None while no sum moves into the scan.
+        It is None while no sum moves into the scan.
         """
         if self.nest is None or self.carries is None:
             return None
@@ -213,14 +206,9 @@ class Draft:
 
 @dataclasses.dataclass
 class NestDraft:
-    """An equation with bodies that are rewritten.
+    """An equation with bodies that are rewritten, with operands and outputs as they are now.
 
-    Attributes:
-        equation: The equation, with operands and outputs as they are now, and its old jaxprs.
-        bodies: Its old bodies.
-        drafts: The drafts of the bodies.
-        constants: How many constants a scan has now.
-        carried: How many values a scan carries now.
+    ``constants`` and ``carried`` are how many a scan has now.
     """
 
     equation: Any

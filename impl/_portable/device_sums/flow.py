@@ -62,21 +62,12 @@ class Nest:
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """Follows shardings through jaxprs.
-
-    Attributes:
-        sizes: The size of each mesh axis of the ``shard_map``.
-    """
+    """Follows shardings through jaxprs, on mesh axes of these sizes."""
 
     sizes: Mapping[str, int]
 
     def shardings(self, jaxpr: Any, inputs: Sequence[Sharding]) -> dict[Any, Sharding]:
-        """Returns the sharding of each variable of a jaxpr.
-
-        Args:
-            jaxpr: The jaxpr, without constants.
-            inputs: The shardings of its inputs.
-        """
+        """Returns the sharding of each variable of a jaxpr."""
         known: dict[Any, Sharding] = dict(zip(jaxpr.invars, inputs, strict=True))
         for equation in jaxpr.eqns:
             operands = [sharding_of(known, atom) for atom in equation.invars]
@@ -194,9 +185,7 @@ Atom: TypeAlias = Any
 def linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
     """Returns the operands in which an equation is jointly linear.
 
-    Args:
-        equation: The equation.
-        varying: The operands that are not replicated. A product is linear in either operand.
+    ``varying`` are the operands that are not replicated. A product is linear in either operand.
     """
     linear = rule_of(equation).linear
     if linear == "each":
@@ -211,12 +200,8 @@ def linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
 def passed(equation: Any, is_replicated: Callable[[Atom], bool]) -> tuple[int, ...]:
     """Returns the operands to which a sum of an equation's results moves; none if it stays.
 
-    All other operands have to be replicated: a factor that differs between devices stays inside of
-    the sum.
-
-    Args:
-        equation: The equation.
-        is_replicated: Returns whether the devices of the sum have the same value of an operand.
+    All other operands have to be replicated over the devices of the sum: a factor that differs
+    between devices stays inside of the sum.
     """
     atoms = equation.invars
     operands = linear_in(equation, [i for i, atom in enumerate(atoms) if not is_replicated(atom)])
@@ -261,19 +246,11 @@ def having_terms(
 ) -> dict[tuple[int, ...], tuple[str, ...]]:
     """Returns the operands to which a sum over devices moves past an operation that adds elements.
 
-    The operands have to be terms of the sum already. If they are sharded instead, the devices'
-    elements are added by the operation itself, so the sum ends there. A sum along an axis of length
-    1 adds no two elements, so it lets each sum pass, unless devices have the axis: one row each. It
-    lets that sum pass too where ``_ends_broadcast``: with more rows, JAX's own sum has the axis.
-
-    Args:
-        equation: An equation whose record has ``over_devices``.
-        shardings: The shardings of its operands.
-        axes: The mesh axes of the sum.
-        producers: The equation that computes each variable.
-
-    Returns:
-        The mesh axes along which the sum moves on, by the operands to which it moves.
+    With them are the mesh axes along which it moves on. The operands have to be terms of the sum
+    already. If they are sharded instead, the devices' elements are added by the operation itself,
+    so the sum ends there. A sum along an axis of length 1 adds no two elements, so it lets each sum
+    pass, unless devices have the axis: one row each. It lets that sum pass too where
+    ``_ends_broadcast``: with more rows, JAX's own sum has the axis.
     """
     is_of_one = adds_none(equation)
     ends_broadcast = is_of_one and _ends_broadcast(equation.invars[0], producers)

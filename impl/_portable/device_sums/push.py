@@ -88,13 +88,7 @@ _PSUM_SCATTER = "reduce_scatter"
 
 
 def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) -> Any:
-    """Returns the body of a ``shard_map`` with sums over devices where their terms arise.
-
-    Args:
-        jaxpr: The body, without constants.
-        inputs: The sharding of each of its inputs.
-        sizes: The size of each mesh axis.
-    """
+    """Returns the body of a ``shard_map`` with sums over devices where their terms arise."""
     draft = Draft(jaxpr, inputs, Flow(sizes), modes.current())
     _write(draft)
     return draft.finished()

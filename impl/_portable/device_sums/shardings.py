@@ -91,9 +91,7 @@ def with_dimension(sharding: Sharding, dimension: int) -> Sharding:
 def combined(operands: Sequence[Sharding], linear: Callable[[str], bool]) -> Sharding:
     """Returns the sharding of a result that has the dimensions of each of its operands.
 
-    Args:
-        operands: The shardings of the operands.
-        linear: Takes a mesh axis, and returns whether terms of a sum over it remain terms.
+    ``linear`` says whether terms of a sum over a mesh axis remain terms.
     """
     parts = {a: [o[a] for o in operands if a in o] for o in operands for a in o}
     return {
@@ -105,9 +103,7 @@ def combined(operands: Sequence[Sharding], linear: Callable[[str], bool]) -> Sha
 def contracted(operands: Sequence[Sharding], dimensions: Sequence[Mapping[int, Part]]) -> Sharding:
     """Returns the sharding of a product of two operands, which is summed over dimensions.
 
-    Args:
-        operands: The shardings of the operands.
-        dimensions: For each operand, its dimensions as in ``moved``.
+    The dimensions of each operand are as in ``moved``.
     """
     result: dict[str, Part] = {}
     for axis in {axis for operand in operands for axis in operand}:
@@ -139,11 +135,6 @@ def of_unknown_operation(out: Any, equation: Any, operands: Sequence[Sharding]) 
     """Returns the sharding of an output of an operation without a rule.
 
     The operation is taken to be elementwise if all shapes are the same; then dimensions stay.
-
-    Args:
-        out: The output.
-        equation: The equation.
-        operands: The shardings of its operands.
     """
     shape = getattr(out.aval, "shape", None)
     shapes = [getattr(atom.aval, "shape", None) for atom in equation.invars]

@@ -4,12 +4,7 @@ from impl.tests.support import processes
 
 
 def run(*files, marks=""):
-    """Runs the tests of files where the CPU stands for eight devices; each of them has to pass.
-
-    Args:
-        files: The files.
-        marks: The marks of the tests to run, as an expression; of all if it is empty.
-    """
+    """Runs the tests of files with these marks where the CPU stands for eight devices; all must pass."""
     # The number of devices cannot change once JAX has been used, so the tests have a process.
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     options += ["-m", marks]

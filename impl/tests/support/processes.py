@@ -11,13 +11,9 @@ ROOT = Path(impl.__file__).parents[1]
 
 
 def run(*arguments, folder=ROOT, devices=None, **variables):
-    """Runs Python and returns its status and its output.
+    """Runs Python, where a CPU may stand for some devices, and returns its status and its output.
 
-    Args:
-        *arguments: The arguments of Python, such as ``-c`` and a program.
-        folder: The folder in which it runs.
-        devices: The number of devices that a CPU stands for. None for the devices of the machine.
-        **variables: Further variables of the environment.
+    Variables are further ones of the environment.
     """
     environment = {**os.environ, **variables}
     if devices is not None:

@@ -15,14 +15,7 @@ _KERNEL = re.compile(r"scatter_(?:add|mul)_(?:atomic|runs)")
 
 
 def run_together(calls):
-    """Runs several calls as one compiled program, which takes less time than a program for each.
-
-    Args:
-        calls: For each name a function and its arguments, which are traced.
-
-    Returns:
-        For each name the result.
-    """
+    """Runs several calls as one compiled program, which takes less time than a program for each."""
     functions = {name: function for name, (function, *_) in calls.items()}
 
     @jax.jit
@@ -45,13 +38,7 @@ def equations(jaxpr):
 
 
 def evaluated(function, arrays, compute):
-    """Returns the results of a function by another evaluator of its equations.
-
-    Args:
-        function: The function, which is traced.
-        arrays: Its arguments.
-        compute: Returns the results of an equation, of the values of its operands.
-    """
+    """Returns the results of a function by another evaluator, ``compute``, of its equations."""
     closed = jax.make_jaxpr(function)(*arrays)
     jaxpr = inlined(closed.jaxpr)
     known = dict(zip([*jaxpr.invars, *jaxpr.constvars], [*arrays, *closed.consts], strict=True))

@@ -11,17 +11,10 @@ _OF_TESTS = ("test_", "conftest")
 
 
 def imports_between(root: Path, leave_out: set[str]) -> dict[str, dict[str, str]]:
-    """Returns, for each package directly under a root, the packages that it imports.
+    """Returns, for each package directly under a root, the packages that it imports, by a line.
 
     Imports inside functions count too. Modules directly under the root do not: they are the names
     that users import, and lie above every package. Files of tests lie above every package too.
-
-    Args:
-        root: The folder of the root package.
-        leave_out: The packages to leave out.
-
-    Returns:
-        For each package the imported ones, each with a line that imports it.
     """
     packages = {path.parent.name for path in root.glob("*/__init__.py")} - leave_out
     found: dict[str, dict[str, str]] = {package: {} for package in sorted(packages)}

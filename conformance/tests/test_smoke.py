@@ -1,8 +1,5 @@
 """The checks of an adapter, each shown an adapter that is broken there."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 
@@ -116,10 +113,3 @@ def test_an_error_without_a_message_is_told_by_its_line(monkeypatch):
     small.into = into
     with pytest.raises(smoke.BrokenError, match=r"arrays: NotImplementedError: .*line \d+: raise"):
         smoke.check(offered(monkeypatch, small))
-
-
-def test_a_module_without_an_adapter_is_a_namespace(monkeypatch):
-    module = types.ModuleType("module_of_this_test")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    with pytest.raises(smoke.BrokenError, match=r"^mode: "):
-        smoke.check(module.__name__)

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl._threefry import threefry2x32
 from impl.random import DEFAULT_SEED, Generator
 from impl.tests.support import processes
 
@@ -364,16 +363,3 @@ def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does(
     assert [int(seed) for seed in seeds] == [(high << 32 | low) >> 1 for high, low in KEYS[1:]] * 2
     # As in PyTorch, a process without a seed draws its own.
     assert int(unseeded) not in (DEFAULT_SEED, impl.initial_seed())
-
-
-@pytest.mark.parametrize(
-    ("key", "block", "expected"),
-    [  # The known answers that come with Random123.
-        (0, 0, 0x6B200159_99BA4EFE),
-        (2**64 - 1, 2**64 - 1, 0x1CB996FC_BB002BE7),
-        (0x13198A2E_03707344, 0x243F6A88_85A308D3, 0xC4923A9C_483DF7A0),
-    ],
-)
-def test_threefry_has_its_known_answers(key, block, expected):
-    assert threefry2x32(key, block) == expected
-    assert threefry_by_jax(key, block) == [expected >> 32, expected & 0xFFFFFFFF]

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import spec
-from spec import check, loader
+from spec import check
 from spec.__main__ import main
-from spec.check import ledger, locks
+from spec.check import ledger
 from spec.loader import read_table, row_tables
 from spec.tests._edits import add, edit, reports, reports_of_rows
 
@@ -216,10 +216,3 @@ def test_new_ids_are_added_to_the_ledger_and_nothing_else_changes(root):
     assert after["retired"] == {"R0000": 'It said "no".'}
     with pytest.raises(spec.SpecError, match="'None' is not an id"):
         ledger.unissued([("a.toml", "None", "a")], {})
-
-
-def test_a_profile_is_locked_at_what_it_lists_now(root):
-    edit(root / "rows/index_add.toml", '"torch-2.15" = "deterministic", ', "")
-    locks.write(root / "locks.toml", loader.read(root))
-    assert reports_of_rows(root) == []
-    assert list(locks.digests(loader.load())) == ["torch-1.10", "torch-2.12", "torch-2.15"]

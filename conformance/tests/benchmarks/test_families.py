@@ -12,24 +12,12 @@ from conformance import programs
 from conformance.benchmarks import FAMILIES, bench_command, engine, measurements
 from conformance.benchmarks.engine import Program, Setting
 from conformance.benchmarks.families import calls, ops, overheads, whole
-from conformance.benchmarks.measurements import Report
 from conformance.benchmarks.torch_peer import DETERMINISTIC, torch_peer
+from conformance.tests.benchmarks.test_measurements import REPORT
 
 pytestmark = pytest.mark.once
 
 SETTING = Setting(quick=False, torch=None, memory=1 << 30)
-
-#: The environment of a report.
-ENVIRONMENT = {
-    "platform": "cpu",
-    "device": "a CPU",
-    "threads": "2",
-    "python": "3.11",
-    "jax": "0",
-    "jaxlib": "0",
-    "torch": "0",
-    "load": "0.0",
-}
 
 
 #: The calls of each family that are tried, and their size.
@@ -122,8 +110,7 @@ def test_each_case_of_a_family_is_measured_and_has_a_line_in_its_table(name):
             if DETERMINISTIC in case.sides and name in {"sparse", "recurrent", "losses", "convs"}:
                 assert_the_same(case.sides["ordered"](), case.sides[DETERMINISTIC]())
         result = dataclasses.replace(benchmark, cases=lambda _: cases).measured(SETTING)
-    report = Report("2026-01-01", ENVIRONMENT, "the command", {name: result}, {})
-    table = measurements.table(report, result)
+    table = measurements.table(REPORT, result)
     lines = [line for line in table.splitlines() if line.startswith("| ")]
     count, last = CASES[name]
     assert len(set(lines)) == 2 + count

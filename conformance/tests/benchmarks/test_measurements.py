@@ -4,10 +4,7 @@ Tests: conformance.benchmarks.engine, conformance.benchmarks.measurements,
 conformance.benchmarks.torch_peer.
 """
 
-import importlib.machinery
 import json
-import sys
-import types
 
 import jax.numpy as jnp
 import pytest
@@ -157,35 +154,25 @@ def test_a_quick_setting_takes_the_first_items(items):
 
 
 @pytest.fixture
-def torch(monkeypatch):
-    """A module with PyTorch's global state: the mode is on and only warns; three threads."""
-    module = types.ModuleType("torch")
-    module.__spec__ = importlib.machinery.ModuleSpec("torch", None)
-    module.state = {"mode": True, "warn_only": True, "threads": 3}
-    for device in ("cpu", "cuda"):
-        setattr(module, device, types.SimpleNamespace(synchronize=lambda: None))
-
-    def use_deterministic_algorithms(mode, *, warn_only=False):
-        module.state |= {"mode": mode, "warn_only": warn_only}
-
-    module.use_deterministic_algorithms = use_deterministic_algorithms
-    module.are_deterministic_algorithms_enabled = lambda: module.state["mode"]
-    module.is_deterministic_algorithms_warn_only_enabled = lambda: module.state["warn_only"]
-    module.get_num_threads = lambda: module.state["threads"]
-    module.set_num_threads = lambda count: module.state.update(threads=count)
-    monkeypatch.setitem(sys.modules, "torch", module)
-    return module
+def torch():
+    """PyTorch, whose mode is on and only warns, with another number of threads than JAX."""
+    torch = pytest.importorskip("torch", reason="`nox -s tests-3.11` has PyTorch")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_num_threads(threads() + 1)
+    return torch
 
 
 def test_the_state_is_restored(torch):
-    before = dict(torch.state)
+    def state():
+        return torch.get_deterministic_debug_mode(), torch.get_num_threads()
+
     with torch_peer.torch_peer() as peer:
         assert peer.torch is torch
-        assert torch.state == {"mode": False, "warn_only": False, "threads": threads()}
-    assert torch.state == before
+        assert state() == (0, threads())
+    assert state() == (1, threads() + 1)
     with pytest.raises(KeyError), torch_peer.torch_peer():
         raise KeyError
-    assert torch.state == before
+    assert state() == (1, threads() + 1)
 
 
 def test_there_is_no_peer_without_pytorch(monkeypatch):
@@ -207,7 +194,7 @@ def test_each_side_has_its_mode_and_waits_for_the_device(on_cpu, modes, torch, m
     device = torch.cpu if on_cpu else torch.cuda
     monkeypatch.setattr(device, "synchronize", lambda: events.append("waited"))
     with torch_peer.torch_peer() as peer:
-        sides = peer.sides(lambda: events.append(torch.state["mode"]))
+        sides = peer.sides(lambda: events.append(torch.are_deterministic_algorithms_enabled()))
         for side in reversed(sides.values()):
             side()
     assert list(sides) == list(modes)

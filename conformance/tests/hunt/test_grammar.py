@@ -125,11 +125,6 @@ def test_only_keeps_to_programs_with_a_token_or_primitive(name):
         assert any(name in token.name or name in token.primitives for token in own)
 
 
-def test_only_without_a_token_is_an_error():
-    with pytest.raises(ValueError, match="--only nonsense: no token contains it"):
-        drawn(1, 1, only="nonsense")
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64", "complex64"])
 @pytest.mark.parametrize("kind", list(WEIGHTS["values"]))
 def test_no_value_is_subnormal_and_kinds_have_their_borders(dtype, kind):

@@ -303,7 +303,7 @@ def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
 
 
 def results(function, *operands):
-    """Returns the shardings of the results of a function, as if it were a body of a ``shard_map``."""
+    """Returns the shardings of the results of a ``shard_map``, by its shapes and shardings."""
     specs = {"in_specs": (P(),) * len(operands), "out_specs": P(), "check_vma": False}
     mapped = jax.shard_map(function, mesh=MESH, **specs)
     (equation,) = jax.make_jaxpr(mapped)(*(jnp.ones(shape) for shape, _ in operands)).eqns

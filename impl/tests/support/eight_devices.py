@@ -4,7 +4,7 @@ from impl.tests.support import processes
 
 
 def run(*files, marks=""):
-    """Runs the tests of files with these marks where the CPU stands for eight devices; all must pass."""
+    """Runs the marked tests of files where the CPU stands for eight devices; each has to pass."""
     # The number of devices cannot change once JAX has been used, so the tests have a process.
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     options += ["-m", marks]

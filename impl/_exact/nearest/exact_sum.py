@@ -141,8 +141,7 @@ class Addition:
             *terms: Arrays of such dtypes, as ``add`` takes them, or one ``Scaled``.
         """
         with in_any_order():
-            are_scaled = isinstance(terms[0], Scaled)
-            if not are_scaled and self._is_one_pass(dtype, terms):
+            if not isinstance(terms[0], Scaled) and self._is_one_pass(dtype, terms):
                 value = self.add(*map(_wide, terms))
                 value = arithmetic.flushed_float64(value) if arithmetic.is_long(dtype) else value
                 result = arithmetic.narrow(value, dtype)
@@ -164,7 +163,9 @@ class Addition:
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_far = not self.are_products and any(arithmetic.is_long(_wide(x).dtype) for x in terms)
+        are_scaled = isinstance(terms[0], Scaled)
+        are_long = any(arithmetic.is_long(_wide(each).dtype) for each in terms)
+        are_far = are_scaled or (are_long and not self.are_products)
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
 

@@ -159,7 +159,7 @@ def text() -> str:
         f"LN2_LOW = {low!r}",
         "# The rest of log(2).",
         f"LN2_REST = {float(mp.log(2) - high - low)!r}",
-        "# log(2) / 8 as three floats of 39 bits, whose products with integers of 14 bits are exact.",
+        "# log(2) / 8 as floats of 39 bits, whose products with integers of 14 bits are exact.",
         f"LN2_EIGHTH = {split(mp.log(2) / 8, 39, 3)!r}",
         "# Constants as sums of two floats.",
         *(f"{name} = [{', '.join(map(repr, parts(value)))}]" for name, value in _constants()),

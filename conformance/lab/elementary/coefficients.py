@@ -162,7 +162,7 @@ def text() -> str:
         f"LN2_LOW = {low!r}",
         "# The rest of log(2).",
         f"LN2_REST = {float(mp.log(2) - high - low)!r}",
-        "# log(2) / 8 as three floats of 39 bits, whose products with integers of 14 bits are exact.",
+        "# log(2) / 8 as floats of 39 bits, whose products with integers of 14 bits are exact.",
         f"LN2_EIGHTH = {split(mp.log(2) / 8, 39, 3)!r}",
         "# pi / 2 as two floats of 33 bits, whose products with 20 bits are exact, and the rest.",
         f"HALF_PI = {[*turn, float(mp.pi / 2 - mp.fsum(turn))]!r}",

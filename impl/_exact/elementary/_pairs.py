@@ -151,17 +151,23 @@ _FACTORS = (
 )
 
 
+def factor_to_one(m: jax.Array) -> tuple[jax.Array, Pair]:
+    """Returns the number c of a table for which c * m is nearest to 1, and -log(c)."""
+    factor, table = constant(m, 1), pair(m, (0.0, 0.0))
+    for value, bound, logarithm in _FACTORS:
+        is_above = lax.gt(m, constant(m, bound))
+        factor = lax.select(is_above, constant(m, value), factor)
+        table = choose(is_above, pair(m, (-logarithm[0], -logarithm[1])), table)
+    return factor, table
+
+
 def pair_log(m: jax.Array, k: jax.Array) -> Pair:
     """Returns log(2**k * m) as a pair: k * log(2) - log(c) + log(c * m), with c * m close to 1.
 
     m is a float64 of 24 bits, from sqrt(1/2) to sqrt(2), and k an integer of at most 11 bits, as
     float64.
     """
-    factor, table = constant(m, 1), pair(m, (0.0, 0.0))
-    for value, bound, logarithm in _FACTORS:
-        is_above = lax.gt(m, constant(m, bound))
-        factor = lax.select(is_above, constant(m, value), factor)
-        table = choose(is_above, pair(m, (-logarithm[0], -logarithm[1])), table)
+    factor, table = factor_to_one(m)
     # The product has 30 bits, and y at most 2**-5.
     f = plus(product(factor, m), -1.0)
     high, low = _quotient(f, plus(f, 2.0))

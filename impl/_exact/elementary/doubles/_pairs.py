@@ -24,8 +24,8 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import add_to_odd, flushed_float64, product, seal, two_sum
-from impl._exact.elementary._pairs import Pair, fast_two_sum, pair_series, plus_pair, two_product
-from impl._exact.elementary._words import constant, plus, polynomial, times, wide_root
+from impl._exact.elementary._pairs import Pair, fast_two_sum, pair_series, two_product
+from impl._exact.elementary._words import constant, polynomial, wide_root
 from impl._exact.elementary.doubles._function import Double
 
 #: A pair and a float64 n, which stand for the pair times 2**n.
@@ -51,11 +51,6 @@ def series(coefficients: Sequence[tuple[float, float]], x: Pair, kept: int) -> P
     """
     tail = polynomial([high for high, _ in coefficients[kept:]], x[0])
     return pair_series(coefficients[:kept], x, tail) if kept else (tail, constant(tail, 0))
-
-
-def negative(x: Pair) -> Pair:
-    """Returns -x."""
-    return lax.neg(x[0]), lax.neg(x[1])
 
 
 def scaled_by(x: Pair, power: jax.Array) -> Pair:
@@ -108,10 +103,10 @@ def rounded(value: Pair, n: jax.Array) -> jax.Array:
     return scaled(seal(lax.add(*value)), n)
 
 
-def quick_ends(value: Pair, error: float) -> tuple[jax.Array, jax.Array]:
+def quick_ends(value: Pair, error: float | jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns both ends of the interval of a pair with a relative error, rounded."""
     high, low = value
-    more = times(high, error)
+    more = product(high, error if isinstance(error, jax.Array) else constant(high, error))
     ends = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
     return next(ends), next(ends)
 

@@ -51,7 +51,6 @@ from impl._exact.elementary.doubles._pairs import (
     Scaled,
     as_pair,
     first_terms,
-    negative,
     of_pairs,
     quick_ends,
     quotient,
@@ -61,7 +60,7 @@ from impl._exact.elementary.doubles._pairs import (
     scaled,
     series,
 )
-from impl._exact.elementary.doubles._pieces import series_by_piece
+from impl._exact.elementary.doubles._pieces import negative, series_by_piece
 from impl._exact.elementary.doubles.exponentials import odd
 from impl._exact.elementary.trigonometric import has_bit, window
 
@@ -206,12 +205,14 @@ def _of_angle(
 
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
-        below, above = (finish(x, end) for end in quick_ends(value(x, False)[0], _ERROR))
-        x = lax.abs(x)
-        rest = lax.abs(_by_parts(lax.min(x, constant(x, _MOST)))[1][0])
-        is_usual = lax.bitwise_and(lax.gt(rest, constant(x, _LEAST_REST)), is_below(x, _MOST))
-        is_usual = lax.bitwise_or(is_usual, is_below(x, _SMALL))
-        return below, lax.select(is_usual, above, constant(x, np.nan))
+        magnitude = lax.abs(x)
+        rest = lax.abs(_by_parts(lax.min(magnitude, constant(x, _MOST)))[1][0])
+        is_usual = lax.gt(rest, constant(x, _LEAST_REST))
+        is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
+        is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
+        error = lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
+        below, above = (finish(x, end) for end in quick_ends(value(x, False)[0], error))
+        return below, above
 
     return Double(of_pairs(value, finish).full, quick)
 

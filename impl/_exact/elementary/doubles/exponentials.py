@@ -55,10 +55,10 @@ _EXP = [as_pair(Fraction(1, factorial(k + 1))) for k in range(15)]
 _LOG2_E = 1.4426950408889634
 #: Bounds beyond which exp is infinite, or 0.
 _HIGH, _LOW = 710.0, -746.0
-#: A bound below which three terms of exp, expm1 and logistic have all digits that matter.
+#: A bound below which three terms of exp and expm1 have all digits that matter.
 NEAR = 2.0**-45
-#: The same bound of cosh.
-_NEAR_COSH = 2.0**-22
+#: The same bounds of logistic and cosh.
+_NEAR_LOGISTIC, _NEAR_COSH = 2.0**-24, 2.0**-22
 #: A bound below which an odd function with the slope 1 at 0 is its argument.
 _TINY = 2.0**-54
 
@@ -190,7 +190,7 @@ def _finish_expm1(x: jax.Array, result: jax.Array) -> jax.Array:
 def _finish_logistic(x: jax.Array, result: jax.Array) -> jax.Array:
     quarter = times(x, 0.25)
     cube = times(product(product(x, x), x), -1 / 48)
-    return _near(x, result, NEAR, first_terms(constant(x, 0.5), quarter, cube))
+    return _near(x, result, _NEAR_LOGISTIC, first_terms(constant(x, 0.5), quarter, cube))
 
 
 def _finish_cosh(x: jax.Array, result: jax.Array) -> jax.Array:

@@ -312,8 +312,8 @@ def test_products_and_quotients_of_complex128_are_rounded_once(rng):
         below = r * r + s * s
         assert found[0] == complex(p * r - q * s, p * s + q * r)
         assert found[1] == complex((p * r + q * s) / below, (q * r - p * s) / below)
-        ends = [(Fraction(found[2]) + Fraction(np.nextafter(found[2], end))) / 2 for end in (0, 1e99)]
-        assert ends[0] ** 2 <= p * p + q * q <= ends[1] ** 2
+        middle, half = Fraction(found[2]), Fraction(np.spacing(found[2])) / 2
+        assert (middle - half) ** 2 <= p * p + q * q <= (middle + half) ** 2
 
 
 @pytest.mark.usefixtures("portable")

@@ -111,7 +111,8 @@ def different(found, expected):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.once), "complex64", "complex128"]
+    "dtype",
+    ["float32", pytest.param("bfloat16", marks=pytest.mark.once), "complex64", "complex128"],
 )
 def test_what_xla_knows_of_an_operand_changes_no_bit(dtype):
     with jax.enable_x64(dtype == "complex128"):

@@ -201,7 +201,7 @@ def _of_elements(
 
 
 #: The dtypes of parts; JAX adds the parts of other dtypes, of which ``portable`` refuses some.
-DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "complex64"})
+DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "complex64", "complex128"})
 
 add_parts_p = Primitive("add_parts")
 

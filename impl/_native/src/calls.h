@@ -28,6 +28,7 @@ inline Format format_of(const xla::ffi::AnyBuffer& buffer) {
     case xla::ffi::DataType::F32: return kFloat32;
     case xla::ffi::DataType::BF16: return kBFloat16;
     case xla::ffi::DataType::F16: return kFloat16;
+    case xla::ffi::DataType::F64: return kFloat64;
     default: return kFormats;
   }
 }

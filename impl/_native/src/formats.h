@@ -9,9 +9,11 @@
 namespace samebits {
 
 // The formats of terms and results, in the order of the tables of kernels.
-enum Format : int { kFloat32, kBFloat16, kFloat16, kFormats };
+enum Format : int { kFloat32, kBFloat16, kFloat16, kFloat64, kFormats };
 
-inline int64_t bytes_of(Format format) { return format == kFloat32 ? 4 : 2; }
+inline int64_t bytes_of(Format format) {
+  return format == kFloat64 ? 8 : format == kFloat32 ? 4 : 2;
+}
 
 namespace {
 
@@ -20,6 +22,7 @@ template <typename Visit>
 auto with_format(Format format, const Visit& visit) {
   if (format == kFloat32) return visit(Float32());
   if (format == kBFloat16) return visit(BFloat16());
+  if (format == kFloat64) return visit(Float64());
   return visit(Float16());
 }
 

@@ -18,7 +18,7 @@ Type type_of(const ffi::AnyBuffer& buffer) {
   if (buffer.element_type() == ffi::DataType::S32) return kOfInt32;
   if (buffer.element_type() == ffi::DataType::S64) return kOfInt64;
   const Format format = format_of(buffer);
-  return format == kFormats ? kTypes : static_cast<Type>(format);
+  return format >= kFloat64 ? kTypes : static_cast<Type>(format);
 }
 
 // Returns whether each step has a name and stays within the registers and the constants.

@@ -121,6 +121,14 @@ struct Float16 {
   }
 };
 
+struct Float64 {
+  using Word = uint64_t;
+  static SAMEBITS_INLINE Word narrow(double value) {
+    const uint64_t bits = __builtin_fabs(value) < 0x1p-1022 ? 0ull : bits_of(value);
+    return value != value ? 0x7ff8000000000000ull : bits;
+  }
+};
+
 // The bound n u / (1 - n u) of the error of a sum relative to the sum of magnitudes, if no term
 // goes through more than n roundings (Higham 2002, section 4.2).
 SAMEBITS_INLINE double of_chain(double roundings) {
@@ -165,29 +173,24 @@ SAMEBITS_INLINE int last_bit(double value) {
   return static_cast<int>((bits >> 52) & 0x7ff) - 1075 + __builtin_ctzll(significand);
 }
 
-// An exact sum of floats of up to 32 bits, and of their products (Kulisch 2013, chapter 8): 24
-// digits of 32 bits, in units of 2**-352, each in an int64. The digits of two accumulators add up
-// digit by digit. `add` may be called 2**30 times before `carry`. The last digit counts infinities
-// too, each above the values that it has otherwise: up to 2**13 of either sign.
-struct Accumulator {
-  static constexpr int kDigits = 24;
-  static constexpr int kBias = 352;
+// An exact sum (Kulisch 2013, chapter 8): kNumber digits of 32 bits, in units of 2**-kUnitBits, each
+// in an int64. The digits of two sums add up digit by digit. `add` may be called 2**30 times before
+// `carry`. The last digit has what is carried alone, and counts infinities too, each above the
+// values that it has otherwise: up to 2**13 of either sign.
+template <int kNumber, int kUnitBits>
+struct Digits {
+  static constexpr int kDigits = kNumber;
+  static constexpr int kBias = kUnitBits;
   static constexpr int kPlus = 36, kMinus = 50;
   int64_t digit[kDigits] = {};
 
-  // A normal float64 of at least 2**-299 and below 2**260, or 0.
+  // A normal float64 that is a multiple of the unit, or a number that counts as 0.
   SAMEBITS_INLINE void add(double value) {
     uint64_t bits = bits_of(value);
     int field = static_cast<int>((bits >> 52) & 0x7ff);
     if (field == 0) return;
-    uint64_t significand = (bits & 0xfffffffffffffull) | (1ull << 52);
-    int shift = field - 1075 + kBias;
-    unsigned __int128 word = static_cast<unsigned __int128>(significand) << (shift & 31);
-    int64_t sign = static_cast<int64_t>(bits) >> 63;
-    int64_t* at = digit + (shift >> 5);
-    at[0] += (static_cast<int64_t>(static_cast<uint32_t>(word)) ^ sign) - sign;
-    at[1] += (static_cast<int64_t>(static_cast<uint32_t>(word >> 32)) ^ sign) - sign;
-    at[2] += (static_cast<int64_t>(static_cast<uint32_t>(word >> 64)) ^ sign) - sign;
+    add_word((bits & 0xfffffffffffffull) | (1ull << 52), field - 1075 + kBias,
+             static_cast<int64_t>(bits) >> 63);
   }
 
   // An infinity or a NaN, which is the sum of both infinities.
@@ -207,39 +210,75 @@ struct Accumulator {
 
   // The sum, rounded to odd.
   double to_odd() const {
-    Accumulator sum = *this;
+    const Leading sum = leading();
+    if (sum.bits == 0) return sum.value;
+    const bool is_inexact = (sum.bits & 0x7ff) != 0;
+    const auto significand = static_cast<double>((sum.bits >> 11) | (is_inexact ? 1u : 0u));
+    return std::copysign(std::ldexp(significand, sum.exponent + 11), sum.value);
+  }
+
+  // The sum, rounded to the nearest float64, and to +0 if it is below the normal ones.
+  double to_nearest() const {
+    const Leading sum = leading();
+    if (sum.bits == 0) return sum.value;
+    if (sum.exponent + 63 < -1022) return 0;
+    return std::copysign(std::ldexp(static_cast<double>(sum.bits), sum.exponent), sum.value);
+  }
+
+ protected:
+  // Adds a word times 2**shift units; its sign is 0 or -1.
+  SAMEBITS_INLINE void add_word(uint64_t word, int shift, int64_t sign) {
+    const unsigned __int128 moved = static_cast<unsigned __int128>(word) << (shift & 31);
+    int64_t* at = digit + (shift >> 5);
+    at[0] += (static_cast<int64_t>(static_cast<uint32_t>(moved)) ^ sign) - sign;
+    at[1] += (static_cast<int64_t>(static_cast<uint32_t>(moved >> 32)) ^ sign) - sign;
+    at[2] += (static_cast<int64_t>(static_cast<uint32_t>(moved >> 64)) ^ sign) - sign;
+  }
+
+ private:
+  // The magnitude of a sum, rounded to odd: bits * 2**exponent, of 64 bits. `value` has its sign;
+  // if bits is 0, it is the sum.
+  struct Leading {
+    uint64_t bits;
+    int exponent;
+    double value;
+  };
+
+  Leading leading() const {
+    Digits sum = *this;
     auto count = [top = &sum.digit[kDigits - 1]](int shift) {
       const int64_t infinities = (*top + (1ll << (shift - 1))) >> shift;
       *top -= infinities * (1ll << shift);
       return infinities != 0;
     };
     const bool has_minus = count(kMinus), has_plus = count(kPlus);
-    if (has_minus || has_plus) return (has_plus ? HUGE_VAL : 0) - (has_minus ? HUGE_VAL : 0);
+    if (has_minus || has_plus)
+      return {0, 0, (has_plus ? HUGE_VAL : 0) - (has_minus ? HUGE_VAL : 0)};
     sum.carry();
-    bool is_negative = sum.digit[kDigits - 1] < 0;
+    const bool is_negative = sum.digit[kDigits - 1] < 0;
     if (is_negative) {
       for (int64_t& each : sum.digit) each = -each;
       sum.carry();
     }
     int top = kDigits - 1;
     while (top >= 0 && sum.digit[top] == 0) --top;
-    if (top < 0) return 0;
+    if (top < 0) return {0, 0, 0};
     auto at = [&](int i) { return i < 0 ? 0ull : static_cast<uint64_t>(sum.digit[i]); };
     // The three greatest digits: at least 65 bits.
-    unsigned __int128 word = (static_cast<unsigned __int128>(at(top)) << 64) |
-                             (static_cast<unsigned __int128>(at(top - 1)) << 32) | at(top - 2);
-    bool is_inexact = false;
+    const unsigned __int128 word = (static_cast<unsigned __int128>(at(top)) << 64) |
+                                   (static_cast<unsigned __int128>(at(top - 1)) << 32) |
+                                   at(top - 2);
+    const int dropped = 64 - __builtin_clzll(static_cast<uint64_t>(word >> 64));
+    bool is_inexact = (word & ((static_cast<unsigned __int128>(1) << dropped) - 1)) != 0;
     for (int i = 0; i < top - 2; ++i) is_inexact |= sum.digit[i] != 0;
-    int length = 64 + (64 - __builtin_clzll(static_cast<uint64_t>(word >> 64)));
-    int dropped = length - 53;
-    uint64_t significand = static_cast<uint64_t>(word >> dropped);
-    is_inexact |= (word & ((static_cast<unsigned __int128>(1) << dropped) - 1)) != 0;
-    significand |= is_inexact ? 1u : 0u;
-    double value =
-        std::ldexp(static_cast<double>(significand), dropped + 32 * (top - 2) - kBias);
-    return is_negative ? -value : value;
+    return {static_cast<uint64_t>(word >> dropped) | (is_inexact ? 1u : 0u),
+            dropped + 32 * (top - 2) - kBias, is_negative ? -1.0 : 1.0};
   }
 };
+
+// An exact sum of floats of up to 32 bits, and of their products: float64 of at least 2**-299 and
+// below 2**260.
+using Accumulator = Digits<24, 352>;
 
 }  // namespace
 }  // namespace samebits

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "threads.h"
+#include "wide_accumulator.h"
 
 namespace samebits {
 namespace {
@@ -56,6 +57,8 @@ template <>
 constexpr Format kFormat<BFloat16> = {"bfloat16", 8, -126, 127, 1u << 15, Format::kBefore};
 template <>
 constexpr Format kFormat<Float16> = {"float16", 11, -14, 15, 1u << 15, Format::kNever};
+template <>
+constexpr Format kFormat<Float64> = {"float64", 53, -1022, 1023, 1ull << 63, Format::kBefore};
 
 // The number of bits up to the first 1.
 int length(Wide magnitude) {
@@ -236,6 +239,7 @@ void test_accumulator() {
     const int shift = static_cast<int>(draw(-200, 150));
     const int64_t count = draw(1, 40);
     Accumulator scaled;
+    WideAccumulator wide;
     for (int64_t j = 0; j < count; ++j) {
       int64_t significand = draw(0, int64_t{1} << draw(1, 48));
       if (draw() % 2 == 0) significand = -significand;
@@ -246,6 +250,8 @@ void test_accumulator() {
         sum.add(sign * significand, exponent);
         all.add(term);
         scaled.add(std::ldexp(term, shift));
+        wide.add_product(std::ldexp(term, 900), 0x1p-900);
+        for (double each : {term, -term}) wide.add_product(each * 0x1p900, 0x1.23456789abcdep1000);
         part[draw() % 2].add(term);
       }
     }
@@ -253,6 +259,12 @@ void test_accumulator() {
     const double right = std::ldexp(all.to_odd(), shift);
     expect(scaled.to_odd() == right, "Accumulator, scaled", right, bits_of(scaled.to_odd()),
            bits_of(right));
+    check_odd("WideAccumulator", wide.to_odd(), sum);
+    const double nearest = wide.to_nearest();
+    const uint64_t nearest_bits =
+        rounded(kFormat<Float64>, sum.is_negative(), sum.magnitude(), Sum::kLast);
+    expect(bits_of(nearest) == nearest_bits, "WideAccumulator", nearest, bits_of(nearest),
+           nearest_bits);
     // The digits of parts add up.
     part[0].carry();
     for (int digit = 0; digit < Accumulator::kDigits; ++digit) {

@@ -28,6 +28,7 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic, elementary
 from impl._exact.elementary import complex_numbers, roots_and_quotients
+from impl._exact.elementary._pairs import two_product
 from impl._exact.sums import reduction
 from impl._native import functions as native
 from impl._native import scope
@@ -134,8 +135,12 @@ def _remainder(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Ar
 def _one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
     """Returns 1 - x * x, rounded once; the product of two float32 is exact in float64."""
     wide = value if value.dtype == np.float64 else arithmetic.widen(value)
-    result = lax.sub(lax.full_like(wide, 1), arithmetic.product(wide, wide))
-    return arithmetic.narrow(result, value.dtype)
+    square, error = arithmetic.product(wide, wide), lax.full_like(wide, 0)
+    if value.dtype == np.float64:
+        square, error = two_product(wide, wide)
+    result, rest = arithmetic.two_sum(lax.full_like(wide, 1), lax.neg(square))
+    rest = arithmetic.finite_or_zero(arithmetic.add_to_odd(rest, lax.neg(error)))
+    return arithmetic.narrow(lax.add(result, rest), value.dtype)
 
 
 def _quotient(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:

@@ -6,6 +6,7 @@ impl._exact.unrounded.states.
 
 import functools
 import itertools
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -221,6 +222,7 @@ def test_constants_change_no_bit():
     assert_same(got, want)
 
 
+COMPLEX = ["complex64", "complex128"]
 #: Functions of JAX or NumPy and two arrays.
 OPERATIONS = {
     "add": lambda _, a, b: a + b,
@@ -237,35 +239,38 @@ OPERATIONS = {
 
 
 @pytest.mark.usefixtures("portable")
-def test_parts_of_complex_numbers_are_rounded_from_float64(rng):
-    a, b = ((rng.normal(size=(9, 5)) + 1j * rng.normal(size=(9, 5))) for _ in range(2))
-    a, b = a.astype("complex64"), b.astype("complex64")
-    result = jax.jit(lambda a, b: {name: f(jnp, a, b) for name, f in OPERATIONS.items()})(a, b)
-    wide = a.astype("complex128"), b.astype("complex128")
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_parts_of_complex_numbers_are_rounded_from_more_digits(rng, dtype):
+    a, b = ((rng.normal(size=(9, 5)) + 1j * rng.normal(size=(9, 5))).astype(dtype) for _ in "ab")
+    with jax.enable_x64(dtype == "complex128"):
+        result = jax.jit(lambda a, b: {name: f(jnp, a, b) for name, f in OPERATIONS.items()})(a, b)
+    wide = a.astype(np.clongdouble), b.astype(np.clongdouble)
     for name, function in OPERATIONS.items():
         expected = function(np, *wide)
         error = np.abs(np.asarray(result[name]) - expected)
-        assert (error <= np.abs(expected) * 2.0**-23).all(), name
+        assert (error <= np.abs(expected) * jnp.finfo(dtype).eps).all(), name
         assert result[name].dtype == expected.astype(result[name].dtype).dtype
 
 
 @pytest.mark.usefixtures("portable")
-def test_each_part_of_a_sum_is_rounded_once(rng):
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_each_part_of_a_sum_is_rounded_once(rng, dtype):
     # Parts of a product that cancel in float64, or to the last bit, and hard terms of a sum.
-    terms = hard_matrix(rng, 20)
-    a = np.empty(terms.shape, "complex64")
+    terms = hard_matrix(rng, 20, np.zeros(0, dtype).real.dtype.name)
+    a = np.empty(terms.shape, dtype)
     a.real, a.imag = terms, terms[::-1]
     finite = a[:, np.isfinite(terms).all(0)]
-    finite = np.where(np.abs(finite) < 1e30, finite, np.complex64(3 - 2j))
-    b = (rng.normal(size=(20, 4)) + 1j * rng.normal(size=(20, 4))).astype("complex64")
+    finite = np.where(np.abs(finite) < 1e30, finite, finite.dtype.type(3 - 2j))
+    b = (rng.normal(size=(20, 4)) + 1j * rng.normal(size=(20, 4))).astype(dtype)
     step = jax.jit(lambda a, f, b: (a.sum(0), f.T @ b, f.T @ b.real, f.T.real @ b, f.T @ f))
-    total, *products = step(a, finite, b)
+    with jax.enable_x64(dtype == "complex128"):
+        total, *products = step(a, finite, b)
     for part in (np.real, np.imag):
         assert_same(part(total), part(oracles.nearest(a)))
-    real = b.real.astype("complex64"), finite.real.astype("complex64")
+    real = b.real.astype(dtype), finite.real.astype(dtype)
     factors = [(finite, b), (finite, real[0]), (real[1], b), (finite, finite)]
     for product, (left, right) in zip(products, factors, strict=True):
-        want = oracles.nearest_product(left.T, right, "complex64")
+        want = oracles.nearest_product(left.T, right, dtype)
         for part in (np.real, np.imag):
             assert_same(part(product), part(want))
 
@@ -297,12 +302,29 @@ def test_the_gradient_by_a_real_number_is_real(rng):
 
 
 @pytest.mark.usefixtures("portable")
-def test_complex_numbers_are_divided_by_infinity_and_by_zero():
-    a = np.array([[1 + 0j], [2 - 3j], [-1j], [0]], np.complex64)
-    limits = np.empty(8, np.complex64)
+def test_products_and_quotients_of_complex128_are_rounded_once(rng):
+    a, b = (rng.normal(size=(2, 400)) * 2.0 ** rng.integers(-290, 290, (2, 400))).view(complex)
+    b[:50] = 1j * a[:50].conj() * (1 + 1e-13 * rng.normal(size=50))  # A part cancels.
+    with jax.enable_x64(True):
+        results = jax.jit(lambda a, b: (a * b, a / b, abs(a)))(a, b)
+    for x, y, *found in zip(a, b, *map(np.asarray, results), strict=True):
+        p, q, r, s = map(Fraction, (x.real, x.imag, y.real, y.imag))
+        below = r * r + s * s
+        assert found[0] == complex(p * r - q * s, p * s + q * r)
+        assert found[1] == complex((p * r + q * s) / below, (q * r - p * s) / below)
+        middle, half = Fraction(found[2]), Fraction(np.spacing(found[2])) / 2
+        assert (middle - half) ** 2 <= p * p + q * q <= (middle + half) ** 2
+
+
+@pytest.mark.usefixtures("portable")
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_numbers_are_divided_by_infinity_and_by_zero(dtype):
+    a = np.array([[1 + 0j], [2 - 3j], [-1j], [0]], dtype)
+    limits = np.empty(8, dtype)
     limits.real = 0, 0, -0.0, np.inf, -np.inf, 2, -np.inf, 0
     limits.imag = 0, -0.0, 0, 2, -0.0, np.inf, np.inf, -np.inf
-    result = np.asarray(jax.jit(lambda a, b: a / b)(a, limits))
+    with jax.enable_x64(dtype == "complex128"):
+        result = np.asarray(jax.jit(lambda a, b: a / b)(a, limits))
     for part in (np.real, np.imag):  # As in C (annex G).
         with np.errstate(invalid="ignore"):
             by_zero = part(a) * np.copysign(np.float32(np.inf), limits.real)

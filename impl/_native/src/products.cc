@@ -46,6 +46,8 @@ void fill_special(const Attributes& attributes, Operand kernel, const Output& ou
           output.states.add(at, std::numeric_limits<double>::quiet_NaN(), 0, 0);
         } else if (output.words == nullptr) {
           output.bounds.put(at, std::numeric_limits<double>::quiet_NaN(), 0);
+        } else if (output.format == kFloat64) {
+          static_cast<uint64_t*>(output.words)[at] = 0x7ff8000000000000u;
         } else if (output.format == kFloat32) {
           static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
         } else {
@@ -64,7 +66,7 @@ bool operand_of(ffi::AnyBuffer buffer, Operand* operand) {
 }
 
 ffi::Error unknown_dtype() {
-  return ffi::Error::InvalidArgument("samebits takes float32, bfloat16 and float16");
+  return ffi::Error::InvalidArgument("samebits takes floats of 16 to 64 bits");
 }
 
 // The axes of a call, as XLA has them.
@@ -82,8 +84,8 @@ struct Spans {
 // Returns the products of a call. A thread keeps the plans of its calls, since a program has the
 // same calls in each step, and a plan takes as long as a product of a thousand terms. A plan serves
 // one call at a time: a thread starts none before its last one ends.
-const std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
-                                        bool reads_few_rows = true) {
+std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
+                                  bool reads_few_rows = true) {
   constexpr uint64_t kPlans = 128;
   struct Plan {
     std::vector<int64_t> key;
@@ -109,14 +111,76 @@ const std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand
   for (LineProduct& each : known.products)
     for (Factor* factor : {&each.rows, &each.columns})
       factor->data = factor->operand == 0 ? lhs.data : rhs.data;
+  for (LineProduct& each : known.products) each.is_wide = false;
   return known.products;
+}
+
+// The powers of two of the greatest element of an operand that is not scaled.
+constexpr int kNotScaled = 300;
+
+// How an operand of a wide product is scaled, and what the scale says of it.
+struct Scaling {
+  int exponent = 0;  // of the scale
+  bool are_finite = true;
+  bool has_least = false;  // elements that count as greater ones
+  double greatest = 0;     // after the scaling
+
+  Scaling(ffi::ThreadPool& pool, Operand operand) {
+    if (operand.format != kFloat64) {
+      are_finite = product_kernels().are_finite[operand.format](operand.data, operand.elements);
+      greatest = 0x1p129;
+      return;
+    }
+    constexpr int64_t kPart = 1 << 15;
+    const int64_t parts = parts_of(operand.elements, kPart);
+    std::vector<Magnitudes> each(static_cast<size_t>(parts));
+    parallel(pool, parts, [&](int64_t part) {
+      const double* from = static_cast<const double*>(operand.data) + part * kPart;
+      product_kernels().find_magnitudes(from, std::min(kPart, operand.elements - part * kPart),
+                                        &each[part]);
+    });
+    Magnitudes all;
+    for (const Magnitudes& part : each) {
+      all.least = std::min(all.least, part.least);
+      all.greatest = std::max(all.greatest, part.greatest);
+      all.are_finite &= part.are_finite;
+    }
+    are_finite = all.are_finite;
+    if (all.greatest == 0) return;
+    const int height = std::ilogb(all.greatest);
+    if (std::abs(height) > kNotScaled) exponent = std::clamp(-height, -1000, 1000);
+    greatest = std::ldexp(all.greatest, exponent);
+    has_least = std::ldexp(all.least, exponent) < 0x1p-400;
+  }
+};
+
+// Prepares the products of a call with a factor or a result of float64.
+void widen(ffi::ThreadPool& pool, Operand left, Operand right,
+           std::vector<LineProduct>* products) {
+  const Scaling of_left(pool, left), of_right(pool, right);
+  for (LineProduct& each : *products) {
+    each.is_wide = true;
+    each.are_finite = of_left.are_finite && of_right.are_finite;
+    each.exponent = -(of_left.exponent + of_right.exponent);
+    each.lost = 0;
+    // A factor that counts as 2**-400 is less than that.
+    if (of_left.has_least || of_right.has_least)
+      each.lost = static_cast<double>(each.terms) * 0x1p-399 *
+                  (of_left.greatest + of_right.greatest + 0x1p-399);
+    for (Factor* factor : {&each.rows, &each.columns})
+      factor->scale = std::ldexp(1, (factor->operand == 0 ? of_left : of_right).exponent);
+  }
 }
 
 ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, const Spans& spans,
                const Output& output) {
   Operand left, right;
   if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
-  compute(pool, planned(spans, left, right), output);
+  const bool is_wide =
+      left.format == kFloat64 || right.format == kFloat64 || output.format == kFloat64;
+  std::vector<LineProduct>& products = planned(spans, left, right, !is_wide);
+  if (is_wide) widen(pool, left, right, &products);
+  compute(pool, products, output);
   if (spans.is_convolution) fill_special(spans.attributes(), right, output);
   return ffi::Error::Success();
 }

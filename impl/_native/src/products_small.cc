@@ -23,7 +23,7 @@ struct Scratch {
 
 bool are_small(const LineProduct& product) {
   const int64_t rows = product.row_count, columns = product.column_count;
-  return product.batches >= 2 * kTogether && rows * columns <= 64 && product.terms > 0 &&
+  return !product.is_wide && product.batches >= 2 * kTogether && rows * columns <= 64 && product.terms > 0 &&
          (rows + columns) * product.terms <= kMostNumbers && product.rows.edges.count == 0 &&
          product.columns.edges.count == 0;
 }

@@ -93,7 +93,8 @@ Division::Division(const std::vector<LineProduct>& products, int64_t threads,
   for (const LineProduct& product : products) {
     const int64_t results = product.batches * product.row_count * product.column_count;
     if (results == 0) continue;
-    const bool are_small = output.words != nullptr && samebits::are_small(product);
+    const bool are_small = output.words != nullptr && samebits::are_small(product) &&
+                           (!product.is_wide || output.format == kFloat64);
     blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states && !product.is_wide));
     Blocks& blocks = blocks_.back();
     blocks.first = pieces_;

@@ -22,6 +22,8 @@ void StateBlock::finish() const {
   const double scale = this->scale();
   const bool is_dense = are_neighbours();
   double low[kMostColumns], slack[kMostColumns];
+  // A state has no power of two: where a product has one, no bound decides its sums.
+  const double constant = product_.exponent == 0 ? product_.lost : HUGE_VAL;
   for (int64_t i = 0; i < rows_; ++i) {
     const int64_t from = i * stride_, to = result_ + memory_.rows[i].result;
     const double norm = scale * row_norms_[i], rest = scale * row_rests_[i];
@@ -29,7 +31,7 @@ void StateBlock::finish() const {
       low[j] = middle_[from + j];
       const double lost = two_sum(&low[j], low_[from + j]);
       slack[j] = lost_[from + j] + std::fabs(lost) +
-                 (norm * column_rests_[j] + rest * column_norms_[j]);
+                 (norm * column_rests_[j] + rest * column_norms_[j]) + constant;
     }
     // Factors that are not finite have no multiples.
     const double* high = is_split_ ? high_ + from : low_ + from;

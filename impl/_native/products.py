@@ -98,7 +98,7 @@ def _factors(
     common = jnp.promote_types(lhs.dtype, rhs.dtype)
     dtype = jnp.dtype(common if preferred is None else preferred)
     found = [_factor(value, common) for value in (lhs, rhs)]
-    if not takes(found, dtype):
+    if not takes(found, dtype) or dtype == np.float64:
         return None
     return found[0], found[1], dtype
 

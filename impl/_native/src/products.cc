@@ -16,6 +16,7 @@
 #include "products_block.h"
 #include "products_division.h"
 #include "threads.h"
+#include "wide_accumulator.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace samebits {
@@ -203,10 +204,11 @@ ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, 
   return run(pool, lhs, rhs, {batch, lines, columns, terms, window, is_convolution}, output);
 }
 
-// Calls use(digits) of the exact sum at a position of the result: zeros at -1.
+// Calls use(digits) of the exact sum at a position of the result: zeros at -1. There are as many as
+// the products ask for.
 template <typename Use>
 void with_digits(const std::vector<LineProduct>& products, int64_t position, const Use& use) {
-  int64_t digits[Accumulator::kDigits] = {};
+  int64_t digits[WideAccumulator::kDigits] = {};
   ResultIndex index;
   for (const LineProduct& each : products)
     if (position >= 0 && find(each, position, &index)) {
@@ -227,15 +229,18 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
   if (positions.element_type() != ffi::DataType::S64 ||
       result->element_type() != ffi::DataType::S64)
     return ffi::Error::InvalidArgument("positions and digits are int64");
-  const std::vector<LineProduct>& products =
+  std::vector<LineProduct>& products =
       planned({batch, lines, columns, terms, window, is_convolution}, left, right);
+  const int64_t number = static_cast<int64_t>(positions.element_count());
+  const int64_t size =
+      number == 0 ? 0 : static_cast<int64_t>(result->element_count()) / number;
+  if (size == WideAccumulator::kDigits) widen(pool, left, right, &products);
   const int64_t* at = static_cast<const int64_t*>(positions.untyped_data());
   int64_t* to = static_cast<int64_t*>(result->untyped_data());
-  const int64_t count = static_cast<int64_t>(positions.element_count());
-  parallel(pool, parts_of(count, kEach), [&](int64_t task) {
-    for (int64_t i = task * kEach; i < std::min(count, (task + 1) * kEach); ++i)
+  parallel(pool, parts_of(number, kEach), [&](int64_t task) {
+    for (int64_t i = task * kEach; i < std::min(number, (task + 1) * kEach); ++i)
       with_digits(products, at[i], [&](const int64_t* digit) {
-        std::copy(digit, digit + Accumulator::kDigits, to + i * Accumulator::kDigits);
+        std::copy(digit, digit + size, to + i * size);
       });
   });
   return ffi::Error::Success();
@@ -255,7 +260,9 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
       return product_kernels().are_finite[each.format](each.data, each.elements);
     };
     output.are_finite = are_finite(left) && are_finite(right);
-    compute(pool, planned(spans, left, right, false), output);
+    std::vector<LineProduct>& products = planned(spans, left, right, false);
+    if (left.format == kFloat64 || right.format == kFloat64) widen(pool, left, right, &products);
+    compute(pool, products, output);
     if (is_convolution) fill_special(spans.attributes(), right, output);
     return ffi::Error::Success();
   }

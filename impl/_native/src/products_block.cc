@@ -4,7 +4,6 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
 #include <vector>
 
 #include "numbers.h"
@@ -42,8 +41,8 @@ double power(int64_t row, int64_t column) {
   return double_of(static_cast<uint64_t>(field) << 52);
 }
 
-template <typename Sum>
-void add_exactly(const LineProduct& product, const Place& row, const Place& column, Sum* sum) {
+void add_exactly(const LineProduct& product, const Place& row, const Place& column,
+                 Accumulator* sum) {
   Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
   double left[kRow], right[kRow];
   int64_t calls = 0;
@@ -51,18 +50,31 @@ void add_exactly(const LineProduct& product, const Place& row, const Place& colu
     const int64_t count = rows.load(from, left);
     columns.load(from, right);
     for (int64_t k = 0; k < count; ++k) {
-      if constexpr (std::is_same_v<Sum, WideAccumulator>) {
-        if (is_finite(left[k]) && is_finite(right[k])) sum->add_product(left[k], right[k]);
-      } else {
-        const double term = left[k] * right[k];
-        if (is_finite(term)) sum->add(term);
-      }
+      const double term = left[k] * right[k];
+      if (is_finite(term)) sum->add(term);
     }
-    if ((calls += count) >= (1 << 28)) {
+    if ((calls += count) >= (1 << 29)) {
       sum->carry();
       calls = 0;
     }
   }
+}
+
+// The exact sum of products of float64, of which each device of a sum adds one infinity or NaN.
+void add_exactly(const LineProduct& product, const Place& row, const Place& column,
+                 WideAccumulator* sum) {
+  Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
+  double left[kRow], right[kRow];
+  for (int64_t from = 0; from < product.terms; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    for (int64_t k = 0; k < count; ++k)
+      if (is_finite(left[k]) && is_finite(right[k])) sum->add_product(left[k], right[k]);
+    sum->carry();
+  }
+  if (product.are_finite) return;
+  const double special = special_sum(product, row, column);
+  if (!is_finite(special)) sum->add_special(special);
 }
 
 bool has_bits(const std::vector<int64_t>& bits, int64_t line) {
@@ -458,6 +470,20 @@ void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_
   at_row.offset += place.rows;
   at_column.offset += place.columns;
   exact_digits(product, at_row, at_column, digits);
+}
+
+double special_sum(const LineProduct& product, const Place& row, const Place& column) {
+  auto kind = [](double value) {
+    return is_finite(value) ? static_cast<double>((value > 0) - (value < 0)) : value;
+  };
+  Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
+  double left[kRow], right[kRow], sum = 0;
+  for (int64_t from = 0; from < product.terms && sum == sum; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    for (int64_t k = 0; k < count; ++k) sum += kind(left[k]) * kind(right[k]);
+  }
+  return sum;
 }
 
 bool is_finite_line(const Factor& factor, const Place& place, int64_t terms) {

@@ -54,6 +54,10 @@ void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_
 void exact_digits(const LineProduct& product, const Place& row, const Place& column,
                   int64_t* digits);
 
+// Returns the sum by IEEE 754 of the products of a row and a column: an infinity, a NaN or a number
+// of no meaning.
+double special_sum(const LineProduct& product, const Place& row, const Place& column);
+
 // Returns whether all terms of a line of a factor are finite.
 bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line);
 bool is_finite_line(const Factor& factor, const Place& place, int64_t terms);

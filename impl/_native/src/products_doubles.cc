@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "numbers.h"
 #include "products_split.h"
@@ -48,11 +47,6 @@ class WideBlock : public SplitBlock {
  private:
   void round_row(int64_t i, char* words);
   void settle(int64_t i, int64_t j, void* word) const;
-  void settle_special() const;
-  double special(int64_t i, int64_t j) const;
-  int64_t result(int64_t i, int64_t j) const {
-    return result_ + memory_.rows[i].result + memory_.columns[j].result;
-  }
   // Writes a value, of which R::narrow takes two roundings for one.
   template <typename Write>
   void write(void* word, const Write& rounded) const {
@@ -108,7 +102,11 @@ void WideBlock::finish() {
   }
   for (const Doubtful& each : memory_.doubtful)
     settle(each.row, each.column, words + size * result(each.row, each.column));
-  if (!product_.are_finite) settle_special();
+  each_special([&](int64_t i, int64_t j) {
+    const double sum = special_sum(product_, memory_.rows[i], memory_.columns[j]);
+    write(words + size * result(i, j),
+          [&](auto format) { return decltype(format)::narrow(sum); });
+  });
 }
 
 // Rounds one element whose bound decides nothing.
@@ -147,41 +145,6 @@ void WideBlock::settle(int64_t i, int64_t j, void* word) const {
   WideAccumulator exact;
   std::copy(digits, digits + WideAccumulator::kDigits, exact.digit);
   write(word, [&](auto format) { return rounded<decltype(format)>(exact); });
-}
-
-// Returns the sum by IEEE 754 of two lines, of which one is not finite.
-double WideBlock::special(int64_t i, int64_t j) const {
-  auto kind = [](double value) {
-    return is_finite(value) ? static_cast<double>((value > 0) - (value < 0)) : value;
-  };
-  Line rows(product_.rows, memory_.rows[i], product_.terms);
-  Line columns(product_.columns, memory_.columns[j], product_.terms);
-  double left[kRow], right[kRow], sum = 0;
-  for (int64_t from = 0; from < product_.terms && sum == sum; from += kTerms) {
-    const int64_t count = rows.load(from, left);
-    columns.load(from, right);
-    for (int64_t k = 0; k < count; ++k) sum += kind(left[k]) * kind(right[k]);
-  }
-  return sum;
-}
-
-void WideBlock::settle_special() const {
-  const int64_t size = bytes_of(output_.format);
-  char* words = static_cast<char*>(output_.words);
-  // The offset of a place has that of the batch.
-  auto are_special = [&](const Factor& factor, const std::vector<Place>& places, int64_t count) {
-    std::vector<bool> special(static_cast<size_t>(count));
-    for (int64_t line = 0; line < count; ++line)
-      special[line] = !is_finite_line(factor, places[line], product_.terms);
-    return special;
-  };
-  const std::vector<bool> rows = are_special(product_.rows, memory_.rows, rows_);
-  const std::vector<bool> columns = are_special(product_.columns, memory_.columns, columns_);
-  for (int64_t i = 0; i < rows_; ++i)
-    for (int64_t j = 0; j < columns_; ++j)
-      if (rows[i] || columns[j])
-        write(words + size * result(i, j),
-              [&](auto format) { return decltype(format)::narrow(special(i, j)); });
 }
 
 }  // namespace

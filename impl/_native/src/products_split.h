@@ -25,6 +25,26 @@ class SplitBlock : protected Panels {
   // for each block, relative to the sums of magnitudes (Higham 2002, section 4.2), which norms
   // bound (Cauchy and Schwarz). The norms are off by less than 2**-11.
   double scale() const;
+  // Calls use(i, j) of each result of lines that are not finite.
+  template <typename Use>
+  void each_special(const Use& use) const {
+    if (product_.are_finite) return;
+    auto are_special = [&](const Factor& factor, const std::vector<Place>& places) {
+      std::vector<bool> special;
+      for (const Place& place : places)
+        special.push_back(!is_finite_line(factor, place, product_.terms));
+      return special;
+    };
+    const std::vector<bool> rows = are_special(product_.rows, memory_.rows);
+    const std::vector<bool> columns = are_special(product_.columns, memory_.columns);
+    for (int64_t i = 0; i < rows_; ++i)
+      for (int64_t j = 0; j < columns_; ++j)
+        if (rows[i] || columns[j]) use(i, j);
+  }
+  // The place of a result.
+  int64_t result(int64_t i, int64_t j) const {
+    return result_ + memory_.rows[i].result + memory_.columns[j].result;
+  }
 
   const bool is_split_;
   // The sums: high_ + middle_ of products of multiples, what TwoSum lost of it, and low_.

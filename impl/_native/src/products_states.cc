@@ -10,7 +10,7 @@ namespace {
 class StateBlock : public SplitBlock {
  public:
   StateBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : SplitBlock(product, range, output.are_finite), output_(output) {}
+      : SplitBlock(product, range, product.is_wide || output.are_finite), output_(output) {}
   // Adds the sums to the states.
   void finish() const;
 
@@ -23,7 +23,7 @@ void StateBlock::finish() const {
   const bool is_dense = are_neighbours();
   double low[kMostColumns], slack[kMostColumns];
   // A state has no power of two: where a product has one, no bound decides its sums.
-  const double constant = product_.exponent == 0 ? product_.lost : HUGE_VAL;
+  const double constant = product_.exponent == 0 ? product_.lost : NAN;
   for (int64_t i = 0; i < rows_; ++i) {
     const int64_t from = i * stride_, to = result_ + memory_.rows[i].result;
     const double norm = scale * row_norms_[i], rest = scale * row_rests_[i];
@@ -46,6 +46,9 @@ void StateBlock::finish() const {
     for (int64_t j = 0; j < columns_; ++j)
       output_.states.add(to + memory_.columns[j].result, high[j], low[j], slack[j]);
   }
+  // The digits of wide products have what is not finite.
+  if (product_.is_wide)
+    each_special([&](int64_t i, int64_t j) { output_.states.add(result(i, j), NAN, 0, 0); });
 }
 
 }  // namespace

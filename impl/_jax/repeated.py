@@ -95,8 +95,8 @@ def _has_no_shape(operation: Any) -> bool:
 _SHARING = frozenset({"dot_general", "reduce_sum"})
 #: The primitives whose rules see what their operands are made of.
 SEEING = _SHARING | {"add", "add_any", "sub"}
-#: The dtypes of floats that a module can widen without a change of their values.
-_NARROW = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
+#: The dtypes of floats that calls read.
+_FLOATS = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32, "f64": jnp.float64}
 
 
 @functools.cache
@@ -182,7 +182,7 @@ def source(value: Any) -> tuple[Any, list[int]]:
 
 def _widens(conversion: Any) -> bool:
     old, new = (str(each.type.element_type) for each in (conversion.operands[0], conversion.result))
-    return old in _NARROW and new == "f32"
+    return old in ("bf16", "f16") and new == "f32"
 
 
 #: The operations on bits by which a float is sealed (``impl._exact.arithmetic``).
@@ -274,8 +274,8 @@ def _made(array: Any, axes: Sequence[int], kind: Any) -> Any:
 
 
 def narrow_type(value: Any) -> jax.ShapeDtypeStruct:
-    """Returns the type of a float of at most 32 bits."""
-    return jax.ShapeDtypeStruct(value.type.shape, _NARROW[str(value.type.element_type)])
+    """Returns the type of a float that calls read."""
+    return jax.ShapeDtypeStruct(value.type.shape, _FLOATS[str(value.type.element_type)])
 
 
 def _detached(build: Callable[..., Any], types: Sequence[Any]) -> Any:

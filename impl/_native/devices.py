@@ -19,6 +19,11 @@ an array, the digits of all of them are added, and nothing is in doubt::
     digits         each device: its exact sums
     psum           of the integers
     round
+
+One float64 cannot decide the sums of float64. There, the first two lines are::
+
+    state          each device: sums as two float64 within a third one (``src/states.h``)
+    all_to_all     of them: each device adds those of its share
 """
 
 from __future__ import annotations
@@ -32,15 +37,15 @@ import numpy as np
 from jax import lax
 
 from impl._core.shard_axes import Devices
-from impl._native.operation import Summing
+from impl._native.operation import DIGITS, Summing
 
 #: A device's share of the results, its list, the lists of all devices, and whether they have any.
 _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 #: One list holds one result in this many of a share, and this many more.
 _ONE_IN, _FEWEST = 256, 16
-#: The most results whose digits are added at once: 48 KiB.
-_FEW = 256
+#: The most digits that are added at once: 48 KiB.
+_FEW = 256 * DIGITS
 
 
 def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Devices) -> jax.Array:
@@ -50,13 +55,16 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Device
         return shared
     shape, _ = operation.layout(*(operand.shape for operand in operands))
     size = math.prod(shape)
-    if operation.has_cheap_digits and size <= _FEW:
+    if operation.has_cheap_digits and size * operation.digit_count <= _FEW:
         digits = group.sum(operation.digits(np.arange(size), *operands))
         result: jax.Array = _call("samebits_round", (shape, operation.dtype))(digits)
         return result
     parts = group.number
-    total, error = map(group.scattered, operation.bounds(*operands, parts=parts))
-    (share,) = total.shape
+    if operation.dtype == np.float64:
+        total = [shares(operation.state(*operands, parts=parts), group), np.empty(0, np.float32)]
+    else:
+        total = [*map(group.scattered, operation.bounds(*operands, parts=parts))]
+    share = total[0].shape[-1]
     a_share = (share,), operation.dtype
     a_list = (share // _ONE_IN + _FEWEST,), np.int64
 
@@ -69,11 +77,26 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Device
         result, own, positions, _ = of
         digits = group.scattered(operation.digits(positions, *operands))
         call = _call("samebits_finish", a_share, a_list, input_output_aliases={0: 0, 1: 1})
-        return state(*call(result, own, digits, total, error))
+        return state(*call(result, own, digits, *total))
 
-    first = state(*_call("samebits_decide", a_share, a_list)(total, error))
+    first = state(*_call("samebits_decide", a_share, a_list)(*total))
     own = lax.while_loop(lambda of: of[3], finish, first)[0]
     return lax.slice_in_dim(group.gathered(own), 0, size).reshape(shape)
+
+
+def shares(states: jax.Array, group: Devices) -> jax.Array:
+    """Returns a device's share of the second axis of states, added up over the devices."""
+    planes, size = states.shape
+    parts = states.reshape(planes, group.number, size // group.number).transpose(1, 0, 2)
+    return merged(group.exchanged(parts))
+
+
+def merged(states: jax.Array) -> jax.Array:
+    """Returns the sum of states along a new first axis."""
+    result = states.shape[1:], np.uint32
+    call = _call("samebits_merge", result, input_output_aliases={0: 0})
+    merged: jax.Array = call(states[0], states[1:])
+    return merged
 
 
 def _call(name: str, *results: tuple[tuple[int, ...], Any], **keywords: Any) -> Any:

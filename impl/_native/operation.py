@@ -27,16 +27,21 @@ from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
 
 #: The dtypes that the engine adds and multiplies, and rounds to: ``Format`` of ``src/calls.h``.
-FORMATS = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16)))
+FORMATS = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16, jnp.float64)))
 DTYPES = frozenset(FORMATS)
-#: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``.
-DIGITS = 24
+#: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``, and those of sums of
+#: float64 (``src/wide_accumulator.h``).
+DIGITS, WIDE_DIGITS = 24, 136
+#: The words of 32 bits of a state of a sum (``src/states.h``).
+PLANES = 6
 
 
 def takes(arrays: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> bool:
     """Returns whether the engine has arrays of these dtypes and sizes, and results of a dtype."""
     has_sizes = all(isinstance(size, int) for array in arrays for size in array.shape)
-    return has_sizes and jnp.dtype(dtype) in DTYPES and all(a.dtype in DTYPES for a in arrays)
+    dtypes = {jnp.dtype(dtype), *(array.dtype for array in arrays)}
+    # A sum of float64 is rounded to one.
+    return has_sizes and dtypes <= {*FORMATS} and (len(dtypes) == 1 or jnp.float64 not in dtypes)
 
 
 def names(rank: int) -> tuple[str, ...]:
@@ -165,10 +170,27 @@ class Summing(Operation):
         shape, attributes = self._layout(operands)
         return Call(self._name, jax.ShapeDtypeStruct(shape, self.dtype), attributes)
 
+    @property
+    def digit_count(self) -> int:
+        """The number of digits of each sum."""
+        return WIDE_DIGITS if self.dtype == np.float64 else DIGITS
+
+    def state(self, *operands: jax.Array, parts: int) -> jax.Array:
+        """Returns the states of sums of float64, from the call that adds to a state.
+
+        They are uint32, shape [PLANES, n], of which each of ``parts`` devices has an equal share.
+        Zeros follow the sums.
+        """
+        shape, attributes = self._layout(operands)
+        state = np.zeros((PLANES, -(-math.prod(shape) // parts) * parts), np.uint32)
+        call = jax.ffi.ffi_call(f"{self._name}_state", jax.ShapeDtypeStruct(state.shape, np.uint32))
+        result: jax.Array = call(np.int32(-1), state, *operands, **attributes)
+        return result
+
     def bounds(self, *operands: jax.Array, parts: int) -> tuple[jax.Array, jax.Array]:
         """Returns approximate sums and bounds of their errors, as flat arrays.
 
-        An infinity or a NaN of a sum is the one of the exact sum.
+        An infinity or a NaN of a sum is the one of the exact sum. The sums are no float64.
 
         Args:
             *operands: The operands.
@@ -187,12 +209,12 @@ class Summing(Operation):
         return sums, errors
 
     def digits(self, positions: Any, *operands: jax.Array) -> jax.Array:
-        """Returns the exact sums at positions, as digits: int64, shape [n, DIGITS].
+        """Returns the exact sums at positions, as digits: int64, shape [n, digit_count].
 
         The positions in the flat result are int64, shape [n]. A position of -1 is for none, and has
         zeros.
         """
-        digits = jax.ShapeDtypeStruct((*positions.shape, DIGITS), np.int64)
+        digits = jax.ShapeDtypeStruct((*positions.shape, self.digit_count), np.int64)
         call = jax.ffi.ffi_call(f"{self._name}_digits", digits)
         result: jax.Array = call(positions, *operands, **self._layout(operands)[1])
         return result

@@ -23,7 +23,7 @@ from jax import lax
 
 from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
-from impl._native import products, scatters, sums
+from impl._native import devices, products, scatters, sums
 from impl._native.call import Found, computed
 from impl._native.operation import DIGITS, FORMATS, Call, Operation, Summing, names
 
@@ -84,11 +84,11 @@ class State(Summing):
         planes, *shape = state.shape
         size, number = math.prod(shape), group.number
         if size < number * _FEW:
-            return _of_all(group.gathered(own[None]))
+            return devices.merged(group.gathered(own[None]))
         # Each device adds its share of the sums.
         flat = own.reshape(planes, size)
         flat = lax.pad(flat, np.uint32(0), [(0, 0, 0), (0, -size % number, 0)])
-        share = _of_all(group.exchanged(flat.reshape(planes, number, -1).transpose(1, 0, 2)))
+        share = devices.shares(flat, group)
         whole = group.gathered(share[None]).transpose(1, 0, 2).reshape(planes, -1)
         return whole[:, :size].reshape(state.shape)
 
@@ -147,11 +147,6 @@ def counted(
     """Returns counts as ``impl._exact.unrounded.states.counted`` does."""
     operation = Counting(state.ndim, FORMATS.index(jnp.dtype(dtype)), last)
     return computed(operation, (level, counts, state))
-
-
-def _of_all(states: jax.Array) -> jax.Array:
-    """Returns the sum of states along a new first axis."""
-    return Merging(states.ndim - 1).nearest(states[0], states[1:])
 
 
 def _like(operand: Any) -> jax.ShapeDtypeStruct:

@@ -183,7 +183,8 @@ def reduce_window(
     ``impl._exact.sums.windows.reduce_window_sum`` has the parameters, but for ``greatest``: whether
     to take the greatest elements, or the lowest ones, or None for sums.
     """
-    if not takes([x], x.dtype):
+    # Extremes of float64 have no call.
+    if not takes([x], x.dtype) or (greatest is not None and x.dtype == np.float64):
         return None
     operation = Window(
         tuple(window_dimensions),

@@ -15,39 +15,76 @@
 #include "calls.h"
 #include "numbers.h"
 #include "products.h"
+#include "states.h"
+#include "sums.h"
+#include "terms.h"
 #include "threads.h"
 
 namespace samebits {
 namespace {
 
 namespace ffi = xla::ffi;
-using Sums = ffi::Buffer<ffi::F64>;
+// Float64, or states of sums of float64 (states.h) without `Errors`.
+using Sums = ffi::AnyBuffer;
 using Errors = ffi::Buffer<ffi::F32>;
 using Integers = ffi::Buffer<ffi::S64>;
 using List = ffi::ResultBuffer<ffi::S64>;
+
+// Rounds states of sums, as `round` of ProductKernels does sums.
+int64_t round_states(const Planes& states, int64_t at, int64_t count, void* words,
+                     int32_t* doubts) {
+  Tile tile;
+  uint8_t in_doubt[kTile] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    tile.near[i] = states.get(0, at + i);
+    tile.rest[i] = states.get(1, at + i);
+    // A sum that is not finite on the way may be finite.
+    tile.error[i] = is_finite(tile.near[i]) ? states.get(2, at + i) : NAN;
+  }
+  int64_t number = 0;
+  if (!sum_kernels().decide[kFloat64](tile, 0, count, 1, words, in_doubt)) return 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (in_doubt[i]) doubts[number++] = static_cast<int32_t>(i);
+  return number;
+}
+
+int64_t number_of(const Sums& sums) {
+  const int64_t count = static_cast<int64_t>(sums.element_count());
+  return sums.element_type() == ffi::DataType::U32 ? count / States::kPlanes : count;
+}
 
 // Rounds sums from `first` on to `results`, and lists those in doubt until the list is full.
 // `until_full` says that the results after the last one on the list are rounded already.
 ffi::Error decide(const Sums& sums, const Errors& errors, int64_t first, bool until_full,
                   ffi::AnyBuffer results, List& list) {
   const Format format = format_of(results);
-  const int64_t count = static_cast<int64_t>(sums.element_count());
-  if (format == kFormats || static_cast<int64_t>(errors.element_count()) != count ||
+  const int64_t count = number_of(sums);
+  const bool are_states = sums.element_type() == ffi::DataType::U32;
+  if (format == kFormats || are_states != (format == kFloat64) ||
+      (!are_states && (sums.element_type() != ffi::DataType::F64 ||
+                       static_cast<int64_t>(errors.element_count()) != count)) ||
       static_cast<int64_t>(results.element_count()) != count)
     return ffi::Error::InvalidArgument("samebits: the sums do not fit the results");
   Ieee scope;
   int64_t* position = list->typed_data();
   int64_t* const end = position + list->element_count();
   char* words = static_cast<char*>(results.untyped_data());
-  constexpr int64_t kBlock = 512;
+  const Planes states(static_cast<uint32_t*>(sums.untyped_data()), count);
+  constexpr int64_t kBlock = kTile;
   double bounds[kBlock];
   int32_t doubts[kBlock];
   for (int64_t at = first; at < count && !(until_full && position == end); at += kBlock) {
     const int64_t n = std::min(kBlock, count - at);
-    for (int64_t i = 0; i < n; ++i)
-      bounds[i] = static_cast<double>(errors.typed_data()[at + i]) * Bounds::kErrorUnit;
-    const int64_t number = product_kernels().round[format](
-        n, sums.typed_data() + at, bounds, 1, words + at * bytes_of(format), doubts);
+    char* of_block = words + at * bytes_of(format);
+    int64_t number;
+    if (are_states) {
+      number = round_states(states, at, n, of_block, doubts);
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        bounds[i] = static_cast<double>(errors.typed_data()[at + i]) * Bounds::kErrorUnit;
+      number = product_kernels().round[format](
+          n, static_cast<const double*>(sums.untyped_data()) + at, bounds, 1, of_block, doubts);
+    }
     for (int64_t i = 0; i < number && position < end; ++i) *position++ = at + doubts[i];
   }
   std::fill(position, end, -1);
@@ -84,11 +121,12 @@ ffi::Error round(const Integers& digits, const int64_t* position, ffi::AnyBuffer
     using R = decltype(to);
     Ieee scope;
     auto* word = static_cast<typename R::Word*>(results.untyped_data());
-    const int64_t count = static_cast<int64_t>(digits.element_count()) / Accumulator::kDigits;
+    using Sum = AccumulatorOf<std::conditional_t<std::is_same_v<R, Float64>, double, float>>;
+    const int64_t count = static_cast<int64_t>(digits.element_count()) / Sum::kDigits;
     for (int64_t i = 0; i < count && (position == nullptr || position[i] >= 0); ++i) {
-      Accumulator sum;
-      std::memcpy(sum.digit, digits.typed_data() + i * Accumulator::kDigits, sizeof sum.digit);
-      word[position == nullptr ? i : position[i]] = R::narrow(sum.to_odd());
+      Sum sum;
+      std::memcpy(sum.digit, digits.typed_data() + i * Sum::kDigits, sizeof sum.digit);
+      word[position == nullptr ? i : position[i]] = R::narrow(samebits::rounded(sum));
     }
   });
   return ffi::Error::Success();
@@ -102,7 +140,7 @@ ffi::Error run_finish(ffi::AnyBuffer results, Integers list, Integers digits, Su
   ffi::Error error = round(digits, list.typed_data(), *out);
   if (error.failure()) return error;
   const int64_t last = length > 0 ? list.typed_data()[length - 1] : -1;
-  const int64_t count = static_cast<int64_t>(sums.element_count());
+  const int64_t count = number_of(sums);
   return decide(sums, errors, last < 0 ? count : last + 1, true, *out, next);
 }
 
@@ -115,7 +153,7 @@ ffi::Error run_round(Integers digits, ffi::Result<ffi::AnyBuffer> results) {
 
 SAMEBITS_CALL(samebits_decide, samebits::run_decide,
               xla::ffi::Ffi::Bind()
-                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
                   .Ret<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::S64>>());
@@ -131,7 +169,7 @@ SAMEBITS_CALL(samebits_finish, samebits::run_finish,
                   .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
                   .Arg<xla::ffi::Buffer<xla::ffi::S64>>()
-                  .Arg<xla::ffi::Buffer<xla::ffi::F64>>()
+                  .Arg<xla::ffi::AnyBuffer>()
                   .Arg<xla::ffi::Buffer<xla::ffi::F32>>()
                   .Ret<xla::ffi::AnyBuffer>()
                   .Ret<xla::ffi::Buffer<xla::ffi::S64>>());

@@ -112,6 +112,17 @@ SAMEBITS_INLINE Doubles load(const T* at) {
   return to_doubles(load_floats(at));
 }
 
+// float64, of which subnormal ones count as zeros. What TwoSum loses may be subnormal and must stay,
+// so the unit does not drop them.
+SAMEBITS_INLINE Doubles without_subnormals(Doubles value) {
+  const Longs bits = reinterpret_cast<Longs>(value);
+  return reinterpret_cast<Doubles>(bits &
+                                   reinterpret_cast<Longs>((bits & 0x7ff0000000000000ll) != 0));
+}
+SAMEBITS_INLINE Doubles load(const double* at) {
+  return without_subnormals(load_as<Doubles>(at));
+}
+
 // All bits of the last `count` lanes.
 SAMEBITS_INLINE Longs last_lanes(int64_t count) {
   alignas(64) static const int64_t bits[2 * kLanes] = {
@@ -142,22 +153,23 @@ SAMEBITS_INLINE Doubles load_some(const T* at, int64_t count) {
 // One term of each lane, which are `stride` apart.
 template <typename T>
 SAMEBITS_INLINE Doubles load_apart(const T* at, int64_t stride) {
-  if (std::is_same<T, float16>::value) {
+  if constexpr (std::is_same<T, float16>::value || std::is_same<T, double>::value) {
     T terms[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[lane * stride];
     return load(terms);
-  }
-  using Word = typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type;
-  const Word* words = reinterpret_cast<const Word*>(at);
-  auto word = [&](int lane) {
-    return static_cast<uint32_t>(words[lane * stride]) << (sizeof(T) == 4 ? 0 : 16);
-  };
+  } else {
+    using Word = typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type;
+    const Word* words = reinterpret_cast<const Word*>(at);
+    auto word = [&](int lane) {
+      return static_cast<uint32_t>(words[lane * stride]) << (sizeof(T) == 4 ? 0 : 16);
+    };
 #if defined(__AVX512F__)
-  Words terms = {word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)};
+    Words terms = {word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)};
 #else
-  Words terms = {word(0), word(1), word(2), word(3)};
+    Words terms = {word(0), word(1), word(2), word(3)};
 #endif
-  return to_doubles(without_subnormals(terms));
+    return to_doubles(without_subnormals(terms));
+  }
 }
 
 // Each second term of 2 * kLanes.
@@ -200,6 +212,12 @@ struct Exact {
   SAMEBITS_INLINE void add(V term) { add_to_rest(two_sum(&near, term)); }
   SAMEBITS_INLINE void add_to_rest(V term) { error += magnitude(two_sum(&rest, term)); }
 };
+
+SAMEBITS_INLINE bool any_of(Longs value) {
+  int64_t any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) any |= value[lane];
+  return any != 0;
+}
 
 SAMEBITS_INLINE Doubles chosen(Longs first, Doubles a, Doubles b) {
   return reinterpret_cast<Doubles>((reinterpret_cast<Longs>(a) & first) |
@@ -279,6 +297,14 @@ class Range {
   Vector least_ = ~Vector{};
 };
 
+// float64 adds terms of its own with errors.
+template <>
+class Range<double> {
+ public:
+  SAMEBITS_INLINE void add(const double*, int64_t) {}
+  SAMEBITS_INLINE bool is_exact(int) const { return false; }
+};
+
 // The least k with n <= 2**k.
 SAMEBITS_INLINE int log2_above(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll(n - 1); }
 
@@ -303,6 +329,33 @@ SAMEBITS_INLINE void narrow_all(const double* values, int64_t count, typename R:
   }
 #endif
   for (; i < count; ++i) words[i] = R::narrow(values[i]);
+}
+
+// The ends of the interval that a sum is in, as float64 that round to a format as they do. Returns
+// which sums are inexact.
+struct Interval {
+  Doubles low, high;
+  Longs is_inexact;
+};
+template <typename R>
+SAMEBITS_INLINE Interval interval(const Exact<Doubles>& sum, double wide) {
+  // A sum that is not finite is `near` of the tile: TwoSum makes NaN of an infinity.
+  Longs is_number = magnitude(sum.near) <= kGreatest;
+  Doubles value = chosen(is_number, to_odd(sum), sum.near);
+  Longs is_inexact = (sum.error != 0) & is_number;
+  Doubles wider = sum.error * wide + magnitude(value) * 0x1p-52;
+  wider = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(wider) & is_inexact);
+  return {value - wider, value + wider, is_inexact};
+}
+// A sum that is not finite on the way may be finite. TwoSum has then made a NaN of the error, and
+// the ends of the interval differ.
+template <>
+SAMEBITS_INLINE Interval interval<Float64>(const Exact<Doubles>& sum, double wide) {
+  Longs is_inexact = sum.error != 0, is_bounded = sum.error <= kGreatest;
+  Doubles wider = sum.error * wide + magnitude(sum.rest) * 0x1p-52;
+  wider = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(wider) & is_inexact);
+  return {chosen(is_bounded, sum.near + (sum.rest - wider), Doubles{}),
+          chosen(is_bounded, sum.near + (sum.rest + wider), Doubles{} + 1), is_inexact};
 }
 
 // The sum of all lanes.

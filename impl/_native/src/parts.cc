@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "calls.h"
-#include "expansion.h"
 #include "running.h"
 #include "threads.h"
 
@@ -14,13 +13,14 @@ namespace ffi = xla::ffi;
 
 constexpr size_t kMostParts = 256;
 
-template <typename T>
-void add_exactly(const void* const* parts, int64_t count, int64_t at, void* out) {
-  using R = typename FormatOf<T>::Result;
-  Expansion sum;
-  for (int64_t part = 0; part < count; ++part)
-    sum.add(widen(static_cast<const T*>(parts[part])[at]));
-  static_cast<typename R::Word*>(out)[at] = R::narrow(sum.to_odd());
+void add_exactly(const void* const* parts, int64_t count, Format format, int64_t at, void* out) {
+  const double sum = exact_sum(format, [&](const auto& add) {
+    for (int64_t part = 0; part < count; ++part) add(element(parts[part], format, at));
+  });
+  with_format(format, [&](auto to) {
+    using R = decltype(to);
+    static_cast<typename R::Word*>(out)[at] = R::narrow(sum);
+  });
 }
 
 ffi::Error add_parts(ffi::ThreadPool pool, ffi::RemainingArgs terms,
@@ -47,16 +47,11 @@ ffi::Error add_parts(ffi::ThreadPool pool, ffi::RemainingArgs terms,
       const int64_t first = tile * kTile, last = std::min(size, first + kTile);
       bool has_doubts;
       {
-        Flushing scope;
+        Flushing scope(format);
         has_doubts = add(parts, count, first, last, out, in_doubt);
       }
       for (int64_t i = first; has_doubts && i < last; ++i) {
-        if (!in_doubt[i - first]) continue;
-        switch (format) {
-          case kFloat32: add_exactly<float>(parts, count, i, out); break;
-          case kBFloat16: add_exactly<bfloat16>(parts, count, i, out); break;
-          default: add_exactly<float16>(parts, count, i, out); break;
-        }
+        if (in_doubt[i - first]) add_exactly(parts, count, format, i, out);
       }
     }
   });

@@ -14,13 +14,16 @@
 #include <vector>
 
 #include "calls.h"
-#include "expansion.h"
 #include "threads.h"
 
 namespace samebits {
 namespace {
 
 namespace ffi = xla::ffi;
+
+// The exact sum of a line so far.
+template <typename T>
+using LineSum = std::conditional_t<std::is_same_v<T, double>, SumOfDoubles, Expansion>;
 
 // The least length of a segment.
 constexpr int64_t kSegment = 256;
@@ -43,18 +46,24 @@ struct Shape {
 };
 
 template <typename T>
-void run_exactly(const Lines& lines, int lane, int64_t first, int64_t count, Expansion* sum) {
+void run_exactly(const Lines& lines, int lane, int64_t first, int64_t count, LineSum<T>* sum) {
   using R = typename FormatOf<T>::Result;
   const T* x = static_cast<const T*>(lines.x) + lines.base[lane];
   auto* out = static_cast<typename R::Word*>(lines.out) + lines.base[lane];
   for (int64_t i = first; i < first + count; ++i) {
     sum->add(widen(x[i * lines.step]));
-    out[i * lines.step] = R::narrow(sum->to_odd());
+    out[i * lines.step] = R::narrow(rounded(*sum));
   }
 }
 
+SAMEBITS_INLINE bool add_pair(double near, double rest, Expansion* sum) {
+  sum->add(rest);
+  sum->add(near);
+  return true;
+}
+
 template <typename T>
-void add_segment(const Shape& shape, int64_t line, int64_t segment, Expansion* sum) {
+void add_segment(const Shape& shape, int64_t line, int64_t segment, LineSum<T>* sum) {
   constexpr int64_t kTerms = 256;
   T block[kTerms];
   Tile tile;
@@ -64,45 +73,86 @@ void add_segment(const Shape& shape, int64_t line, int64_t segment, Expansion* s
     for (int64_t i = 0; i < n; ++i) block[i] = x[(first + i) * shape.step()];
     tile.clear(8);
     {
-      Flushing scope;
+      Flushing scope(shape.format);
       sum_kernels().exact_rows[shape.format](block, 1, n, 0, &tile);
     }
-    if (tile.error[0] == 0) {
-      sum->add(tile.rest[0]);
-      sum->add(tile.near[0]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) sum->add(widen(block[i]));
-    }
+    if (tile.error[0] == 0 && add_pair(tile.near[0], tile.rest[0], sum)) continue;
+    for (int64_t i = 0; i < n; ++i) sum->add(widen(block[i]));
   }
 }
 
+// The lines of a kernel whose exact sums are needed now and then.
 template <typename T>
-void run_lines(const Lines& lines, Format format, int64_t count, const Expansion* starts) {
-  alignas(64) double near[kMostLanes] = {}, rest[kMostLanes] = {};
-  Expansion sums[kMostLanes];
-  unsigned exactly = 0;  // The lanes whose sum is in `sums`.
-  for (int lane = 0; lane < lines.lanes && starts != nullptr; ++lane) {
-    sums[lane] = starts[lane];
-    if (!sums[lane].is_pair(&near[lane], &rest[lane])) exactly |= 1u << lane;
+class ExactLines {
+ public:
+  // Returns a bit for each lane whose sum LineSums do not hold.
+  unsigned start(const Lines& lines, const Expansion* starts, LineSums* sums) {
+    unsigned exactly = 0;
+    for (int lane = 0; lane < lines.lanes && starts != nullptr; ++lane) {
+      sum_[lane] = starts[lane];
+      if (!sum_[lane].is_pair(&sums->near[lane], &sums->rest[lane])) exactly |= 1u << lane;
+    }
+    return exactly_ = exactly;
   }
+  // Takes steps of a lane, whose sum before them is exact unless its bit is set.
+  unsigned run(const Lines& lines, int lane, int64_t first, int64_t count, const LineSums& before,
+               LineSums* sums) {
+    if ((exactly_ >> lane & 1) == 0) sum_[lane] = Expansion(before.near[lane], before.rest[lane]);
+    run_exactly<T>(lines, lane, first, count, &sum_[lane]);
+    exactly_ |= 1u << lane;
+    if (sum_[lane].is_pair(&sums->near[lane], &sums->rest[lane])) exactly_ &= ~(1u << lane);
+    return exactly_;
+  }
+
+ private:
+  Expansion sum_[kMostLanes];
+  unsigned exactly_ = 0;  // The lanes whose sum is in `sum_`.
+};
+
+// The sums of float64 have errors, so an exact one starts with the first term, or where it was
+// needed last.
+template <>
+class ExactLines<double> {
+ public:
+  unsigned start(const Lines& lines, const SumOfDoubles* starts, LineSums* sums) {
+    for (int lane = 0; lane < lines.lanes && starts != nullptr; ++lane) {
+      sum_[lane] = starts[lane];
+      sum_[lane].split(&sums->near[lane], &sums->rest[lane], &sums->error[lane]);
+    }
+    return 0;
+  }
+  unsigned run(const Lines& lines, int lane, int64_t first, int64_t count, const LineSums&,
+               LineSums* sums) {
+    const double* x = static_cast<const double*>(lines.x) + lines.base[lane];
+    for (; done_[lane] < first; ++done_[lane]) sum_[lane].add(widen(x[done_[lane] * lines.step]));
+    run_exactly<double>(lines, lane, first, count, &sum_[lane]);
+    done_[lane] = first + count;
+    sum_[lane].carry();
+    sum_[lane].split(&sums->near[lane], &sums->rest[lane], &sums->error[lane]);
+    return 0;
+  }
+
+ private:
+  SumOfDoubles sum_[kMostLanes];  // The sum of the first `done_` terms.
+  int64_t done_[kMostLanes] = {};
+};
+
+template <typename T>
+void run_lines(const Lines& lines, Format format, int64_t count, const LineSum<T>* starts) {
+  LineSums sums;
+  ExactLines<T> exact;
+  unsigned exactly = exact.start(lines, starts, &sums);
   const Steps run = running_kernels().run[format];
   for (int64_t first = 0; first < count; first += kSteps) {
     const int64_t steps = std::min(kSteps, count - first);
-    double near_before[kMostLanes], rest_before[kMostLanes];
-    std::memcpy(near_before, near, sizeof near);
-    std::memcpy(rest_before, rest, sizeof rest);
+    const LineSums before = sums;
     unsigned lost;
     {
-      Flushing scope;
-      lost = run(lines, first, steps, near, rest) | exactly;
+      Flushing scope(format);
+      lost = run(lines, first, steps, &sums) | exactly;
     }
-    for (int lane = 0; lost >> lane != 0; ++lane) {
-      if ((lost >> lane & 1) == 0) continue;
-      if ((exactly >> lane & 1) == 0) sums[lane] = Expansion(near_before[lane], rest_before[lane]);
-      run_exactly<T>(lines, lane, first, steps, &sums[lane]);
-      exactly |= 1u << lane;
-      if (sums[lane].is_pair(&near[lane], &rest[lane])) exactly &= ~(1u << lane);
-    }
+    for (int lane = 0; lost >> lane != 0; ++lane)
+      if ((lost >> lane & 1) != 0) exactly = exact.run(lines, lane, first, steps, before, &sums);
   }
 }
 
@@ -110,7 +160,7 @@ template <typename T>
 void run_all(ffi::ThreadPool& pool, const Shape& shape, int64_t threads) {
   const int lanes = running_kernels().lanes;
   const int64_t lines = shape.lines(), segments = shape.segments;
-  std::vector<Expansion> starts;
+  std::vector<LineSum<T>> starts;
   if (segments > 1) {
     starts.resize(static_cast<size_t>(lines * segments));
     each_part(pool, threads, lines * (segments - 1), [&](int64_t first, int64_t last) {
@@ -164,11 +214,7 @@ ffi::Error running(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyB
     shape.segment = parts_of(shape.length, shape.segments);
     shape.segments = parts_of(shape.length, shape.segment);
   }
-  switch (format) {
-    case kFloat32: run_all<float>(pool, shape, threads); break;
-    case kBFloat16: run_all<bfloat16>(pool, shape, threads); break;
-    default: run_all<float16>(pool, shape, threads); break;
-  }
+  with_type(format, [&](auto type) { run_all<decltype(type)>(pool, shape, threads); });
   return ffi::Error::Success();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sums.h"
+#include "terms.h"
 
 namespace samebits {
 
@@ -24,10 +25,16 @@ struct Lines {
   int64_t step;
 };
 
-// Takes the steps [first, first + count), and moves the sums near + rest of the lines on. Returns
-// a bit for each lane whose sums two float64 do not hold; its results and its sum are undefined.
-using Steps = unsigned (*)(const Lines& lines, int64_t first, int64_t count, double* near,
-                         double* rest);
+// The sum of each lane: near + rest, but for float64 within `error`.
+struct LineSums {
+  alignas(64) double near[kMostLanes] = {};
+  alignas(64) double rest[kMostLanes] = {};
+  alignas(64) double error[kMostLanes] = {};
+};
+
+// Takes the steps [first, first + count), and moves the sums of the lines on. Returns a bit for each
+// lane with a result in doubt; its results and its sum are undefined.
+using Steps = unsigned (*)(const Lines& lines, int64_t first, int64_t count, LineSums* sums);
 
 struct RunningKernels {
   int lanes;
@@ -45,21 +52,5 @@ struct PartsKernels {
   AddParts add[kFormats];
 };
 SAMEBITS_KERNELS(PartsKernels, parts_kernels)
-
-// The format of results that have the type of the terms.
-template <typename T>
-struct FormatOf;
-template <>
-struct FormatOf<float> {
-  using Result = Float32;
-};
-template <>
-struct FormatOf<bfloat16> {
-  using Result = BFloat16;
-};
-template <>
-struct FormatOf<float16> {
-  using Result = Float16;
-};
 
 }  // namespace samebits

@@ -10,7 +10,7 @@ namespace {
 static_assert(kLanes <= kMostLanes, "a kernel has a lane for each line");
 
 template <typename T>
-unsigned run(const Lines& lines, int64_t first, int64_t count, double* near, double* rest) {
+unsigned run(const Lines& lines, int64_t first, int64_t count, LineSums* sums) {
   using R = typename FormatOf<T>::Result;
   using Word = typename R::Word;
   const T* x = static_cast<const T*>(lines.x);
@@ -28,13 +28,28 @@ unsigned run(const Lines& lines, int64_t first, int64_t count, double* near, dou
       for (int64_t i = 0; i < count; ++i) terms[i * kLanes + lane] = at[i * lines.step];
     }
   }
-  Exact<Doubles> sum = {load_as<Doubles>(near), load_as<Doubles>(rest), Doubles{}};
+  Exact<Doubles> sum = load_exact(sums->near, sums->rest, sums->error);
+  const Exact<Doubles> before = sum;
+  Longs are_lost{};
   for (int64_t i = 0; i < count; ++i) {
     sum.add(load(terms + i * kLanes));
-    store_as(to_odd(sum), values + i * kLanes);
+    store_as(std::is_same<T, double>::value ? sum.near + sum.rest : to_odd(sum),
+             values + i * kLanes);
   }
-  store_as(sum.near, near);
-  store_as(sum.rest, rest);
+  for (int lane = 0; lane < kLanes; ++lane) are_lost[lane] = sum.error[lane] == 0 ? 0 : -1;
+  if (std::is_same<T, double>::value && any_of(are_lost)) {
+    sum = before;
+    are_lost = Longs{};
+    for (int64_t i = 0; i < count; ++i) {
+      sum.add(load(terms + i * kLanes));
+      const Interval ends = interval<Float64>(sum, 1 + 0x1p-10);
+      are_lost |= reinterpret_cast<Longs>(ends.low) ^ reinterpret_cast<Longs>(ends.high);
+      store_as(ends.low, values + i * kLanes);
+    }
+    store_as(sum.error, sums->error);
+  }
+  store_as(sum.near, sums->near);
+  store_as(sum.rest, sums->rest);
   narrow_all<R>(values, count * kLanes, words);
   Word* out = static_cast<Word*>(lines.out);
   if (lines.are_neighbours) {
@@ -49,13 +64,15 @@ unsigned run(const Lines& lines, int64_t first, int64_t count, double* near, dou
   }
   unsigned lost = 0;
   for (int lane = 0; lane < lines.lanes; ++lane)
-    if (!(sum.error[lane] == 0)) lost |= 1u << lane;
+    if (are_lost[lane] != 0) lost |= 1u << lane;
   return lost;
 }
 
 // The words of -0, and of what counts as -0.
 template <typename Word>
-constexpr Word kLeastNormal = sizeof(Word) == 4 ? Word(0x00800000u) : Word(0x0080u);
+constexpr Word kLeastNormal = Word(sizeof(Word) == 8   ? 0x0010000000000000ull
+                                   : sizeof(Word) == 4 ? 0x00800000ull
+                                                       : 0x0080ull);
 
 template <typename T>
 bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t last, void* out,
@@ -81,7 +98,16 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
       store_as(sum.near, values + i);
     } else {
       for (int64_t part = 0; part < count; ++part) sum.add(load_one(x[part] + first + i));
-      store_as(to_odd(sum), values + i);
+      if (std::is_same<T, double>::value) {
+        const Interval ends = interval<Float64>(sum, 1 + 0x1p-10);
+        store_as(ends.low, values + i);
+        // Not 0 where the ends differ.
+        sum.error = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(Doubles{} + 1) &
+                                              (reinterpret_cast<Longs>(ends.low) !=
+                                               reinterpret_cast<Longs>(ends.high)));
+      } else {
+        store_as(to_odd(sum), values + i);
+      }
     }
     store_as(sum.error, errors + i);
   };
@@ -117,8 +143,8 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
 }  // namespace
 
 SAMEBITS_TABLE(RunningKernels, running_kernels) = {
-    kLanes, {run<float>, run<bfloat16>, run<float16>}};
+    kLanes, {run<float>, run<bfloat16>, run<float16>, run<double>}};
 SAMEBITS_TABLE(PartsKernels, parts_kernels) = {
-    {add_parts<float>, add_parts<bfloat16>, add_parts<float16>}};
+    {add_parts<float>, add_parts<bfloat16>, add_parts<float16>, add_parts<double>}};
 
 }  // namespace samebits

@@ -24,6 +24,7 @@
 #include "devices.h"
 #include "scatters_sums.h"
 #include "states.h"
+#include "terms.h"
 
 namespace samebits {
 namespace {
@@ -90,16 +91,19 @@ class Rounding {
   }
 
   // Sums with bounds of what they lost.
-  void within_errors(Block block, Workspace* workspace) const {
-    const ScatterKernels& kernels = scatter_kernels();
-    load_rest(block, workspace);
-    const Table table = workspace->table(true);
-    if (!kernels.decide[scatter_.to](table, block.size(), at(block.low), workspace->marks()))
-      return;
+  void within_errors(Block block, const Table& table) const {
     std::vector<int64_t> positions;
-    for (int64_t i = 0; i < block.size(); ++i)
-      if (workspace->marks()[i]) positions.push_back(block.low + i);
-    settle(block, positions, workspace->list.get());
+    decide(block, 0, block.size(), table, &positions);
+    settle(block, positions);
+  }
+  void within_errors(Block block, Workspace* workspace) const {
+    if (!is_sparse(scatter_)) return within_errors(block, workspace->table(true));
+    std::vector<int64_t> positions;
+    each_span(block, workspace, [&](int64_t first, int64_t count, bool is_loaded) {
+      if (!is_loaded) return round_operand(block.low + first, count);
+      decide(block, first, count, workspace->table(true, first), &positions);
+    });
+    settle(block, positions);
   }
 
   // The operand alone.
@@ -135,29 +139,38 @@ class Rounding {
  private:
   char* at(int64_t position) const { return out_ + position * bytes(); }
 
-  void settle(Block block, const std::vector<int64_t>& positions, WindowList* list) const {
-    const int64_t count = static_cast<int64_t>(positions.size());
-    for (int64_t first = 0; first < count; first += kAccumulators) {
-      const int64_t some = std::min(kAccumulators, count - first);
-      std::vector<int64_t> digits(static_cast<size_t>(some * Accumulator::kDigits));
-      const int64_t* position = positions.data() + first;
-      add_exactly(scatter_, block, position, some, digits.data(), list);
-      for (int64_t i = 0; i < some; ++i) {
-        Accumulator sum;
-        std::memcpy(sum.digit, digits.data() + i * Accumulator::kDigits, sizeof sum.digit);
-        const double odd = sum.to_odd();
-        switch (scatter_.to) {
-          case kFloat32: store<Float32>(position[i], odd); break;
-          case kBFloat16: store<BFloat16>(position[i], odd); break;
-          default: store<Float16>(position[i], odd); break;
-        }
-      }
+  // Rounds `count` sums of a block, from element `first` on, and lists those in doubt.
+  void decide(Block block, int64_t first, int64_t count, const Table& table,
+              std::vector<int64_t>* positions) const {
+    constexpr int64_t kSome = 512;
+    uint8_t in_doubt[kSome];
+    for (int64_t from = 0; from < count; from += kSome) {
+      const int64_t some = std::min(kSome, count - from), place = block.low + first + from;
+      const Table part = {table.near + from, table.rest + from, table.error + from};
+      if (!scatter_kernels().decide[scatter_.to](part, some, at(place), in_doubt)) continue;
+      for (int64_t i = 0; i < some; ++i)
+        if (in_doubt[i]) positions->push_back(place + i);
     }
   }
-  template <typename R>
-  void store(int64_t position, double value) const {
-    const typename R::Word word = R::narrow(value);
-    std::memcpy(at(position), &word, sizeof word);
+
+  void settle(Block block, const std::vector<int64_t>& positions) const {
+    if (positions.empty()) return;
+    const auto list = std::make_unique<WindowList>();
+    with_type(scatter_.to, [&](auto type) {
+      using R = typename FormatOf<decltype(type)>::Result;
+      using Sum = AccumulatorOf<decltype(type)>;
+      const int64_t count = static_cast<int64_t>(positions.size());
+      for (int64_t first = 0; first < count; first += kAccumulators) {
+        const int64_t some = std::min(kAccumulators, count - first);
+        std::vector<Sum> sums(static_cast<size_t>(some));
+        const int64_t* position = positions.data() + first;
+        add_exactly(scatter_, block, position, some, sums.data()->digit, list.get());
+        for (int64_t i = 0; i < some; ++i) {
+          const typename R::Word word = R::narrow(rounded(sums[static_cast<size_t>(i)]));
+          std::memcpy(at(position[i]), &word, sizeof word);
+        }
+      }
+    });
   }
 
   const Scatter& scatter_;
@@ -194,7 +207,10 @@ bool has_few_destinations(const Scatter& scatter, int64_t threads) {
 // The tables of the threads that add parts of the updates to all destinations.
 using Parts = std::vector<std::unique_ptr<Workspace>>;
 
-// Adds parts of the updates. Returns whether no sum lost a bit.
+// Sums of float64 lose bits more often, so all of them have errors.
+bool has_errors(const Scatter& scatter) { return scatter.to == kFloat64; }
+
+// Adds parts of the updates. Returns whether no sum lost a bit, or sums have errors.
 bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, Parts* parts) {
   const int64_t size = scatter.size, count = scatter.windows.count();
   const bool has_lanes = scatter.windows.run() == 1 && size * kScatterLanes <= kBlock &&
@@ -206,16 +222,17 @@ bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, P
     auto& workspace = (*parts)[static_cast<size_t>(part)];
     workspace = std::make_unique<Workspace>(size * (has_lanes ? kScatterLanes : 1));
     const int64_t first = count * part / number, last = count * (part + 1) / number;
-    if (add_all(scatter, first, last, part == 0, has_lanes, workspace.get())) is_exact = false;
+    if (add_all(scatter, first, last, part == 0, has_lanes, has_errors(scatter), workspace.get()))
+      is_exact = false;
   });
-  return is_exact;
+  return is_exact || has_errors(scatter);
 }
 
 // Adds windows to a block, and rounds its sums.
 void scatter_block(const Scatter& scatter, Block block, const Rounding& rounding,
                    Workspace* workspace) {
   const int64_t count = scatter.windows.count();
-  if (!add_block(scatter, block, 0, count, false, workspace))
+  if (!has_errors(scatter) && !add_block(scatter, block, 0, count, false, workspace))
     return rounding.exact(block, workspace);
   add_block(scatter, block, 0, count, true, workspace);
   rounding.within_errors(block, workspace);
@@ -226,10 +243,13 @@ void round_parts(ffi::ThreadPool& pool, const Scatter& scatter, const Parts& par
                  const Rounding& rounding) {
   each_task(pool, scatter, parts_of(scatter.size, kMerged), [&](int64_t task) {
     const Block block = {task * kMerged, std::min((task + 1) * kMerged, scatter.size)};
-    const Table sums = parts[0]->table(false, block.low);
+    const bool with_error = has_errors(scatter);
+    const Table sums = parts[0]->table(with_error, block.low);
     bool lost = false;
     for (size_t part = 1; part < parts.size(); ++part)
-      lost |= scatter_kernels().add_table(parts[part]->table(false, block.low), block.size(), sums);
+      lost |= scatter_kernels().add_table(parts[part]->table(with_error, block.low), block.size(),
+                                          sums);
+    if (with_error) return rounding.within_errors(block, sums);
     if (!lost) return rounding.exact(block, sums);
     Workspace workspace(block.size());
     scatter_block(scatter, block, rounding, &workspace);
@@ -283,6 +303,8 @@ ffi::Error with_scatter(const ffi::AnyBuffer& operand, const ffi::AnyBuffer& ind
                   from,
                   static_cast<int64_t>(operand.element_count()),
                   subtract};
+  if ((to == kFloat64) != (from == kFloat64))
+    return ffi::Error::InvalidArgument("samebits: dtypes of a scatter");
   if (!scatter.windows.has_integer())
     return ffi::Error::InvalidArgument("samebits: dtype of indices");
   if (error.success()) work(scatter);
@@ -354,33 +376,39 @@ ffi::Error digits(ffi::Buffer<ffi::S64> positions, ffi::AnyBuffer operand, ffi::
         std::vector<int64_t> sorted;
         for (int64_t i : order)
           if (sorted.empty() || sorted.back() != position[i]) sorted.push_back(position[i]);
-        std::vector<int64_t> sums(sorted.size() * Accumulator::kDigits);
         const auto list = std::make_unique<WindowList>();
-        add_exactly(scatter, {0, scatter.size}, sorted.data(), static_cast<int64_t>(sorted.size()),
-                    sums.data(), list.get());
         std::memset(out->untyped_data(), 0, out->size_bytes());
-        const int64_t* sum = sums.data();
-        for (size_t i = 0; i < order.size(); ++i) {
-          if (i > 0 && position[order[i]] != position[order[i - 1]]) sum += Accumulator::kDigits;
-          std::copy(sum, sum + Accumulator::kDigits,
-                    out->typed_data() + order[i] * Accumulator::kDigits);
-        }
+        with_type(scatter.to, [&](auto type) {
+          using Sum = AccumulatorOf<decltype(type)>;
+          std::vector<Sum> sums(sorted.size() + 1);
+          add_exactly(scatter, {0, scatter.size}, sorted.data(),
+                      static_cast<int64_t>(sorted.size()), sums.data()->digit, list.get());
+          const Sum* sum = sums.data();
+          for (size_t i = 0; i < order.size(); ++i) {
+            if (i > 0 && position[order[i]] != position[order[i - 1]]) ++sum;
+            std::memcpy(out->typed_data() + order[i] * Sum::kDigits, sum->digit, sizeof sum->digit);
+          }
+        });
       });
 }
 
 // Adds a level of the exact sums of a block to states.
 void add_level(const Scatter& scatter, Block block, int64_t level, WindowList* list,
                const States& states) {
-  std::vector<int64_t> positions, digits;
-  for (int64_t first = block.low; first < block.high; first += kAccumulators) {
-    const int64_t count = std::min(kAccumulators, block.high - first);
-    positions.resize(static_cast<size_t>(count));
-    std::iota(positions.begin(), positions.end(), first);
-    digits.assign(static_cast<size_t>(count * Accumulator::kDigits), 0);
-    add_exactly(scatter, block, positions.data(), count, digits.data(), list);
-    for (int64_t i = 0; i < count; ++i)
-      states.add_level(first + i, level, digits.data() + i * Accumulator::kDigits);
-  }
+  with_type(scatter.to, [&](auto type) {
+    using Sum = AccumulatorOf<decltype(type)>;
+    std::vector<int64_t> positions;
+    std::vector<Sum> sums;
+    for (int64_t first = block.low; first < block.high; first += kAccumulators) {
+      const int64_t count = std::min(kAccumulators, block.high - first);
+      positions.resize(static_cast<size_t>(count));
+      std::iota(positions.begin(), positions.end(), first);
+      sums.assign(static_cast<size_t>(count), Sum());
+      add_exactly(scatter, block, positions.data(), count, sums.data()->digit, list);
+      for (int64_t i = 0; i < count; ++i)
+        states.add_level<Sum>(first + i, level, sums[static_cast<size_t>(i)].digit);
+    }
+  });
 }
 
 ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before,

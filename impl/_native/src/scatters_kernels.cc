@@ -76,13 +76,15 @@ void widen_indices(const void* indices, const int32_t* chosen, int64_t count, in
     wide[i] = index_of(index[(chosen == nullptr ? i : chosen[i]) * step], clip, last);
 }
 
-// The first `count` floats, and zeros for the others.
+// The format of terms in a `Flushing` scope.
 template <typename T>
-SAMEBITS_INLINE Floats load_some_floats(const T* at, int64_t count) {
-  T terms[kLanes] = {};
-  for (int64_t lane = 0; lane < count; ++lane) terms[lane] = at[lane];
-  return load_floats(terms);
+constexpr Format kOf = std::is_same<T, double>::value ? kFloat64 : kFloat32;
+
+#if defined(__AVX512F__)
+SAMEBITS_INLINE __m256d magnitude(__m256d value) {
+  return _mm256_andnot_pd(_mm256_set1_pd(-0.0), value);
 }
+#endif
 
 // Adds a vector V of terms to the sums at an element of a table. L has the bits that are lost.
 template <bool kHasError, typename V, typename L>
@@ -107,26 +109,21 @@ SAMEBITS_INLINE void add_vector(V term, double* near, double* rest, double* erro
 // added to them, which changes no sum. Tables, and the updates up to `end`, have such elements.
 template <bool kHasError, typename T>
 SAMEBITS_INLINE void add_run(const T* from, const T* end, int64_t length, const Table& at,
-                             Words sign, Longs* lost) {
-  auto add = [&](Floats floats, int64_t i, Longs* lost_bits) {
-    const Doubles term = __builtin_convertvector(
-        reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) ^ sign), Doubles);
+                             Longs sign, Longs* lost) {
+  auto add = [&](Doubles terms, int64_t i, Longs* lost_bits) {
+    const Doubles term = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(terms) ^ sign);
     add_vector<kHasError>(term, at.near + i, at.rest + i, kHasError ? at.error + i : nullptr,
                           lost_bits);
   };
   int64_t i = 0;
-  for (; i + kLanes <= length; i += kLanes) add(load_floats(from + i), i, lost);
+  for (; i + kLanes <= length; i += kLanes) add(load(from + i), i, lost);
   if (i == length) return;
-  Words are_terms;
   Longs are_sums;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    are_terms[lane] = i + lane < length ? ~0u : 0u;
-    are_sums[lane] = i + lane < length ? -1 : 0;
-  }
-  const Floats floats =
-      end - (from + i) >= kLanes ? load_floats(from + i) : load_some_floats(from + i, length - i);
+  for (int lane = 0; lane < kLanes; ++lane) are_sums[lane] = i + lane < length ? -1 : 0;
+  const Doubles terms =
+      end - (from + i) >= kLanes ? load(from + i) : load_some(from + i, length - i);
   Longs lost_bits{};
-  add(reinterpret_cast<Floats>(reinterpret_cast<Words>(floats) & are_terms), i, &lost_bits);
+  add(reinterpret_cast<Doubles>(reinterpret_cast<Longs>(terms) & are_sums), i, &lost_bits);
   *lost |= lost_bits & are_sums;
 }
 
@@ -142,6 +139,7 @@ SAMEBITS_INLINE double term_of(bfloat16 value) {
   return term_of(float_of(static_cast<uint32_t>(value.bits) << 16));
 }
 SAMEBITS_INLINE double term_of(float16 value) { return widen(value); }
+SAMEBITS_INLINE double term_of(double value) { return widen(value); }
 
 // How many runs ahead of the one that is added the processor is told of, since it cannot guess
 // where they are, and how many lines of the cache of each array.
@@ -219,15 +217,18 @@ struct Singles {
 };
 
 #if defined(__AVX512F__)
-SAMEBITS_INLINE __m256 gather(const float* at, __m512i source) {
-  return _mm512_i64gather_ps(source, at, 4);
+SAMEBITS_INLINE Doubles gather(const float* at, __m512i source) {
+  return reinterpret_cast<Doubles>(_mm512_cvtps_pd(_mm512_i64gather_ps(source, at, 4)));
+}
+SAMEBITS_INLINE Doubles gather(const double* at, __m512i source) {
+  return without_subnormals(reinterpret_cast<Doubles>(_mm512_i64gather_pd(source, at, 8)));
 }
 template <typename T>
-SAMEBITS_INLINE __m256 gather(const T* at, __m512i source) {
+SAMEBITS_INLINE Doubles gather(const T* at, __m512i source) {
   const Longs from = reinterpret_cast<Longs>(source);
   T terms[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) terms[lane] = at[from[lane]];
-  return reinterpret_cast<__m256>(load_floats(terms));
+  return load(terms);
 }
 
 // Whether two of 8 integers are equal.
@@ -249,9 +250,9 @@ SAMEBITS_INLINE __m512i eight(const int64_t* list, int64_t first, int64_t apart)
 
 // Runs of one element, 8 at a time, of which no two have one destination in the table. If runs that
 // are neighbours have one, as those of sorted indices, it takes runs from all over the list.
-template <typename T>
+template <bool kHasError, typename T>
 bool add_eights(const T* updates, const Runs& runs, const Table& table) {
-  Singles<false, T> rest(updates, runs, table);
+  Singles<kHasError, T> rest(updates, runs, table);
   const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
   const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   const Doubles sign = Doubles{} + rest.sign;
@@ -276,13 +277,20 @@ bool add_eights(const T* updates, const Runs& runs, const Table& table) {
       continue;
     }
     const __m512i source = _mm512_add_epi64(eight(runs.source, i, apart), from);
-    const Doubles term =
-        sign * reinterpret_cast<Doubles>(_mm512_cvtps_pd(gather(updates, source)));
+    const Doubles term = sign * gather(updates, source);
     Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
     const Doubles before = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.rest, 8));
-    const Doubles added = two_sum(&near, term), after = before + added;
-    lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
-            (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
+    const Doubles added = two_sum(&near, term);
+    Doubles after = before;
+    if constexpr (kHasError) {
+      Doubles error = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.error, 8));
+      error += magnitude(two_sum(&after, added));
+      _mm512_i64scatter_pd(table.error, to, reinterpret_cast<__m512d>(error), 8);
+    } else {
+      after += added;
+      lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
+              (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
+    }
     _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
     _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
   }
@@ -294,13 +302,14 @@ bool add_eights(const T* updates, const Runs& runs, const Table& table) {
 
 template <bool kHasError, typename T>
 bool add_singles(const T* updates, const Runs& runs, const Table& table) {
-  Flushing scope;
+  Flushing scope(kOf<T>);
 #if defined(__AVX512F__)
-  if (!kHasError) return add_eights(updates, runs, table);
-#endif
+  return add_eights<kHasError>(updates, runs, table);
+#else
   Singles<kHasError, T> all(updates, runs, table);
   all.add_all(0, runs.count);
   return all.lost != 0;
+#endif
 }
 
 // Calls work(number, destination, element of the updates, length) for each run, cut to the block.
@@ -326,11 +335,17 @@ SAMEBITS_INLINE __m256d load_four(const bfloat16* at, __mmask8 some) {
 SAMEBITS_INLINE __m256d load_four(const float16* at, __mmask8 some) {
   return _mm256_cvtps_pd(_mm_cvtph_ps(_mm_maskz_loadu_epi16(some, at)));
 }
+SAMEBITS_INLINE __m256d load_four(const double* at, __mmask8 some) {
+  const __m256i bits = _mm256_castpd_si256(_mm256_maskz_loadu_pd(some, at));
+  const __m256i exponent = _mm256_set1_epi64x(0x7ff0000000000000ll);
+  const __mmask8 are_terms = _mm256_test_epi64_mask(bits, exponent);
+  return _mm256_castsi256_pd(_mm256_maskz_mov_epi64(are_terms, bits));
+}
 
 // Runs of up to four elements, each a vector. As in `add_run`, zeros may be added behind a run.
-template <typename T>
+template <bool kHasError, typename T>
 bool add_short_runs(const T* updates, const Runs& runs, const Table& table) {
-  Flushing scope;
+  Flushing scope(kOf<T>);
   const __m256d sign = _mm256_set1_pd(runs.subtract ? -1 : 1);
   __m256i lost = _mm256_setzero_si256();
   each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
@@ -341,8 +356,8 @@ bool add_short_runs(const T* updates, const Runs& runs, const Table& table) {
     fetch(updates, runs.source[i + kFarAhead] + runs.from);
     const __mmask8 some = static_cast<__mmask8>((1u << length) - 1);
     __m256i lost_bits = _mm256_setzero_si256();
-    add_vector<false>(load_four(updates + first, some) * sign, table.near + to, table.rest + to,
-                      nullptr, &lost_bits);
+    add_vector<kHasError>(load_four(updates + first, some) * sign, table.near + to,
+                          table.rest + to, kHasError ? table.error + to : nullptr, &lost_bits);
     lost |= _mm256_maskz_mov_epi64(some, lost_bits);
   });
   return _mm256_testz_si256(lost, lost) == 0;
@@ -355,10 +370,10 @@ bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   if (runs.length == 1) return add_singles<kHasError>(from, runs, table);
 #if defined(__AVX512F__)
   // Vectors of 8 would be mostly empty.
-  if (!kHasError && runs.length <= 4) return add_short_runs(from, runs, table);
+  if (runs.length <= 4) return add_short_runs<kHasError>(from, runs, table);
 #endif
-  Flushing scope;
-  const Words sign = Words{} + (runs.subtract ? 0x80000000u : 0u);
+  Flushing scope(kOf<T>);
+  const Longs sign = Longs{} + (runs.subtract ? INT64_MIN : 0);
   Longs lost{};
   each_run(runs, [&](int64_t i, int64_t to, int64_t first, int64_t length) {
     if (i + kAhead < runs.count) fetch_run(from, runs, table, i + kAhead);
@@ -370,8 +385,11 @@ bool add_runs(const void* updates, const Runs& runs, const Table& table) {
   return any != 0;
 }
 
+// The results that are rounded together.
+constexpr int64_t kSome = 64;
+
 // A sum of two terms of at most 24 bits is rounded as it should be if 53 bits round it first
-// (Figueroa 1995, "When is double rounding innocuous?").
+// (Figueroa 1995, "When is double rounding innocuous?"). float64 rounds its own sums once.
 template <typename T, typename R>
 void add_once(const void* operand, const void* updates, const Runs& runs, void* out) {
   const T* initial = static_cast<const T*>(operand);
@@ -380,7 +398,6 @@ void add_once(const void* operand, const void* updates, const Runs& runs, void* 
   const double sign = runs.subtract ? -1 : 1;
   if (runs.length == 1) {
     // The list is longer than its runs. No run of one element is cut.
-    constexpr int64_t kSome = 64;
     for (int64_t first = 0; first < runs.count; first += kSome) {
       const int64_t some = runs.count - first < kSome ? runs.count - first : kSome;
       T a[kSome], b[kSome];
@@ -421,7 +438,6 @@ void round_operand(const void* operand, int64_t count, void* out) {
     return;
   }
   // In place, few elements change, if any.
-  constexpr int64_t kSome = 64;
   for (int64_t first = 0; first < count; first += kSome) {
     const int64_t some = count - first < kSome ? count - first : kSome;
     Word rounded[kSome], changes = 0;
@@ -433,15 +449,18 @@ void round_operand(const void* operand, int64_t count, void* out) {
   }
 }
 
-// Adds the exact sums of a table to those of another, without their errors.
+// Adds the sums of a table to those of another, and their errors if they have any.
 bool add_table(const Table& from, int64_t count, const Table& to) {
   uint64_t lost = 0;
   for (int64_t i = 0; i < count; ++i) {
     double near = to.near[i], rest = to.rest[i];
     const double error = two_sum(&near, from.near[i]);
-    lost |= bits_of(two_sum(&rest, error)) | bits_of(two_sum(&rest, from.rest[i]));
+    const double first = two_sum(&rest, error), second = two_sum(&rest, from.rest[i]);
+    lost |= bits_of(first) | bits_of(second);
     to.near[i] = near;
     to.rest[i] = rest;
+    if (to.error == nullptr) continue;
+    to.error[i] += from.error[i] + (__builtin_fabs(first) + __builtin_fabs(second));
   }
   // The error of an exact sum is 0, of either sign.
   return (lost & ~(1ull << 63)) != 0;
@@ -474,6 +493,55 @@ bool decide_sums(const Table& table, int64_t count, void* out, uint8_t* in_doubt
   return any != 0;
 }
 
+// The sums of float64 themselves: a vector may have elements of the table behind the last sum.
+template <typename Work>
+SAMEBITS_INLINE void each_interval(const Table& table, int64_t count, const Work& work) {
+  alignas(64) double low[kSome], high[kSome];
+  uint64_t words[2][kSome];
+  for (int64_t first = 0; first < count; first += kSome) {
+    const int64_t some = count - first < kSome ? count - first : kSome;
+    for (int64_t i = 0; i < some; i += kLanes) {
+      const int64_t at = first + i;
+      Exact<Doubles> sum = {load_as<Doubles>(table.near + at), load_as<Doubles>(table.rest + at),
+                            Doubles{}};
+      if (table.error != nullptr) sum.error = load_as<Doubles>(table.error + at);
+      const Interval ends = interval<Float64>(sum, 1 + 0x1p-10);
+      store_as(ends.low, low + i);
+      store_as(ends.high, high + i);
+    }
+    narrow_all<Float64>(low, some, words[0]);
+    narrow_all<Float64>(high, some, words[1]);
+    work(first, some, words[0], words[1]);
+  }
+}
+
+template <>
+void round_sums<Float64>(const Table& table, int64_t count, void* out) {
+  each_interval({table.near, table.rest, nullptr}, count,
+                [&](int64_t first, int64_t some, const uint64_t* words, const uint64_t*) {
+                  std::memcpy(static_cast<uint64_t*>(out) + first, words,
+                              static_cast<size_t>(some) * sizeof(uint64_t));
+                });
+}
+
+template <>
+bool decide_sums<Float64>(const Table& table, int64_t count, void* out, uint8_t* in_doubt) {
+  int any = 0;
+  each_interval(table, count,
+                [&](int64_t first, int64_t some, const uint64_t* low, const uint64_t* high) {
+                  uint64_t* words = static_cast<uint64_t*>(out) + first;
+                  uint64_t differ = 0;
+                  for (int64_t i = 0; i < some; ++i) {
+                    const bool is_sure = low[i] == high[i];
+                    words[i] = is_sure ? low[i] : words[i];
+                    in_doubt[first + i] = !is_sure;
+                    differ |= low[i] ^ high[i];
+                  }
+                  any |= differ != 0;
+                });
+  return any != 0;
+}
+
 }  // namespace
 
 SAMEBITS_TABLE(ScatterKernels, scatter_kernels) = {
@@ -483,15 +551,18 @@ SAMEBITS_TABLE(ScatterKernels, scatter_kernels) = {
     {widen_indices<int8_t>, widen_indices<int16_t>, widen_indices<int32_t>,
      widen_indices<int64_t>, widen_indices<uint8_t>, widen_indices<uint16_t>,
      widen_indices<uint32_t>, widen_indices<uint64_t>},
-    {add_runs<false, float>, add_runs<false, bfloat16>, add_runs<false, float16>},
-    {add_runs<true, float>, add_runs<true, bfloat16>, add_runs<true, float16>},
-    {add_once<float, Float32>, add_once<bfloat16, BFloat16>, add_once<float16, Float16>},
+    {add_runs<false, float>, add_runs<false, bfloat16>, add_runs<false, float16>,
+     add_runs<false, double>},
+    {add_runs<true, float>, add_runs<true, bfloat16>, add_runs<true, float16>,
+     add_runs<true, double>},
+    {add_once<float, Float32>, add_once<bfloat16, BFloat16>, add_once<float16, Float16>,
+     add_once<double, Float64>},
     add_table,
-    {load_operand<float>, load_operand<bfloat16>, load_operand<float16>},
+    {load_operand<float>, load_operand<bfloat16>, load_operand<float16>, load_operand<double>},
     {round_operand<float, Float32>, round_operand<bfloat16, BFloat16>,
-     round_operand<float16, Float16>},
-    {round_sums<Float32>, round_sums<BFloat16>, round_sums<Float16>},
-    {decide_sums<Float32>, decide_sums<BFloat16>, decide_sums<Float16>},
+     round_operand<float16, Float16>, round_operand<double, Float64>},
+    {round_sums<Float32>, round_sums<BFloat16>, round_sums<Float16>, round_sums<Float64>},
+    {decide_sums<Float32>, decide_sums<BFloat16>, decide_sums<Float16>, decide_sums<Float64>},
 };
 
 }  // namespace samebits

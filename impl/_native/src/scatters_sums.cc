@@ -2,6 +2,8 @@
 
 #include "scatters_sums.h"
 
+#include "terms.h"
+
 namespace samebits {
 namespace {
 
@@ -42,21 +44,10 @@ class Places {
   std::vector<int64_t> first_;
 };
 
-template <typename T>
-double element(const char* array, int64_t at) {
-  return widen(reinterpret_cast<const T*>(array)[at]);
-}
-double element(const char* array, Format format, int64_t at) {
-  switch (format) {
-    case kFloat32: return element<float>(array, at);
-    case kBFloat16: return element<bfloat16>(array, at);
-    default: return element<float16>(array, at);
-  }
-}
-
-void add_finite(double term, Accumulator* sum) {
+void add_term(double term, Accumulator* sum) {
   if (is_finite(term)) sum->add(term);
 }
+void add_term(double term, SumOfDoubles* sum) { sum->add(term); }
 
 void load(const Scatter& scatter, int64_t first, int64_t count, const Table& table) {
   scatter_kernels().load[scatter.to](scatter.operand + first * bytes_of(scatter.to), count, table);
@@ -94,14 +85,16 @@ void each_piece(const ScatterWindows& windows, Block block, int64_t first, int64
 bool add_lanes(const Table& table, int64_t size) {
   bool lost = false;
   for (int64_t i = 0; i < size; ++i) {
-    double near = 0, rest = 0;
+    double near = 0, rest = 0, errors = 0;
     for (int64_t at = i * kScatterLanes; at < (i + 1) * kScatterLanes; ++at) {
       const double error = two_sum(&near, table.near[at]);
-      lost |= two_sum(&rest, error) != 0;
-      lost |= two_sum(&rest, table.rest[at]) != 0;
+      const double first = two_sum(&rest, error), second = two_sum(&rest, table.rest[at]);
+      lost |= first != 0 || second != 0;
+      if (table.error != nullptr) errors += table.error[at] + (std::fabs(first) + std::fabs(second));
     }
     table.near[i] = near;
     table.rest[i] = rest;
+    if (table.error != nullptr) table.error[i] = errors;
   }
   return lost;
 }
@@ -132,17 +125,18 @@ bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last,
 }
 
 bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_operand, bool has_lanes,
-             Workspace* workspace) {
-  const Table table = workspace->table(false);
+             bool with_error, Workspace* workspace) {
+  const Table table = workspace->table(with_error);
   const int64_t lanes = has_lanes ? kScatterLanes : 1, size = scatter.size * lanes;
   if (!has_operand || has_lanes) {
-    std::memset(table.near, 0, static_cast<size_t>(size) * sizeof(double));
-    std::memset(table.rest, 0, static_cast<size_t>(size) * sizeof(double));
+    for (double* array : {table.near, table.rest, table.error})
+      if (array != nullptr) std::memset(array, 0, static_cast<size_t>(size) * sizeof(double));
   }
   if (has_operand && !has_lanes) load(scatter, 0, size, table);
   for (int64_t i = 0; has_operand && has_lanes && i < scatter.size; ++i)
     table.near[i * lanes] = element(scatter.operand, scatter.to, i);
-  const AddRuns add = scatter_kernels().add[scatter.from];
+  const ScatterKernels& kernels = scatter_kernels();
+  const AddRuns add = (with_error ? kernels.add_with_error : kernels.add)[scatter.from];
   bool lost = false;
   const Block all = {0, scatter.size};
   each_piece(scatter.windows, all, first, last, workspace->list.get(), [&](WindowList& list) {
@@ -154,15 +148,14 @@ bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_opera
   return lost;
 }
 
-void add_exactly(const Scatter& scatter, Block block, const int64_t* positions, int64_t count,
-                 int64_t* digits, WindowList* list) {
+namespace {
+
+template <typename Sum>
+void add_to(Sum* sums, const Scatter& scatter, Block block, const int64_t* positions,
+            int64_t count, WindowList* list) {
   const Places places(block, positions, count);
-  // An accumulator is its digits.
-  static_assert(sizeof(Accumulator) == Accumulator::kDigits * sizeof(int64_t), "digits alone");
-  auto* sums = reinterpret_cast<Accumulator*>(digits);
-  std::fill(sums, sums + count, Accumulator());
   for (int64_t i = 0; i < count; ++i)
-    add_finite(element(scatter.operand, scatter.to, positions[i]), &sums[i]);
+    add_term(element(scatter.operand, scatter.to, positions[i]), &sums[i]);
   const double sign = scatter.subtract ? -1 : 1;
   const int64_t run = scatter.windows.run();
   int64_t windows = 0;
@@ -178,12 +171,26 @@ void add_exactly(const Scatter& scatter, Block block, const int64_t* positions, 
         const int64_t first = piece.target[i] + to;
         places.each(first, first + run, [&](int64_t number, int64_t position) {
           const int64_t at = piece.source[i] + from + (position - first);
-          add_finite(sign * element(scatter.updates, scatter.from, at), &sums[number]);
+          add_term(sign * element(scatter.updates, scatter.from, at), &sums[number]);
         });
       }
     });
   });
   carry();
+}
+
+}  // namespace
+
+void add_exactly(const Scatter& scatter, Block block, const int64_t* positions, int64_t count,
+                 int64_t* digits, WindowList* list) {
+  with_type(scatter.to, [&](auto type) {
+    using Sum = AccumulatorOf<decltype(type)>;
+    // An accumulator is its digits.
+    static_assert(sizeof(Sum) == Sum::kDigits * sizeof(int64_t), "digits alone");
+    auto* sums = reinterpret_cast<Sum*>(digits);
+    std::fill(sums, sums + count, Sum());
+    add_to(sums, scatter, block, positions, count, list);
+  });
 }
 
 }  // namespace samebits

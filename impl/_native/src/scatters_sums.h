@@ -125,10 +125,10 @@ inline bool is_sparse(const Scatter& scatter) {
 // Adds windows [first, last) to the sums of all destinations, which start with the operand or with
 // zeros. If sums have lanes, it adds up these. Returns what `add_block` does.
 bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_operand, bool has_lanes,
-             Workspace* workspace);
+             bool with_error, Workspace* workspace);
 
-// Sets the digits of accumulators (numbers.h) to the sums of the destinations at `positions`, which
-// are within the block and in order.
+// Sets the digits of accumulators, `AccumulatorOf` the type of the operand (terms.h), to the sums of
+// the destinations at `positions`, which are within the block and in order.
 void add_exactly(const Scatter& scatter, Block block, const int64_t* positions, int64_t count,
                  int64_t* digits, WindowList* list);
 

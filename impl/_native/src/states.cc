@@ -65,7 +65,7 @@ typename R::Word rounded(double high, double low, double slack) {
 template <typename R>
 void count(int64_t at, int64_t level, int64_t last, const Planes& state, uint32_t* words,
            const Planes& totals) {
-  constexpr uint32_t kInDoubt = static_cast<typename R::Word>(-1);
+  constexpr auto kInDoubt = static_cast<uint32_t>(static_cast<typename R::Word>(-1));
   const double high = state.get(0, at), low = state.get(1, at), slack = state.get(2, at);
   Total total{};
   if (level < 0) {
@@ -86,7 +86,7 @@ void count(int64_t at, int64_t level, int64_t last, const Planes& state, uint32_
 ffi::Error counted(ffi::ThreadPool pool, States::Level level, States::Words before,
                    States::Words state, States::Result after, int64_t format, int64_t last) {
   constexpr int64_t kCountPlanes = 9;
-  if (format < 0 || format >= kFormats)
+  if (format < 0 || format >= kFloat64)
     return ffi::Error::InvalidArgument("samebits: the sums have no such format");
   const int64_t sums = static_cast<int64_t>(after->element_count()) / kCountPlanes;
   uint32_t* words = after->typed_data();

@@ -61,10 +61,11 @@ class States : Planes {
   }
 
   // Adds a level of an exact sum: two of its digits (numbers.h), the highest ones at level 0.
+  template <typename Sum = Accumulator>
   void add_level(int64_t at, int64_t level, const int64_t* digits) const {
-    const int64_t last = Accumulator::kDigits - 2 * (level + 1);
+    const int64_t last = Sum::kDigits - 2 * (level + 1);
     if (last < 0) return;
-    const int unit = static_cast<int>(32 * last) - Accumulator::kBias;
+    const int unit = static_cast<int>(32 * last) - Sum::kBias;
     add(at, std::ldexp(static_cast<double>(digits[last + 1]), unit + 32),
         std::ldexp(static_cast<double>(digits[last]), unit), 0);
   }

@@ -13,6 +13,7 @@
 #include "devices.h"
 #include "reduction.h"
 #include "states.h"
+#include "terms.h"
 #include "threads.h"
 
 namespace samebits {
@@ -53,7 +54,7 @@ struct Sums {
     const int64_t place = reduction.kept.offset(first / reduction.sums) +
                           first % reduction.sums * reduction.sum_stride;
     tile->clear((count + 7) / 8 * 8);
-    Flushing scope;
+    Flushing scope(format);
     reduction.each_run(begin, end, [&](int64_t run, int64_t terms) {
       table[format](x + (place + run) * bytes_of(format), count, terms, reduction.stride(), tile);
     });
@@ -61,7 +62,7 @@ struct Sums {
 
   // Adds all terms of one sum to an accumulator: blocks of them as pairs where these are exact.
   template <typename T>
-  void add_all(int64_t at, Accumulator* sum) const {
+  void add_all(int64_t at, AccumulatorOf<T>* sum) const {
     const T* terms = reinterpret_cast<const T*>(x) +
                      reduction.kept.offset(at / reduction.sums) +
                      at % reduction.sums * reduction.sum_stride;
@@ -74,37 +75,35 @@ struct Sums {
         for (int64_t i = 0; i < n; ++i) block[i] = terms[run + (first + i) * reduction.term_stride];
         tile.clear(8);
         {
-          Flushing scope;
+          Flushing scope(format);
           sum_kernels().exact_rows[format](block, 1, n, 0, &tile);
         }
-        if (tile.error[0] == 0) {
-          sum->add(tile.near[0]);
-          sum->add(tile.rest[0]);
-          continue;
-        }
+        if (tile.error[0] == 0 && add_pair(tile.near[0], tile.rest[0], sum)) continue;
         for (int64_t i = 0; i < n; ++i) {
           const double term = widen(block[i]);
-          if (is_finite(term)) sum->add(term);
+          if (std::is_same_v<T, double> || is_finite(term)) sum->add(term);
         }
       }
       sum->carry();
     });
   }
-  void add_all(int64_t at, Accumulator* sum) const {
-    switch (format) {
-      case kFloat32: return add_all<float>(at, sum);
-      case kBFloat16: return add_all<bfloat16>(at, sum);
-      default: return add_all<float16>(at, sum);
-    }
+
+  // The same, of which a tile of the exact way has sum `i`.
+  template <typename T>
+  void accumulate(int64_t at, const Tile& tile, int64_t i, AccumulatorOf<T>* sum) const {
+    if (!is_finite(tile.near[i]) && format != kFloat64) return sum->add_special(tile.near[i]);
+    if (!(tile.error[i] == 0) || !add_pair(tile.near[i], tile.rest[i], sum))
+      return add_all<T>(at, sum);
+    sum->carry();
   }
 
-  // Adds all terms of the sum `at` to an accumulator, of which a tile of the exact way has sum `i`.
-  void accumulate(int64_t at, const Tile& tile, int64_t i, Accumulator* sum) const {
-    if (!is_finite(tile.near[i])) return sum->add_special(tile.near[i]);
-    if (tile.error[i] != 0) return add_all(at, sum);
-    sum->add(tile.near[i]);
-    sum->add(tile.rest[i]);
-    sum->carry();
+  // The exact sum `at`, as a float64 that rounds as it does.
+  double exactly(int64_t at) const {
+    return with_type(format, [&](auto type) {
+      AccumulatorOf<decltype(type)> sum;
+      add_all<decltype(type)>(at, &sum);
+      return rounded(sum);
+    });
   }
 };
 
@@ -132,9 +131,7 @@ void round_tile(const Sums& sums, int64_t first, int64_t count, Tile* tile, Form
     if (decide(again, 0, n, 1, results, still)) {
       for (int64_t k = 0; k < n; ++k) {
         if (!still[k]) continue;
-        Accumulator sum;
-        sums.add_all(first + i + k, &sum);
-        again.near[k] = sum.to_odd();
+        again.near[k] = sums.exactly(first + i + k);
         again.rest[k] = again.error[k] = 0;
         decide(again, k, k + 1, 1, results, still);
       }
@@ -230,7 +227,8 @@ ffi::Error reduce(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
                   ffi::Span<const int64_t> sizes) {
   if (ffi::Error error = check(x, sizes, result->element_count()); error.failure()) return error;
   const Format to = format_of(*result);
-  if (to == kFormats) return ffi::Error::InvalidArgument("samebits: no such result");
+  if (to == kFormats || (to == kFloat64) != (format_of(x) == kFloat64))
+    return ffi::Error::InvalidArgument("samebits: no such result");
   const Sums sums(sizes, x);
   char* out = static_cast<char*>(result->untyped_data());
   each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
@@ -273,11 +271,13 @@ ffi::Error reduce_state(ffi::ThreadPool pool, States::Level level, States::Words
   const int64_t of = *level.typed_data();
   each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
     if (of < 0) return states.add(first, count, tile->near, tile->rest, tile->error);
-    for (int64_t i = 0; i < count; ++i) {
-      Accumulator sum;
-      sums.accumulate(first + i, *tile, i, &sum);
-      states.add_level(first + i, of, sum.digit);
-    }
+    with_type(sums.format, [&](auto type) {
+      for (int64_t i = 0; i < count; ++i) {
+        AccumulatorOf<decltype(type)> sum;
+        sums.accumulate<decltype(type)>(first + i, *tile, i, &sum);
+        states.add_level<decltype(sum)>(first + i, of, sum.digit);
+      }
+    });
   });
   return ffi::Error::Success();
 }
@@ -289,35 +289,42 @@ ffi::Error reduce_digits(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> positions, 
   if (ffi::Error error = check(x, sizes, results); error.failure()) return error;
   const Reduction reduction(sizes);
   const int64_t count = static_cast<int64_t>(positions.element_count());
-  if (static_cast<int64_t>(digits->element_count()) != count * Accumulator::kDigits)
-    return ffi::Error::InvalidArgument("samebits: the digits do not fit the positions");
   Sums sums(sizes, x);
   const int64_t* position = positions.typed_data();
-  bool are_all = count == reduction.results();
-  for (int64_t i = 0; are_all && i < count; ++i) are_all = position[i] == i;
-  if (are_all) {
-    sums.is_exact = true;
-    each_tile(pool, sums, [&](int64_t first, int64_t n, Tile* tile) {
-      for (int64_t i = 0; i < n; ++i) {
-        Accumulator sum;
-        sums.accumulate(first + i, *tile, i, &sum);
-        std::memcpy(digits->typed_data() + (first + i) * Accumulator::kDigits, sum.digit,
-                    sizeof sum.digit);
+  return with_type(sums.format, [&](auto type) {
+    using T = decltype(type);
+    constexpr int64_t kDigits = AccumulatorOf<T>::kDigits;
+    if (static_cast<int64_t>(digits->element_count()) != count * kDigits)
+      return ffi::Error::InvalidArgument("samebits: the digits do not fit the positions");
+    auto put = [&](int64_t at, const AccumulatorOf<T>& sum) {
+      std::memcpy(digits->typed_data() + at * kDigits, sum.digit, sizeof sum.digit);
+    };
+    bool are_all = count == reduction.results();
+    for (int64_t i = 0; are_all && i < count; ++i) are_all = position[i] == i;
+    if (are_all) {
+      sums.is_exact = true;
+      each_tile(pool, sums, [&](int64_t first, int64_t n, Tile* tile) {
+        for (int64_t i = 0; i < n; ++i) {
+          AccumulatorOf<T> sum;
+          sums.accumulate<T>(first + i, *tile, i, &sum);
+          put(first + i, sum);
+        }
+      });
+      return ffi::Error::Success();
+    }
+    // A task has positions of at least kTaskTerms terms.
+    const int64_t together =
+        std::max<int64_t>(1, kTaskTerms / std::max<int64_t>(1, reduction.terms_of_each()));
+    parallel(pool, parts_of(count, together), [&](int64_t task) {
+      for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
+        AccumulatorOf<T> sum;
+        if (position[i] >= 0 && position[i] < reduction.results())
+          sums.add_all<T>(position[i], &sum);
+        put(i, sum);
       }
     });
     return ffi::Error::Success();
-  }
-  // A task has positions of at least kTaskTerms terms.
-  const int64_t together =
-      std::max<int64_t>(1, kTaskTerms / std::max<int64_t>(1, reduction.terms_of_each()));
-  parallel(pool, parts_of(count, together), [&](int64_t task) {
-    for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
-      Accumulator sum;
-      if (position[i] >= 0 && position[i] < reduction.results()) sums.add_all(position[i], &sum);
-      std::memcpy(digits->typed_data() + i * Accumulator::kDigits, sum.digit, sizeof sum.digit);
-    }
   });
-  return ffi::Error::Success();
 }
 
 }  // namespace

@@ -17,17 +17,19 @@
 namespace samebits {
 
 // A scope in which the unit takes subnormal terms for zero where it loads them. All sums of float32
-// are multiples of 2**-149, so no float64 in it is subnormal.
+// are multiples of 2**-149, so no float64 in it is subnormal. It has no effect for float64.
 class Flushing {
  public:
 #if defined(__x86_64__)
-  Flushing() : before_(_mm_getcsr()) { _mm_setcsr(0x9fc0); }
+  explicit Flushing(Format of) : before_(_mm_getcsr()) {
+    if (of != kFloat64) _mm_setcsr(0x9fc0);
+  }
   ~Flushing() { _mm_setcsr(before_); }
 
  private:
   unsigned before_;
 #else
-  Flushing() {}
+  explicit Flushing(Format) {}
   ~Flushing() {}
 #endif
   Flushing(const Flushing&) = delete;

@@ -341,15 +341,10 @@ bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* 
   for (int64_t i = 0; i < count; i += kLanes) {
     const Exact<Doubles> sum = load_exact(&tile.near[first + i], &tile.rest[first + i],
                                           &tile.error[first + i]);
-    // A sum that is not finite is `near` of the tile: TwoSum makes NaN of an infinity.
-    Longs is_number = magnitude(sum.near) <= kGreatest;
-    Doubles value = chosen(is_number, to_odd(sum), sum.near);
-    Longs is_inexact = (sum.error != 0) & is_number;
-    Doubles wider = sum.error * wide + magnitude(value) * 0x1p-52;
-    wider = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(wider) & is_inexact);
-    store_as(value - wider, low + i);
-    store_as(value + wider, high + i);
-    any |= is_inexact;
+    const Interval of_sum = interval<R>(sum, wide);
+    store_as(of_sum.low, low + i);
+    store_as(of_sum.high, high + i);
+    any |= of_sum.is_inexact;
   }
   narrow_all<R>(low, count, words);
   int64_t is_any = 0;
@@ -367,11 +362,13 @@ bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* 
 }  // namespace
 
 SAMEBITS_TABLE(SumKernels, sum_kernels) = {
-    {plain_rows<float>, plain_rows<bfloat16>, plain_rows<float16>},
-    {plain_columns<float>, plain_columns<bfloat16>, plain_columns<float16>},
-    {exact_rows<float>, exact_rows<bfloat16>, exact_rows<float16>},
-    {exact_columns<float>, exact_columns<bfloat16>, exact_columns<float16>},
-    {decide<Float32>, decide<BFloat16>, decide<Float16>},
+    {plain_rows<float>, plain_rows<bfloat16>, plain_rows<float16>, exact_rows<double>},
+    {plain_columns<float>, plain_columns<bfloat16>, plain_columns<float16>,
+     exact_columns<double>},
+    {exact_rows<float>, exact_rows<bfloat16>, exact_rows<float16>, exact_rows<double>},
+    {exact_columns<float>, exact_columns<bfloat16>, exact_columns<float16>,
+     exact_columns<double>},
+    {decide<Float32>, decide<BFloat16>, decide<Float16>, decide<Float64>},
 };
 
 }  // namespace samebits

@@ -8,7 +8,7 @@
 #include "windows.h"
 
 #include "calls.h"
-#include "expansion.h"
+#include "terms.h"
 #include "threads.h"
 
 namespace samebits {
@@ -16,19 +16,11 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-double term_of(const void* x, Format format, int64_t at) {
-  switch (format) {
-    case kFloat32: return widen(static_cast<const float*>(x)[at]);
-    case kBFloat16: return widen(static_cast<const bfloat16*>(x)[at]);
-    default: return widen(static_cast<const float16*>(x)[at]);
-  }
-}
-
 const char* at_element(const void* x, Format format, int64_t at) {
   return static_cast<const char*>(x) + at * bytes_of(format);
 }
 
-// Rounds the sums of a tile to `out`; asks exactly(i) for the expansion of one in doubt.
+// Rounds the sums of a tile to `out`; asks exactly(i) for an exact one in doubt (`exact_sum`).
 template <typename Exactly>
 void round_tile(Tile* tile, int64_t count, Format to, void* out, const Exactly& exactly) {
   uint8_t in_doubt[kTile];
@@ -36,7 +28,7 @@ void round_tile(Tile* tile, int64_t count, Format to, void* out, const Exactly& 
   if (!decide(*tile, 0, count, 1, out, in_doubt)) return;
   for (int64_t i = 0; i < count; ++i) {
     if (!in_doubt[i]) continue;
-    tile->near[i] = exactly(i).to_odd();
+    tile->near[i] = exactly(i);
     tile->rest[i] = tile->error[i] = 0;
     decide(*tile, i, i + 1, 1, out, in_doubt);
   }
@@ -133,16 +125,16 @@ class RowSums {
   }
 
   // The exact sum of a window of a row.
-  Expansion exactly(int64_t row, int64_t output) const {
+  double exactly(int64_t row, int64_t output) const {
     const WindowAxis& inner = windows_.inner();
-    Expansion sum;
-    windows_.each_row(row / spread_, [&](int64_t of_array, int64_t) {
-      for (int64_t tap = 0; tap < inner.window; ++tap) {
-        const int64_t at = inner.element(output, tap);
-        if (at >= 0) sum.add(term_of(element(of_array, at, row), format_, 0));
-      }
+    return exact_sum(format_, [&](const auto& add) {
+      windows_.each_row(row / spread_, [&](int64_t of_array, int64_t) {
+        for (int64_t tap = 0; tap < inner.window; ++tap) {
+          const int64_t at = inner.element(output, tap);
+          if (at >= 0) add(samebits::element(element(of_array, at, row), format_, 0));
+        }
+      });
     });
-    return sum;
   }
 
  private:
@@ -176,7 +168,8 @@ void copy_apart(const char* results, int64_t count, int64_t size, int64_t spread
 ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
                   ffi::Span<const int64_t> axes) {
   const Format format = format_of(x), to = format_of(*result);
-  if (format == kFormats || to == kFormats || !Windows::has(axes.begin(), axes.size()))
+  if (format == kFormats || to == kFormats || (to == kFloat64) != (format == kFloat64) ||
+      !Windows::has(axes.begin(), axes.size()))
     return ffi::Error::InvalidArgument("samebits: no such sum over windows is compiled");
   Windows windows(axes.begin(), axes.size());
   if (static_cast<int64_t>(x.element_count()) != windows.elements() ||
@@ -193,7 +186,7 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
   each_part(pool, threads, rows * tiles, [&](int64_t begin, int64_t end) {
     Tile tile;
     RowSums::Part part;
-    alignas(64) char results[4 * kTile];
+    alignas(64) char results[8 * kTile];
     for (int64_t task = begin, together; task < end; task += together) {
       const int64_t row = task / tiles, first = task % tiles * kTile;
       const int64_t count = std::min(kTile, outputs - first);
@@ -202,7 +195,7 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
       tile.clear((together * count + 7) / 8 * 8);
       sums.plan(first, count, &part);
       {
-        Flushing scope;
+        Flushing scope(format);
         for (int64_t i = 0; i < together; ++i) sums.add(row + i, i * count, &part, &tile);
       }
       const int64_t place = (row / spread * outputs + first) * spread + row % spread;
@@ -239,7 +232,8 @@ std::vector<Progression> elements_of(const WindowAxis& axis, int64_t first, int6
 ffi::Error pool(ffi::ThreadPool threads, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
                 ffi::Span<const int64_t> axes, bool greatest) {
   const Format format = format_of(x);
-  if (format == kFormats || format_of(*result) != format ||
+  // Keys have 32 bits.
+  if (format >= kFloat64 || format_of(*result) != format ||
       !Windows::has(axes.begin(), axes.size()))
     return ffi::Error::InvalidArgument("samebits: no such pool is compiled");
   Windows windows(axes.begin(), axes.size());
@@ -300,7 +294,7 @@ struct Pool {
       for (int64_t begin = 0; begin < inner.outputs; begin += kTile) {
         const int64_t count = std::min(kTile, inner.outputs - begin);
         part.tap = choices + (row - first) * inner.outputs + begin;
-        std::memset(part.best, 0, sizeof(float) * count);
+        std::memset(part.best, 0, sizeof(double) * count);
         std::memset(part.tap, -1, sizeof(int32_t) * count);
         windows.each_row(row, [&](int64_t of_array, int64_t outer_tap) {
           for (int64_t i = 0; i < inner.window; ++i) {
@@ -340,7 +334,7 @@ struct Pool {
         const int64_t count = std::min(kTile, inner.size - begin);
         tile.clear(count);
         {
-          Flushing scope;
+          Flushing scope(of_source);
           each_tap(row, begin, begin + count,
                    [&](int64_t place, const int32_t* chosen, int32_t number,
                        const Progression& tap) {
@@ -349,12 +343,12 @@ struct Pool {
                    });
         }
         auto exactly = [&](int64_t i) {
-          Expansion sum;
-          each_tap(row, begin + i, begin + i + 1,
-                   [&](int64_t place, const int32_t* chosen, int32_t number, const Progression&) {
-                     if (*chosen == number) sum.add(term_of(source, of_source, place));
-                   });
-          return sum;
+          return exact_sum(of_source, [&](const auto& add) {
+            each_tap(row, begin + i, begin + i + 1,
+                     [&](int64_t place, const int32_t* chosen, int32_t number, const Progression&) {
+                       if (*chosen == number) add(element(source, of_source, place));
+                     });
+          });
         };
         const int64_t place = (row * inner.size + begin) * bytes_of(to);
         round_tile(&tile, count, to, static_cast<char*>(out) + place, exactly);
@@ -368,6 +362,7 @@ ffi::Error pool_gradient(ffi::ThreadPool pool, ffi::AnyBuffer source, ffi::AnyBu
                          bool greatest) {
   const Format to = format_of(*result);
   if (format_of(source) == kFormats || format_of(operand) == kFormats || to == kFormats ||
+      (to == kFloat64) != (format_of(source) == kFloat64) ||
       !Windows::has(axes.begin(), axes.size()))
     return ffi::Error::InvalidArgument("samebits: no such gradient of a pool is compiled");
   const Windows windows(axes.begin(), axes.size());

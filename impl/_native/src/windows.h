@@ -176,9 +176,10 @@ using Raise = void (*)(const void* x, int64_t count, int64_t step, int64_t apart
 using WriteKeys = void (*)(const int32_t* keys, int64_t count, bool greatest, int64_t spread,
                            void* out);
 
-// The choices of a row of windows: the best element so far, and its tap; -1 for none.
+// The choices of a row of windows: the best element so far, and its tap; -1 for none. The elements
+// are float32, or else float64.
 struct Choices {
-  float best[kTile];
+  double best[kTile];
   int32_t* tap;
 };
 

@@ -163,24 +163,35 @@ void write_keys(const int32_t* keys, int64_t count, bool greatest, int64_t sprea
   all(spread);
 }
 
+template <typename Best, typename T>
+SAMEBITS_INLINE Best as_best(T value) {
+  if constexpr (std::is_same<Best, double>::value) {
+    return widen(value);
+  } else {
+    return as_float(value);
+  }
+}
+
 template <typename T>
 void offer(const void* elements, int64_t count, int64_t step, int64_t first, int64_t apart,
            int32_t tap, bool greatest, Choices* choices) {
+  constexpr bool is_double = std::is_same<T, double>::value;
+  using Best = typename std::conditional<is_double, double, float>::type;
   const T* x = static_cast<const T*>(elements);
-  float* best = choices->best + first;
+  Best* best = reinterpret_cast<Best*>(choices->best) + first;
   int32_t* taps = choices->tap + first;
   auto all = [&](int64_t step, int64_t apart, auto stays) {
     for (int64_t i = 0; i < count; ++i) {
-      const float value = as_float(x[i * step]);
-      const float before = best[i * apart];
+      const Best value = as_best<Best>(x[i * step]);
+      const Best before = best[i * apart];
       const int32_t tap_before = taps[i * apart];
       const bool is_taken = !stays(before, value) | (tap_before < 0);
       best[i * apart] = is_taken ? value : before;
       taps[i * apart] = is_taken ? tap : tap_before;
     }
   };
-  auto is_greater = [](float a, float b) { return a >= b; };
-  auto is_less = [](float a, float b) { return a <= b; };
+  auto is_greater = [](Best a, Best b) { return a >= b; };
+  auto is_less = [](Best a, Best b) { return a <= b; };
   auto with_steps = [&](auto stays) {
     if (step == 1 && apart == 1) return all(1, 1, stays);
     all(step, apart, stays);
@@ -211,12 +222,12 @@ void add_chosen(const void* terms, const int32_t* choices, int32_t tap, int64_t 
 }  // namespace
 
 SAMEBITS_TABLE(WindowKernels, window_kernels) = {
-    {is_sure<float>, is_sure<bfloat16>, is_sure<float16>},
-    {add_taps<float>, add_taps<bfloat16>, add_taps<float16>},
-    {add<float>, add<bfloat16>, add<float16>},
+    {is_sure<float>, is_sure<bfloat16>, is_sure<float16>, is_sure<double>},
+    {add_taps<float>, add_taps<bfloat16>, add_taps<float16>, add_taps<double>},
+    {add<float>, add<bfloat16>, add<float16>, add<double>},
     {raise<float>, raise<bfloat16>, raise<float16>},
     {write_keys<float>, write_keys<bfloat16>, write_keys<float16>},
-    {offer<float>, offer<bfloat16>, offer<float16>},
-    {add_chosen<float>, add_chosen<bfloat16>, add_chosen<float16>}};
+    {offer<float>, offer<bfloat16>, offer<float16>, offer<double>},
+    {add_chosen<float>, add_chosen<bfloat16>, add_chosen<float16>, add_chosen<double>}};
 
 }  // namespace samebits

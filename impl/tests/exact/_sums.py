@@ -15,8 +15,13 @@ DTYPES = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "float64": np.dtype(np.float64),
 }
-#: The dtypes that the native engine has.
+#: The dtypes of at most 32 bits.
 NARROW = [name for name in DTYPES if name != "float64"]
+
+
+def results_for(dtype):
+    """Returns the names of the dtypes that the native engine rounds sums of a dtype to."""
+    return ["float64"] if dtype == "float64" else NARROW
 
 
 def rough(rng, shape, dtype="float32", spread=20):

@@ -15,6 +15,7 @@ from impl.tests.exact._sums import (
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
+    results_for,
     rough,
     run,
     serial_terms,
@@ -52,7 +53,7 @@ def terms_first(x, axes):
     return np.transpose(x, (*axes, *kept)).reshape(-1, *shape)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [2, 15, 77, 300])
 def test_reductions_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
     x = hard_matrix(rng, max(count, 8), dtype)[:count]
@@ -65,14 +66,14 @@ def test_reductions_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count)
             sums.reduce_sum(x[:, :5], (0,), to),
         ]
 
-    results = run(lambda x: {to: of(x, DTYPES[to]) for to in NARROW}, x)
+    results = run(lambda x: {to: of(x, DTYPES[to]) for to in results_for(dtype)}, x)
     for to, got in results.items():
         want = oracles.nearest(x, DTYPES[to])
         for one, other in zip(got, [want, want, want[:3], want[:5]], strict=True):
             assert_same(one, other, to)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_reductions_of_each_shape_have_the_bits_of_the_oracle(rng, dtype):
     arrays = []
     for shape, _ in REDUCTIONS:
@@ -107,7 +108,7 @@ BY_THREADS = [
     ("dtype", "shape", "axes"),
     [
         (dtype, *each)
-        for dtype in NARROW
+        for dtype in DTYPES
         for each in (BY_THREADS if dtype == "float32" else BY_THREADS[:2])
     ],
     ids=str,
@@ -117,7 +118,7 @@ def test_reductions_by_threads_have_the_bits_of_the_other_engine(rng, shape, axe
     cancelling = x.copy()
     cancelling[len(x) // 2 :] = -x[: len(x) - len(x) // 2]
     engines = [
-        functools.partial(module.reduce_sum, axes=axes, dtype=np.float32)
+        functools.partial(module.reduce_sum, axes=axes, dtype=results_for(dtype)[0])
         for module in (sums, reduction)
     ]
     for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), with_specials(rng, x)):
@@ -157,7 +158,7 @@ def test_what_the_engine_has_no_call_for():
     assert sums.reduce_sum(x.astype(np.int32), (0,)) is None
     assert sums.reduce_sum(x, (0,), np.int32) is None
     with jax.enable_x64(True):
-        assert sums.reduce_sum(x.astype(np.float64), (0,)) is None
+        assert sums.reduce_sum(x.astype(np.float64), (0,), np.float32) is None
         assert sums.reduce_sum(x, (0,), np.float64) is None
     assert sums.reduce_sum(x, (0,), axis_names=("a",), axis_index_groups=[[0]]) is None
 
@@ -192,7 +193,7 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "count"), [*((dtype, n) for dtype in NARROW for n in (8, 15)), ("float32", 300)]
+    ("dtype", "count"), [*((dtype, n) for dtype in DTYPES for n in (8, 15)), ("float32", 300), ("float64", 300)]
 )
 def test_running_sums_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
     x = hard_matrix(rng, count, dtype)
@@ -217,7 +218,8 @@ def test_running_sums_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, coun
 
 
 @pytest.mark.parametrize(
-    ("dtype", "spread"), [("float32", 3), ("float32", 60), ("bfloat16", 60), ("float16", 4)]
+    ("dtype", "spread"),
+    [("float32", 3), ("float32", 60), ("bfloat16", 60), ("float16", 4), ("float64", 60)],
 )
 def test_running_sums_of_long_lines_have_the_bits_of_the_other_engine(rng, dtype, spread):
     shapes = [((100_003,), 0), ((3, 20_001, 2), 1), ((1000, 70), 0), ((70, 1000), 1)]
@@ -238,7 +240,7 @@ def test_running_sums_of_nothing_and_of_one():
     )
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [2, 3, 5, 12])
 def test_sums_of_parts_have_the_bits_of_the_oracle(rng, dtype, count):
     x = np.concatenate([hard_matrix(rng, max(count, 8), dtype)[:count]] * 40, 1)

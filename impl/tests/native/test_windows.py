@@ -28,12 +28,12 @@ from spec import oracles
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
     assert_sums_of_windows(windows.reduce_window, rng, WINDOWS, dtype)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [4, 8, 40])
 def test_windows_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
     assert_windows_of_hard_terms(windows.reduce_window, rng, dtype, count)
@@ -49,7 +49,7 @@ def test_windows_of_terms_of_all_exponents(rng):
     assert_same(got, oracles.nearest(np.stack([x[i : i + 57] for i in range(4)])))
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_large_windows_have_the_bits_of_the_other_engine(rng, dtype):
     x = rough(rng, (4, 40, 40, 24), dtype, 6)
     for case in (
@@ -87,7 +87,12 @@ def test_extremes_of_windows_have_the_bits_of_the_other_engine(rng, dtype):
 
 @pytest.mark.parametrize(
     ("of_image", "dtype"),
-    [("float32", "float32"), ("bfloat16", "float32"), ("float16", "bfloat16")],
+    [
+        ("float32", "float32"),
+        ("bfloat16", "float32"),
+        ("float16", "bfloat16"),
+        ("float64", "float64"),
+    ],
 )
 def test_gradients_of_pools_have_the_bits_of_the_oracle(rng, of_image, dtype):
     assert_gradients_of_pools(windows.select_and_scatter_add, rng, POOLS, of_image, dtype)

@@ -230,6 +230,23 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(lax.shift_left(raw, number(raw, 52)), np.float64)
 
 
+def scaled(value: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Returns float64 times 2 to the power of int32; what is below the normal numbers is 0.
+
+    A finite value is below 2**1000, or the exponent is negative.
+    """
+    # The power of two may be beyond the range of float64, so it is applied in two parts.
+    ends = lax.full_like(exponent, 2 * MIN_EXPONENT), lax.full_like(exponent, 2 * MAX_EXPONENT)
+    clamped = lax.clamp(ends[0], exponent, ends[1])
+    first = lax.shift_right_arithmetic(clamped, lax.full_like(clamped, 1))
+    result = lax.mul(value, power_of_two(first))
+    result = lax.mul(result, power_of_two(lax.sub(clamped, first)))
+    height = lax.add(exponent_above(lax.abs(value)), exponent)
+    is_small = lax.lt(height, lax.full_like(height, MIN_EXPONENT + 1))
+    is_small = lax.bitwise_and(is_small, lax.is_finite(value))
+    return lax.select(is_small, lax.full_like(value, 0), result)
+
+
 def reciprocal(power: jax.Array) -> jax.Array:
     """Returns 1 / power of powers of two, float64, where that is a normal number."""
     raw = lax.bitcast_convert_type(power, np.int64)

@@ -98,7 +98,9 @@ def _factors(
     common = jnp.promote_types(lhs.dtype, rhs.dtype)
     dtype = jnp.dtype(common if preferred is None else preferred)
     found = [_factor(value, common) for value in (lhs, rhs)]
-    if not takes(found, dtype) or dtype == np.float64:
+    are_known = all(takes([each], each.dtype) for each in found)
+    # A product of float64 is rounded to one.
+    if not are_known or not (dtype == np.float64 or takes(found, dtype)):
         return None
     return found[0], found[1], dtype
 

@@ -72,6 +72,47 @@ BITS = 51
 _FLOAT16 = 1 << 13
 
 
+class Scaled(NamedTuple):
+    """Terms ``value * 2**exponent``, beyond the range of float64.
+
+    Attributes:
+        value: Float64: zeros, and multiples of 2**-104 up to 4.
+        exponent: int32, of the same shape.
+    """
+
+    value: jax.Array
+    exponent: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the terms."""
+        return self.value.shape
+
+    @classmethod
+    def products(cls, a: jax.Array, b: jax.Array) -> Scaled:
+        """Returns four terms of each product of float64, [rows, terms]: those of its halves."""
+        (*lefts, of_a), (*rights, of_b) = _halves(a), _halves(b)
+        exponent = lax.add(of_a, of_b)
+        values = [lax.mul(x, y) for x in lefts for y in rights]
+        return cls(lax.concatenate(values, 1), lax.concatenate([exponent] * len(values), 1))
+
+
+def _halves(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns two parts of 26 bits of significands from 1 to 2, and the exponents, int32."""
+    raw = lax.bitcast_convert_type(value, np.int64)
+    above = arithmetic.exponent_above(lax.abs(value))
+    exponent = lax.sub(above, lax.full_like(above, 1))
+    sign = lax.bitwise_and(raw, lax.full_like(raw, (-1 << 63) | ((1 << 52) - 1)))
+    sign = lax.bitwise_or(sign, lax.full_like(raw, 1023 << 52))
+    high = lax.bitwise_and(lax.add(sign, lax.full_like(raw, 1 << 26)), lax.full_like(raw, -1 << 27))
+    is_zero = lax.eq(value, lax.full_like(value, 0))
+    whole, first = (
+        lax.select(is_zero, value, lax.bitcast_convert_type(each, np.float64))
+        for each in (sign, high)
+    )
+    return first, lax.sub(whole, first), exponent
+
+
 @dataclasses.dataclass(frozen=True)
 class Addition:
     """How an operation adds terms.
@@ -97,10 +138,10 @@ class Addition:
 
         Args:
             dtype: The dtype of the result: float16, bfloat16, float32 or float64.
-            *terms: Arrays of such dtypes, as ``add`` takes them.
+            *terms: Arrays of such dtypes, as ``add`` takes them, or one ``Scaled``.
         """
         with in_any_order():
-            if self._is_one_pass(dtype, terms):
+            if not isinstance(terms[0], Scaled) and self._is_one_pass(dtype, terms):
                 value = self.add(*map(_wide, terms))
                 value = arithmetic.flushed_float64(value) if arithmetic.is_long(dtype) else value
                 result = arithmetic.narrow(value, dtype)
@@ -122,7 +163,9 @@ class Addition:
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_far = not self.are_products and any(arithmetic.is_long(x.dtype) for x in terms)
+        are_scaled = isinstance(terms[0], Scaled)
+        are_long = any(arithmetic.is_long(_wide(each).dtype) for each in terms)
+        are_far = are_scaled or (are_long and not self.are_products)
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
 
@@ -137,7 +180,7 @@ class Addition:
 
     def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
-        pairs = [_exponents(each) for each in terms if each.size != 0]
+        pairs = [_exponents(each) for each in terms if math.prod(each.shape) != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
         above, depth = self.devices.max(above), self.devices.max(depth)
         first = lax.add(above, lax.full_like(above, 1))
@@ -163,13 +206,17 @@ class _Pair(NamedTuple):
         return arithmetic.narrow(arithmetic.to_odd(self.high, self.low), dtype)
 
 
-def _wide(terms: jax.Array) -> jax.Array:
+def _wide(terms: jax.Array | Scaled) -> jax.Array:
     """Returns terms as float64, with zeros for subnormal numbers."""
+    if isinstance(terms, Scaled):
+        return terms.value
     is_long = arithmetic.is_long(terms.dtype)
     return arithmetic.flushed_float64(terms) if is_long else arithmetic.widen(terms)
 
 
-def part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) -> jax.Array:
+def part(
+    terms: jax.Array | Scaled, exponent: jax.Array, width: int, *, are_far: bool
+) -> jax.Array:
     """Returns parts of terms in units of 2**exponent: integers, as float64.
 
     An infinity or a NaN is a part of itself.
@@ -184,8 +231,13 @@ def part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) ->
     terms, exponent = fence((terms, exponent))
     scaled, up = _wide(terms), lax.neg(exponent)
     half = lax.shift_right_arithmetic(up, lax.full_like(up, 1))
-    for power in (half, lax.sub(up, half)) if are_far else (up,):
-        scaled = lax.mul(scaled, full(arithmetic.power_of_two(power), scaled))
+    if isinstance(terms, Scaled):
+        # A term that is farther from the unit has no part of it.
+        up = lax.clamp(np.int32(-_TOP), lax.add(terms.exponent, full(up, scaled)), np.int32(_TOP))
+        terms, scaled = scaled, lax.mul(scaled, arithmetic.power_of_two(up))
+    else:
+        for power in (half, lax.sub(up, half)) if are_far else (up,):
+            scaled = lax.mul(scaled, full(arithmetic.power_of_two(power), scaled))
     larger = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, 2.0**-width)))
     larger = lax.mul(larger, lax.full_like(scaled, 2.0**width))
     part = lax.sub(arithmetic.nearest_integer(scaled), larger)
@@ -195,12 +247,20 @@ def part(terms: jax.Array, exponent: jax.Array, width: int, *, are_far: bool) ->
     return lax.select(lax.is_finite(terms), arithmetic.finite_or_zero(part), terms)
 
 
-def _exponents(terms: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _exponents(terms: jax.Array | Scaled) -> tuple[jax.Array, jax.Array]:
     """Returns two exponents of all finite terms, int32.
 
     Returns:
         e, of a power of two 2**e above all magnitudes; d, for which all are multiples of 2**-d.
     """
+    if isinstance(terms, Scaled):
+        above = lax.add(arithmetic.exponent_above(lax.abs(terms.value)), terms.exponent)
+        far = lax.full_like(above, _FAR)
+        is_zero = lax.eq(terms.value, lax.full_like(terms.value, 0))
+        above = lax.select(is_zero, lax.neg(far), above)
+        least = lax.select(is_zero, far, terms.exponent)
+        top, least = reduced([above, least], [lax.max, lax.min], range(far.ndim))
+        return top, lax.sub(np.int32(104), least)
     fraction = int(jnp.finfo(terms.dtype).nmant)
     terms = arithmetic.at_least_float32(terms)
     bits = jnp.finfo(terms.dtype)
@@ -256,6 +316,8 @@ def _initial(step: Callable[[Any, Any], jax.Array], dtype: Any) -> Any:
     return np.array(ends.min if step is lax.max else ends.max, dtype)
 
 
+#: Beyond the exponents of all products of float64.
+_FAR = 5000
 #: The exponent of the unit of a pass in a frame that has moved, and the least one.
 _TOP, _FLOOR = 900, -900
 #: Below it, ``b`` is no part of a sum of 106 bits, but the tail.
@@ -330,10 +392,4 @@ class Words(NamedTuple):
         to_odd = arithmetic.to_odd
         rest = arithmetic.finite_or_zero(lax.select(lax.eq(b, zero), c, to_odd(b, c)))
         whole = arithmetic.seal(lax.add(a, rest)) if arithmetic.is_long(dtype) else to_odd(a, rest)
-        # The power of two may be beyond the range of float64, so it is applied in two parts.
-        first = lax.shift_right_arithmetic(frame, lax.full_like(frame, 1))
-        result = lax.mul(whole, arithmetic.power_of_two(first))
-        result = lax.mul(result, arithmetic.power_of_two(lax.sub(frame, first)))
-        height = lax.add(arithmetic.exponent_above(lax.abs(whole)), frame)
-        is_small = lax.lt(height, lax.full_like(height, arithmetic.MIN_EXPONENT + 1))
-        return arithmetic.narrow(lax.select(is_small, zero, result), dtype)
+        return arithmetic.narrow(arithmetic.scaled(whole, frame), dtype)

@@ -21,6 +21,7 @@ from jax import lax
 
 from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
+from impl._exact.products.layout import Layout
 from impl._exact.products import convolution, dot_general
 from impl._exact.unrounded import states
 from impl._native import states as native
@@ -105,7 +106,7 @@ def added(
 def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     numbers = params["dimension_numbers"]
     left, right = operands
-    layout = dot_general.Layout.of(left.shape, right.shape, numbers, devices)
+    layout = Layout.of(left.shape, right.shape, numbers, devices)
     how = states.Products(
         layout.terms,
         lambda x, y: dot_general.plain_product(x, y, numbers),

@@ -83,6 +83,11 @@ SAMEBITS_INLINE double widen(double value) {
   return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
 }
 
+// A float64, of which a subnormal one is a zero.
+SAMEBITS_INLINE double widen(double value) {
+  return (bits_of(value) & (0x7ffull << 52)) != 0 ? value : 0;
+}
+
 // The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and
 // returns the bits: +0 for each zero, one NaN, and 0 for what the format flushes.
 struct Float32 {
@@ -149,6 +154,18 @@ SAMEBITS_INLINE bool is_decided(double value, double error, typename R::Word* wo
   typename R::Word low = R::narrow(value - wider);
   *word = low;
   return low == R::narrow(value + wider);
+}
+
+// value * 2**exponent as a float64, where the value is one rounded from an exact sum: writes its
+// bits, unless the sum may be below the least normal number, and the result is that number.
+SAMEBITS_INLINE bool is_scaled(double value, int exponent, uint64_t* word) {
+  const uint64_t bits = bits_of(value), sign = bits & (1ull << 63);
+  const int64_t field = static_cast<int64_t>((bits >> 52) & 0x7ff) + exponent;
+  const uint64_t fraction = bits & 0xfffffffffffffull;
+  *word = 0;
+  if (value == 0 || field < 1) return true;
+  *word = field > 2046 ? sign | (0x7ffull << 52) : sign | static_cast<uint64_t>(field) << 52 | fraction;
+  return field != 1 || fraction != 0;
 }
 
 // TwoSum (Knuth, The Art of Computer Programming 2, 4.2.2): a becomes the rounded sum of a and b,

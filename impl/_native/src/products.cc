@@ -16,6 +16,7 @@
 #include "products_block.h"
 #include "products_division.h"
 #include "threads.h"
+#include "wide_accumulator.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace samebits {
@@ -46,6 +47,8 @@ void fill_special(const Attributes& attributes, Operand kernel, const Output& ou
           output.states.add(at, std::numeric_limits<double>::quiet_NaN(), 0, 0);
         } else if (output.words == nullptr) {
           output.bounds.put(at, std::numeric_limits<double>::quiet_NaN(), 0);
+        } else if (output.format == kFloat64) {
+          static_cast<uint64_t*>(output.words)[at] = 0x7ff8000000000000u;
         } else if (output.format == kFloat32) {
           static_cast<uint32_t*>(output.words)[at] = 0x7fc00000u;
         } else {
@@ -64,7 +67,7 @@ bool operand_of(ffi::AnyBuffer buffer, Operand* operand) {
 }
 
 ffi::Error unknown_dtype() {
-  return ffi::Error::InvalidArgument("samebits takes float32, bfloat16 and float16");
+  return ffi::Error::InvalidArgument("samebits takes floats of 16 to 64 bits");
 }
 
 // The axes of a call, as XLA has them.
@@ -82,8 +85,8 @@ struct Spans {
 // Returns the products of a call. A thread keeps the plans of its calls, since a program has the
 // same calls in each step, and a plan takes as long as a product of a thousand terms. A plan serves
 // one call at a time: a thread starts none before its last one ends.
-const std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
-                                        bool reads_few_rows = true) {
+std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
+                                  bool reads_few_rows = true) {
   constexpr uint64_t kPlans = 128;
   struct Plan {
     std::vector<int64_t> key;
@@ -109,14 +112,76 @@ const std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand
   for (LineProduct& each : known.products)
     for (Factor* factor : {&each.rows, &each.columns})
       factor->data = factor->operand == 0 ? lhs.data : rhs.data;
+  for (LineProduct& each : known.products) each.is_wide = false;
   return known.products;
+}
+
+// The powers of two of the greatest element of an operand that is not scaled.
+constexpr int kNotScaled = 300;
+
+// How an operand of a wide product is scaled, and what the scale says of it.
+struct Scaling {
+  int exponent = 0;  // of the scale
+  bool are_finite = true;
+  bool has_least = false;  // elements that count as greater ones
+  double greatest = 0;     // after the scaling
+
+  Scaling(ffi::ThreadPool& pool, Operand operand) {
+    if (operand.format != kFloat64) {
+      are_finite = product_kernels().are_finite[operand.format](operand.data, operand.elements);
+      greatest = 0x1p129;
+      return;
+    }
+    constexpr int64_t kPart = 1 << 15;
+    const int64_t parts = parts_of(operand.elements, kPart);
+    std::vector<Magnitudes> each(static_cast<size_t>(parts));
+    parallel(pool, parts, [&](int64_t part) {
+      const double* from = static_cast<const double*>(operand.data) + part * kPart;
+      product_kernels().find_magnitudes(from, std::min(kPart, operand.elements - part * kPart),
+                                        &each[part]);
+    });
+    Magnitudes all;
+    for (const Magnitudes& part : each) {
+      all.least = std::min(all.least, part.least);
+      all.greatest = std::max(all.greatest, part.greatest);
+      all.are_finite &= part.are_finite;
+    }
+    are_finite = all.are_finite;
+    if (all.greatest == 0) return;
+    const int height = std::ilogb(all.greatest);
+    if (std::abs(height) > kNotScaled) exponent = std::clamp(-height, -1000, 1000);
+    greatest = std::ldexp(all.greatest, exponent);
+    has_least = std::ldexp(all.least, exponent) < 0x1p-400;
+  }
+};
+
+// Prepares the products of a call with a factor or a result of float64.
+void widen(ffi::ThreadPool& pool, Operand left, Operand right,
+           std::vector<LineProduct>* products) {
+  const Scaling of_left(pool, left), of_right(pool, right);
+  for (LineProduct& each : *products) {
+    each.is_wide = true;
+    each.are_finite = of_left.are_finite && of_right.are_finite;
+    each.exponent = -(of_left.exponent + of_right.exponent);
+    each.lost = 0;
+    // A factor that counts as 2**-400 is less than that.
+    if (of_left.has_least || of_right.has_least)
+      each.lost = static_cast<double>(each.terms) * 0x1p-399 *
+                  (of_left.greatest + of_right.greatest + 0x1p-399);
+    for (Factor* factor : {&each.rows, &each.columns})
+      factor->scale = std::ldexp(1, (factor->operand == 0 ? of_left : of_right).exponent);
+  }
 }
 
 ffi::Error run(ffi::ThreadPool& pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, const Spans& spans,
                const Output& output) {
   Operand left, right;
   if (!operand_of(lhs, &left) || !operand_of(rhs, &right)) return unknown_dtype();
-  compute(pool, planned(spans, left, right), output);
+  const bool is_wide =
+      left.format == kFloat64 || right.format == kFloat64 || output.format == kFloat64;
+  std::vector<LineProduct>& products = planned(spans, left, right, !is_wide);
+  if (is_wide) widen(pool, left, right, &products);
+  compute(pool, products, output);
   if (spans.is_convolution) fill_special(spans.attributes(), right, output);
   return ffi::Error::Success();
 }
@@ -139,10 +204,11 @@ ffi::Error bounds(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs, 
   return run(pool, lhs, rhs, {batch, lines, columns, terms, window, is_convolution}, output);
 }
 
-// Calls use(digits) of the exact sum at a position of the result: zeros at -1.
+// Calls use(digits) of the exact sum at a position of the result: zeros at -1. There are as many as
+// the products ask for.
 template <typename Use>
 void with_digits(const std::vector<LineProduct>& products, int64_t position, const Use& use) {
-  int64_t digits[Accumulator::kDigits] = {};
+  int64_t digits[WideAccumulator::kDigits] = {};
   ResultIndex index;
   for (const LineProduct& each : products)
     if (position >= 0 && find(each, position, &index)) {
@@ -163,15 +229,18 @@ ffi::Error digits(ffi::ThreadPool pool, ffi::AnyBuffer positions, ffi::AnyBuffer
   if (positions.element_type() != ffi::DataType::S64 ||
       result->element_type() != ffi::DataType::S64)
     return ffi::Error::InvalidArgument("positions and digits are int64");
-  const std::vector<LineProduct>& products =
+  std::vector<LineProduct>& products =
       planned({batch, lines, columns, terms, window, is_convolution}, left, right);
+  const int64_t number = static_cast<int64_t>(positions.element_count());
+  const int64_t size =
+      number == 0 ? 0 : static_cast<int64_t>(result->element_count()) / number;
+  if (size == WideAccumulator::kDigits) widen(pool, left, right, &products);
   const int64_t* at = static_cast<const int64_t*>(positions.untyped_data());
   int64_t* to = static_cast<int64_t*>(result->untyped_data());
-  const int64_t count = static_cast<int64_t>(positions.element_count());
-  parallel(pool, parts_of(count, kEach), [&](int64_t task) {
-    for (int64_t i = task * kEach; i < std::min(count, (task + 1) * kEach); ++i)
+  parallel(pool, parts_of(number, kEach), [&](int64_t task) {
+    for (int64_t i = task * kEach; i < std::min(number, (task + 1) * kEach); ++i)
       with_digits(products, at[i], [&](const int64_t* digit) {
-        std::copy(digit, digit + Accumulator::kDigits, to + i * Accumulator::kDigits);
+        std::copy(digit, digit + size, to + i * size);
       });
   });
   return ffi::Error::Success();
@@ -191,7 +260,9 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
       return product_kernels().are_finite[each.format](each.data, each.elements);
     };
     output.are_finite = are_finite(left) && are_finite(right);
-    compute(pool, planned(spans, left, right, false), output);
+    std::vector<LineProduct>& products = planned(spans, left, right, false);
+    if (left.format == kFloat64 || right.format == kFloat64) widen(pool, left, right, &products);
+    compute(pool, products, output);
     if (is_convolution) fill_special(spans.attributes(), right, output);
     return ffi::Error::Success();
   }

@@ -9,6 +9,7 @@
 // product: a line of its image is a window, and its terms are the taps and channels.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "formats.h"
@@ -84,6 +85,7 @@ struct Part {
   int64_t run_count;
   int64_t run_length;  // of all runs together
   int64_t next_count = 0;  // the singles after these that are read next
+  double scale = 1;        // a power of two that wide factors are multiplied by
 };
 
 // The bits that any of some values has, and the bits of the least magnitude that is not 0.
@@ -96,6 +98,20 @@ struct Bits {
 struct PairSum {
   double high[16] = {};
   double low[16] = {};
+};
+
+// The magnitudes of the finite elements of an array of float64 that are not 0.
+struct Magnitudes {
+  double least = HUGE_VAL, greatest = 0;
+  bool are_finite = true;
+};
+
+// The sums of a row of results as pairs of float64, high + middle + low, and what bounds their
+// errors: `lost`, and norm * column_rests[j] + rest * column_norms[j] + constant.
+struct PairsOfRow {
+  const double *high, *middle, *low, *lost, *column_norms, *column_rests;
+  double norm, rest, constant;
+  int exponent;  // of the power of two that results are multiplied by
 };
 
 struct ProductKernels {
@@ -167,6 +183,24 @@ struct ProductKernels {
 
   // Adds the products of `count` pairs.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
+
+  // The same of wide factors, whose products have errors too.
+  void (*add_wide_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
+  // As pack_rows, pack_panels and pack_lanes, of wide factors (Wide of products_vectors.h).
+  void (*pack_wide_rows[kFormats])(const Part& part, double* to, int64_t stride, double* squares);
+  void (*pack_wide_panels[kFormats])(const Part& part, int64_t height, int64_t width,
+                                     int64_t panel, double* to, double* squares);
+  void (*pack_wide_lanes[kFormats])(const void* data, double scale, const int64_t* offsets,
+                                    const Place* lines, int64_t count, const Place* terms,
+                                    int64_t term_count, double* to, double* squares);
+  // As multiply_lanes: the sums are high + low, within `slack`.
+  void (*multiply_wide_lanes)(int64_t terms, const double* left, const double* right,
+                              const double* left_squares, const double* right_squares,
+                              double scale, double* high, double* low, double* slack);
+  // Finds the magnitudes of float64.
+  void (*find_magnitudes)(const double* values, int64_t count, Magnitudes* magnitudes);
+  // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.
+  int64_t (*round_pairs)(int64_t count, const PairsOfRow& pairs, double* to, int32_t* doubts);
 };
 
 SAMEBITS_KERNELS(ProductKernels, product_kernels)

@@ -8,37 +8,12 @@
 
 #include "numbers.h"
 #include "products_panels.h"
+#include "wide_accumulator.h"
 
 namespace samebits {
 namespace {
 
 constexpr int64_t kNoBit = INT64_MAX;
-
-// The terms of one line of a factor, block by block, as float64.
-class Line {
- public:
-  Line(const Factor& factor, Place place, int64_t terms)
-      : factor_(factor), place_(place), terms_(terms) {
-    block_memory().line_runs.resize(kTerms);
-  }
-
-  // Returns the number of terms of the block at `from`.
-  int64_t load(int64_t from, double* to) {
-    const int64_t count = std::min(kTerms, terms_ - from);
-    double unused = 0;
-    Run* runs = block_memory().line_runs.data();
-    const int64_t number = factor_.runs(true, from, count, runs);
-    const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
-                    count};
-    product_kernels().pack_rows[factor_.format](part, to, kRow, &unused);
-    return count;
-  }
-
- private:
-  const Factor& factor_;
-  Place place_;
-  int64_t terms_;
-};
 
 // The greatest q known so that all values are multiples of 2**q: the last bit that is set in any of
 // them, in the least exponent.
@@ -83,6 +58,23 @@ void add_exactly(const LineProduct& product, const Place& row, const Place& colu
       calls = 0;
     }
   }
+}
+
+// The exact sum of products of float64, of which each device of a sum adds one infinity or NaN.
+void add_exactly(const LineProduct& product, const Place& row, const Place& column,
+                 WideAccumulator* sum) {
+  Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
+  double left[kRow], right[kRow];
+  for (int64_t from = 0; from < product.terms; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    for (int64_t k = 0; k < count; ++k)
+      if (is_finite(left[k]) && is_finite(right[k])) sum->add_product(left[k], right[k]);
+    sum->carry();
+  }
+  if (product.are_finite) return;
+  const double special = special_sum(product, row, column);
+  if (!is_finite(special)) sum->add_special(special);
 }
 
 bool has_bits(const std::vector<int64_t>& bits, int64_t line) {
@@ -456,7 +448,19 @@ int64_t partial_size(int64_t rows, int64_t columns) {
 
 void compute_block(const LineProduct& product, const BlockRange& range, const Output& output) {
   if (output.states) return add_block(product, range, output);
+  if (product.is_wide) return compute_wide_block(product, range, output);
   Block(product, range, output).compute();
+}
+
+void exact_digits(const LineProduct& product, const Place& row, const Place& column,
+                  int64_t* digits) {
+  auto write = [&](auto sum) {
+    add_exactly(product, row, column, &sum);
+    sum.carry();
+    std::copy(sum.digit, sum.digit + sum.kDigits, digits);
+  };
+  if (product.is_wide) return write(WideAccumulator());
+  write(Accumulator());
 }
 
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
@@ -465,17 +469,24 @@ void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_
   const BatchPlace place = batch_place(product, batch);
   at_row.offset += place.rows;
   at_column.offset += place.columns;
-  Accumulator sum;
-  add_exactly(product, at_row, at_column, &sum);
-  sum.carry();
-  std::copy(sum.digit, sum.digit + Accumulator::kDigits, digits);
+  exact_digits(product, at_row, at_column, digits);
 }
 
-bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line) {
-  int64_t terms = 1;
-  for (const Axis& axis : factor.terms) terms *= axis.size;
-  Place place = factor.line(line);
-  place.offset += batch_offset;
+double special_sum(const LineProduct& product, const Place& row, const Place& column) {
+  auto kind = [](double value) {
+    return is_finite(value) ? static_cast<double>((value > 0) - (value < 0)) : value;
+  };
+  Line rows(product.rows, row, product.terms), columns(product.columns, column, product.terms);
+  double left[kRow], right[kRow], sum = 0;
+  for (int64_t from = 0; from < product.terms && sum == sum; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    for (int64_t k = 0; k < count; ++k) sum += kind(left[k]) * kind(right[k]);
+  }
+  return sum;
+}
+
+bool is_finite_line(const Factor& factor, const Place& place, int64_t terms) {
   Line values(factor, place, terms);
   double block[kRow];
   for (int64_t from = 0; from < terms; from += kTerms) {
@@ -484,6 +495,14 @@ bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line) {
       if (!is_finite(block[k])) return false;
   }
   return true;
+}
+
+bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line) {
+  int64_t terms = 1;
+  for (const Axis& axis : factor.terms) terms *= axis.size;
+  Place place = factor.line(line);
+  place.offset += batch_offset;
+  return is_finite_line(factor, place, terms);
 }
 
 }  // namespace samebits

@@ -43,11 +43,23 @@ void compute_block(const LineProduct& product, const BlockRange& range, const Ou
 // The same for states, to which it adds the block (products_states.cc).
 void add_block(const LineProduct& product, const BlockRange& range, const Output& output);
 
-// Writes the digits of the exact sum of a row and a column.
+// The same for products with a factor or a result of float64 (products_doubles.cc).
+void compute_wide_block(const LineProduct& product, const BlockRange& range, const Output& output);
+
+// Writes the digits of the exact sum of a row and a column: of a WideAccumulator where the product
+// is wide.
 void exact_digits(const LineProduct& product, int64_t batch, int64_t row, int64_t column,
                   int64_t* digits);
+// The same of lines at places, with the batch.
+void exact_digits(const LineProduct& product, const Place& row, const Place& column,
+                  int64_t* digits);
+
+// Returns the sum by IEEE 754 of the products of a row and a column: an infinity, a NaN or a number
+// of no meaning.
+double special_sum(const LineProduct& product, const Place& row, const Place& column);
 
 // Returns whether all terms of a line of a factor are finite.
 bool is_finite_line(const Factor& factor, int64_t batch_offset, int64_t line);
+bool is_finite_line(const Factor& factor, const Place& place, int64_t terms);
 
 }  // namespace samebits

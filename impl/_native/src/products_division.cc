@@ -40,6 +40,7 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
   blocks.product = &product;
   // All interleaved rows of a block are packed at once.
   blocks.rows = product.rows.runs_along_terms ? kMostRows : kMostRows / 2;
+  if (product.is_wide) blocks.rows = kMostRows / 4;  // It has four arrays of sums.
   const bool is_long = product.has_few_rows && !product.columns.runs_along_terms;
   blocks.columns = is_long ? kLongColumns : kMostColumns;
   auto number = [&] {
@@ -92,8 +93,9 @@ Division::Division(const std::vector<LineProduct>& products, int64_t threads,
   for (const LineProduct& product : products) {
     const int64_t results = product.batches * product.row_count * product.column_count;
     if (results == 0) continue;
-    const bool are_small = output.words != nullptr && samebits::are_small(product);
-    blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states));
+    const bool are_small = output.words != nullptr && samebits::are_small(product) &&
+                           (!product.is_wide || output.format == kFloat64);
+    blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states && !product.is_wide));
     Blocks& blocks = blocks_.back();
     blocks.first = pieces_;
     blocks.are_small = are_small;

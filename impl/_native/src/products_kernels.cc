@@ -22,32 +22,32 @@ struct Squares {
 };
 
 template <typename T>
-SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double* to,
+SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double scale, double* to,
                           Squares* squares) {
   int64_t i = 0;
   if (stride == 1 && count >= kLanes) {
     for (; i + 4 * kLanes <= count; i += 4 * kLanes)
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s) {
-        const Vector value = load(from + i + s * kLanes);
+        const Vector value = loaded(from + i + s * kLanes, scale);
         put(to + i + s * kLanes, value);
         squares->sums[s] = fused(value, value, squares->sums[s]);
       }
     for (; i + kLanes <= count; i += kLanes) {
-      const Vector value = load(from + i);
+      const Vector value = loaded(from + i, scale);
       put(to + i, value);
       squares->sums[0] = fused(value, value, squares->sums[0]);
     }
     if (i == count) return;
     // The last vector ends with the run. Elements that it shares with the one before count once.
-    const Vector value = load(from + count - kLanes);
+    const Vector value = loaded(from + count - kLanes, scale);
     put(to + count - kLanes, value);
     const Vector others = last_lanes(value, count - i);
     squares->sums[1] = fused(others, others, squares->sums[1]);
     return;
   }
   for (; i < count; ++i) {
-    to[i] = widen(from[i * stride]);
+    to[i] = widened(from[i * stride], scale);
     squares->rest += to[i] * to[i];
   }
 }
@@ -87,7 +87,7 @@ SAMEBITS_INLINE void copy_run(const Part& part, const Place& single, const Run& 
   for (int64_t i = 0; i < inside.begin; ++i) to[i] = 0;
   const int64_t offset = single.offset + run.place.offset + inside.begin * part.inner.stride;
   copy(static_cast<const T*>(part.data) + offset, part.inner.stride, inside.end - inside.begin,
-       to + inside.begin, squares);
+       part.scale, to + inside.begin, squares);
   for (int64_t i = inside.end; i < run.length; ++i) to[i] = 0;
 }
 
@@ -130,7 +130,7 @@ void pack_neighbours(const Part& part, const T* from, int64_t height, double* to
       __builtin_prefetch(next + p * height);
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) {
-        const Vector value = load(line + p * height + v * kLanes);
+        const Vector value = loaded(line + p * height + v * kLanes, part.scale);
         put(to + p * panel + v * kLanes, value);
         sums[2 * p + v] = fused(value, value, sums[2 * p + v]);
       }
@@ -393,8 +393,9 @@ void multiply_few(bool along_terms, int64_t rows, const Part& part, const double
 constexpr int kGroups = static_cast<int>(kTogether) / kLanes;
 
 template <typename T>
-void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, int64_t count,
-                const Place* terms, int64_t term_count, double* to, double* squares) {
+void pack_wide_lanes(const void* data, double scale, const int64_t* offsets, const Place* lines,
+                     int64_t count, const Place* terms, int64_t term_count, double* to,
+                     double* squares) {
   const T* from = static_cast<const T*>(data);
   bool are_neighbours = true;
   for (int lane = 1; lane < kTogether; ++lane)
@@ -405,11 +406,11 @@ void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, in
       const T* first = from + lines[i].offset + terms[k].offset;
       if (are_neighbours) {
         for (int g = 0; g < kGroups; ++g)
-          put(to + g * kLanes, load(first + offsets[0] + g * kLanes));
+          put(to + g * kLanes, loaded(first + offsets[0] + g * kLanes, scale));
       } else {
         T values[kTogether];
         for (int lane = 0; lane < kTogether; ++lane) values[lane] = first[offsets[lane]];
-        for (int g = 0; g < kGroups; ++g) put(to + g * kLanes, load(values + g * kLanes));
+        for (int g = 0; g < kGroups; ++g) put(to + g * kLanes, loaded(values + g * kLanes, scale));
       }
       for (int g = 0; g < kGroups; ++g) {
         const Vector value = at(to + g * kLanes);
@@ -418,6 +419,32 @@ void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, in
     }
     for (int g = 0; g < kGroups; ++g) put(squares + i * kTogether + g * kLanes, sums[g]);
   }
+}
+
+template <typename T>
+void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, int64_t count,
+                const Place* terms, int64_t term_count, double* to, double* squares) {
+  pack_wide_lanes<T>(data, 1, offsets, lines, count, terms, term_count, to, squares);
+}
+
+void multiply_wide_lanes(int64_t terms, const double* left, const double* right,
+                         const double* left_squares, const double* right_squares, double scale,
+                         double* high, double* low, double* slack) {
+  Vector sum[kGroups] = {}, rest[kGroups] = {};
+  for (int64_t k = 0; k < terms; ++k)
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      const Vector a = at(left + k * kTogether + g * kLanes);
+      const Vector b = at(right + k * kTogether + g * kLanes), product = a * b;
+      rest[g] += product_error(a, b, product) + two_sum(&sum[g], product);
+    }
+  for (int g = 0; g < kGroups; ++g) {
+    put(high + g * kLanes, sum[g]);
+    put(low + g * kLanes, rest[g]);
+  }
+  for (int lane = 0; lane < kTogether; ++lane)
+    slack[lane] =
+        scale * __builtin_sqrt(left_squares[lane]) * __builtin_sqrt(right_squares[lane]);
 }
 
 void multiply_lanes(int64_t terms, const double* left, const double* right,
@@ -579,6 +606,94 @@ void add_pairs(const double* left, const double* right, int64_t count, PairSum* 
     sum->low[i] += two_sum(&sum->high[i], left[k] * right[k]);
 }
 
+void add_wide_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
+  constexpr int kPairs = 16 / kLanes;
+  Vector high[kPairs], low[kPairs];
+  for (int p = 0; p < kPairs; ++p) {
+    high[p] = at(sum->high + p * kLanes);
+    low[p] = at(sum->low + p * kLanes);
+  }
+  for (int64_t k = 0; k < count; k += 16)
+    for (int p = 0; p < kPairs && k + p * kLanes < count; ++p) {
+      // Zeros follow up to a multiple of eight terms.
+      const Vector a = at(left + k + p * kLanes), b = at(right + k + p * kLanes), product = a * b;
+      low[p] += product_error(a, b, product) + two_sum(&high[p], product);
+    }
+  for (int p = 0; p < kPairs; ++p) {
+    put(sum->high + p * kLanes, high[p]);
+    put(sum->low + p * kLanes, low[p]);
+  }
+}
+
+void find_magnitudes(const double* values, int64_t count, Magnitudes* magnitudes) {
+  Vector least[2] = {all(HUGE_VAL), all(HUGE_VAL)}, greatest[2] = {};
+  Longs special{};
+  int64_t i = 0;
+  for (; i + kColumns <= count; i += kColumns)
+    for (int s = 0; s < 2; ++s) {
+      const Vector value = load(values + i + s * kLanes), size = magnitude(value);
+      const Longs is_finite = (Longs)(size <= kGreatest);
+      const Vector finite = (Vector)((Longs)size & is_finite);
+      const Vector counted = finite > 0 ? finite : all(HUGE_VAL);
+      special |= ~is_finite;
+      greatest[s] = finite > greatest[s] ? finite : greatest[s];
+      least[s] = counted < least[s] ? counted : least[s];
+    }
+  auto add = [&](double size) {
+    if (size > magnitudes->greatest) magnitudes->greatest = size;
+    if (size > 0 && size < magnitudes->least) magnitudes->least = size;
+  };
+  for (int s = 0; s < 2; ++s)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      add(greatest[s][lane]);
+      if (least[s][lane] <= kGreatest) add(least[s][lane]);
+      magnitudes->are_finite &= special[lane] == 0;
+    }
+  for (; i < count; ++i) {
+    const double size = __builtin_fabs(widen(values[i]));
+    magnitudes->are_finite &= is_finite(size);
+    if (is_finite(size)) add(size);
+  }
+}
+
+int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t* doubts) {
+  int64_t number = 0;
+  // A power of two beyond the range is applied as two.
+  const int first = pairs.exponent / 2;
+  const double powers[2] = {__builtin_ldexp(1, first), __builtin_ldexp(1, pairs.exponent - first)};
+  for (int64_t j = 0; j < count; j += kLanes) {
+    Vector middle = at(pairs.middle + j);
+    const Vector lost = two_sum(&middle, at(pairs.low + j));
+    const Vector of_norms = all(pairs.norm) * at(pairs.column_rests + j) +
+                            all(pairs.rest) * at(pairs.column_norms + j) + all(pairs.constant);
+    const Vector slack = at(pairs.lost + j) + magnitude(lost) + of_norms;
+    // The ends are rounded too.
+    const Vector wider = slack * (1 + 0x1p-10) + magnitude(middle) * 0x1p-51;
+    const Longs is_exact = (Longs)(slack == 0);
+    const Vector wide = (Vector)((Longs)wider & ~is_exact);
+    const Vector low = at(pairs.high + j) + (middle - wide);
+    const Vector high = at(pairs.high + j) + (middle + wide);
+    const Vector result = low * all(powers[0]) * all(powers[1]);
+    const Vector size = magnitude(result);
+    const Longs is_plain =
+        (Longs)(low == high) & (Longs)(size >= 0x1p-1021) & (Longs)(size <= kGreatest);
+    if (j + kLanes <= count) put(to + j, result);
+    for (int64_t lane = 0; lane < kLanes && j + lane < count; ++lane) {
+      if (is_plain[lane]) {
+        if (j + kLanes > count) to[j + lane] = result[lane];
+        continue;
+      }
+      uint64_t word;
+      if (low[lane] == high[lane] && is_scaled(low[lane], pairs.exponent, &word)) {
+        std::memcpy(to + j + lane, &word, sizeof word);
+      } else {
+        doubts[number++] = static_cast<int32_t>(j + lane);
+      }
+    }
+  }
+  return number;
+}
+
 // ---------------------------------------------------------------- States of sums
 
 // The bits of a multiple of a unit: a sum of kTerms products of two multiples is exact.
@@ -658,28 +773,37 @@ void add_tile(int64_t rows, int64_t vectors, const double* tile, double* high, d
 
 }  // namespace
 
+#define SAMEBITS_WIDE(pack) \
+  {pack<Wide<float>>, pack<Wide<bfloat16>>, pack<Wide<float16>>, pack<Wide<double>>}
 #define SAMEBITS_JOINED(a, b) a##b
 #define SAMEBITS_TABLE(name, unit) SAMEBITS_JOINED(name, unit)
 extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     kRows,
     kColumns,
     kStep,
-    {pack_rows<float>, pack_rows<bfloat16>, pack_rows<float16>},
-    {pack_panels<float>, pack_panels<bfloat16>, pack_panels<float16>},
+    {pack_rows<float>, pack_rows<bfloat16>, pack_rows<float16>, pack_rows<double>},
+    {pack_panels<float>, pack_panels<bfloat16>, pack_panels<float16>, pack_panels<double>},
     transpose,
     multiply,
-    {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>},
-    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>},
+    {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>, nullptr},
+    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>, nullptr},
     multiply_lanes,
-    {round_row<Float32>, round_row<BFloat16>, round_row<Float16>},
+    {round_row<Float32>, round_row<BFloat16>, round_row<Float16>, nullptr},
     bound,
-    {are_finite<float>, are_finite<bfloat16>, are_finite<float16>},
+    {are_finite<float>, are_finite<bfloat16>, are_finite<float16>, are_finite<double>},
     add_bits,
     add_lane_bits,
     split_rows,
     split_panel,
     add_tile,
     add_pairs,
+    add_wide_pairs,
+    SAMEBITS_WIDE(pack_rows),
+    SAMEBITS_WIDE(pack_panels),
+    SAMEBITS_WIDE(pack_wide_lanes),
+    multiply_wide_lanes,
+    find_magnitudes,
+    round_pairs,
 };
 
 }  // namespace samebits

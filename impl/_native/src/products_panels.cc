@@ -59,8 +59,8 @@ void Panels::pack_rows(int64_t first, int64_t lines, int64_t count) {
   const Factor& factor = product_.rows;
   const int64_t next = std::min(height_, rows_ - first - lines);
   const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.rows.data() + first,
-                  lines, memory_.row_runs.data(), row_runs_, count, next};
-  kernels_.pack_rows[factor.format](part, left_, kRow, row_norms_ + first);
+                  lines, memory_.row_runs.data(), row_runs_, count, next, factor.scale};
+  rows_packer(factor)(part, left_, kRow, row_norms_ + first);
 }
 
 void Panels::pack_interleaved(int64_t count) {
@@ -69,9 +69,8 @@ void Panels::pack_interleaved(int64_t count) {
   const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
   for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
-                  runs, number, rows_};
-  kernels_.pack_panels[factor.format](part, height_, kernels_.step, kPanel * kernels_.step, left_,
-                                    row_norms_);
+                  runs, number, rows_, 0, factor.scale};
+  panels_packer(factor)(part, height_, kernels_.step, kPanel * kernels_.step, left_, row_norms_);
 }
 
 void Panels::pack_right(int64_t count) {
@@ -83,8 +82,8 @@ void Panels::pack_right(int64_t count) {
     for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
       const int64_t lines = std::min(width, columns_ - j);
       const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
-                      lines, runs, column_runs_, count};
-      kernels_.pack_rows[factor.format](part, left_, kRow, column_norms_ + j);
+                      lines, runs, column_runs_, count, 0, factor.scale};
+      rows_packer(factor)(part, left_, kRow, column_norms_ + j);
       kernels_.transpose(left_, lines, count, width, to);
     }
     return;
@@ -92,8 +91,26 @@ void Panels::pack_right(int64_t count) {
   const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
   for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
-                  runs, number, columns_};
-  kernels_.pack_panels[factor.format](part, width, width, kPanel * width, right_, column_norms_);
+                  runs, number, columns_, 0, factor.scale};
+  panels_packer(factor)(part, width, width, kPanel * width, right_, column_norms_);
+}
+
+Line::Line(const Factor& factor, Place place, int64_t terms, bool is_wide)
+    : factor_(factor), place_(place), terms_(terms), is_wide_(is_wide) {
+  block_memory().line_runs.resize(kTerms);
+}
+
+int64_t Line::load(int64_t from, double* to) {
+  const ProductKernels& kernels = product_kernels();
+  const int64_t count = std::min(kTerms, terms_ - from);
+  double unused = 0;
+  Run* runs = block_memory().line_runs.data();
+  const int64_t number = factor_.runs(true, from, count, runs);
+  const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
+                  count, 0, factor_.scale};
+  const auto& packers = is_wide_ ? kernels.pack_wide_rows : kernels.pack_rows;
+  packers[factor_.format](part, to, kRow, &unused);
+  return count;
 }
 
 bool Panels::are_neighbours() const {

@@ -49,6 +49,21 @@ class BlockMemory {
 
 BlockMemory& block_memory();
 
+// The terms of one line of a factor, block by block, as float64.
+class Line {
+ public:
+  Line(const Factor& factor, Place place, int64_t terms, bool is_wide = false);
+
+  // Returns the number of terms of the block at `from`; zeros follow up to a multiple of eight.
+  int64_t load(int64_t from, double* to);
+
+ private:
+  const Factor& factor_;
+  Place place_;
+  int64_t terms_;
+  bool is_wide_;  // and scaled
+};
+
 // A panel has the lines of a tile. One panel of rows and all panels of columns have the terms of a
 // part of each line; all panels of rows have them if the rows are interleaved.
 class Panels {
@@ -67,6 +82,12 @@ class Panels {
   // Returns the panel that has the row `first`.
   double* panel(int64_t first) const {
     return interleaved_ ? left_ + first / height_ * kPanel * kernels_.step : left_;
+  }
+  auto rows_packer(const Factor& factor) const {
+    return (product_.is_wide ? kernels_.pack_wide_rows : kernels_.pack_rows)[factor.format];
+  }
+  auto panels_packer(const Factor& factor) const {
+    return (product_.is_wide ? kernels_.pack_wide_panels : kernels_.pack_panels)[factor.format];
   }
   // Returns whether the results of a row are neighbours.
   bool are_neighbours() const;

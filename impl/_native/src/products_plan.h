@@ -28,6 +28,7 @@ struct Factor {
   Edges edges;
   Place first;
   bool runs_along_terms = true;
+  double scale = 1;  // a power of two; of wide factors
 
   Place line(int64_t index) const { return place(free, index, first); }
   Place term(int64_t index) const { return place(terms, index, Place()); }
@@ -59,6 +60,13 @@ struct LineProduct {
   int64_t terms = 1;
   int64_t elements = 0;  // of both operands
   bool has_few_rows = false;  // and its columns are read in place
+  // Whether a factor or the result is float64. Then the factors are scaled, and results are
+  // multiplied by 2**exponent; `lost` bounds the error of a sum by factors that count as greater
+  // ones (Wide of products_vectors.h).
+  bool is_wide = false;
+  bool are_finite = true;
+  int exponent = 0;
+  double lost = 0;
 };
 
 // Where a product of a batch stands in the factors and in the result.

@@ -23,7 +23,7 @@ struct Scratch {
 
 bool are_small(const LineProduct& product) {
   const int64_t rows = product.row_count, columns = product.column_count;
-  return product.batches >= 2 * kTogether && rows * columns <= 64 && product.terms > 0 &&
+  return product.are_finite && product.batches >= 2 * kTogether && rows * columns <= 64 && product.terms > 0 &&
          (rows + columns) * product.terms <= kMostNumbers && product.rows.edges.count == 0 &&
          product.columns.edges.count == 0;
 }
@@ -45,6 +45,9 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
   double* left_squares = memory.squares.data();
   double* right_squares = left_squares + m * kTogether;
   const double scale = terms == 1 ? 0 : of_chain(static_cast<double>(terms));
+  // As in `settle` of products_doubles.cc.
+  const double chain = of_chain(2 * static_cast<double>(terms) + 16);
+  const double wide_scale = chain * chain * (1 + 0x1p-10);
   const int64_t size = bytes_of(output.format);
   char* words = static_cast<char*>(output.words);
 
@@ -58,20 +61,40 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
       row_offsets[lane] = places[lane].rows;
       column_offsets[lane] = places[lane].columns;
     }
-    kernels.pack_lanes[rows.format](rows.data, row_offsets, memory.rows.data(), m,
-                                  memory.row_terms.data(), terms, left, left_squares);
-    kernels.pack_lanes[columns.format](columns.data, column_offsets, memory.columns.data(), n,
-                                     memory.column_terms.data(), terms, right, right_squares);
+    auto pack = [&](const Factor& factor, const int64_t* offsets, const std::vector<Place>& lines,
+                    const std::vector<Place>& places, double* to, double* squares) {
+      const int64_t number = static_cast<int64_t>(lines.size());
+      if (product.is_wide)
+        return kernels.pack_wide_lanes[factor.format](factor.data, factor.scale, offsets,
+                                                      lines.data(), number, places.data(), terms,
+                                                      to, squares);
+      kernels.pack_lanes[factor.format](factor.data, offsets, lines.data(), number, places.data(),
+                                        terms, to, squares);
+    };
+    pack(rows, row_offsets, memory.rows, memory.row_terms, left, left_squares);
+    pack(columns, column_offsets, memory.columns, memory.column_terms, right, right_squares);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
+        const double *row = left + i * terms * kTogether, *column = right + j * terms * kTogether;
+        const double *row_squares = left_squares + i * kTogether;
+        const double *column_squares = right_squares + j * kTogether;
         double sums[kTogether], norms[kTogether];
-        kernels.multiply_lanes(terms, left + i * terms * kTogether, right + j * terms * kTogether,
-                               left_squares + i * kTogether, right_squares + j * kTogether, sums,
-                               norms);
-        uint32_t rounded[kTogether];
+        uint64_t rounded[kTogether];
         int32_t doubts[kTogether];
-        const int64_t number =
-            kernels.round[output.format](kTogether, sums, norms, scale, rounded, doubts);
+        int64_t number;
+        if (product.is_wide) {
+          const double zeros[kTogether] = {};
+          double rests[kTogether];
+          kernels.multiply_wide_lanes(terms, row, column, row_squares, column_squares, wide_scale,
+                                      sums, rests, norms);
+          number = kernels.round_pairs(
+              kTogether,
+              {sums, rests, zeros, norms, zeros, zeros, 0, 0, product.lost, product.exponent},
+              reinterpret_cast<double*>(rounded), doubts);
+        } else {
+          kernels.multiply_lanes(terms, row, column, row_squares, column_squares, sums, norms);
+          number = kernels.round[output.format](kTogether, sums, norms, scale, rounded, doubts);
+        }
         const int64_t result = memory.rows[i].result + memory.columns[j].result;
         for (int64_t lane = 0; lane < together; ++lane)
           std::memcpy(words + size * (places[lane].result + result),

@@ -135,13 +135,67 @@ SAMEBITS_INLINE Vector load(const float16* from) {
   return as_doubles((Floats)(sign | magnitude));
 }
 
-// ---------------------------------------------------------------- Rounding
+SAMEBITS_INLINE Vector load(const double* from) {
+  const Vector value = at(from);
+  const Longs is_normal = (Longs)value & (0x7ffll << 52);
+  return (Vector)((Longs)value & (Longs)(is_normal != 0));
+}
 
-typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
+// A factor of a product that is added in pairs of float64 (products_doubles.cc): it is scaled by a
+// power of two, and what is not finite is 0. No product of two such numbers underflows: what is
+// not 0 is at least kLeastFactor.
+template <typename T>
+struct Wide {
+  T value;
+};
+constexpr double kLeastFactor = 0x1p-400;
 
 SAMEBITS_INLINE Vector magnitude(Vector value) {
   return (Vector)((Longs)value & 0x7fffffffffffffffll);
 }
+
+template <typename T>
+SAMEBITS_INLINE Vector loaded(const T* from, double) {
+  return load(from);
+}
+template <typename T>
+SAMEBITS_INLINE Vector loaded(const Wide<T>* from, double scale) {
+  const Vector value = load(&from->value), scaled = value * all(scale);
+  const Longs counts = (Longs)(magnitude(value) <= kGreatest) & (Longs)(value != 0);
+  const Longs is_small = (Longs)(magnitude(scaled) < kLeastFactor);
+  const Longs sign = (Longs)value & INT64_MIN;
+  const Longs least = sign | (Longs)all(kLeastFactor);
+  return (Vector)(((is_small & least) | (~is_small & (Longs)scaled)) & counts);
+}
+template <typename T>
+SAMEBITS_INLINE double widened(T value, double) {
+  return widen(value);
+}
+template <typename T>
+SAMEBITS_INLINE double widened(Wide<T> value, double scale) {
+  const double wide = widen(value.value), scaled = wide * scale;
+  if (!is_finite(wide) || wide == 0) return 0;
+  return __builtin_fabs(scaled) < kLeastFactor ? __builtin_copysign(kLeastFactor, wide) : scaled;
+}
+
+// The error of the rounded product of two numbers, exactly, where nothing underflows.
+SAMEBITS_INLINE Vector product_error(Vector a, Vector b, Vector product) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return fused(a, b, -product);
+#else
+  // Dekker 1971, doi:10.1007/BF01397083.
+  auto high = [](Vector value) {
+    const Vector large = value * 134217729.0;
+    return large - (large - value);
+  };
+  const Vector a_high = high(a), b_high = high(b), a_low = a - a_high, b_low = b - b_high;
+  return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
+#endif
+}
+
+// ---------------------------------------------------------------- Rounding
+
+typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 
 // `narrow` of numbers.h for the lanes of a vector without NaNs.
 SAMEBITS_INLINE Words narrowed(Float32, Vector value) {

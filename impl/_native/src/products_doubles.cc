@@ -1,0 +1,159 @@
+// Products with a factor or a result of float64, whose terms float64 does not hold.
+//
+// The sums of a block have almost twice the bits of float64 (products_split.h), and most results are
+// decided by their bounds. An element in doubt is added again in pairs of float64, whose errors are
+// relative to 2**-106, and then exactly (wide_accumulator.h).
+//
+// Factors are scaled by a power of two, so nothing overflows or underflows. A factor that is far
+// smaller than the greatest ones counts as one that is not quite as small, which is a part of the
+// bound. A factor that is not finite counts as 0, and its results are added by IEEE 754 alone.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "numbers.h"
+#include "products_split.h"
+#include "wide_accumulator.h"
+
+namespace samebits {
+namespace {
+
+// Rounds (near + rest) * 2**exponent, where the rest is exact within an error. Returns whether the
+// error decides it.
+template <typename R>
+bool is_decided(double near, double rest, double error, int exponent, typename R::Word* word) {
+  const double wider = error == 0 ? 0 : error * (1 + 0x1p-10) + std::fabs(rest) * 0x1p-51;
+  auto end = [&](double part, typename R::Word* to) {
+    double sum = near;
+    const double lost = two_sum(&sum, part);
+    if constexpr (sizeof(typename R::Word) == 8) {
+      return is_scaled(sum, exponent, to);
+    } else {
+      *to = R::narrow(std::ldexp(samebits::to_odd(sum, lost), exponent));
+      return true;
+    }
+  };
+  typename R::Word other;
+  const bool is_low = end(rest - wider, word), is_high = end(rest + wider, &other);
+  return is_low && is_high && *word == other;
+}
+
+class WideBlock : public SplitBlock {
+ public:
+  WideBlock(const LineProduct& product, const BlockRange& range, const Output& output)
+      : SplitBlock(product, range, true), output_(output) {}
+  void finish();
+
+ private:
+  void round_row(int64_t i, char* words);
+  void settle(int64_t i, int64_t j, void* word) const;
+  // Writes a value, of which R::narrow takes two roundings for one.
+  template <typename Write>
+  void write(void* word, const Write& rounded) const {
+    with_format(output_.format, [&](auto format) {
+      const auto bits = rounded(format);
+      std::memcpy(word, &bits, sizeof bits);
+    });
+  }
+
+  const Output& output_;
+};
+
+// Rounds a row of results, and lists those in doubt.
+void WideBlock::round_row(int64_t i, char* words) {
+  const int64_t from = i * stride_;
+  const PairsOfRow pairs{high_ + from,      middle_ + from,          low_ + from,
+                         lost_ + from,      column_norms_,           column_rests_,
+                         scale() * row_norms_[i], scale() * row_rests_[i], product_.lost,
+                         product_.exponent};
+  memory_.doubts.resize(columns_);
+  int64_t doubts = 0;
+  if (output_.format == kFloat64) {
+    doubts = kernels_.round_pairs(columns_, pairs, reinterpret_cast<double*>(words),
+                                  memory_.doubts.data());
+  } else {
+    with_format(output_.format, [&](auto format) {
+      auto* word = reinterpret_cast<typename decltype(format)::Word*>(words);
+      for (int64_t j = 0; j < columns_; ++j) {
+        double middle = pairs.middle[j];
+        const double lost = two_sum(&middle, pairs.low[j]);
+        const double error = pairs.lost[j] + std::fabs(lost) + pairs.constant +
+                             (pairs.norm * column_rests_[j] + pairs.rest * column_norms_[j]);
+        if (!is_decided<decltype(format)>(pairs.high[j], middle, error, pairs.exponent, word + j))
+          memory_.doubts[doubts++] = static_cast<int32_t>(j);
+      }
+    });
+  }
+  for (int64_t d = 0; d < doubts; ++d)
+    memory_.doubtful.push_back({static_cast<int32_t>(i), memory_.doubts[d], 0});
+}
+
+void WideBlock::finish() {
+  const int64_t size = bytes_of(output_.format);
+  char* words = static_cast<char*>(output_.words);
+  const bool is_dense = are_neighbours();
+  memory_.doubtful.clear();
+  memory_.unused.resize(static_cast<size_t>(stride_));
+  char* buffer = reinterpret_cast<char*>(memory_.unused.data());
+  for (int64_t i = 0; i < rows_; ++i) {
+    round_row(i, is_dense ? words + size * result(i, 0) : buffer);
+    for (int64_t j = 0; j < columns_ && !is_dense; ++j)
+      std::memcpy(words + size * result(i, j), buffer + size * j, size);
+  }
+  for (const Doubtful& each : memory_.doubtful)
+    settle(each.row, each.column, words + size * result(each.row, each.column));
+  each_special([&](int64_t i, int64_t j) {
+    const double sum = special_sum(product_, memory_.rows[i], memory_.columns[j]);
+    write(words + size * result(i, j),
+          [&](auto format) { return decltype(format)::narrow(sum); });
+  });
+}
+
+// Rounds one element whose bound decides nothing.
+void WideBlock::settle(int64_t i, int64_t j, void* word) const {
+  const int64_t terms = product_.terms;
+  Line rows(product_.rows, memory_.rows[i], terms, true);
+  Line columns(product_.columns, memory_.columns[j], terms, true);
+  double left[kRow], right[kRow];
+  PairSum sum;
+  for (int64_t from = 0; from < terms; from += kTerms) {
+    const int64_t count = rows.load(from, left);
+    columns.load(from, right);
+    kernels_.add_wide_pairs(left, right, count, &sum);
+  }
+  for (int lane = 1; lane < 16; ++lane) {
+    sum.low[0] += sum.low[lane];
+    sum.low[0] += two_sum(&sum.high[0], sum.high[lane]);
+  }
+  // Each term has two errors, of at most n u times the magnitudes together with those of the sums,
+  // and adding them errs by at most n u times that (Ogita, Rump and Oishi 2005, Dot2).
+  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
+  const double most = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
+  const double error = chain * chain * most + product_.lost;
+  const double rest = two_sum(&sum.high[0], sum.low[0]);
+  const bool is_done = with_format(output_.format, [&](auto format) {
+    using R = decltype(format);
+    typename R::Word bits;
+    const bool is_done =
+        is_decided<R>(sum.high[0], rest, error, product_.exponent, &bits);
+    if (is_done) std::memcpy(word, &bits, sizeof bits);
+    return is_done;
+  });
+  if (is_done) return;
+  int64_t digits[WideAccumulator::kDigits];
+  exact_digits(product_, memory_.rows[i], memory_.columns[j], digits);
+  WideAccumulator exact;
+  std::copy(digits, digits + WideAccumulator::kDigits, exact.digit);
+  write(word, [&](auto format) { return rounded<decltype(format)>(exact); });
+}
+
+}  // namespace
+
+void compute_wide_block(const LineProduct& product, const BlockRange& range,
+                        const Output& output) {
+  WideBlock block(product, range, output);
+  block.add_terms();
+  block.finish();
+}
+
+}  // namespace samebits

@@ -28,9 +28,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import jax
+import numpy as np
 from jax import lax
 
 from impl._exact.elementary import (
+    doubles,
     exponentials,
     powers,
     roots_and_quotients,
@@ -78,9 +80,7 @@ _ROUNDED: Mapping[str, Wide] = {
     "tan": trigonometric.wide_tan,
     "tanh": exponentials.wide_tanh,
 }
-#: The function of each of JAX's primitives, by the primitive's name. It takes the operands and the
-#: parameters of an equation, and returns an array of the operands' dtype.
-FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
+_NARROW: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
     {
         **{name: _of_primitive(name, function) for name, function in _ROUNDED.items()},
         "atan2": trigonometric.atan2,
@@ -94,5 +94,26 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "sqrt": roots_and_quotients.sqrt,
     }
 )
-#: The primitives whose functions take float64 too; their docstrings state the error.
-DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "log2", "rsqrt", "sqrt"})
+
+
+def _by_dtype(name: str, function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    double = doubles.FUNCTIONS.get(name)
+    if double is None:
+        return function
+
+    def chosen(*operands: jax.Array, **params: object) -> jax.Array:
+        is_double = operands[0].dtype == np.float64
+        return (double.full if is_double else function)(*operands, **params)
+
+    return chosen
+
+
+#: The function of each of JAX's primitives, by the primitive's name. It takes the operands and the
+#: parameters of an equation, and returns an array of the operands' dtype.
+FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
+    {name: _by_dtype(name, function) for name, function in _NARROW.items()}
+)
+#: The primitives whose functions take float64 too.
+DOUBLE = frozenset(
+    {"div", "integer_pow", "log", "log2", "rsqrt", "sqrt"} | doubles.FUNCTIONS.keys()
+)

@@ -58,15 +58,24 @@ def fast_two_sum(a: jax.Array, b: jax.Array) -> Pair:
     return total, lax.sub(b, seal(lax.sub(total, a)))
 
 
-def two_product(a: jax.Array, b: jax.Array) -> Pair:
-    """Returns ``a * b`` as a pair, exactly, unless it overflows or underflows."""
-    result = product(a, b)
+@jax.jit
+def product_error(a: jax.Array, b: jax.Array, near: jax.Array) -> jax.Array:
+    """Returns ``a * b - near``, exactly, where ``near`` is the float64 nearest to the product.
+
+    The engine ``native`` has one step for it.
+    """
     a_high, b_high = short(a, _HALF), short(b, _HALF)
     a_low, b_low = lax.sub(a, a_high), lax.sub(b, b_high)
     # Of the halves, all products are exact.
-    rest = lax.sub(lax.mul(a_high, b_high), result)
+    rest = lax.sub(lax.mul(a_high, b_high), near)
     rest = lax.add(lax.add(rest, lax.mul(a_high, b_low)), lax.mul(b_high, a_low))
-    return result, lax.add(rest, product(a_low, b_low))
+    return lax.add(rest, product(a_low, b_low))
+
+
+def two_product(a: jax.Array, b: jax.Array) -> Pair:
+    """Returns ``a * b`` as a pair, exactly, unless it overflows or underflows."""
+    near = product(a, b)
+    return near, product_error(a, b, near)
 
 
 def times_pair(a: Pair, b: Pair) -> Pair:
@@ -107,7 +116,7 @@ def rounded_to_odd(value: Pair) -> jax.Array:
 _LOG2_E = 1.4426950408889634
 
 
-def _series(terms: Sequence[tuple[float, float]], x: Pair, tail: jax.Array) -> Pair:
+def pair_series(terms: Sequence[tuple[float, float]], x: Pair, tail: jax.Array) -> Pair:
     """Returns a polynomial by Horner's rule: terms, the lowest first, and a tail after them."""
     *rest, last = terms
     high, low = two_sum(constant(tail, last[0]), product(x[0], tail))
@@ -142,17 +151,23 @@ _FACTORS = (
 )
 
 
+def factor_to_one(m: jax.Array) -> tuple[jax.Array, Pair]:
+    """Returns the number c of a table for which c * m is nearest to 1, and -log(c)."""
+    factor, table = constant(m, 1), pair(m, (0.0, 0.0))
+    for value, bound, logarithm in _FACTORS:
+        is_above = lax.gt(m, constant(m, bound))
+        factor = lax.select(is_above, constant(m, value), factor)
+        table = choose(is_above, pair(m, (-logarithm[0], -logarithm[1])), table)
+    return factor, table
+
+
 def pair_log(m: jax.Array, k: jax.Array) -> Pair:
     """Returns log(2**k * m) as a pair: k * log(2) - log(c) + log(c * m), with c * m close to 1.
 
     m is a float64 of 24 bits, from sqrt(1/2) to sqrt(2), and k an integer of at most 11 bits, as
     float64.
     """
-    factor, table = constant(m, 1), pair(m, (0.0, 0.0))
-    for value, bound, logarithm in _FACTORS:
-        is_above = lax.gt(m, constant(m, bound))
-        factor = lax.select(is_above, constant(m, value), factor)
-        table = choose(is_above, pair(m, (-logarithm[0], -logarithm[1])), table)
+    factor, table = factor_to_one(m)
     # The product has 30 bits, and y at most 2**-5.
     f = plus(product(factor, m), -1.0)
     high, low = _quotient(f, plus(f, 2.0))
@@ -189,6 +204,14 @@ _ROOTS = (
 )
 
 
+def eighth_root(i: jax.Array) -> Pair:
+    """Returns 2**(i / 8) for integers from 0 to 7, as float64."""
+    root = pair(i, _ROOTS[0])
+    for number, value in enumerate(_ROOTS[1:], 1):
+        root = choose(lax.ge(i, constant(i, number)), pair(i, value), root)
+    return root
+
+
 def pair_exp(x: Pair) -> tuple[Pair, jax.Array]:
     """Returns y and n with exp(x) = y * 2**n: y as a pair, from 0.9 to 2, and n as float64.
 
@@ -208,11 +231,7 @@ def pair_exp(x: Pair) -> tuple[Pair, jax.Array]:
     rest = lax.add(seal(lax.add(low, lax.add(of_first, of_square))), more)
     power = fast_two_sum(total, lax.add(of_total, rest))
     n = lax.floor(times(eighths, 0.125))
-    i = lax.sub(eighths, times(n, 8.0))
-    root = pair(r, _ROOTS[0])
-    for number, value in enumerate(_ROOTS[1:], 1):
-        root = choose(lax.ge(i, constant(i, number)), pair(r, value), root)
-    return times_pair(root, power), n
+    return times_pair(eighth_root(lax.sub(eighths, times(n, 8.0))), power), n
 
 
 #: Tangents, the bounds of the interval of each, and their angles.
@@ -247,6 +266,6 @@ def pair_atan(short_side: jax.Array, long_side: jax.Array) -> Pair:
         data.PAIR_1_5,
         (-data.PAIR_1_7[0], -data.PAIR_1_7[1]),
     )
-    more = _series(terms, square, polynomial(data.PAIR_ATAN, square[0]))
+    more = pair_series(terms, square, polynomial(data.PAIR_ATAN, square[0]))
     y = fast_two_sum(*y)
     return plus_pair(angle, plus_pair(y, times_pair(times_pair(y, square), more)))

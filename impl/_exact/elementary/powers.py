@@ -61,7 +61,6 @@ from impl._exact.elementary.exponentials import parts
 
 _Factor = TypeVar("_Factor")
 _Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]
-_DOUBLE = np.dtype(np.float64)
 #: The number of bits of the significand of a float32, and one more for the middle of two float32.
 _SHORT_BITS = 25
 #: The distance to a number of 25 bits below which a power counts as that number. The significand
@@ -100,25 +99,40 @@ def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:
         exponent = lax.convert_element_type(y, np.float64)
         whole = lax.full_like(is_odd, True)
         return narrow(_power(widen(x), exponent, whole, is_odd), dtype)
-    return rounded_once(_wide_pow, x, y)
+    return rounded_once(lambda x, y: _power(x, y, *parity(y)), x, y)
 
 
-def _wide_pow(x: jax.Array, y: jax.Array) -> jax.Array:
+def parity(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns whether a float is an integer, or infinite, and whether it is odd."""
     whole = lax.eq(nearest_integer(y), y)
     half = lax.mul(y, constant(y, 0.5))
-    is_odd = lax.bitwise_and(whole, lax.ne(nearest_integer(half), half))
-    return _power(x, y, whole, is_odd)
+    return whole, lax.bitwise_and(whole, lax.ne(nearest_integer(half), half))
 
 
 def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> jax.Array:
-    """Returns x**y as a float64 that rounds to 24 bits or fewer as x**y does.
+    """Returns x**y as a float64 that rounds to 24 bits or fewer as x**y does."""
+    return finished_power(x, y, whole, is_odd, _usual_power(usual_base(x), y))
+
+
+def _is_usual(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    return lax.bitwise_and(lax.gt(magnitude, constant(x, 0)), is_below(magnitude, np.inf))
+
+
+def usual_base(x: jax.Array) -> jax.Array:
+    """Returns the magnitude of x, or 1 if x is 0, infinite or NaN."""
+    return lax.select(_is_usual(x), lax.abs(x), constant(x, 1))
+
+
+def finished_power(
+    x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array, result: jax.Array
+) -> jax.Array:
+    """Returns x**y, of which ``result`` is the magnitude if x is finite and not 0.
 
     ``whole`` is whether the exponent is an integer, or infinite, and ``is_odd`` whether it is odd.
     """
     zero, one, infinity = constant(x, 0), constant(x, 1), constant(x, np.inf)
-    magnitude = lax.abs(x)
-    is_usual = lax.bitwise_and(lax.gt(magnitude, zero), lax.lt(magnitude, infinity))
-    result = _usual_power(lax.select(is_usual, magnitude, one), y)
+    magnitude, is_usual = lax.abs(x), _is_usual(x)
     # A power of zero or infinity is zero or infinity, by the signs of log(x) and y.
     grows = lax.eq(lax.gt(magnitude, one), lax.gt(y, zero))
     result = lax.select(is_usual, result, lax.select(grows, infinity, zero))
@@ -168,17 +182,13 @@ def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     proves that an exponent is correctly rounded. The exhaustive test tries -64 to 64. Beyond, the
     power has a relative error of less than ``abs(y) * 2**-98`` before it is rounded once.
 
-    In float64, the error is about half a unit in the last place for each factor.
-
     Args:
-        x: Any shape; float32, float16, bfloat16 or float64.
+        x: Any shape; float32, float16 or bfloat16.
         y: The exponent.
 
     Raises:
         TypeError: Another dtype.
     """
-    if require((*NARROW, _DOUBLE), x) == _DOUBLE:
-        return _plain_power(x, y)
     power = _plain_power if abs(y) <= _SQUARED else _power_of_pairs
     return rounded_once(lambda wide: power(wide, y), x)
 
@@ -187,13 +197,13 @@ def _plain_power(x: jax.Array, y: int) -> jax.Array:
     """Returns a power of float64, each of whose products is rounded."""
     if y == 0:
         return constant(x, 1)
-    result = _by_squaring(x, abs(y), product)
+    result = by_squaring(x, abs(y), product)
     return seal(result) if y > 0 else wide_quotient(constant(x, 1), result)
 
 
 def _power_of_pairs(x: jax.Array, y: int) -> jax.Array:
     """Returns a power of float64, rounded to odd. The exponent is not 0."""
-    power = _by_squaring((x, constant(x, 0)), abs(y), times_pair)
+    power = by_squaring((x, constant(x, 0)), abs(y), times_pair)
     result = rounded_to_odd(power if y > 0 else _inverse(power))
     # Far beyond the range of float32, parts of a pair overflow, and become NaN.
     plain = _plain_power(x, y)
@@ -202,7 +212,7 @@ def _power_of_pairs(x: jax.Array, y: int) -> jax.Array:
     return lax.select(is_usual, result, plain)
 
 
-def _by_squaring(factor: _Factor, exponent: int, times: _Times[_Factor]) -> _Factor:
+def by_squaring(factor: _Factor, exponent: int, times: _Times[_Factor]) -> _Factor:
     """Returns a factor to a power of at least 1."""
     while not exponent & 1:
         factor, exponent = times(factor, factor), exponent >> 1
@@ -229,10 +239,24 @@ def wide_cbrt(x: jax.Array) -> jax.Array:
     A polynomial gives a root of 17 bits, whose cube is exact in float64. A series of the difference
     to that cube gives the rest, with about 2**-68 of the root as its error.
     """
-    magnitude = lax.abs(x)
-    is_usual = lax.gt(magnitude, constant(x, 0))
-    is_usual = lax.bitwise_and(is_usual, is_below(magnitude, np.inf))
-    k, m = parts(lax.select(is_usual, magnitude, constant(x, 1)))
+    near, more, third, _ = near_root(x, wide_quotient)
+    root = lax.mul(
+        rounded_to_odd(fast_two_sum(near, more)), power_of_two(integer_in_last_bits(third))
+    )
+    return finished_root(x, root)
+
+
+def finished_root(x: jax.Array, root: jax.Array) -> jax.Array:
+    """Returns the cube root of x, where ``root`` is that of its magnitude, if that is usual."""
+    return with_sign(lax.select(_is_usual(x), root, lax.abs(x)), x)
+
+
+def near_root(x: jax.Array, quotient: _Times[jax.Array]) -> tuple[jax.Array, ...]:
+    """Returns a, b, n and m: ``usual_base(x)`` is m * 8**n, and its cube root (a + b) * 2**n.
+
+    a has 17 bits.
+    """
+    k, m = parts(usual_base(x))
     exponent = lax.convert_element_type(k, np.float64)
     third = nearest_integer(times(exponent, 1 / 3))
     rest = lax.sub(exponent, times(third, 3.0))
@@ -240,12 +264,8 @@ def wide_cbrt(x: jax.Array) -> jax.Array:
     near = short(near, _ROOT_BITS)
     cube = product(product(near, near), near)
     m = product(m, _by_sign(rest, (0.5, 1.0, 2.0)))
-    beside = wide_quotient(lax.sub(m, cube), cube)
-    more = product(product(near, beside), polynomial(_ROOT_SERIES, beside))
-    root = lax.mul(
-        rounded_to_odd(fast_two_sum(near, more)), power_of_two(integer_in_last_bits(third))
-    )
-    return with_sign(lax.select(is_usual, root, magnitude), x)
+    beside = quotient(lax.sub(m, cube), cube)
+    return near, product(product(near, beside), polynomial(_ROOT_SERIES, beside)), third, m
 
 
 def _by_sign(value: jax.Array, numbers: tuple[float, float, float]) -> jax.Array:

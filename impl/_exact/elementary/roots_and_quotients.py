@@ -43,15 +43,12 @@ def rsqrt(x: jax.Array, **_: object) -> jax.Array:
     """Returns 1 / sqrt(x). For a zero it is infinity with the sign of the zero.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with one
-        rounding
-            of the root and one of the quotient.
+        x: Any shape; float32, float16 or bfloat16.
 
     Raises:
         TypeError: Another dtype.
     """
-    dtype = require((*NARROW, _DOUBLE), x)
-    return _inverse_root(x) if dtype == _DOUBLE else rounded_once(_inverse_root, x)
+    return rounded_once(_inverse_root, x)
 
 
 def _inverse_root(x: jax.Array) -> jax.Array:

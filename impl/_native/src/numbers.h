@@ -79,9 +79,6 @@ template <typename T>
 SAMEBITS_INLINE double widen(T value) {
   return static_cast<double>(as_float(value));
 }
-SAMEBITS_INLINE double widen(double value) {
-  return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
-}
 
 // A float64, of which a subnormal one is a zero.
 SAMEBITS_INLINE double widen(double value) {

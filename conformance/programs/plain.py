@@ -133,6 +133,31 @@ def conv_net() -> Program:
     return _adam(weights, loss, batch)
 
 
+def curve_fit() -> Program:
+    """Returns a step of Levenberg and Marquardt, which fits the energy of a bond in float64."""
+    distances = np.random.default_rng(5).uniform(0.6, 3, 8 * BATCH)
+    curve = np.array([1.3, 2.1, 0.9, 0.2])
+
+    def energies(curve: jax.Array, distances: jax.Array) -> jax.Array:
+        depth, width, place, tilt = curve
+        morse = (1 - jnp.exp(-width * (distances - place))) ** 2
+        return depth * morse + tilt * jnp.sin(3 * distances) * jnp.log1p(distances)
+
+    def step(state: Any, batch: Mapping[str, jax.Array]) -> Any:
+        curve, damping = state
+        rest = energies(curve, batch["distances"]) - batch["energies"]
+        slopes = jax.jacfwd(energies)(curve, batch["distances"])
+        square = slopes.T @ slopes
+        matrix = square + damping * jnp.diag(jnp.diag(square))
+        factor = jax.scipy.linalg.cho_factor(matrix, lower=True)
+        return curve - jax.scipy.linalg.cho_solve(factor, slopes.T @ rest), damping / 2
+
+    # NumPy's functions differ in their last bits from machine to machine.
+    measured = np.round(np.asarray(energies(jnp.asarray(curve), jnp.asarray(distances))), 3)
+    batch = {"distances": jnp.asarray(distances), "energies": jnp.asarray(measured)}
+    return step, ((jnp.asarray(curve * 1.25), jnp.float64(0.5)), batch)
+
+
 def _adam(weights: Any, loss: Callable[[Any, Any], jax.Array], batch: Any) -> Program:
     """Returns a step of Adam, which maps a state and a batch to the next state, and both."""
 

@@ -294,8 +294,9 @@ def lowered(name: str, platforms: Sequence[str], *, plain: bool = False) -> dict
 
     The name is one of ``programs.PROGRAMS``. ``plain`` is whether to leave the mode off.
     """
-    step, (state, batch) = programs.PROGRAMS[name]()
-    with impl.deterministic(not plain, guarantee="portable"):
+    mode = impl.deterministic(not plain, guarantee="portable")
+    with programs.in_its_dtypes(name), mode:
+        step, (state, batch) = programs.PROGRAMS[name]()
         traced = jax.jit(step).trace(state, batch)
         return {each: traced.lower(lowering_platforms=(each,)).compiler_ir() for each in platforms}
 

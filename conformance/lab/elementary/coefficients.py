@@ -29,6 +29,8 @@ import mpmath as mp
 
 _TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "coefficients.toml"
 _POINTS = 2000
+#: The number of words of 2 / pi. The greatest float64 needs its last bit.
+_WORDS = 39
 Function = Callable[[Any], Any]
 
 
@@ -153,6 +155,7 @@ def text() -> str:
         lines += [f"    {value!r}," for value in values]
         lines += ["]", ""]
     high, low = split(mp.log(2), 42, 2)
+    turn = split(mp.pi / 2, 33, 2)
     lines += [
         "# log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
         f"LN2_HIGH = {high!r}",
@@ -161,12 +164,17 @@ def text() -> str:
         f"LN2_REST = {float(mp.log(2) - high - low)!r}",
         "# log(2) / 8 as floats of 39 bits, whose products with integers of 14 bits are exact.",
         f"LN2_EIGHTH = {split(mp.log(2) / 8, 39, 3)!r}",
+        "# pi / 2 as two floats of 33 bits, whose products with 20 bits are exact, and the rest.",
+        f"HALF_PI = {[*turn, float(mp.pi / 2 - mp.fsum(turn))]!r}",
         "# Constants as sums of two floats.",
         *(f"{name} = [{', '.join(map(repr, parts(value)))}]" for name, value in _constants()),
+        "# The angles whose tangents are 1/8, 2/8, ..., 1.",
+        f"PAIR_ATAN_EIGHTHS = {[list(parts(mp.atan(mp.mpf(i) / 8))) for i in range(1, 9)]!r}",
         "# The first bits of 2 / pi, in words of 32 bits.",
     ]
-    digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))
-    words = [(digits >> (32 * (8 - i))) & 0xFFFFFFFF for i in range(9)]
+    with mp.workprec(32 * _WORDS + 64):
+        digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * _WORDS)))
+    words = [(digits >> (32 * i)) & 0xFFFFFFFF for i in reversed(range(_WORDS))]
     lines += ["TWO_OVER_PI = [", *(f"    0x{word:08X}," for word in words), "]", ""]
     return "\n".join(lines)
 

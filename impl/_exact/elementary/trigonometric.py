@@ -59,15 +59,15 @@ def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
     """Returns the sine of ``x`` plus ``ahead`` quarter turns."""
     quadrant, r = _reduce(x)
     quadrant = lax.add(quadrant, lax.full_like(quadrant, ahead))
-    result = lax.select(_has_bit(quadrant, 1), small_cos(r), small_sin(r))
-    return lax.select(_has_bit(quadrant, 2), lax.neg(result), result)
+    result = lax.select(has_bit(quadrant, 1), small_cos(r), small_sin(r))
+    return lax.select(has_bit(quadrant, 2), lax.neg(result), result)
 
 
 def wide_tan(x: jax.Array) -> jax.Array:
     """Returns the tangent of an angle in radians."""
     quadrant, r = _reduce(x)
     sine, cosine = small_sin(r), small_cos(r)
-    is_odd = _has_bit(quadrant, 1)
+    is_odd = has_bit(quadrant, 1)
     above = lax.select(is_odd, lax.neg(cosine), sine)
     return wide_quotient(above, lax.select(is_odd, sine, cosine))
 
@@ -87,7 +87,8 @@ def small_cos(r: jax.Array) -> jax.Array:
     return lax.add(plus(lax.mul(square, constant(r, -0.5)), 1), more)
 
 
-def _has_bit(value: jax.Array, bit: int) -> jax.Array:
+def has_bit(value: jax.Array, bit: int) -> jax.Array:
+    """Returns whether integers have a bit, a power of two."""
     bits = lax.bitwise_and(value, lax.full_like(value, bit))
     return lax.ne(bits, lax.full_like(bits, 0))
 
@@ -126,7 +127,8 @@ def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     m = lax.bitwise_or(lax.bitwise_and(m, mask), lead)
     # The window of bits starts at the bit of weight 2. The least angle has e = -24.
     start = lax.sub(exponent, lax.full_like(raw, 1023 + 23 - 24))
-    words = _window(lax.max(start, lax.full_like(raw, 0)))
+    # With 26 zeros in front, the window of e = -24 starts at bit 0.
+    words = window(lax.max(start, lax.full_like(raw, 0)), 128, 26, 32, _WORDS)
     low = lax.full_like(raw, 0xFFFFFFFF)
     carry = lax.full_like(raw, 0)
     parts: list[jax.Array] = []
@@ -137,26 +139,30 @@ def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _whole_and_rest(parts)
 
 
-def _window(start: jax.Array) -> list[jax.Array]:
-    """Returns the words of 2 / pi from a bit on; bit 0 is 26 bits before the binary point."""
-    # With 26 zeros in front, the window of e = -24 starts at bit 0.
-    bits = "0" * 26 + "".join(f"{word:032b}" for word in data.TWO_OVER_PI)
-    table = [int(bits[i : i + 32], 2) for i in range(0, 32 * 9, 32)]
-    words = [lax.full_like(start, word) for word in table]
-    for step in (4, 2, 1):
-        moves = _has_bit(start, 32 * step)
-        count = _WORDS + step
+def window(start: jax.Array, most: int, zeros: int, width: int, count: int) -> list[jax.Array]:
+    """Returns digits of 2 / pi from a bit on, of which the first are zeros before the point.
+
+    Args:
+        start: The number of the first bit.
+        most: The greatest of these numbers, at most 1024.
+        zeros: The number of zeros.
+        width: The number of bits of a digit.
+        count: The number of digits.
+    """
+    bits = "0" * zeros + "".join(f"{word:032b}" for word in data.TWO_OVER_PI)
+    ends = range(width, min(len(bits), most + (count + 1) * width) + 1, width)
+    words = [lax.full_like(start, int(bits[end - width : end], 2)) for end in ends]
+    factor = lax.full_like(start, (1 << 16) // width + 1)
+    index = lax.shift_right_logical(lax.mul(start, factor), lax.full_like(start, 16))
+    for step in (1 << place for place in reversed(range((most // width).bit_length()))):
+        moves = has_bit(index, step)
         words = [
             lax.select(moves, words[i + step], words[i]) if i + step < len(words) else words[i]
-            for i in range(min(count, len(words)))
+            for i in range(min(count + step, len(words)))
         ]
-    return _shifted(words, lax.bitwise_and(start, lax.full_like(start, 31)))
-
-
-def _shifted(words: Sequence[jax.Array], by: jax.Array) -> list[jax.Array]:
-    """Returns all words but the last, shifted left by up to 31 bits."""
-    low = lax.full_like(by, 0xFFFFFFFF)
-    rest = lax.sub(lax.full_like(by, 32), by)
+    by = lax.sub(start, lax.mul(index, lax.full_like(start, width)))
+    low = lax.full_like(start, (1 << width) - 1)
+    rest = lax.sub(lax.full_like(start, width), by)
     return [
         lax.bitwise_or(
             lax.bitwise_and(lax.shift_left(word, by), low), lax.shift_right_logical(after, rest)

@@ -13,10 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from impl._exact.elementary.doubles import exponentials, logarithms, powers
+from impl._exact.elementary.doubles import exponentials, logarithms, powers, trigonometric
 from impl._exact.elementary.doubles._function import Double
 
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = MappingProxyType(
-    {**exponentials.FUNCTIONS, **logarithms.FUNCTIONS, **powers.FUNCTIONS}
+    {
+        **exponentials.FUNCTIONS,
+        **logarithms.FUNCTIONS,
+        **powers.FUNCTIONS,
+        **trigonometric.FUNCTIONS,
+    }
 )

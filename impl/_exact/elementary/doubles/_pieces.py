@@ -1,0 +1,61 @@
+"""Polynomials as pairs, of which there is one for each piece of an interval.
+
+Every element takes the coefficients of its piece by selections, which cost little beside a product
+of pairs, and short pieces need few coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+from jax import lax
+
+from impl._exact.arithmetic import product
+from impl._exact.elementary._pairs import Pair, plus_pair, times_pair
+from impl._exact.elementary._words import constant
+
+
+def negative(x: Pair) -> Pair:
+    """Returns -x."""
+    return lax.neg(x[0]), lax.neg(x[1])
+
+
+def chosen(is_from: Sequence[jax.Array], values: Sequence[float], like: jax.Array) -> jax.Array:
+    """Returns the first of some values, or the last one whose condition holds.
+
+    Args:
+        is_from: A condition for each value but the first.
+        values: The values.
+        like: An array of the shape of the result.
+    """
+    result = constant(like, values[0])
+    for condition, value in zip(is_from, values[1:], strict=True):
+        if value != values[0] or len(values) > 2:
+            result = lax.select(condition, constant(like, value), result)
+    return result
+
+
+def series_by_piece(
+    is_from: Sequence[jax.Array],
+    coefficients: Sequence[Sequence[tuple[float, float]]],
+    x: Pair,
+    kept: int,
+) -> Pair:
+    """Returns a polynomial by Horner's rule, with the coefficients of each element's piece.
+
+    Args:
+        is_from: For each piece but the first, whether the element is in it or in a later one.
+        coefficients: For each power of x, the lowest first, a pair for each piece.
+        x: The argument.
+        kept: The number of the first powers that are computed as pairs.
+    """
+    zero = constant(x[0], 0)
+    result = (zero, zero)
+    for power, values in reversed(list(enumerate(coefficients))):
+        high, low = (chosen(is_from, parts, zero) for parts in zip(*values, strict=True))
+        if power < kept:
+            result = plus_pair((high, low), times_pair(x, result))
+        else:
+            result = lax.add(high, product(x[0], result[0])), zero
+    return result

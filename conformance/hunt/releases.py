@@ -42,8 +42,12 @@ MODULES = (
 _X = np.linspace(0.15, 0.85, 6, dtype=np.float32)
 # Products of its elements are rounded: with /8 they would be exact, and any order would do.
 _M = (np.eye(3) * 3 + np.arange(9).reshape(3, 3) / 7).astype(np.float32)
+_I = np.array([0, 2, -2, 5, 1, 3], np.int32)
 #: The arguments of a function, of which the first that it takes are used.
-ARGUMENTS = ((_X,), (_X, _X + 1), (_X, _X + 1, _X + 2), (_M,), (_M, _M + 1), (_X, np.float32(1)))
+ARGUMENTS = (
+    *((_X,), (_X, _X + 1), (_X, _X + 1, _X + 2), (_M,), (_M, _M + 1), (_X, np.float32(1))),
+    *((_X, _I), (_X, _I, _X + 1), (_I,), (_I, _I + 1)),
+)
 #: Further values of the first argument.
 BORDERS = (0.0, -0.0, 1.0, -1.0, 5.0, -5.0, 1e-30, np.inf, -np.inf, np.nan)
 #: The parameters of an equation that its digest has: others are new in some releases.

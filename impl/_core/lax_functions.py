@@ -45,6 +45,18 @@ def filled(like: jax.Array, value: Any) -> jax.Array:
     return array
 
 
+def clipped(index: jax.Array, *last: Any) -> jax.Array:
+    """Returns a number, or vectors of as many as ``last``, moved to lie between 0 and ``last``."""
+    most = np.iinfo(index.dtype).max
+    vectors = [index] if index.ndim == 0 else jnp.split(index, len(last), axis=-1)
+    limits = (min(each, most) if isinstance(each, int) else each for each in last)
+    parts = [
+        lax.clamp(lax.full_like(part, 0), part, lax.full_like(part, limit))
+        for part, limit in zip(vectors, limits, strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else lax.concatenate(parts, index.ndim - 1)
+
+
 def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if np.ndim(value) == 0 and not isinstance(value, jax.Array):
         return lax.full(shape, value, dtype)

@@ -19,12 +19,11 @@ ABSTRACT_DEVICES_HAVE_PLATFORMS = jax.__version_info__ >= (0, 10, 1)
 #: Whether XLA partitions an array whose layout is pinned as it partitions any other operation (0.11
 #: and later). XLA of jax 0.10 gathers the array on each device.
 PINNED_LAYOUTS_ARE_PARTITIONED = jax.__version_info__ >= (0, 11)
-#: Whether XLA merges two paddings of one array that devices share (before 0.12). It then keeps the
-#: border of the first, and forgets the number that the second pads with. No upstream issue is
-#: known.
-PADDINGS_ARE_MERGED = jax.__version_info__ < (0, 12)
-#: Whether XLA gives wrong elements after a scatter into an array of which devices have unequal
-#: parts (before 0.12). No upstream issue is known.
-SCATTERS_MOVE_ELEMENTS = jax.__version_info__ < (0, 12)
+#: Whether XLA merges operations that have not the effect of one (before 0.12). Of two paddings of
+#: an array that devices share, it keeps the border of the first, and forgets the number that the
+#: second pads with; no upstream issue is known. Of two slices it adds the starts, and forgets that
+#: each is moved into the range of its own array. It writes a scatter of one window, and its part on
+#: a device, with such slices (https://github.com/jax-ml/jax/issues/18434).
+OPERATIONS_ARE_MERGED = jax.__version_info__ < (0, 12)
 #: Whether this is the oldest supported release, for which budgets of calls and operations are kept.
 IS_OLDEST = jax.__version_info__ < (0, 11)

@@ -44,6 +44,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl import _jax
 from impl._core import contexts
+from impl._core.lax_functions import clipped
 from impl._jax import Primitive, cotangents, initializers
 from impl._mode import modes
 
@@ -138,11 +139,32 @@ def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: A
     return (vectors, values), (multiply(vectors, factors * turned), slopes)
 
 
+def _scatter_extreme(
+    original: Callable[..., Any], primals: Any, tangents: Any, **params: Any
+) -> Any:
+    """Clips the indices before JAX differentiates, as JAX 0.12 does in each step of its rule.
+
+    JAX 0.10 counts no update for an index that it clips, and divides by the count.
+    """
+    value, indices, updates = primals
+    numbers = params["dimension_numbers"]
+    if params["mode"] == lax.GatherScatterMode.CLIP and numbers.scatter_dims_to_operand_dims:
+        single = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+        axes = [axis for axis in range(value.ndim) if axis not in single]
+        windows = zip(axes, (updates.shape[d] for d in numbers.update_window_dims), strict=True)
+        sizes = dict.fromkeys(single, 1) | dict(windows)
+        last = [value.shape[d] - sizes[d] for d in numbers.scatter_dims_to_operand_dims]
+        indices = clipped(indices, *last)
+    return original((value, indices, updates), tangents, **params)
+
+
 #: The rules that replace JAX's whole rule for a derivative, by the name of the primitive.
 RULES: dict[str, Callable[..., Any]] = {
     "cholesky": _cholesky,
     "eigh": _eigh,
     "polynomial": _polynomial,
+    "scatter-max": _scatter_extreme,
+    "scatter-min": _scatter_extreme,
 }
 
 
@@ -175,8 +197,8 @@ def _rule(
     tangents: Any,
     **params: Any,
 ) -> Any:
-    is_pinned = _holds() and all(jnp.issubdtype(each.dtype, jnp.floating) for each in primals)
-    if not is_pinned or all(type(tangent) is ad.Zero for tangent in tangents):
+    is_complex = any(jnp.issubdtype(each.dtype, jnp.complexfloating) for each in primals)
+    if is_complex or not _holds() or all(type(tangent) is ad.Zero for tangent in tangents):
         return original(primals, tangents, **params)
     return replacement(original, primals, tangents, **params)
 

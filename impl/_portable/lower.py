@@ -25,9 +25,9 @@ from jax.interpreters import mlir
 
 import spec
 from impl._core import partitioning
-from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._jax import lowering, repeated, shardings
+from impl._jax.releases import OPERATIONS_ARE_MERGED
 from impl._mode import modes
 from impl._native import functions
 from impl._portable import classes, exported, refusal, shared
@@ -80,14 +80,14 @@ def _prepared(
 ) -> Any:
     """Lowers an equation after its parameters and its operands were prepared.
 
-    ``merges_borders`` comes before ``moves``, since XLA merges paddings of integers too. ``moves``
+    ``guards`` comes before ``moves``, since XLA merges operations on integers too. ``moves``
     comes before the class: the class of an operation that moves elements is exact, but over several
     devices JAX's own lowering of floats loses the sign of a zero.
     """
     if record.params is not None:
         params = record.params(context, params)
-    if record.merges_borders and partitioning.is_partitioned(context):
-        operands = (_with_own_border(context, operands[0]), *operands[1:])
+    if record.guards is not None and OPERATIONS_ARE_MERGED:
+        operands = _guarded(record.guards, context, operands, params)
     if record.moves and shared.is_shared(context, of_integers=record.moves_integers):
         return _moved(record, record.moves, context, operands, params)
     portability = classes.class_of(record.name, (*context.avals_in, *context.avals_out), params)
@@ -187,20 +187,15 @@ def _moved(
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 
 
-def _with_own_border(context: Any, operand: Any) -> Any:
-    """Returns the operand of a padding as an array that no other padding has.
-
-    XLA of JAX before 0.12 merges two paddings of one array that devices share: it takes the border
-    of the one for the border of the other.
-    """
-    within = shardings.without_shardings(
-        lowering.natively(context).replace(
-            avals_in=context.avals_in[:1], avals_out=context.avals_in[:1]
-        )
-    )
+def _guarded(
+    guards: Compute, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
+) -> Any:
+    """Returns the operands of an equation as ``guards`` changes them."""
+    is_partitioned = partitioning.is_partitioned(context)
+    function = functools.partial(guards, **params, is_partitioned=is_partitioned)
+    within = lowering.natively(context).replace(avals_out=context.avals_in)
     with shardings.no_mesh():
-        (fenced,) = mlir.lower_fun(fence, multiple_results=False)(within, operand)
-    return fenced
+        return mlir.lower_fun(function)(shardings.without_shardings(within), *operands)
 
 
 def _has_symbolic_sizes(context: Any) -> bool:

@@ -86,7 +86,9 @@ class Rule:
         keeps_whole: Takes the context of a lowering rule, the parameters of an equation, and the
             type of an operand or of a result. It returns the axes that XLA must not partition: a
             function of ``shared``.
-        merges_borders: Whether XLA may take the border of one padding for the border of another.
+        guards: Takes the operands and parameters of an equation, and the keyword
+            ``is_partitioned`` of ``Target``. It returns the operands in a form in which XLA does
+            not merge the equation with another one (``OPERATIONS_ARE_MERGED``).
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
         moves_integers: Whether ``moves`` is for integers too, which XLA's partitioner changes.
@@ -114,7 +116,7 @@ class Rule:
     has_several_results: bool = False
     names_mesh_axes: bool = False
     keeps_whole: Callable[[Any, Mapping[str, Any], Any], Sequence[int]] | None = None
-    merges_borders: bool = False
+    guards: Compute | None = None
     moves: Compute | None = None
     moves_integers: bool = False
     linear: Positions | Literal["each", "either"] = ()
@@ -124,7 +126,14 @@ class Rule:
     @property
     def lowers(self) -> bool:
         """Whether the record changes how equations are lowered."""
-        functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
+        functions = (
+            self.compute,
+            self.of_complex,
+            self.by_jax,
+            self.params,
+            self.guards,
+            self.moves,
+        )
         return any(each is not None for each in (*functions, self.keeps_whole))
 
     @property

@@ -3,8 +3,8 @@
 XLA's partitioner lets a device read elements of another one by a sum over devices: each device adds
 its elements, or zeros for those that it lacks. -0.0 + 0.0 is 0.0, so a float loses its sign. XLA
 does so where half of the devices or more have nothing of an axis, and for elements whose indices
-only the running program knows. ``unequal_axes``, ``windowed_axes`` and ``axes_of_steps`` are about
-faults that change values of any dtype.
+only the running program knows. ``windowed_axes`` and ``axes_of_steps`` are about faults that
+change values of any dtype.
 
 ``sealed`` is for operands that enter a portable scope of a program without the guarantee. The
 guarantee rounds each result before anything else uses it. Outside of the scope, JAX's own lowering
@@ -24,9 +24,9 @@ from jax.interpreters import mlir
 
 from impl import _jax
 from impl._core import partitioning
+from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._jax import lowering, shardings, tags
-from impl._jax.releases import SCATTERS_MOVE_ELEMENTS
 
 
 def is_shared(context: Any, *, of_integers: bool = False) -> bool:
@@ -94,21 +94,21 @@ def _lengths(context: Any, aval: Any) -> list[tuple[Any, ...]]:
     return [*zip(*(shape for shape in shapes if len(shape) == aval.ndim), strict=True)]
 
 
-def unequal_axes(context: Any, _: Mapping[str, Any], aval: Any) -> list[int]:
-    """Returns the axes of the array of a scatter of which devices may have unequal parts.
+def with_own_border(
+    value: jax.Array, *others: jax.Array, is_partitioned: bool, **_: Any
+) -> list[jax.Array]:
+    """Returns the operands of a padding, of which the array has no other padding."""
+    return [fence(value) if is_partitioned else value, *others]
 
-    XLA of some releases stores the update that a device drops over the first element of its part.
+
+def of_no_slice(
+    value: jax.Array, indices: jax.Array, *others: jax.Array, **_: Any
+) -> list[jax.Array]:
+    """Returns the operands of a scatter, whose array is no slice if there is one window.
+
+    XLA reads the window by another slice, and stores it again where the index is out of range.
     """
-    is_array = aval.shape == context.avals_out[0].shape
-    if not (SCATTERS_MOVE_ELEMENTS and is_array):
-        return []
-    devices = devices_of(context)
-    # A symbolic size (jax.export) is not an int.
-    return [
-        axis
-        for axis, length in enumerate(aval.shape)
-        if not isinstance(length, int) or length % devices
-    ]
+    return [fence(value) if indices.size == indices.shape[-1] else value, indices, *others]
 
 
 def axes_of_rounds(context: Any, params: Mapping[str, Any], aval: Any) -> list[int]:

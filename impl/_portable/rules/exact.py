@@ -27,9 +27,9 @@ for _name in ("optimization_barrier", "pvary"):
 rule("broadcast_in_dim", linear=FIRST, sharding=sharding_rules.broadcast)
 rule("reshape", linear=FIRST, sharding=sharding_rules.reshape)
 rule("rev", linear=FIRST, sharding=sharding_rules.keep_lengths)
-rule("scatter", linear=(0, 2), keeps_whole=shared.unequal_axes)
+rule("scatter", guards=shared.of_no_slice, linear=(0, 2))
 for _name in ("scatter-max", "scatter-min"):
-    rule(_name, keeps_whole=shared.unequal_axes)
+    rule(_name, guards=shared.of_no_slice)
 # Windows of integers: the guarantee refuses floats.
 rule("reduce_window", keeps_whole=shared.windowed_axes)
 rule("select_n", linear=slice(1, None), sharding=sharding_rules.select)

@@ -21,7 +21,6 @@ from jax import lax
 from impl._core.axes import spread
 from impl._core.float_order import in_order, ordered_bits
 from impl._core.numerics import fence
-from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._native import windows
 from impl._native.scope import or_native
 from impl._portable import shared
@@ -203,7 +202,7 @@ for _name, _order in (("max", 1), ("min", -1)):
         f"reduce_window_{_name}",
         functools.partial(_extreme_of_windows, greatest=_order > 0),
         keeps_whole=shared.windowed_axes,
-        merges_borders=PADDINGS_ARE_MERGED,
+        guards=shared.with_own_border,
     )
     operation(f"cum{_name}", functools.partial(_as_bits, getattr(lax, f"cum{_name}"), _order))
     operation(

@@ -20,9 +20,9 @@ from jax import lax
 
 from impl._core import partitioning
 from impl._core.axes import spread
+from impl._core.lax_functions import clipped
 from impl._core.numerics import fence
 from impl._jax import Primitive, shardings
-from impl._jax.releases import PADDINGS_ARE_MERGED
 from impl._portable import shared
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, Compute, rule
@@ -107,7 +107,7 @@ def _dynamic_slice(
             others[axis], sizes[axis] = start, size
     value = lax.dynamic_slice_p.bind(value, *others, slice_sizes=tuple(sizes))
     for axis, (start, size) in few.items():
-        first = _clamped(start, value.shape[axis] - size)
+        first = clipped(start, value.shape[axis] - size)
         value = _at(value, lax.add(first, lax.iota(start.dtype, size)), axis)
     return value
 
@@ -124,16 +124,29 @@ def _dynamic_update_slice(
     del devices
     lengths = zip(value.shape, update.shape, strict=True)
     clamped = [
-        _clamped(start, old - new) if new == 1 and old != 1 else start
+        clipped(start, old - new) if new == 1 and old != 1 else start
         for start, (old, new) in zip(map(_wide, starts), lengths, strict=True)
     ]
     updated: jax.Array = lax.dynamic_update_slice_p.bind(value, update, *clamped)
     return updated
 
 
-def _clamped(start: jax.Array, last: int) -> jax.Array:
-    """Returns a start that is neither below 0 nor beyond the last one."""
-    return lax.clamp(lax.full_like(start, 0), start, lax.full_like(start, last))
+def _from_within(
+    value: jax.Array, *starts: jax.Array, slice_sizes: Sequence[int], **_: Any
+) -> list[jax.Array]:
+    """Returns the operands of a slice, each of whose starts is in the range of its axis."""
+    lengths = zip(starts, value.shape, slice_sizes, strict=True)
+    return [value, *(clipped(start, old - new) for start, old, new in lengths)]
+
+
+def _gathered_within(
+    value: jax.Array, indices: jax.Array, *, dimension_numbers: Any, mode: Any, **params: Any
+) -> list[jax.Array]:
+    """Returns the operands of a gather, which XLA writes as a slice if it has one window."""
+    axes, sizes = dimension_numbers.start_index_map, params["slice_sizes"]
+    if indices.size == len(axes) > 0 and mode == lax.GatherScatterMode.CLIP:
+        indices = clipped(indices, *(value.shape[axis] - sizes[axis] for axis in axes))
+    return [value, indices]
 
 
 def _wide(index: jax.Array) -> jax.Array:
@@ -187,6 +200,7 @@ rule(
 )
 rule(
     "dynamic_slice",
+    guards=_from_within,
     moves=_as_bits(_dynamic_slice),
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
@@ -198,13 +212,19 @@ rule(
     linear=(0, 1),
     sharding=sharding_rules.dynamic_update_slice,
 )
-rule("gather", moves=_gather, linear=FIRST, sharding=sharding_rules.gather)
+rule(
+    "gather",
+    guards=_gathered_within,
+    moves=_gather,
+    linear=FIRST,
+    sharding=sharding_rules.gather,
+)
 rule(
     "pad",
     moves=_as_bits(_pad),
     moves_integers=True,
     keeps_whole=shared.short_axes,
-    merges_borders=PADDINGS_ARE_MERGED,
+    guards=shared.with_own_border,
     linear=ALL,
     sharding=sharding_rules.keep_lengths,
 )

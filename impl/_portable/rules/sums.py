@@ -7,11 +7,10 @@ Running products and logarithms of sums have one order (``impl._exact.running``)
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
 from impl._core import shard_axes
@@ -71,12 +70,6 @@ def _scatter_add(
     return ordered.under(seed, add, dimension_numbers, *operands) if seed else add(*operands)
 
 
-def _unequal_axes_of_integers(context: Any, params: Mapping[str, Any], aval: Any) -> list[int]:
-    """Returns ``shared.unequal_axes`` of integers, which JAX scatters, and nothing of floats."""
-    is_float = jnp.issubdtype(aval.dtype, jnp.inexact)
-    return [] if is_float else shared.unequal_axes(context, params, aval)
-
-
 rule(
     "reduce_sum",
     compute=reduction.reduce_sum,
@@ -119,7 +112,7 @@ rule(
     "scatter-add",
     compute=_scatter_add,
     of_complex=complex_numbers.scatter_add,
-    keeps_whole=_unequal_axes_of_integers,
+    guards=shared.of_no_slice,
     linear=(0, 2),
     over_devices=_scatter_add,
     sharding=sharding_rules.scatter_add,
@@ -127,10 +120,10 @@ rule(
 rule(
     "scatter-sub",
     compute=functools.partial(_scatter_add, subtract=True),
-    keeps_whole=_unequal_axes_of_integers,
+    guards=shared.of_no_slice,
 )
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
-rule("scatter-mul", by_jax="original", keeps_whole=shared.unequal_axes)
+rule("scatter-mul", by_jax="original", guards=shared.of_no_slice)
 rule("reduce_prod", compute=running.reduce_prod, keeps_whole=shared.axes_of_rounds)
 rule("cumprod", compute=running.cumprod, keeps_whole=shared.axes_of_rounds)
 rule("cumlogsumexp", compute=running.cumlogsumexp, keeps_whole=shared.axes_of_rounds)

@@ -18,6 +18,8 @@ X = np.linspace(0.05, 0.95, 12, dtype=np.float32).reshape(3, 4)
 KEY = jax.random.key(0)
 #: Beyond the domain of a function.
 ABOVE_ONE = frozenset({"acosh"})
+#: Indices that are clipped to 0 and 2.
+BEYOND = np.array([-9, 5])
 
 _LAX = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf"),
@@ -90,6 +92,8 @@ FUNCTIONS = {
     "lax.fft": lambda x: jnp.fft.rfft(x).real,
     "lax.polynomial": _polynomial,
     "gradient of lax.polynomial": _gradient(_polynomial),
+    "lax.scatter-max": lambda x: x.at[BEYOND].max(1.5 * x[:2], mode="clip"),
+    "lax.scatter-min": lambda x: x.at[BEYOND].min(x[:2] / 2, mode="clip"),
     "segment_sum": lambda x: jax.ops.segment_sum(x, np.array([0, 0, 1]), 2),
 }
 #: The functions of a key.

@@ -163,6 +163,36 @@ def test_scatters_into_unequal_parts(dtype):
         np.testing.assert_array_equal(found[how], np.where(np.arange(30) == 4, value, x), how)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_slices_of_slices_start_within_their_arrays(dtype):
+    # In plain JAX before 0.12, XLA adds the starts of two slices: the second one here is 4 or 3.
+    x = np.arange(8).astype(dtype)
+
+    @jax.jit
+    def parts(x, first, start):
+        part = jax.lax.dynamic_slice(x, (first,), (4,))
+        one = jax.lax.dynamic_slice(part, (start,), (1,))[0]
+        updates = ("set", "add", "subtract", "multiply", "max", "min")
+        kept = [getattr(part.at[start], how)(part[0] + 9, mode="drop") for how in updates]
+        return one, part.at[start].get(mode="clip"), kept
+
+    with impl.deterministic(guarantee="portable"):
+        for first, start, whole in ((0, 7, x[:4]), (9, np.int8(4), x[4:])):
+            one, clipped, kept = parts(x, first, start)
+            assert one == clipped == whole[3]
+            np.testing.assert_array_equal(kept, [whole] * 6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_rows_that_move_to_the_next_device(dtype):
+    # In plain JAX before 0.12, the last row of each device but one has the value of another row.
+    x = np.arange(32).reshape(16, 2).astype(dtype)
+    moved = jax.jit(lambda x: x.at[:-1].set(x[1:]).at[-1].set(-1))
+    with impl.deterministic(guarantee="portable"):
+        found = moved(jax.device_put(x, NamedSharding(LINE, P("d"))))
+    np.testing.assert_array_equal(found, [*x[1:], [-1, -1]])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(
     ("length", "window", "stride", "padding"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -36,7 +36,17 @@ STEPS = (
     *("add", "subtract", "multiply", "multiply_add", "add_product", "subtract_product"),
     *("product_error", "sum_error", "rest_of_sum"),
     *("divide", "greatest", "least", "is_below", "is_at_most", "is_equal", "differs", "negated"),
-    *("magnitude", "root", "nearest_integer", "integer_below", "sign", "is_finite", "to_float32", "to_bfloat16", "to_float16"),
+    *(
+        "magnitude",
+        "root",
+        "nearest_integer",
+        "integer_below",
+        "sign",
+        "is_finite",
+        "to_float32",
+        "to_bfloat16",
+        "to_float16",
+    ),
     *("to_integer", "bits_of_float32", "integer_add", "integer_subtract", "integer_multiply"),
     *("integer_greatest", "integer_least", "integer_is_below", "integer_is_at_most"),
     *("integer_is_equal", "integer_differs", "shift_left", "shift_right", "shift_right_logical"),
@@ -144,24 +154,28 @@ def text() -> str:
 def found() -> Iterator[tuple[str, Program]]:
     """Yields each program that is long enough to be a call, with its key."""
     for name, function in sorted(FUNCTIONS.items()):
-        if name == "integer_pow":  # It has a program for each exponent, a short one.
-            continue
-        for dtype in sorted(operation.DTYPES, key=str):
-            more = {"pow": (dtype, _INT, _LONG), "atan2": (dtype,), "div": (dtype,)}.get(name)
-            for second in more or [None]:
-                dtypes = [dtype] if second is None else [dtype, second]
-                program = assembled(function, dtypes)
-                if len(program.steps) >= FEWEST_STEPS:
-                    yield functions.key(name, dtypes), program
+        for dtypes in _dtypes_of(name, operation.DTYPES):
+            program = assembled(function, dtypes)
+            if len(program.steps) >= FEWEST_STEPS:
+                yield functions.key(name, dtypes), program
     for name, (full, quick) in sorted(doubles.FUNCTIONS.items()):
-        for second in {"pow": (_DOUBLE, _INT, _LONG), "atan2": (_DOUBLE,)}.get(name, [None]):
-            dtypes = [_DOUBLE, *([] if second is None else [second])]
+        for dtypes in _dtypes_of(name, [_DOUBLE]):
             key, program = functions.key(name, dtypes), assembled(full, dtypes)
             if len(program.steps) < FEWEST_STEPS:
                 continue
             yield key, program
             if quick is not None:
                 yield f"{key} quick", assembled(quick, dtypes, is_quick=True)
+
+
+def _dtypes_of(name: str, dtypes: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields the dtypes of the operands of a primitive, for dtypes of its first operand."""
+    for dtype in sorted(dtypes, key=str):
+        more = {"pow": (dtype, _INT, _LONG), "atan2": (dtype,), "div": (dtype,)}
+        if name in more:
+            yield from ([dtype, second] for second in more[name])
+        elif name != "integer_pow":  # It has a program for each exponent, a short one.
+            yield [dtype]
 
 
 def assembled(

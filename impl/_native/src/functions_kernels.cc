@@ -219,15 +219,19 @@ SAMEBITS_INLINE V operand_of(const double* at, bool is_constant, int64_t i) {
 template <auto function, int constants, typename R, typename... A, size_t... number>
 SAMEBITS_INLINE void apply_each(const double* const* operands, int64_t count, double* out,
                                 std::index_sequence<number...>, R (*)(A...)) {
+  // Addresses that no result overwrites, and all results of a turn before the first is stored: nothing
+  // is read again or waits.
+  const double* const at[] = {operands[number]...};
   auto element = [&](int64_t i) {
-    const R result = function(operand_of<A>(operands[number], constants >> number & 1, i)...);
-    __builtin_memcpy(out + i, &result, sizeof result);
+    return function(operand_of<A>(at[number], constants >> number & 1, i)...);
   };
   for (int64_t i = 0; i < count; i += 4 * kWidth) {
-    element(i);
-    element(i + kWidth);
-    element(i + 2 * kWidth);
-    element(i + 3 * kWidth);
+    const R first = element(i), second = element(i + kWidth);
+    const R third = element(i + 2 * kWidth), fourth = element(i + 3 * kWidth);
+    __builtin_memcpy(out + i, &first, sizeof first);
+    __builtin_memcpy(out + i + kWidth, &second, sizeof second);
+    __builtin_memcpy(out + i + 2 * kWidth, &third, sizeof third);
+    __builtin_memcpy(out + i + 3 * kWidth, &fourth, sizeof fourth);
   }
 }
 

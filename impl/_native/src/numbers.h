@@ -83,11 +83,6 @@ SAMEBITS_INLINE double widen(double value) {
   return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
 }
 
-// A float64, of which a subnormal one is a zero.
-SAMEBITS_INLINE double widen(double value) {
-  return (bits_of(value) & (0x7ffull << 52)) != 0 ? value : 0;
-}
-
 // The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and
 // returns the bits: +0 for each zero, one NaN, and 0 for what the format flushes.
 struct Float32 {

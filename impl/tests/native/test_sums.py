@@ -193,7 +193,8 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "count"), [*((dtype, n) for dtype in DTYPES for n in (8, 15)), ("float32", 300), ("float64", 300)]
+    ("dtype", "count"),
+    [*((dtype, n) for dtype in DTYPES for n in (8, 15)), ("float32", 300), ("float64", 300)],
 )
 def test_running_sums_of_hard_terms_have_the_bits_of_the_oracle(rng, dtype, count):
     x = hard_matrix(rng, count, dtype)

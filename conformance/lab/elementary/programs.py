@@ -154,7 +154,7 @@ def text() -> str:
 def found() -> Iterator[tuple[str, Program]]:
     """Yields each program that is long enough to be a call, with its key."""
     for name, function in sorted(FUNCTIONS.items()):
-        for dtypes in _dtypes_of(name, operation.DTYPES):
+        for dtypes in _dtypes_of(name, operation.DTYPES - {_DOUBLE}):
             program = assembled(function, dtypes)
             if len(program.steps) >= FEWEST_STEPS:
                 yield functions.key(name, dtypes), program

@@ -29,9 +29,10 @@ from impl._native.operation import Call, Elementwise, longs
 
 #: The programs; ``python -m conformance.lab.elementary.programs`` writes them.
 PROGRAMS = pathlib.Path(__file__).with_name("programs.json")
-#: The most steps of all elements of fewer than 64 bits. The engine interprets them at a third of the speed of code that
-#: XLA compiles in ten times the time, so such a call is at most 20 microseconds slower. Programs of
-#: one float32 are compiled (``CMakeLists.txt``).
+#: The most steps of all elements, but of float64, whose functions XLA compiles for seconds. The
+#: engine interprets them at a third of the speed of code that XLA compiles in ten times the time,
+#: so such a call is at most 20 microseconds slower. Programs of one float32 are compiled
+#: (``CMakeLists.txt``).
 _MOST_WORK, _MOST_COMPILED = 200_000, 600_000
 
 
@@ -108,7 +109,6 @@ def has_call(name: str, operands: Sequence[Any]) -> bool:
     if not has_sizes or program is None or any(each.shape != x.shape for each in more):
         return False
     most = _MOST_WORK if more or x.dtype != np.float32 else _MOST_COMPILED
-    # XLA compiles pairs of float64 for seconds.
     return x.dtype == np.float64 or x.size * len(program.steps) <= most
 
 

@@ -36,7 +36,17 @@ STEPS = (
     *("add", "subtract", "multiply", "multiply_add", "add_product", "subtract_product"),
     *("product_error", "sum_error", "rest_of_sum"),
     *("divide", "greatest", "least", "is_below", "is_at_most", "is_equal", "differs", "negated"),
-    *("magnitude", "root", "nearest_integer", "integer_below", "sign", "is_finite", "to_float32", "to_bfloat16", "to_float16"),
+    *(
+        "magnitude",
+        "root",
+        "nearest_integer",
+        "integer_below",
+        "sign",
+        "is_finite",
+        "to_float32",
+        "to_bfloat16",
+        "to_float16",
+    ),
     *("to_integer", "bits_of_float32", "integer_add", "integer_subtract", "integer_multiply"),
     *("integer_greatest", "integer_least", "integer_is_below", "integer_is_at_most"),
     *("integer_is_equal", "integer_differs", "shift_left", "shift_right", "shift_right_logical"),
@@ -144,7 +154,7 @@ def text() -> str:
 def found() -> Iterator[tuple[str, Program]]:
     """Yields each program that is long enough to be a call, with its key."""
     for name, function in sorted(FUNCTIONS.items()):
-        for dtypes in _dtypes_of(name, operation.DTYPES):
+        for dtypes in _dtypes_of(name, operation.DTYPES - {_DOUBLE}):
             program = assembled(function, dtypes)
             if len(program.steps) >= FEWEST_STEPS:
                 yield functions.key(name, dtypes), program

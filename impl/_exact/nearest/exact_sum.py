@@ -214,9 +214,7 @@ def _wide(terms: jax.Array | Scaled) -> jax.Array:
     return arithmetic.flushed_float64(terms) if is_long else arithmetic.widen(terms)
 
 
-def part(
-    terms: jax.Array | Scaled, exponent: jax.Array, width: int, *, are_far: bool
-) -> jax.Array:
+def part(terms: jax.Array | Scaled, exponent: jax.Array, width: int, *, are_far: bool) -> jax.Array:
     """Returns parts of terms in units of 2**exponent: integers, as float64.
 
     An infinity or a NaN is a part of itself.

@@ -80,11 +80,6 @@ SAMEBITS_INLINE double widen(T value) {
   return static_cast<double>(as_float(value));
 }
 
-// A float64, of which a subnormal one is a zero.
-SAMEBITS_INLINE double widen(double value) {
-  return (bits_of(value) & (0x7ffull << 52)) != 0 ? value : 0;
-}
-
 // The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and
 // returns the bits: +0 for each zero, one NaN, and 0 for what the format flushes.
 struct Float32 {

@@ -4,7 +4,7 @@
 array, so ``reciprocal`` divides by Newton's method, which has the same bits everywhere.
 
 A result is a pair times a power of two, which is applied to the rounded pair (``rounded``).
-``quick_ends`` rounds both ends of the interval that an error leaves (Ziv 1991,
+``quick_results`` rounds both ends of the interval that an error leaves (Ziv 1991,
 doi:10.1145/114697.116813).
 
 Near a point where a function is a short polynomial, its value can be much closer to the middle of
@@ -23,6 +23,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core import contexts
+from impl._core.numerics import fence
 from impl._exact.arithmetic import add_to_odd, flushed_float64, product, seal, two_sum
 from impl._exact.elementary._pairs import Pair, fast_two_sum, pair_series, two_product
 from impl._exact.elementary._words import constant, polynomial, wide_root
@@ -103,12 +105,24 @@ def rounded(value: Pair, n: jax.Array) -> jax.Array:
     return scaled(seal(lax.add(*value)), n)
 
 
-def quick_ends(value: Pair, error: float | jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns both ends of the interval of a pair with a relative error, rounded."""
+def quick_results(
+    value: Pair, error: float | jax.Array, finish: Callable[[jax.Array], jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the result of the lower end of an interval, rounded, and another or the same one.
+
+    Args:
+        value: A pair in the midst of the interval.
+        error: Its relative error.
+        finish: Takes a rounded end, and returns its result.
+
+    The other result has other bits where the upper end is another number.
+    """
     high, low = value
     more = product(high, error if isinstance(error, jax.Array) else constant(high, error))
-    ends = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
-    return next(ends), next(ends)
+    below, above = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
+    result = finish(below)
+    raw, *ends = (lax.bitcast_convert_type(each, np.int64) for each in (result, above, below))
+    return result, lax.bitcast_convert_type(lax.add(raw, lax.sub(*ends)), np.float64)
 
 
 def first_terms(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
@@ -135,12 +149,13 @@ def of_pairs(
 
     def full(x: jax.Array, **_: object) -> jax.Array:
         x = flushed_float64(x)
-        return finish(x, rounded(*value(x, True)))
+        result = rounded(*value(x, True))
+        # The loop vectorizer of XLA 0.12 for a CPU would take hours for one loop of all operations.
+        return finish(x, result if contexts.keeps_subnormals.value else fence(result))
 
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
         near, n = value(x, False)
-        below, above = (finish(x, scaled(end, n)) for end in quick_ends(near, error or 0))
-        return below, above
+        return quick_results(near, error or 0, lambda end: finish(x, scaled(end, n)))
 
     return Double(full, quick if error else None)

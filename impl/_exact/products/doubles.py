@@ -37,6 +37,9 @@ from impl._exact.nearest import exact_sum, interval, repair
 from impl._exact.products.layout import Layout
 from impl._jax.shardings import cut_as_the_operands
 
+#: Of the products of slices, by which an engine knows that they make no error. All precisions of
+#: float64 are one.
+PRECISION = lax.Precision.HIGH
 #: The most terms of two slices, as a power of two; more terms have slices of fewer bits, and three.
 _TWO = 13
 #: Less than any bound of an error, relative to the greatest element, and still less.
@@ -125,7 +128,7 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> j
         )
         numbers = tuple((0, *axes) for axes in sums), batch
         total = lax.dot_general(
-            jnp.stack(lefts), jnp.stack(rights), numbers, lax.Precision.HIGHEST, lefts[0].dtype
+            jnp.stack(lefts), jnp.stack(rights), numbers, PRECISION, lefts[0].dtype
         )
         return devices.sum(cut_as_the_operands(total))
 

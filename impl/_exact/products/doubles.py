@@ -1,21 +1,21 @@
 """Products of float64 in the order ``nearest``.
 
-The product of two float64 has 106 bits. So both factors are cut into *slices*, integers of few bits
-in one unit for each row and for each column, whose products float64 adds without error, in any
-order (Ozaki, Ogita, Oishi and Rump 2012, doi:10.1007/s11075-011-9478-1). For two slices and a rest::
+The product of two float64 has 106 bits. So both factors are cut into *slices*, integers of few
+bits in one unit for each row and for each column, whose products float64 adds without error, in
+any order (Ozaki, Ogita, Oishi and Rump 2012, doi:10.1007/s11075-011-9478-1). For two slices::
 
-    rows    = a0 + a1 + a2         columns = b0 + b1 + b2
-    a0 b0                          exact
-    a0 b1 + a1 b0                  exact, 2**-bits times as great
-    a0 b2 + a1 (b1 + b2) + a2 columns     of float64, whose error is 2**(-2 bits - 53) times as great
+    rows    = a0 + a1 + a2              columns = b0 + b1 + b2
+    a0 b0                               exact
+    a0 b1 + a1 b0                       exact
+    a0 b2 + a1 (b1 + b2) + a2 columns   small, with the error of a product of float64
 
-Let K be the number of terms. A slice has so many bits that the sums of the second line have at most
-53. The error leaves a few elements in doubt, among them all ties, and those are added exactly, as
-are the products of the halves of their factors (``exact_sum.Scaled``).
+Let K be the number of terms. A slice has so many bits that the sums of the second line have at
+most 53. The error leaves a few elements in doubt, among them all ties, and those are added exactly,
+as products of the halves of their factors (``exact_sum.Scaled``).
 
-Rows and columns are scaled by powers of two, so nothing overflows or underflows. What a factor loses
-by that is below the bound of the error by many bits. A result without a term that is not zero has no
-error: masks make many of those.
+Rows and columns are scaled by powers of two, so nothing overflows or underflows. What a factor
+loses by that is below the bound of the error by many bits. A result without a term that is not
+zero has no error: masks make many of those.
 
 An infinity or a NaN is in the third line alone, where no factor is zero that was none.
 """
@@ -37,6 +37,9 @@ from impl._exact.nearest import exact_sum, interval, repair
 from impl._exact.products.layout import Layout
 from impl._jax.shardings import cut_as_the_operands
 
+#: Of the products of slices, by which an engine knows that they make no error. All precisions of
+#: float64 are one.
+PRECISION = lax.Precision.HIGH
 #: The most terms of two slices, as a power of two; more terms have slices of fewer bits, and three.
 _TWO = 13
 #: Less than any bound of an error, relative to the greatest element, and still less.
@@ -125,7 +128,7 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> j
         )
         numbers = tuple((0, *axes) for axes in sums), batch
         total = lax.dot_general(
-            jnp.stack(lefts), jnp.stack(rights), numbers, lax.Precision.HIGHEST, lefts[0].dtype
+            jnp.stack(lefts), jnp.stack(rights), numbers, PRECISION, lefts[0].dtype
         )
         return devices.sum(cut_as_the_operands(total))
 
@@ -154,9 +157,7 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> j
     )
     # What adding the parts of the rest lost.
     error = lax.add(error, lax.mul(size, lax.full_like(size, 2.0**-50)))
-    exponent = lax.add(
-        layout.lhs_in_result(left.exponent), layout.rhs_in_result(right.exponent)
-    )
+    exponent = lax.add(layout.lhs_in_result(left.exponent), layout.rhs_in_result(right.exponent))
     return _decided(near, rest, arithmetic.finite_or_zero(error), exponent, dtype)
 
 

@@ -21,8 +21,8 @@ from jax import lax
 
 from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
-from impl._exact.products.layout import Layout
 from impl._exact.products import convolution, dot_general
+from impl._exact.products.layout import Layout
 from impl._exact.unrounded import states
 from impl._native import states as native
 from impl._native.scope import or_native

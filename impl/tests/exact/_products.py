@@ -32,21 +32,23 @@ CONVOLUTIONS: dict[str, Any] = {
 def rough(rng, shape, dtype=np.float32, binades=24):
     """Returns numbers of many magnitudes, among them zeros of both signs and a subnormal."""
     value = rng.standard_normal(shape) * 2.0 ** rng.integers(-binades, binades + 1, shape)
-    value = np.asarray(value, np.float32)
+    value = np.asarray(value, np.float64 if dtype == np.float64 else np.float32)
     if value.size > 3:
-        value.flat[:3] = 0.0, -0.0, 1e-40
+        value.flat[:3] = 0.0, -0.0, np.finfo(value.dtype).tiny / 100
     return value.astype(dtype)
 
 
-def hard_factors(rng, result):
-    """Returns pairs of matrices of float32 whose products are hard to round, by name.
+def hard_factors(rng, result, dtype=np.float32):
+    """Returns pairs of matrices whose products are hard to round, by name.
 
     Args:
         rng: A generator of NumPy.
         result: The dtype whose rounding they are about.
+        dtype: The dtype of the factors: float32, or float64 with more pairs.
     """
+    more = far_factors(rng) if dtype == np.float64 else {}
     half = 2.0 ** -(ml_dtypes.finfo(result).nmant + 1)
-    a, b = rough(rng, (9, 40), binades=12), rough(rng, (40, 8), binades=12)
+    a, b = (rough(rng, each, dtype, 12) for each in ((9, 40), (40, 8)))
     cancelling = np.concatenate([a, a], 1), np.concatenate([b, -b])
     # Only one term remains, far below the last bits of all others.
     rest = [x.copy() for x in cancelling]
@@ -60,13 +62,13 @@ def hard_factors(rng, result):
     # Two terms of each sum are not zero, and many sums lie halfway between two floats.
     weights = 0.75 * np.eye(40, 33, dtype=np.float32) + 0.25 * np.eye(40, 33, 1, dtype=np.float32)
     # The greatest element of each row has no part in any sum, and then a small one.
-    huge, without = rough(rng, (7, 30), binades=1), rough(rng, (30, 6), binades=1)
+    huge, without = (rough(rng, each, dtype, 1) for each in ((7, 30), (30, 6)))
     huge[:, 4] *= np.float32(2.0**70)
     without[4] = 0
     small = without.copy()
     small[4, ::2] = 2.0**-100
     # With all results, infinities of both signs and NaNs.
-    left, right = np.abs(rough(rng, (12, 20), binades=3)), np.abs(rough(rng, (20, 4), binades=3))
+    left, right = (np.abs(rough(rng, each, dtype, 3)) for each in ((12, 20), (20, 4)))
     left[[0, 1, 1, 2, 3], [3, 4, 5, 6, 7]] = np.nan, np.inf, -np.inf, -np.inf, np.inf
     right[[7, 6, 9], [1, 2, 3]] = 0, -1, np.inf
     powers = np.float32([2.0**-149, 2.0**-126, 2.0**-125, 2.0**-63, 1, 2.0**64, 2.0**127])
@@ -85,9 +87,35 @@ def hard_factors(rng, result):
         "least and greatest": (powers, powers.T.copy()),
         "hard sums": (terms.T.copy(), np.concatenate([np.ones((40, 1), "f4"), scaled, terms], 1)),
         **{
-            f"{binades} binades": (rough(rng, (9, 70), binades=binades), rough(rng, (70, 11)))
+            f"{binades} binades": (rough(rng, (9, 70), dtype, binades), rough(rng, (70, 11), dtype))
             for binades in (0, 6, 24, 60)
         },
+        **more,
+    }
+
+
+def far_factors(rng):
+    """Returns such pairs of float64 whose products are beyond the range of float64."""
+    left, right = rng.standard_normal((8, 20)), rng.standard_normal((20, 9))
+    far = 2.0 ** rng.integers(-1000, 1000, (8, 20)), 2.0 ** rng.integers(-1000, 1000, (20, 9))
+    # Great products cancel, and a small one remains.
+    cancelling = np.concatenate([left, left], 1), np.concatenate([right, -right])
+    cancelling[0][:, 1::2] *= 2.0**900
+    cancelling[1][1::2] *= 2.0**900
+    cancelling[1][20, ::2] *= 1 + 2.0**-52
+    cancelling[1][20, 1::4] = 2.0**-1000
+    # A tie of float64, or 2**-1000 above or below one.
+    ties = np.array([[1, 2.0**-53, sign * 2.0**-500] for sign in (0, 1, -1)])
+    powers = np.array([2.0**-1074, 2.0**-1022, 2.0**-1021, 2.0**-511, 1, 2.0**512, 2.0**1023])
+    powers = np.concatenate([powers, -powers, powers[:-1] * 1.5, [0, -0.0]])
+    powers = np.stack([powers, np.roll(powers, 1)], 1)
+    return {
+        "far": (left * far[0], right * far[1]),
+        "great products cancel": cancelling,
+        "ties of float64": (ties, np.array([[1, -1], [1, -1], [2.0**-500, 2.0**-500]])),
+        "least and greatest float64": (powers, powers.T.copy()),
+        "products of 2**1000": (left * 2.0**500, right * 2.0**522),
+        "products of 2**-1000": (left * 2.0**-500, right * 2.0**-521),
     }
 
 

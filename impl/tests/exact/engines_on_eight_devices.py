@@ -164,6 +164,22 @@ def test_arrays_that_are_cut(engine):
         assert calls.count("product_bounds") >= sum(k is not None for _, k, _ in CUTS)
 
 
+def test_products_of_float64_that_are_cut(engine):
+    rng = np.random.default_rng(2)
+    x, y = (np.float64(cancelling(rng, *shape)) * (1 + 2.0**-50) for shape in ((16, 24), (8, 24)))
+    y = y.T
+    x[3, 5], x[4, 0], y[4, 2] = np.inf, 2.0**-1000, 2.0**900
+    want = oracles.nearest_product(x, y, np.float64)
+    cuts = CUTS if engine == "native" else CUTS[-1:]
+    with jax.enable_x64(True):
+        pairs = [
+            [jax.device_put(a, NamedSharding(MESH, P(*s))) for a, s in ((x, (m, k)), (y, (k, n)))]
+            for m, k, n in cuts
+        ]
+        for result in jax.jit(lambda pairs: [jnp.matmul(*pair) for pair in pairs])(pairs):
+            assert_same(result, want)
+
+
 def test_products_in_doubt_beyond_one_list():
     # Each sum is 2**-60 above a tie, which no approximation decides.
     rng = np.random.default_rng(1)

@@ -50,19 +50,23 @@ SIZES = 40, 80, 36
         ("float64", "bfloat16", "bfloat16", "bfloat16"),
         ("float64", "float16", "bfloat16", "float16"),
         ("float64", "bfloat16", "float32", "float64"),
+        ("float64", "float64", "float64", "float64"),
         *(
             pytest.param(*case, marks=pytest.mark.once)
             for case in (
                 *(("int8", "float32", "float32", to) for to in ("float32", "float64")),
                 ("int8", "bfloat16", "bfloat16", "bfloat16"),
                 ("int8", "float16", "float16", "float16"),
+                ("int8", "float64", "float32", "float32"),
+                ("float64", "float16", "float64", "float64"),
                 ("integers", "float32", "float32", "float32"),
             )
         ),
     ],
 )
 def test_hard_products_have_the_bits_of_the_oracle(rng, engine, left, right, result):
-    for name, (lhs, rhs) in hard_factors(rng, DTYPES[result]).items():
+    kind = np.float64 if "float64" in (left, right) else np.float32
+    for name, (lhs, rhs) in hard_factors(rng, DTYPES[result], kind).items():
         with np.errstate(over="ignore"):
             lhs, rhs = lhs.astype(DTYPES[left]), rhs.astype(DTYPES[right])  # noqa: PLW2901
         (rows, terms), columns = lhs.shape, rhs.shape[1]
@@ -83,6 +87,7 @@ BATCHES = (((3, 1), (0, 2)), ((0,), (3,)))
         ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, ("bfloat16", "bfloat16"), None),
         ((40,), (40,), (((0,), (0,)), ((), ())), ("float16", "float16"), None),
         ((3,), (4, 2), (((), ()), ((), ())), ("float32", "float32"), None),
+        ((2, 5, 3, 4), (4, 3, 5, 2), BATCHES, ("float64", "float64"), None),
         (
             *((3, 1, 2), (2, 1), (((1,), (1,)), ((2,), (0,))), ("float32", "bfloat16")),
             (lax.Precision.HIGHEST, lax.Precision.DEFAULT),
@@ -110,6 +115,8 @@ def test_sums_of_9000_terms():
     for dtype in (np.float32, np.float64, np.float16):
         got = dot(lhs, rhs, preferred_element_type=dtype)
         assert_same_bits(got, expected_dot(lhs, rhs, MATRICES, dtype))
+    lhs, rhs = (x.astype(np.float64) * (1 + 2.0**-40) for x in (lhs, rhs))
+    assert_same_bits(dot(lhs, rhs), expected_dot(lhs, rhs, MATRICES, np.float64))
 
 
 @pytest.mark.parametrize("sizes", [(2, 0, 3), (0, 4, 3), (2, 4, 0)])
@@ -136,7 +143,6 @@ def test_long_integers_are_rounded_to_the_float_that_they_meet():
 @pytest.mark.parametrize(
     ("lhs", "rhs", "result", "message"),
     [
-        (np.float64, np.float32, None, "takes floats of 32 bits or fewer, not float64"),
         (np.complex64, np.float32, np.float32, "not complex64"),
         (np.float32, np.float32, np.complex64, "not to complex64"),
     ],

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library 
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(np.float32), BFLOAT16, np.dtype(np.float16)]
+DOUBLE = np.dtype(np.float64)
 #: Strides, padding, dilation of the image and of the kernel.
 DILATED = ((3, 2), ((4, 1), (2, 5)), (2, 3), (1, 2))
 WIDE = ((1, 2), ((-1, 0), (3, 3)), (4, 2), (3, 4))
@@ -78,9 +79,9 @@ def assert_dots(calls):
         for *_, n, dtype in calls
     ]
     factors = [(lhs, rhs) for lhs, rhs, *_ in calls]
-    got = jax.jit(lambda pairs: [f(*pair) for f, pair in zip(functions, pairs, strict=True)])(
-        factors
-    )
+    program = jax.jit(lambda pairs: [f(*pair) for f, pair in zip(functions, pairs, strict=True)])
+    with arithmetic.wide():
+        got = [np.asarray(each) for each in program(factors)]
     for result, call in zip(got, calls, strict=True):
         assert_same(result, expected_dot(*call), f"{call[0].shape} {call[0].dtype} {call[2:]}")
 
@@ -92,6 +93,8 @@ def test_factors_of_any_two_dtypes():
             with np.errstate(over="ignore"):
                 lhs, rhs = rough(rng, (9, 21), left, binades), rough(rng, (21, 18), right, binades)
             calls += [(lhs, rhs, MATRICES, result), (lhs[:1], rhs, MATRICES, result)]
+        if result == left:
+            calls += [(lhs, rhs, MATRICES, DOUBLE), (lhs.astype(DOUBLE), rhs, MATRICES, DOUBLE)]
     assert_dots(calls)
 
 
@@ -125,7 +128,7 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*DTYPES, DOUBLE], ids=str)
 def test_dimensions_and_sizes_that_fit_no_tile(dtype):
     rng, calls = np.random.default_rng(1), []
     for rows, terms, columns in TILES:
@@ -138,16 +141,20 @@ def test_dimensions_and_sizes_that_fit_no_tile(dtype):
 
 @pytest.mark.parametrize(
     ("dtype", "result"),
-    [*((np.dtype(np.float32), each) for each in DTYPES), *((each, each) for each in DTYPES[1:])],
+    [
+        *((np.dtype(np.float32), each) for each in DTYPES),
+        *((each, each) for each in (*DTYPES[1:], DOUBLE)),
+    ],
     ids=str,
 )
 def test_sums_that_are_hard_to_round(dtype, result):
     # A few columns are computed in another way than many.
     calls = []
-    for lhs, rhs in hard_factors(np.random.default_rng(3), result).values():
+    kind = DOUBLE if dtype == DOUBLE else np.float32
+    for lhs, rhs in hard_factors(np.random.default_rng(3), result, kind).values():
         with np.errstate(over="ignore"):
             pair = lhs.astype(dtype), rhs.astype(dtype)
-        calls += in_each_layout(*pair, result)[: 4 if dtype == np.float32 == result else 1]
+        calls += in_each_layout(*pair, result)[: 4 if dtype == kind == result else 1]
         if rhs.shape[1] < 9:
             calls.append((pair[0], np.tile(pair[1], (1, 7)), MATRICES, result))
     assert_dots(calls)
@@ -180,7 +187,8 @@ def test_sums_of_any_length(terms):
 def test_large_products_have_the_bits_of_the_other_engine(left, right, numbers):
     rng = np.random.default_rng(7)
     # The other dtypes have one matrix that is long, and one that is wide.
-    for dtype in (np.float32, BFLOAT16) if left in ((5000, 40), (3, 3000)) else (np.float32,):
+    few = (np.float32, BFLOAT16, DOUBLE)
+    for dtype in few if left in ((5000, 40), (3, 3000)) else (np.float32,):
         lhs, rhs = rough(rng, left, dtype, 4), rough(rng, right, dtype, 4)
         assert_same_bits(dot(lhs, rhs, numbers), dot(lhs, rhs, numbers, module=dot_general))
 
@@ -199,7 +207,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*DTYPES, DOUBLE], ids=str)
 def test_convolutions(dtype):
     rng, calls = np.random.default_rng(8), {}
     for name, (left, right, numbers, *rest) in CASES.items():
@@ -235,7 +243,7 @@ def test_a_kernel_that_is_not_finite(window):
     lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
     # Dilated windows meet some taps at some positions only.
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0], rhs[3, 1, 2, 1] = 0, np.inf, np.nan
-    calls = [(lhs, rhs, IMAGES, dtype, window) for dtype in DTYPES]
+    calls = [(lhs, rhs, IMAGES, dtype, window) for dtype in (*DTYPES, DOUBLE)]
     for got, call in zip(convolutions(calls), calls, strict=True):
         assert_same(got, expected_convolution(*call))
         assert np.isnan(got[:, 2:].astype(np.float32)).all()
@@ -298,12 +306,11 @@ def test_bounds_and_digits_of_products(terms):
 def test_dtypes_that_the_engine_leaves_to_others():
     whole, half = np.arange(6, dtype=np.int8).reshape(2, 3), np.ones((3, 2), np.float16)
     assert products.dot_general(whole, half.astype(np.int8), dimension_numbers=MATRICES) is None
+    half = jnp.asarray(half)
     with arithmetic.wide():
-        wide = jnp.ones((3, 2), np.float64)
-        assert products.dot_general(half.T, wide, dimension_numbers=MATRICES) is None
-        half = jnp.asarray(half)
-        preferred = {"preferred_element_type": np.float64}
-        assert products.dot_general(half.T, half, dimension_numbers=MATRICES, **preferred) is None
+        # A sum of products of float64 that is rounded to another dtype.
+        narrow = {"dimension_numbers": MATRICES, "preferred_element_type": np.float32}
+        assert products.dot_general(half.T, jnp.ones((3, 2), DOUBLE), **narrow) is None
     for dtype in (np.int8, np.int32):
         got = dot(jnp.asarray(whole.astype(dtype)), half)
         assert_same_bits(got, dot(jnp.asarray(whole.astype(dtype)), half, module=dot_general))

@@ -205,13 +205,14 @@ def odd(x: jax.Array, result: jax.Array) -> jax.Array:
     return _with_nan(x, lax.select(is_below(lax.abs(x), _TINY), x, result))
 
 
-#: The functions by the names of JAX's primitives.
+#: The functions by the names of JAX's primitives. ``quick`` computes exp(r) - 1 with an error below
+#: 2**-62.8 of itself, and exp(x) with one below 2**-67.
 FUNCTIONS: Mapping[str, Double] = {
-    "cosh": of_pairs(_cosh, _finish_cosh, error=2.0**-64),
-    "exp": of_pairs(_exp, _finish_exp, error=2.0**-64),
-    "exp2": of_pairs(_exp2, _with_nan, error=2.0**-64),
-    "expm1": of_pairs(_expm1, _finish_expm1, error=2.0**-63),
-    "logistic": of_pairs(_logistic, _finish_logistic, error=2.0**-64),
-    "sinh": of_pairs(_sinh, odd, error=2.0**-63),
+    "cosh": of_pairs(_cosh, _finish_cosh, error=2.0**-66),
+    "exp": of_pairs(_exp, _finish_exp, error=2.0**-66),
+    "exp2": of_pairs(_exp2, _with_nan, error=2.0**-66),
+    "expm1": of_pairs(_expm1, _finish_expm1, error=2.0**-62),
+    "logistic": of_pairs(_logistic, _finish_logistic, error=2.0**-66),
+    "sinh": of_pairs(_sinh, odd, error=2.0**-62),
     "tanh": of_pairs(_tanh, odd, error=2.0**-62),
 }

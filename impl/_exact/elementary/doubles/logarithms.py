@@ -49,6 +49,8 @@ from impl._exact.elementary.roots_and_quotients import div
 
 #: The coefficients of (atanh(y) / y - 1) / y**2, of the square of y.
 _ATANH = [as_pair(Fraction(1, 2 * k + 3)) for k in range(10)]
+#: The error of ``quick``: products for the terms after 2 * y, which are at most 2**-12 of the sum.
+_ERROR = 2.0**-62
 #: A number from which on asinh(x) and acosh(x) are log(2 * x).
 _FAR = 2.0**55
 
@@ -197,7 +199,7 @@ def _finish_atanh(x: jax.Array, result: jax.Array) -> jax.Array:
     return odd(x, lax.select(is_beyond, constant(x, np.nan), result))
 
 
-_LOG = of_pairs(_log, _finish_log, error=2.0**-63)
+_LOG = of_pairs(_log, _finish_log, error=_ERROR)
 
 
 def _log2(x: jax.Array, **_: object) -> jax.Array:
@@ -207,10 +209,10 @@ def _log2(x: jax.Array, **_: object) -> jax.Array:
 
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "acosh": of_pairs(_acosh, _finish_acosh, error=2.0**-62),
-    "asinh": of_pairs(_asinh, _finish_asinh, error=2.0**-62),
-    "atanh": of_pairs(_atanh, _finish_atanh, error=2.0**-63),
+    "acosh": of_pairs(_acosh, _finish_acosh, error=_ERROR),
+    "asinh": of_pairs(_asinh, _finish_asinh, error=_ERROR),
+    "atanh": of_pairs(_atanh, _finish_atanh, error=_ERROR),
     "log": _LOG,
-    "log1p": of_pairs(_log1p, _finish_log1p, error=2.0**-63),
+    "log1p": of_pairs(_log1p, _finish_log1p, error=_ERROR),
     "log2": Double(_log2),
 }

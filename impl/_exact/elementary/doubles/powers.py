@@ -60,7 +60,7 @@ _LIMIT = 750.0
 #: The bits of half a unit in the last place, and the error that it may have.
 _HALF_BITS, _NEARLY = 20, 2.0**-88
 #: The relative error of ``quick`` for a logarithm of 1 of the power, and one more for its exp.
-_OF_LOG, _OF_EXP = 2.0**-63, 2.0**-64
+_OF_LOG, _OF_EXP = 2.0**-62, 2.0**-66
 
 
 def _exponent(y: jax.Array) -> tuple[Pair, jax.Array, jax.Array]:

@@ -126,15 +126,8 @@ class Rule:
     @property
     def lowers(self) -> bool:
         """Whether the record changes how equations are lowered."""
-        functions = (
-            self.compute,
-            self.of_complex,
-            self.by_jax,
-            self.params,
-            self.guards,
-            self.moves,
-        )
-        return any(each is not None for each in (*functions, self.keeps_whole))
+        functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
+        return any(each is not None for each in (*functions, self.guards, self.keeps_whole))
 
     @property
     def is_inlined(self) -> bool:

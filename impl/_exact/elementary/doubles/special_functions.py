@@ -188,7 +188,9 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
     found = by_table("LGAMMA", choose(is_large, argument, _with_zero(small)), exact)
     next_one = times_pair(_with_zero(m), two_sum(constant(x, 1), small))
-    product_of = choose(lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY))), next_one, _with_zero(m))
+    product_of = choose(
+        lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY))), next_one, _with_zero(m)
+    )
     product_of = choose(lax.bitwise_or(is_large, has_one), product_of, one)
     log = logarithm(product_of, _with_zero(plus(product_of[0], -1.0)), exact)
     above = plus_pair(times_pair(_with_zero(small), found), negative(log))

@@ -12,7 +12,6 @@ are small, not the relative ones. The zero of digamma between 1 and 2 is a facto
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import nearest_integer, power_of_two, product, two_sum
 from impl._exact.elementary._pairs import Pair, choose, pair, plus_pair, times_pair, two_product
 from impl._exact.elementary._words import (
     constant,
@@ -28,8 +27,6 @@ from impl._exact.elementary._words import (
     has_sign,
     is_below,
     plus,
-    polynomial,
-    times,
     wide_root,
     with_sign,
 )

@@ -12,22 +12,20 @@ in units of 2**n, the hyperbolic functions are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
-from math import factorial
-from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import nearest_integer, power_of_two, product
 from impl._exact.elementary._pairs import (
-    Pair,
+    Powers,
     choose,
-    eighth_root,
-    fast_two_sum,
     pair,
     plus_pair,
+    powers,
+    powers_of,
+    quotient,
     times_pair,
     two_product,
 )
@@ -36,24 +34,12 @@ from impl._exact.elementary._words import (
     data,
     is_below,
     plus,
-    polynomial,
     times,
     with_sign,
 )
 from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import (
-    Scaled,
-    as_pair,
-    first_terms,
-    of_pairs,
-    quotient,
-    scaled_by,
-    series,
-)
+from impl._exact.elementary.doubles._pairs import Scaled, first_terms, of_pairs, scaled_by
 
-#: The coefficients of (exp(x) - 1) / x.
-_EXP = [as_pair(Fraction(1, factorial(k + 1))) for k in range(15)]
-_LOG2_E = 1.4426950408889634
 #: Bounds beyond which exp is infinite, or 0.
 _HIGH, _LOW = 710.0, -746.0
 #: A bound below which three terms of exp and expm1 have all digits that matter.
@@ -62,54 +48,6 @@ NEAR = 2.0**-45
 _NEAR_LOGISTIC, _NEAR_COSH = 2.0**-24, 2.0**-22
 #: A bound below which an odd function with the slope 1 at 0 is its argument.
 _TINY = 2.0**-54
-
-
-class Powers(NamedTuple):
-    """exp(x) as 2**n * (root + more).
-
-    Attributes:
-        root: 2**(i / 8).
-        more: root * (exp(r) - 1), with a small relative error.
-        n: An integer, as float64.
-    """
-
-    root: Pair
-    more: Pair
-    n: jax.Array
-
-    def sum(self) -> Pair:
-        """Returns root + more."""
-        return plus_pair(self.root, self.more)
-
-    def less(self, power: jax.Array) -> Pair:
-        """Returns root + more, less a power of two."""
-        high, low = two_sum(self.root[0], lax.neg(power))
-        return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
-
-
-def _powers_of(r: Pair, eighths: jax.Array, exact: bool, *, is_sum: bool = False) -> Powers:
-    """Returns powers. Of a sum, fewer digits of its smaller part suffice if it is not exact."""
-    n = lax.floor(times(eighths, 0.125))
-    root = eighth_root(lax.sub(eighths, times(n, 8.0)))
-    if exact:
-        power = times_pair(r, series(_EXP, r, 8))
-    elif not is_sum:
-        power = times_pair(r, series(_EXP[:10], r, 2))
-    else:  # An error of 2**-61 of the sum: 4.1 roundings of r**2 / 2, which is at most 2**-10.
-        square = product(r[0], r[0])
-        tail = polynomial([high for high, _ in _EXP[1:9]], r[0])
-        power = fast_two_sum(r[0], seal(lax.add(r[1], product(square, tail))))
-    return Powers(root, times_pair(root, power), n)
-
-
-def powers(x: Pair, exact: bool, *, is_sum: bool = False) -> Powers:
-    """Returns exp(x) of a pair from ``_LOW`` to ``_HIGH``."""
-    eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
-    # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
-    high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
-    high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, x[1])), seal(rest)))
-    return _powers_of(r, eighths, exact, is_sum=is_sum)
 
 
 def _powers(
@@ -129,7 +67,7 @@ def _exp2(x: jax.Array, exact: bool) -> Scaled:
     eighths = nearest_integer(times(x, 8.0))
     rest = lax.sub(x, times(eighths, 0.125))
     r = times_pair((rest, constant(x, 0)), pair(x, data.PAIR_LOG_2))
-    found = _powers_of(r, eighths, exact, is_sum=True)
+    found = powers_of(r, eighths, exact, is_sum=True)
     return found.sum(), found.n
 
 

@@ -109,7 +109,7 @@ def has_call(name: str, operands: Sequence[Any]) -> bool:
     if not has_sizes or program is None or any(each.shape != x.shape for each in more):
         return False
     most = _MOST_WORK if more or x.dtype != np.float32 else _MOST_COMPILED
-    return x.dtype == np.float64 or x.size * len(program.steps) <= most
+    return bool(x.dtype == np.float64 or x.size * len(program.steps) <= most)
 
 
 def _dtypes(operands: Sequence[Any]) -> list[Any]:

@@ -226,6 +226,7 @@ class _Reader:
         for equation in jaxpr.eqns:
             own = [read(atom) for atom in equation.invars]
             name = equation.primitive.name
+            results: list[Operand]
             if equation.params.get("name") == _PRODUCT_ERROR:
                 results = [self._value(_PRODUCT_ERROR, *own)]
             elif name in _CALLS:

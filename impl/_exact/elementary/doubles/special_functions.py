@@ -179,12 +179,11 @@ def _half_turns(x: jax.Array, exact: bool) -> tuple[Pair, Pair]:
 def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     m, one = _usual(x), pair(x, (1.0, 0.0))
     is_large = lax.ge(m, constant(x, _LARGE))
-    has_one = is_below(m, 1.5)
-    has_two = lax.bitwise_or(is_below(x, 0.5), is_below(m, 0.5))
     is_reflected = is_below(x, -0.5)
-    has_two = lax.select(is_reflected, is_below(m, 0.5), has_two)
-    small = lax.select(has_two, with_sign(m, x), plus(m, -2.0))
-    small = lax.select(lax.gt(has_one, has_two), plus(m, -1.0), small)
+    # The magnitude of a number that is reflected is 1/2 or more.
+    has_one, has_two = is_below(m, 1.5), is_below(lax.select(is_reflected, m, x), 0.5)
+    small = lax.select(has_one, plus(m, -1.0), plus(m, -2.0))
+    small = lax.select(has_two, with_sign(m, x), small)
     inverse = quotient(one, _with_zero(lax.min(m, constant(x, _GREAT))))
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
     found = by_table("LGAMMA", choose(is_large, argument, _with_zero(small)), exact)

@@ -417,6 +417,10 @@ _WORDS = _Dialect(OPERATIONS, _MOVES, _has_float64, _known)
 _PRODUCTS = _Dialect(
     {"dot_general": products.dot_general},
     frozenset(),
-    lambda equation: equation.primitive.name == "dot_general" and _has_float64(equation),
+    lambda equation: (
+        equation.primitive.name == "dot_general"
+        and _has_float64(equation)
+        and not products.is_exact(equation.params["precision"])
+    ),
     lambda value: value,
 )

@@ -79,7 +79,9 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
-from impl._exact.products.dot_general import Approximation, Bits, DimensionNumbers
+from impl._exact.products import doubles
+from impl._exact.products.dot_general import Approximation, Bits
+from impl._exact.products.layout import DimensionNumbers
 from impl._soft_float64 import arithmetic, reductions, words
 from impl._soft_float64.words import full, left
 
@@ -98,10 +100,26 @@ _DOUBLE, _WORD = np.dtype(np.float64), np.dtype(np.uint64)
 
 
 def dot_general(
-    lhs: jax.Array, rhs: jax.Array, *, dimension_numbers: DimensionNumbers, **_: Any
+    lhs: jax.Array,
+    rhs: jax.Array,
+    *,
+    dimension_numbers: DimensionNumbers,
+    precision: Any = None,
+    **_: Any,
 ) -> jax.Array:
-    """Returns products of matrices, float64 or words; a library's bound holds for their errors."""
+    """Returns products of matrices, float64 or words; a library's bound holds for their errors.
+
+    Raises:
+        TypeError: They may have no error.
+    """
+    if is_exact(precision):
+        raise TypeError("the engine integers, which has no float64, has no product of float64")
     return _product(lhs, rhs, dimension_numbers, _MOST_DIGITS).total
+
+
+def is_exact(precision: Any) -> bool:
+    """Returns whether products of this precision are those of slices, which have no error."""
+    return precision in (doubles.PRECISION, (doubles.PRECISION,) * 2)
 
 
 def approximate(

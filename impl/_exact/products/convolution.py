@@ -36,6 +36,7 @@ from impl._core.axes import spread_with_zeros
 from impl._core.numerics import fence
 from impl._exact.nearest import interval
 from impl._exact.products import dot_general
+from impl._exact.products.layout import DimensionNumbers
 from impl._native import products as native
 from impl._native.scope import or_native
 
@@ -152,7 +153,7 @@ class Convolution:
         return int(max(self.groups) > 1)
 
     @property
-    def dimension_numbers(self) -> dot_general.DimensionNumbers:
+    def dimension_numbers(self) -> DimensionNumbers:
         """The dimension numbers of the product: taps and features are contracted."""
         first, rank = self.batch + 1, len(self.strides)
         taps = [first + 1 + 2 * i for i in range(rank)]

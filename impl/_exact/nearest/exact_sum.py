@@ -130,7 +130,7 @@ class Addition:
     devices: Devices = dataclasses.field(default_factory=Devices)
     are_products: bool = False
 
-    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array | Scaled) -> jax.Array:
+    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array) -> jax.Array:
         """Returns the exact sums, rounded once. A sum of zero is +0.
 
         Subnormal terms and results count as zero, except for float16. With an infinity or a NaN,
@@ -138,11 +138,10 @@ class Addition:
 
         Args:
             dtype: The dtype of the result: float16, bfloat16, float32 or float64.
-            *terms: Arrays of such dtypes, as ``add`` takes them, or ``Scaled`` ones.
+            *terms: Arrays of such dtypes, as ``add`` takes them, or one ``Scaled``.
         """
         with in_any_order():
-            arrays = [each for each in terms if not isinstance(each, Scaled)]
-            if arrays and self._is_one_pass(dtype, arrays):
+            if not isinstance(terms[0], Scaled) and self._is_one_pass(dtype, terms):
                 value = self.add(*map(_wide, terms))
                 value = arithmetic.flushed_float64(value) if arithmetic.is_long(dtype) else value
                 result = arithmetic.narrow(value, dtype)
@@ -158,17 +157,15 @@ class Addition:
         are_short = all(each.dtype == np.float16 for each in terms)
         return are_short and log2_above(self.count) <= math.log2(_FLOAT16)
 
-    def _by_parts(
-        self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array | Scaled]
-    ) -> jax.Array:
+    def _by_parts(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> jax.Array:
         more = log2_above(self.count)
         width = BITS - more
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_scaled = isinstance(terms[0], Scaled)
-        are_long = not are_scaled and any(arithmetic.is_long(each.dtype) for each in terms)
-        are_far = are_scaled or (are_long and not self.are_products)
+        are_far = isinstance(terms[0], Scaled) or (
+            not self.are_products and any(arithmetic.is_long(each.dtype) for each in terms)
+        )
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
 
@@ -181,7 +178,7 @@ class Addition:
         _, sums = lax.while_loop(lambda state: lax.gt(state[0], last), step, (first, zeros))
         return sums.rounded(dtype)
 
-    def _exponents(self, terms: Sequence[jax.Array | Scaled]) -> tuple[jax.Array, jax.Array]:
+    def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
         pairs = [_exponents(each) for each in terms if math.prod(each.shape) != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))

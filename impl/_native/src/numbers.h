@@ -79,6 +79,9 @@ template <typename T>
 SAMEBITS_INLINE double widen(T value) {
   return static_cast<double>(as_float(value));
 }
+SAMEBITS_INLINE double widen(double value) {
+  return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
+}
 
 // The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and
 // returns the bits: +0 for each zero, one NaN, and 0 for what the format flushes.

@@ -117,7 +117,7 @@ def test_reductions_by_threads_have_the_bits_of_the_other_engine(rng, shape, axe
     cancelling = x.copy()
     cancelling[len(x) // 2 :] = -x[: len(x) - len(x) // 2]
     engines = [
-        functools.partial(module.reduce_sum, axes=axes, dtype=results_for(dtype)[0])
+        functools.partial(module.reduce_sum, axes=axes, dtype=DTYPES[results_for(dtype)[0]])
         for module in (sums, reduction)
     ]
     for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), with_specials(rng, x)):

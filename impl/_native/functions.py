@@ -2,7 +2,12 @@
 
 ``programs.json`` has the steps of each function, which the call interprets (``src/functions.h``)::
 
-    "tanh float32": {"steps": [...], "constants": [...], "registers": 10, "result": 3}
+    "tanh float32": {"steps": [...], "constants": [...], "registers": 10, "results": [3]}
+
+A function of float64 can have a quick program too, which computes the ends of an interval, rounded.
+Where they are one number, this is the result::
+
+    "tanh float64 quick": {"steps": [...], "constants": [...], "registers": 20, "results": [3, 4]}
 """
 
 from __future__ import annotations
@@ -20,13 +25,14 @@ import numpy as np
 from jax import lax
 
 from impl._native.call import computed
-from impl._native.operation import Call, Elementwise, longs, takes
+from impl._native.operation import Call, Elementwise, longs
 
 #: The programs; ``python -m conformance.lab.elementary.programs`` writes them.
 PROGRAMS = pathlib.Path(__file__).with_name("programs.json")
-#: The most steps of all elements. The engine interprets them at a third of the speed of code that
-#: XLA compiles in ten times the time, so such a call is at most 20 microseconds slower. Programs of
-#: one float32 are compiled (``CMakeLists.txt``).
+#: The most steps of all elements, but of float64, whose functions XLA compiles for seconds. The
+#: engine interprets them at a third of the speed of code that XLA compiles in ten times the time,
+#: so such a call is at most 20 microseconds slower. Programs of one float32 are compiled
+#: (``CMakeLists.txt``).
 _MOST_WORK, _MOST_COMPILED = 200_000, 600_000
 
 
@@ -38,13 +44,20 @@ class Program:
         steps: The words of the steps.
         constants: The bits of the constants.
         registers: The number of registers.
-        result: The register of the results.
+        results: The register of the results, or those of the two ends.
     """
 
-    steps: tuple[int, ...]
-    constants: tuple[int, ...]
-    registers: int
-    result: int
+    steps: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
+    registers: int = 0
+    results: tuple[int, ...] = ()
+
+    def attributes(self, prefix: str = "") -> dict[str, Any]:
+        """Returns the attributes with a prefix before their names."""
+        words = {field: longs(getattr(self, field)) for field in ("steps", "constants", "results")}
+        words["constants"] = words["constants"].view(np.float64)
+        every = {**words, "registers": np.int64(self.registers)}
+        return {f"{prefix}{field}": value for field, value in every.items()}
 
 
 @functools.cache
@@ -70,13 +83,8 @@ class Function(Elementwise):
     key: str
 
     def call(self, *operands: Any) -> Call:
-        program = programs()[self.key]
-        attributes = {
-            "steps": longs(program.steps),
-            "constants": longs(program.constants).view(np.float64),
-            "registers": np.int64(program.registers),
-            "result": np.int64(program.result),
-        }
+        quick = programs().get(f"{self.key} quick", Program())
+        attributes = programs()[self.key].attributes() | quick.attributes("quick_")
         result = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
         return Call("samebits_function", result, attributes)
 
@@ -96,11 +104,12 @@ def call(name: str, *operands: jax.Array, **_: object) -> jax.Array | None:
 def has_call(name: str, operands: Sequence[Any]) -> bool:
     """Returns whether there is a call for a primitive, and for arrays or types of arrays."""
     x, *more = operands
-    if not takes([x], x.dtype) or any(each.shape != x.shape for each in more):
-        return False
+    has_sizes = all(isinstance(size, int) for size in x.shape)
     program = programs().get(key(name, _dtypes(operands)))
+    if not has_sizes or program is None or any(each.shape != x.shape for each in more):
+        return False
     most = _MOST_WORK if more or x.dtype != np.float32 else _MOST_COMPILED
-    return program is not None and x.size * len(program.steps) <= most
+    return bool(x.dtype == np.float64 or x.size * len(program.steps) <= most)
 
 
 def _dtypes(operands: Sequence[Any]) -> list[Any]:

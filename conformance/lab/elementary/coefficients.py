@@ -20,14 +20,17 @@ For ``EXP`` the file has
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mpmath as mp
 
 _TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "coefficients.toml"
+_DOUBLES = _TARGET.parent / "doubles" / "coefficients.toml"
 _POINTS = 2000
 #: The number of words of 2 / pi. The greatest float64 needs its last bit.
 _WORDS = 39
@@ -53,10 +56,23 @@ class Polynomial:
     weight: Function
 
 
+def _names() -> dict[str, Any]:
+    """Returns the names that expressions may use."""
+    return {name: getattr(mp, name) for name in dir(mp)} | {
+        "MARGIN": 1.0001,
+        "erfcx": _erfcx,
+        "erf_inv_ratio": _erf_inv_ratio,
+        "erf_ratio": lambda y: mp.erf(y) / y if y else 2 / mp.sqrt(mp.pi),
+        "lgamma_ratio": lambda x: mp.loggamma(2 + x) / x if x else 1 - mp.euler,
+        "stirling": _stirling,
+        "stirling_of_digamma": _stirling_of_digamma,
+        "zero_of_digamma": _zero_of_digamma(),
+    }
+
+
 def polynomials() -> dict[str, Polynomial]:
     """Returns the polynomials of ``coefficients.toml``, by the names of their coefficients."""
-    names = {name: getattr(mp, name) for name in dir(mp)}
-    names |= {"MARGIN": 1.0001, "erfcx": _erfcx, "erf_inv_ratio": _erf_inv_ratio}
+    names = _names()
 
     def value(expression: str) -> Any:
         return eval(expression, names)  # noqa: S307  # a line of our own file
@@ -88,6 +104,26 @@ def _erfcx(y: Any) -> Any:
 def _erf_inv_ratio(x: Any) -> Any:
     y = mp.sqrt(-mp.expm1(-x))
     return mp.erfinv(y) / y
+
+
+def _stirling(x: Any) -> Any:
+    """Returns the rest of Stirling's formula for lgamma(1 / x), over x."""
+    if x < mp.mpf(10) ** -15:
+        return mp.mpf(1) / 12
+    formula = (1 / x - mp.mpf(1) / 2) * -mp.log(x) - 1 / x + mp.log(2 * mp.pi) / 2
+    return (mp.loggamma(1 / x) - formula) / x
+
+
+def _stirling_of_digamma(x: Any) -> Any:
+    """Returns -log(x) - x / 2 - digamma(1 / x), over x**2."""
+    if x < mp.mpf(10) ** -15:
+        return mp.mpf(1) / 12
+    return (-mp.log(x) - x / 2 - mp.digamma(1 / x)) / x**2
+
+
+@functools.cache
+def _zero_of_digamma() -> Any:
+    return mp.findroot(mp.digamma, 1.4616)
 
 
 def coefficients(polynomial: Polynomial) -> list[float]:
@@ -128,6 +164,9 @@ def _constants() -> list[tuple[str, Any]]:
     return [
         ("PAIR_PI", mp.pi),
         ("PAIR_HALF_PI", mp.pi / 2),
+        ("PAIR_1_PI", 1 / mp.pi),
+        ("PAIR_HALF_ROOT_PI", mp.sqrt(mp.pi) / 2),
+        ("PAIR_STIRLING", (mp.log(2 * mp.pi) - 1) / 2),
         *[(f"PAIR_ATAN_{i}_4", mp.atan(mp.mpf(i) / 4)) for i in (1, 2, 3, 4)],
         ("PAIR_2_3", mp.mpf(2) / 3),
         ("PAIR_LOG_2", mp.log(2)),
@@ -179,10 +218,60 @@ def text() -> str:
     return "\n".join(lines)
 
 
+def _pieces(entry: dict[str, Any], names: dict[str, Any]) -> Iterator[Polynomial]:
+    """Yields the polynomial of each piece, of the distance to its centre."""
+    values = {"function": entry["function"], "weight": entry["weight"]}
+    ends = [mp.mpf(eval(end, names)) for end in entry["ends"]]  # noqa: S307  # our own file
+    for low, high in itertools.pairwise(ends):
+        at = names | {"centre": float((low + high) / 2)}
+        function, weight = (
+            eval(f"lambda z: (lambda x: {each})(centre + z)", at)  # noqa: S307
+            for each in values.values()
+        )
+        interval = low - at["centre"], high - at["centre"]
+        yield Polynomial(entry["meaning"], entry["terms"][0] - 1, interval, function, weight)
+
+
+def text_of_doubles() -> str:
+    """Returns the file of the data of functions of float64."""
+    names = _names()
+    lines = [
+        "# The coefficients of functions of float64, the lowest first: a pair for each piece.",
+        "#",
+        "# ``python -m conformance.lab.elementary.coefficients`` wrote this file.",
+        f"ZERO_OF_DIGAMMA = {split(_zero_of_digamma() - 1, 53, 3)!r}",
+    ]
+    table = tomllib.loads(Path(__file__).with_name("doubles.toml").read_text(encoding="utf-8"))
+    for name, entry in table.items():
+        rows, errors, starts, centres = [], [], [], []
+        for piece, end in zip(_pieces(entry, names), entry["ends"], strict=False):
+            values = mp.chebyfit(piece.function, piece.interval, piece.degree + 1)[::-1]
+            kept = entry["pairs"][0]
+            rows.append([parts(v) if k < kept else (float(v), 0.0) for k, v in enumerate(values)])
+            errors.append(error(piece, [mp.mpf(high) + low for high, low in rows[-1]]))
+            start = mp.mpf(eval(end, names))  # noqa: S307  # our own file
+            starts.append(float(start))
+            centres.append(float(start - piece.interval[0]))
+        lines += [
+            "",
+            f"# {entry['meaning']}. Error 2**{max(errors):.1f}.",
+            f"[{name}]",
+            f"starts = {starts!r}",
+            f"centres = {centres!r}",
+            f"terms = {entry['terms']}",
+            f"pairs = {entry['pairs']}",
+            "coefficients = [",
+            *(f"    {[list(pair) for pair in row]!r}," for row in zip(*rows, strict=True)),
+            "]",
+        ]
+    return "\n".join([*lines, ""])
+
+
 def main() -> None:
-    """Writes the file of the data."""
+    """Writes the files of the data."""
     with mp.workdps(90):
         _TARGET.write_text(text(), encoding="utf-8")
+        _DOUBLES.write_text(text_of_doubles(), encoding="utf-8")
 
 
 if __name__ == "__main__":

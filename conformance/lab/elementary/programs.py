@@ -18,7 +18,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -26,22 +26,40 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._exact import arithmetic
-from impl._exact.elementary import FUNCTIONS
+from impl._exact.elementary import FUNCTIONS, doubles
 from impl._jax import shardings
 from impl._native import functions, operation
 from impl._native.functions import Program
 
 #: The names of the steps, in the order of SAMEBITS_STEPS of ``src/functions.h``.
 STEPS = (
-    *("add", "subtract", "multiply", "multiply_add", "divide", "greatest", "least", "is_below"),
-    *("is_at_most", "is_equal", "differs", "negated", "magnitude", "root", "nearest_integer"),
-    *("integer_below", "sign", "is_finite", "to_float32", "to_bfloat16", "to_float16"),
+    *("add", "subtract", "multiply", "multiply_add", "add_product", "subtract_product"),
+    *("product_error", "sum_error", "rest_of_sum"),
+    *("divide", "greatest", "least", "is_below", "is_at_most", "is_equal", "differs", "negated"),
+    *(
+        "magnitude",
+        "root",
+        "nearest_integer",
+        "integer_below",
+        "sign",
+        "is_finite",
+        "to_float32",
+        "to_bfloat16",
+        "to_float16",
+    ),
     *("to_integer", "bits_of_float32", "integer_add", "integer_subtract", "integer_multiply"),
     *("integer_greatest", "integer_least", "integer_is_below", "integer_is_at_most"),
     *("integer_is_equal", "integer_differs", "shift_left", "shift_right", "shift_right_logical"),
     *("to_int32", "to_double", "float32_of_bits", "bitwise_and", "bitwise_or", "bitwise_xor"),
     *("bitwise_not", "is_true", "select"),
 )
+#: The errors of a sum that ``two_sum`` and ``fast_two_sum`` compute, of a, b, and ``_NEAR``.
+_NEAR = ("add", "a", "b")
+_OF_B = ("subtract", _NEAR, "a")
+_ERRORS = {
+    "sum_error": ("add", ("subtract", "a", ("subtract", _NEAR, _OF_B)), ("subtract", "b", _OF_B)),
+    "rest_of_sum": ("subtract", "b", ("subtract", _NEAR, "a")),
+}
 #: The fewest steps of a function that is a call: XLA fuses a shorter one with its neighbours.
 FEWEST_STEPS = 40
 #: kFirstConstant of ``src/functions.h``.
@@ -90,6 +108,8 @@ _INEXACT = frozenset({"add", "sub", "mul", "div", "sqrt", "shift_left"})
 _SWAPPED = {"gt": "lt", "ge": "le"}
 #: The primitives that call the equations of a parameter.
 _CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
+#: The jitted function that is one step (``impl._exact.elementary._pairs``).
+_PRODUCT_ERROR = "product_error"
 #: The step that reads the bits of a float32 as an int32, and the step that undoes it.
 _BITS, _OF_BITS = "bits_of_float32", "float32_of_bits"
 #: The bits of a float of 16 bits, which no step has: a seal reads them and turns them back.
@@ -134,24 +154,41 @@ def text() -> str:
 def found() -> Iterator[tuple[str, Program]]:
     """Yields each program that is long enough to be a call, with its key."""
     for name, function in sorted(FUNCTIONS.items()):
-        if name == "integer_pow":  # It has a program for each exponent, a short one.
-            continue
-        for dtype in sorted(operation.DTYPES, key=str):
-            more = {"pow": (dtype, _INT, _LONG), "atan2": (dtype,), "div": (dtype,)}.get(name)
-            for second in more or [None]:
-                dtypes = [dtype] if second is None else [dtype, second]
-                program = assembled(function, dtypes)
-                if len(program.steps) >= FEWEST_STEPS:
-                    yield functions.key(name, dtypes), program
+        for dtypes in _dtypes_of(name, operation.DTYPES):
+            program = assembled(function, dtypes)
+            if len(program.steps) >= FEWEST_STEPS:
+                yield functions.key(name, dtypes), program
+    for name, (full, quick) in sorted(doubles.FUNCTIONS.items()):
+        for dtypes in _dtypes_of(name, [_DOUBLE]):
+            key, program = functions.key(name, dtypes), assembled(full, dtypes)
+            if len(program.steps) < FEWEST_STEPS:
+                continue
+            yield key, program
+            if quick is not None:
+                yield f"{key} quick", assembled(quick, dtypes, is_quick=True)
 
 
-def assembled(function: Callable[..., jax.Array], dtypes: Sequence[Any]) -> Program:
+def _dtypes_of(name: str, dtypes: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields the dtypes of the operands of a primitive, for dtypes of its first operand."""
+    for dtype in sorted(dtypes, key=str):
+        more = {"pow": (dtype, _INT, _LONG), "atan2": (dtype,), "div": (dtype,)}
+        if name in more:
+            yield from ([dtype, second] for second in more[name])
+        elif name != "integer_pow":  # It has a program for each exponent, a short one.
+            yield [dtype]
+
+
+def assembled(
+    function: Callable[..., Any], dtypes: Sequence[Any], *, is_quick: bool = False
+) -> Program:
     """Returns the program of an elementwise function.
 
     Args:
-        function: Takes arrays of one shape, and returns an array of this shape, in equations that
+        function: Takes arrays of one shape, and returns arrays of this shape, in equations that
             have steps.
         dtypes: The dtypes of the arrays.
+        is_quick: Whether the results are ends of an interval, which also stand if a product and a
+            sum are rounded once.
 
     Raises:
         NotImplementedError: An equation has no step.
@@ -161,10 +198,11 @@ def assembled(function: Callable[..., jax.Array], dtypes: Sequence[Any]) -> Prog
         jaxpr = jax.make_jaxpr(function)(*scalars)
     operands = [Value(number) for number in range(len(scalars))]
     values: list[Value] = [*operands]
-    (result,) = _Reader(values).results(jaxpr.jaxpr, jaxpr.consts, operands)
-    if isinstance(result, Constant) or isinstance(result.step, int):
+    results = _Reader(values).results(jaxpr.jaxpr, jaxpr.consts, operands)
+    computed = [each for each in results if isinstance(each, Value) and each.operands]
+    if computed != results:
         raise NotImplementedError("a function that computes nothing")
-    return _Writer(values, result).program(len(operands))
+    return _Writer(values, computed, is_quick=is_quick).program(len(operands))
 
 
 class _Reader:
@@ -188,7 +226,10 @@ class _Reader:
         for equation in jaxpr.eqns:
             own = [read(atom) for atom in equation.invars]
             name = equation.primitive.name
-            if name in _CALLS:
+            results: list[Operand]
+            if equation.params.get("name") == _PRODUCT_ERROR:
+                results = [self._value(_PRODUCT_ERROR, *own)]
+            elif name in _CALLS:
                 inner = equation.params[_CALLS[name]]
                 results = self.results(inner.jaxpr, inner.consts, own)
             else:
@@ -263,37 +304,58 @@ class _Reader:
 
 
 class _Writer:
-    """Writes the values that a result needs as steps, in registers that are used again."""
+    """Writes the values that results need as steps, in registers that are used again."""
 
-    def __init__(self, values: Sequence[Value], result: Value) -> None:
-        self._result = result
-        needed, ahead = {result}, [result]
+    def __init__(
+        self, values: Sequence[Value], results: Sequence[Value], *, is_quick: bool
+    ) -> None:
+        self._results = results
+        self._of_product = (
+            {"add": "add_product", "subtract": "subtract_product"}
+            if is_quick
+            else {"add": "multiply_add"}
+        )
+        self._constants: dict[Constant, int] = {}
+        self._steps = {value: (value.step, value.operands) for value in values}
+        self._drop_unused()
+        self._fuse_errors()
+        self._drop_unused()
+        self._fuse_products()
+
+    def _drop_unused(self) -> None:
+        needed, ahead = {*self._results}, [*self._results]
         while ahead:
-            for operand in ahead.pop().operands:
+            for operand in self._steps[ahead.pop()][1]:
                 if isinstance(operand, Value) and operand not in needed:
                     needed.add(operand)
                     ahead.append(operand)
-        self._values = [value for value in values if value in needed]
-        self._constants: dict[Constant, int] = {}
-        self._fuse()
+        self._steps = {value: own for value, own in self._steps.items() if value in needed}
 
-    def _fuse(self) -> None:
-        """Makes one step of a product that only one sum uses, and of this sum."""
-        uses = collections.Counter(each for value in self._values for each in value.operands)
-        self._steps = {value: (value.step, value.operands) for value in self._values}
-        for value in self._values:
-            if value.step != "add":
+    def _fuse_errors(self) -> None:
+        """Makes one step of the error of a sum."""
+        for value in self._steps:
+            for step, pattern in _ERRORS.items():
+                found: dict[Any, Operand] = {}
+                if _matches(value, pattern, found):
+                    self._steps[value] = (step, (found["a"], found["b"], found[_NEAR]))
+
+    def _fuse_products(self) -> None:
+        """Makes one step of a product that only one sum or difference uses, and of this."""
+        uses = collections.Counter(each for _, own in self._steps.values() for each in own)
+        for value, (step, operands) in [*self._steps.items()]:
+            if step not in self._of_product:
                 continue
-            for factor, other in (value.operands, value.operands[::-1]):
+            for other, factor in (operands[::-1], operands)[step == "subtract" :]:
                 if not isinstance(factor, Value) or factor.step != "multiply" or uses[factor] > 1:
                     continue
-                self._steps[value] = ("multiply_add", (*factor.operands, other))
+                self._steps[value] = (self._of_product[step], (*factor.operands, other))
                 del self._steps[factor]
                 break
 
     def program(self, count: int) -> Program:
         """Returns the program of a call with ``count`` operands."""
         last = {each: value for value, (_, own) in self._steps.items() for each in own}
+        last = {each: value for each, value in last.items() if each not in self._results}
         registers: dict[Operand, int] = {}
         free: list[int] = []
         words = []
@@ -303,7 +365,7 @@ class _Writer:
                 registers[value] = step
                 continue
             own = [self._operand(each, registers) for each in operands]
-            done = {each for each in operands if each in registers and last[each] is value}
+            done = {each for each in operands if each in registers and last.get(each) is value}
             free += sorted(registers[each] for each in done)
             if not free:
                 free.append(number)
@@ -312,12 +374,23 @@ class _Writer:
             word = STEPS.index(step) | registers[value] << 8
             words.append(word | sum(each << 20 + 12 * k for k, each in enumerate(own)))
         constants = tuple(each.bits for each in self._constants)
-        return Program(tuple(words), constants, number, registers[self._result])
+        results = tuple(registers[each] for each in self._results)
+        return Program(tuple(words), constants, number, results)
 
     def _operand(self, operand: Operand, registers: Mapping[Operand, int]) -> int:
         if isinstance(operand, Value):
             return registers[operand]
         return _FIRST_CONSTANT + self._constants.setdefault(operand, len(self._constants))
+
+
+def _matches(value: Operand, pattern: Any, found: dict[Any, Operand]) -> bool:
+    """Returns whether a value has the steps of a pattern, and enters what its parts are."""
+    if found.setdefault(pattern, value) != value or isinstance(pattern, str):
+        return found[pattern] == value
+    step, *parts = pattern
+    if not isinstance(value, Value) or value.step != step:
+        return False
+    return all(_matches(*each, found) for each in zip(value.operands, parts, strict=True))
 
 
 def _is_float(dtype: Any) -> bool:

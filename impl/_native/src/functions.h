@@ -9,6 +9,10 @@
 //
 // Common programs are compiled too, so that their registers are those of the processor.
 //
+// A program of float64 can have a quick program beside it, which computes the two ends of an interval
+// around the result, both rounded. Where they are one number, this is the result, and elsewhere the
+// program computes it.
+//
 // A register is 64 bits for each element of a block: a float64, which also stands for a float of
 // fewer bits, an int64, which also stands for an int32, or a truth value, all bits of which are
 // equal.
@@ -17,15 +21,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats.h"
 #include "vectors.h"
 
 namespace samebits {
 
 // The steps, in the order of `STEPS` of programs.py. The first ones take float64.
 #define SAMEBITS_STEPS(STEP)                                                             \
-  STEP(add) STEP(subtract) STEP(multiply) STEP(multiply_add) STEP(divide) STEP(greatest) \
-  STEP(least) STEP(is_below) STEP(is_at_most) STEP(is_equal) STEP(differs) STEP(negated) \
+  STEP(add) STEP(subtract) STEP(multiply) STEP(multiply_add) STEP(add_product)           \
+  STEP(subtract_product) STEP(product_error)                                             \
+  STEP(sum_error) STEP(rest_of_sum) STEP(divide) STEP(greatest) STEP(least)              \
+  STEP(is_below) STEP(is_at_most) STEP(is_equal) STEP(differs) STEP(negated)             \
   STEP(magnitude) STEP(root) STEP(nearest_integer) STEP(integer_below) STEP(sign)        \
   STEP(is_finite) STEP(to_float32) STEP(to_bfloat16) STEP(to_float16) STEP(to_integer)   \
   STEP(bits_of_float32) STEP(integer_add) STEP(integer_subtract) STEP(integer_multiply)  \
@@ -42,7 +47,7 @@ enum class StepName : int64_t {
   kCount
 };
 
-// The elements of a block: registers of a few dozen kilobytes stay in the nearest cache.
+// The most elements of a block. Registers of a few dozen kilobytes stay in the nearest cache.
 constexpr int64_t kBlockElements = 256;
 // A step has 8 bits for its name, and 12 for each of the register that it writes and of its three
 // operands. An operand from kFirstConstant on is a constant.
@@ -55,8 +60,9 @@ struct Step {
   constexpr int64_t operand(size_t number) const { return (word >> (20 + 12 * number)) & 0xfff; }
 };
 
-// The types of operands: the formats, in their order, and integers. Results are floats.
-enum Type : int { kOfFloat32, kOfBFloat16, kOfFloat16, kOfInt32, kOfInt64, kTypes };
+// The types of operands. Results have one of the first ones, floats.
+enum Type : int { kOfFloat32, kOfBFloat16, kOfFloat16, kOfFloat64, kOfInt32, kOfInt64, kTypes };
+constexpr int kFloats = 4;
 
 struct Argument {
   const void* data;
@@ -68,28 +74,44 @@ struct Program {
   const Step* steps;
   int64_t length;
   const double* constants;
-  int64_t result;
+  int64_t constant_count;
+  int64_t registers;
+  const int64_t* results;  // Their registers: one, or those of the two ends.
+  int64_t result_count;
   const Argument* operands;
   int64_t count;
 };
 
-// Computes results in an `Ieee` scope. `registers` has kBlockElements for each register.
-using Evaluate = void (*)(const Program& program, int64_t count, double* registers, void* out);
+// Elements of arrays: `count` from `first` on, or those at `positions` if there are some.
+struct Elements {
+  int64_t first, count;
+  const int64_t* positions;
+};
 
-// A program of one float that is compiled for each vector unit, and not interpreted (compiled.h).
+// Computes results in an `Ieee` scope. `registers` has kBlockElements for each register.
+using Evaluate = void (*)(const Program& program, Elements elements, double* registers, void* out);
+
+// A program of floats of one type that is compiled for each vector unit, and not interpreted
+// (compiled.h).
 struct KnownProgram {
   const int64_t* steps;
-  uint64_t length;
+  int64_t length;
   const int64_t* constants;
-  uint64_t constant_count;
-  Format format;
-  void (*evaluate)(const void* operand, int64_t count, void* out);
+  int64_t constant_count;
+  Type type;
+  int64_t count;
+  // Computes the elements from `first` on. Each of `out` has `count` results.
+  void (*evaluate)(const Argument* operands, int64_t first, int64_t count, void* const* out);
 };
 
 struct FunctionKernels {
-  Evaluate evaluate[3];  // By Format.
+  Evaluate evaluate[kFloats];  // By Type.
+  // Computes results by a quick program, which is compiled or not, and appends the positions of those
+  // in doubt to the ones that there are. Returns the number of positions.
+  int64_t (*evaluate_quickly)(const Program& program, const KnownProgram* known, Elements elements,
+                              double* registers, double* out, int64_t* positions, int64_t doubts);
   const KnownProgram* known;
-  uint64_t known_count;
+  int64_t known_count;
 };
 SAMEBITS_KERNELS(FunctionKernels, function_kernels)
 

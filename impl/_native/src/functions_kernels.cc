@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "lanes.h"
-
 #include "compiled.h"
+#include "formats.h"
+#include "lanes.h"
 
 namespace samebits {
 namespace {
@@ -39,10 +39,8 @@ SAMEBITS_INLINE Doubles widened(Floats value) {
 #endif
 }
 
-SAMEBITS_INLINE Longs selected(Longs first, Longs a, Longs b) { return (a & first) | (b & ~first); }
-SAMEBITS_INLINE Doubles selected(Longs first, Doubles a, Doubles b) {
-  return of_raw(selected(first, raw(a), raw(b)));
-}
+SAMEBITS_INLINE Longs selected(Longs first, Longs a, Longs b) { return first ? a : b; }
+SAMEBITS_INLINE Doubles selected(Longs first, Doubles a, Doubles b) { return first ? a : b; }
 
 constexpr int64_t kSignBit = ~0x7fffffffffffffffll;
 SAMEBITS_INLINE Doubles with_sign(Doubles size, Doubles sign) {
@@ -64,6 +62,45 @@ SAMEBITS_INLINE Doubles subtract(Doubles a, Doubles b) { return a - b; }
 SAMEBITS_INLINE Doubles multiply(Doubles a, Doubles b) { return a * b; }
 // Two roundings: nothing here is contracted (CMakeLists.txt).
 SAMEBITS_INLINE Doubles multiply_add(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+// a * b + c, rounded once if the unit can do so, for quick programs alone.
+SAMEBITS_INLINE Doubles add_product(Doubles a, Doubles b, Doubles c) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_fmadd_pd(reinterpret_cast<__m512d>(a),
+                                                   reinterpret_cast<__m512d>(b),
+                                                   reinterpret_cast<__m512d>(c)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(_mm256_fmadd_pd(reinterpret_cast<__m256d>(a),
+                                                   reinterpret_cast<__m256d>(b),
+                                                   reinterpret_cast<__m256d>(c)));
+#elif defined(__FP_FAST_FMA)
+  for (int lane = 0; lane < kWidth; ++lane) c[lane] = __builtin_fma(a[lane], b[lane], c[lane]);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+SAMEBITS_INLINE Doubles subtract_product(Doubles a, Doubles b, Doubles c) {
+  return add_product(-a, b, c);
+}
+// a * b - near, where near is the float64 nearest to a * b. It is a float64, so both ways are exact.
+SAMEBITS_INLINE Doubles product_error(Doubles a, Doubles b, Doubles near) {
+#if defined(__AVX2__) || defined(__FP_FAST_FMA)
+  return add_product(a, b, -near);
+#else
+  // Dekker's halves of 26 bits, whose products are exact.
+  const auto half = [](Doubles value) { return of_raw((raw(value) + (1 << 26)) & -(1ll << 27)); };
+  const Doubles a_high = half(a), b_high = half(b);
+  const Doubles a_low = a - a_high, b_low = b - b_high;
+  return (((a_high * b_high - near) + a_high * b_low) + b_high * a_low) + a_low * b_low;
+#endif
+}
+// a + b - near, where near is the float64 nearest to a + b (numbers.h: two_sum).
+SAMEBITS_INLINE Doubles sum_error(Doubles a, Doubles b, Doubles near) {
+  const Doubles of_b = near - a;
+  return (a - (near - of_b)) + (b - of_b);
+}
+// The same if b is not greater than a.
+SAMEBITS_INLINE Doubles rest_of_sum(Doubles a, Doubles b, Doubles near) { return b - (near - a); }
 SAMEBITS_INLINE Doubles divide(Doubles a, Doubles b) { return a / b; }
 // A NaN of either operand is the result.
 SAMEBITS_INLINE Doubles greatest(Doubles a, Doubles b) {
@@ -182,15 +219,19 @@ SAMEBITS_INLINE V operand_of(const double* at, bool is_constant, int64_t i) {
 template <auto function, int constants, typename R, typename... A, size_t... number>
 SAMEBITS_INLINE void apply_each(const double* const* operands, int64_t count, double* out,
                                 std::index_sequence<number...>, R (*)(A...)) {
+  // Addresses that no result overwrites, and all results of a turn before the first is stored: nothing
+  // is read again or waits.
+  const double* const at[] = {operands[number]...};
   auto element = [&](int64_t i) {
-    const R result = function(operand_of<A>(operands[number], constants >> number & 1, i)...);
-    __builtin_memcpy(out + i, &result, sizeof result);
+    return function(operand_of<A>(at[number], constants >> number & 1, i)...);
   };
   for (int64_t i = 0; i < count; i += 4 * kWidth) {
-    element(i);
-    element(i + kWidth);
-    element(i + 2 * kWidth);
-    element(i + 3 * kWidth);
+    const R first = element(i), second = element(i + kWidth);
+    const R third = element(i + 2 * kWidth), fourth = element(i + 3 * kWidth);
+    __builtin_memcpy(out + i, &first, sizeof first);
+    __builtin_memcpy(out + i + kWidth, &second, sizeof second);
+    __builtin_memcpy(out + i + 2 * kWidth, &third, sizeof third);
+    __builtin_memcpy(out + i + 3 * kWidth, &fourth, sizeof fourth);
   }
 }
 
@@ -246,48 +287,87 @@ SAMEBITS_INLINE void take(Longs* registers, std::index_sequence<number...>, R (*
   registers[Step{word}.result()] = reinterpret_cast<Longs>(result);
 }
 
-// Takes all steps of a program on one vector. Its registers are the unit's own ones, since all of
-// their numbers are known here.
-template <typename P, size_t... k>
-SAMEBITS_INLINE Doubles taken(Doubles operand, std::index_sequence<k...>) {
-  Longs registers[P::registers] = {raw(operand)};
-  (take<P, P::steps[k], Function<Step{P::steps[k]}.name()>::of>(
-       registers,
-       std::make_index_sequence<arity(Function<Step{P::steps[k]}.name()>::of)>(),
-       Function<Step{P::steps[k]}.name()>::of),
-   ...);
-  return of_raw(registers[P::result]);
+template <typename P, int64_t word>
+SAMEBITS_INLINE void take(Longs* registers) {
+  constexpr auto function = Function<Step{word}.name()>::of;
+  take<P, word, function>(registers, std::make_index_sequence<arity(function)>(), function);
+}
+
+// The words of a type.
+template <Type type>
+using WordOf = typename std::conditional<
+    type == kOfFloat64, uint64_t,
+    typename std::conditional<type == kOfFloat32, uint32_t, uint16_t>::type>::type;
+
+// kWidth floats as float64.
+template <Type type>
+SAMEBITS_INLINE Longs load_words(const WordOf<type>* at) {
+  if constexpr (type == kOfFloat64) {
+    return load_as<Longs>(at);
+  } else if constexpr (type == kOfFloat32) {
+    return raw(widened(load_as<Floats>(at)));
+  } else {
+    static_assert(type == kOfBFloat16, "a float16 is not compiled");
+    using Halves = uint16_t __attribute__((vector_size(2 * kWidth)));
+    const Ints bits = __builtin_convertvector(load_as<Halves>(at), Ints);
+    return raw(widened(reinterpret_cast<Floats>(bits << 16)));
+  }
+}
+
+template <Type type>
+SAMEBITS_INLINE void store_words(Longs value, WordOf<type>* at) {
+  if constexpr (type == kOfFloat64) {
+    __builtin_memcpy(at, &value, sizeof value);
+  } else {
+    const Ints bits = reinterpret_cast<Ints>(__builtin_convertvector(of_raw(value), Floats));
+    for (int lane = 0; lane < kWidth; ++lane)
+      at[lane] = static_cast<WordOf<type>>(bits[lane] >> (32 - 8 * static_cast<int>(sizeof *at)));
+  }
+}
+
+// The elements that take all steps together: two vectors, since a step often waits for the one before.
+constexpr int kTogether = 2 * kWidth;
+
+// Takes all steps of a program. Its registers are the unit's own ones, since all of their numbers are
+// known here.
+template <typename P, size_t... operand, size_t... k, size_t... result>
+SAMEBITS_INLINE void take_all(const WordOf<P::type>* const* operands,
+                              WordOf<P::type>* const* results,
+                              std::index_sequence<operand...>, std::index_sequence<k...>,
+                              std::index_sequence<result...>) {
+  Longs first[P::registers] = {load_words<P::type>(operands[operand])...};
+  Longs second[P::registers] = {load_words<P::type>(operands[operand] + kWidth)...};
+  ((take<P, P::steps[k]>(first), take<P, P::steps[k]>(second)), ...);
+  (store_words<P::type>(first[P::results[result]], results[result]), ...);
+  (store_words<P::type>(second[P::results[result]], results[result] + kWidth), ...);
 }
 
 template <typename P>
-void evaluate_known(const void* operand, int64_t count, void* out) {
-  using Word = typename P::Format::Word;
-  const Word* from = static_cast<const Word*>(operand);
-  Word* to = static_cast<Word*>(out);
-  for (int64_t i = 0; i < count; i += kWidth) {
-    const Word* at = from + i;
-    Word* result = to + i;
-    Word last[kWidth] = {};
-    const size_t rest = sizeof(Word) * static_cast<size_t>(count - i);
-    const bool is_last = count - i < kWidth;
-    if (is_last) {
-      __builtin_memcpy(last, at, rest);
-      at = result = last;
+void evaluate_known(const Argument* operands, int64_t first, int64_t count, void* const* out) {
+  using Word = WordOf<P::type>;
+  constexpr size_t arity = P::count, number = std::size(P::results);
+  for (int64_t i = 0; i < count; i += kTogether) {
+    const Word* from[arity];
+    Word* to[number];
+    for (size_t k = 0; k < arity; ++k)
+      from[k] = static_cast<const Word*>(operands[k].data) + first + i;
+    for (size_t k = 0; k < number; ++k) to[k] = static_cast<Word*>(out[k]) + i;
+    Word last[arity][kTogether] = {}, results[number][kTogether];
+    const int64_t rest = count - i;
+    if (rest < kTogether) {
+      for (size_t k = 0; k < arity; ++k) {
+        for (int64_t lane = 0; lane < rest; ++lane) last[k][lane] = from[k][lane];
+        from[k] = last[k];
+      }
+      for (size_t k = 0; k < number; ++k) to[k] = results[k];
     }
-    Floats operands;
-    if constexpr (sizeof(Word) == 4) {
-      operands = load_as<Floats>(at);
-    } else {
-      using Halves = uint16_t __attribute__((vector_size(2 * kWidth)));
-      const Ints bits = __builtin_convertvector(load_as<Halves>(at), Ints);
-      operands = reinterpret_cast<Floats>(bits << 16);
-    }
-    const Doubles value =
-        taken<P>(widened(operands), std::make_index_sequence<std::size(P::steps)>());
-    const Ints bits = reinterpret_cast<Ints>(__builtin_convertvector(value, Floats));
-    for (int lane = 0; lane < kWidth; ++lane)
-      result[lane] = static_cast<Word>(bits[lane] >> (32 - 8 * static_cast<int>(sizeof(Word))));
-    if (is_last) __builtin_memcpy(to + i, last, rest);
+    take_all<P>(from, to, std::make_index_sequence<arity>(),
+                std::make_index_sequence<std::size(P::steps)>(),
+                std::make_index_sequence<number>());
+    if (rest >= kTogether) continue;
+    for (size_t k = 0; k < number; ++k)
+      for (int64_t lane = 0; lane < rest; ++lane)
+        static_cast<Word*>(out[k])[i + lane] = results[k][lane];
   }
 }
 
@@ -300,22 +380,8 @@ struct Placed {
   double* out;
 };
 
-Placed placed(const Step& step, const Program& program, double* registers) {
-  Placed at;
-  int constants = 0;
-  for (int number = 0; number < 3; ++number) {
-    const int64_t operand = step.operand(number);
-    const bool is_constant = operand >= kFirstConstant;
-    constants |= static_cast<int>(is_constant) << number;
-    at.operands[number] = is_constant ? program.constants + (operand - kFirstConstant)
-                                      : registers + operand * kBlockElements;
-  }
-  at.apply = kWays[step.name()].of[constants];
-  at.out = registers + step.result() * kBlockElements;
-  return at;
-}
-
 // The float64 or the int64 of an operand.
+SAMEBITS_INLINE double loaded(double value) { return value; }
 SAMEBITS_INLINE double loaded(float value) { return value; }
 SAMEBITS_INLINE double loaded(bfloat16 value) {
   return float_of(static_cast<uint32_t>(value.bits) << 16);
@@ -325,55 +391,137 @@ SAMEBITS_INLINE double loaded(int64_t value) { return double_of(static_cast<uint
 SAMEBITS_INLINE double loaded(int32_t value) { return loaded(int64_t{value}); }
 
 template <typename T>
-void load_block(const void* data, int64_t first, int64_t count, double* out) {
-  const T* at = static_cast<const T*>(data) + first;
-  for (int64_t i = 0; i < count; ++i) out[i] = loaded(at[i]);
-}
-constexpr void (*kLoad[kTypes])(const void*, int64_t, int64_t, double*) = {
-    load_block<float>, load_block<bfloat16>, load_block<float16>, load_block<int32_t>,
-    load_block<int64_t>};
-
-// The bits of a float64 that the format has.
-template <typename R>
-SAMEBITS_INLINE typename R::Word stored(double value) {
-  if (std::is_same<R, Float16>::value) {
-    const uint64_t sign = bits_of(value) >> 48 & 0x8000u;
-    return static_cast<typename R::Word>(Float16::narrow(value) | sign);
+void load_block(const void* data, const Elements& elements, double* out) {
+  const T* at = static_cast<const T*>(data);
+  if (elements.positions == nullptr) {
+    for (int64_t i = 0; i < elements.count; ++i) out[i] = loaded(at[elements.first + i]);
+  } else {
+    for (int64_t i = 0; i < elements.count; ++i) out[i] = loaded(at[elements.positions[i]]);
   }
-  return static_cast<typename R::Word>(bits_of(static_cast<float>(value)) >>
-                                       (32 - 8 * sizeof(typename R::Word)));
+}
+constexpr void (*kLoad[kTypes])(const void*, const Elements&, double*) = {
+    load_block<float>,  load_block<bfloat16>, load_block<float16>,
+    load_block<double>, load_block<int32_t>,  load_block<int64_t>};
+
+// The bits of a float64 that the type has.
+template <Type type>
+SAMEBITS_INLINE WordOf<type> stored(double value) {
+  if constexpr (type == kOfFloat64) {
+    return bits_of(value);
+  } else if constexpr (type == kOfFloat16) {
+    const uint64_t sign = bits_of(value) >> 48 & 0x8000u;
+    return static_cast<WordOf<type>>(Float16::narrow(value) | sign);
+  } else {
+    return static_cast<WordOf<type>>(bits_of(static_cast<float>(value)) >>
+                                     (32 - 8 * sizeof(WordOf<type>)));
+  }
 }
 
-template <typename R>
-void evaluate(const Program& program, int64_t elements, double* registers, void* out) {
-  using Word = typename R::Word;
-  std::vector<Placed> steps;
-  steps.reserve(static_cast<size_t>(program.length));
-  for (int64_t k = 0; k < program.length; ++k)
-    steps.push_back(placed(program.steps[k], program, registers));
-  for (int64_t i = 0; i < elements; i += kBlockElements) {
-    const int64_t count = elements - i < kBlockElements ? elements - i : kBlockElements;
+// The elements of a block whose registers stay in the nearest cache: a multiple of what `apply_each`
+// has at once.
+SAMEBITS_INLINE int64_t block_of(const Program& program) {
+  constexpr int64_t least = 4 * kWidth, cache = 3072;
+  const int64_t most = cache / program.registers / least * least;
+  return most < 2 * least ? 2 * least : most > kBlockElements ? kBlockElements : most;
+}
+
+// Calls `store` with the elements of each block, and with the registers, whose block is `block`.
+template <typename Store>
+SAMEBITS_INLINE void take_blocks(const Program& program, const Elements& all, double* registers,
+                                 const Store& store) {
+  const int64_t block = block_of(program);
+  std::vector<Placed> steps(static_cast<size_t>(program.length));
+  for (int64_t k = 0; k < program.length; ++k) {
+    const Step& step = program.steps[k];
+    Placed& at = steps[static_cast<size_t>(k)];
+    int constants = 0;
+    for (int number = 0; number < 3; ++number) {
+      const int64_t operand = step.operand(static_cast<size_t>(number));
+      const bool is_constant = operand >= kFirstConstant;
+      constants |= static_cast<int>(is_constant) << number;
+      at.operands[number] = is_constant ? program.constants + (operand - kFirstConstant)
+                                        : registers + operand * block;
+    }
+    at.apply = kWays[step.name()].of[constants];
+    at.out = registers + step.result() * block;
+  }
+  for (int64_t i = 0; i < all.count; i += block) {
+    const int64_t count = all.count - i < block ? all.count - i : block;
+    const Elements elements = {all.first + i, count, all.positions ? all.positions + i : nullptr};
     for (int64_t k = 0; k < program.count; ++k) {
       const Argument& operand = program.operands[k];
-      kLoad[operand.type](operand.data, i, count, registers + k * kBlockElements);
+      kLoad[operand.type](operand.data, elements, registers + k * block);
     }
     for (const Placed& step : steps) step.apply(step.operands, count, step.out);
-    const double* results = registers + program.result * kBlockElements;
-    Word* words = static_cast<Word*>(out) + i;
-    for (int64_t k = 0; k < count; ++k) words[k] = stored<R>(results[k]);
+    store(elements, block);
   }
+}
+
+template <Type type>
+void evaluate(const Program& program, Elements all, double* registers, void* out) {
+  WordOf<type>* words = static_cast<WordOf<type>*>(out);
+  take_blocks(program, all, registers, [&](const Elements& elements, int64_t block) {
+    const double* results = registers + program.results[0] * block;
+    const int64_t* at = elements.positions;
+    for (int64_t k = 0; k < elements.count; ++k)
+      words[at == nullptr ? elements.first + k : at[k]] = stored<type>(results[k]);
+  });
+}
+
+// Appends the positions, from `first` on, at which two ends of intervals differ, and are no NaNs.
+int64_t find_doubts(const double* low, const double* high, int64_t first, int64_t count,
+                    int64_t* positions, int64_t doubts) {
+  const auto is_settled = [&](int64_t i) -> int64_t {
+    return (bits_of(low[i]) == bits_of(high[i])) | ((low[i] != low[i]) & (high[i] != high[i]));
+  };
+  constexpr int64_t kGroup = 32;
+  for (int64_t i = 0; i < count; i += kGroup) {
+    const int64_t end = count - i < kGroup ? count : i + kGroup;
+    int64_t settled = 0;
+    for (int64_t k = i; k < end; ++k) settled += is_settled(k);
+    if (settled == end - i) continue;
+    for (int64_t k = i; k < end; ++k) {
+      positions[doubts] = first + k;
+      doubts += 1 - is_settled(k);
+    }
+  }
+  return doubts;
+}
+
+int64_t evaluate_quickly(const Program& program, const KnownProgram* known, Elements all,
+                         double* registers, double* out, int64_t* positions, int64_t doubts) {
+  if (known == nullptr) {
+    take_blocks(program, all, registers, [&](const Elements& elements, int64_t block) {
+      const double* low = registers + program.results[0] * block;
+      const double* high = registers + program.results[1] * block;
+      const size_t bytes = sizeof(double) * static_cast<size_t>(elements.count);
+      __builtin_memcpy(out + elements.first, low, bytes);
+      doubts = find_doubts(low, high, elements.first, elements.count, positions, doubts);
+    });
+    return doubts;
+  }
+  for (int64_t i = 0; i < all.count; i += kBlockElements) {
+    const int64_t count = all.count - i < kBlockElements ? all.count - i : kBlockElements;
+    const int64_t first = all.first + i;
+    void* const ends[] = {out + first, registers};
+    known->evaluate(program.operands, first, count, ends);
+    doubts = find_doubts(out + first, registers, first, count, positions, doubts);
+  }
+  return doubts;
 }
 
 }  // namespace unit
 }  // namespace
 
 #define SAMEBITS_KNOWN(P)                                                              \
-  {P::steps, std::size(P::steps), P::constants, std::size(P::constants), P::format, \
+  {P::steps, std::size(P::steps), P::constants, std::size(P::constants), P::type, P::count, \
    unit::evaluate_known<P>},
 constexpr KnownProgram kKnown[] = {SAMEBITS_COMPILED(SAMEBITS_KNOWN)};
 
 SAMEBITS_TABLE(FunctionKernels, function_kernels) = {
-    {unit::evaluate<Float32>, unit::evaluate<BFloat16>, unit::evaluate<Float16>},
+    {unit::evaluate<kOfFloat32>, unit::evaluate<kOfBFloat16>, unit::evaluate<kOfFloat16>,
+     unit::evaluate<kOfFloat64>},
+    unit::evaluate_quickly,
     kKnown,
     std::size(kKnown)};
 

@@ -13,7 +13,7 @@ import impl
 from impl._exact import elementary
 from impl._native import functions, library, scope
 from impl.tests.exact import elementary_samples as samples
-from impl.tests.exact._sums import DTYPES, NARROW, run
+from impl.tests.exact._sums import DTYPES, NARROW, assert_same, run
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="needs the library in C++")
 
@@ -35,6 +35,19 @@ def of_call(name, *operands):
     """Returns the results of the call, also of arrays that XLA computes."""
     own = functions.key(name, [operand.dtype for operand in operands])
     return run(functions.Function(len(operands), operands[0].ndim, own).nearest, *operands)
+
+
+NONE = functions.Program()
+
+
+def of_program(program, *operands, quick=NONE):
+    """Returns the results of the call of a program, with a quick one or none."""
+
+    def function(x, *more):
+        call = jax.ffi.ffi_call("samebits_function", jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return call(x, *more, **program.attributes(), **quick.attributes("quick_"))
+
+    return run(function, *operands)
 
 
 def assert_bits(got, want):
@@ -72,6 +85,35 @@ def test_any_floats(rng, name, dtype):
     operands = [any_floats(rng, 30_000, dtype) for _ in range(1 + (name in samples.OF_TWO))]
     want = of_xla(name, *operands)
     assert samples.digest(of_call(name, *operands)) == samples.digest(want)
+
+
+@pytest.mark.parametrize("own", sorted(own for own in functions.programs() if "quick" in own))
+def test_the_quick_program_changes_no_bit(rng, own):
+    own = own.removesuffix(" quick")
+    dtypes = [DTYPES.get(each, np.dtype(each)) for each in own.split()[1:]]
+    exponents = rng.uniform(-40, 12, (len(dtypes), 20_000))
+    operands = [
+        np.concatenate([special("float64"), rng.standard_normal(20_000) * np.exp2(each)])
+        for each in exponents
+    ]
+    operands[1:] = [np.roll(each, 1) for each in operands[1:]]
+    with np.errstate(invalid="ignore"):
+        operands = [each.astype(dtype) for each, dtype in zip(operands, dtypes, strict=True)]
+    quick = functions.programs()[f"{own} quick"]
+    program = functions.programs()[own]
+    want = of_program(program, *operands)
+    assert_same(of_program(program, *operands, quick=quick), want)
+
+
+@pytest.mark.parametrize("count", [1, 3, 257, 5000, 600_000])
+def test_an_element_whose_two_ends_differ_is_computed_by_the_program(rng, count):
+    x = rng.choice([1.5, -3.0, 2.0**60, -np.inf, np.nan], count)
+    half = int(np.float64(0.5).view(np.int64))
+    negative = functions.Program((1 | 1 << 8 | 2048 << 20,), (0,), 2, (1,))
+    sums = (1 << 8 | 2048 << 32, 2 << 8 | 2049 << 32)
+    quick = functions.Program(sums, (0, half), 3, (1, 2))
+    want = np.where(np.abs(x) < 2.0**53, -x, x)
+    assert_same(of_program(negative, x, quick=quick), want)
 
 
 def special(dtype):
@@ -135,6 +177,7 @@ def test_xla_computes_short_functions_and_great_arrays():
             x = jnp.ones(count, np.float32)
             return functions.call(name, x) is not None
 
+    assert functions.has_call("tanh", [jax.ShapeDtypeStruct((1 << 30,), np.float64)])
     assert is_called("tanh", 1000)
     assert not is_called("tanh", 100_000)
     assert not is_called("sqrt", 10)
@@ -142,19 +185,15 @@ def test_xla_computes_short_functions_and_great_arrays():
 
 def test_the_call_has_no_other_dtypes():
     with scope.within(), jax.enable_x64(True):
-        for dtypes in (("float64", "float64"), ("float32", "float16"), ("float32", "uint64")):
+        for dtypes in (("float64", "float32"), ("float32", "float16"), ("float32", "uint64")):
             assert functions.call("pow", *(jnp.ones(3, dtype) for dtype in dtypes)) is None
 
 
 @pytest.mark.parametrize("step", [255, 7 << 8, 7 << 20, 2049 << 32])
-def test_a_program_beyond_its_registers_is_refused(step):
-    def function(x):
-        result = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        steps, constants = np.array([step], np.int64), np.zeros(1)
-        numbers = {"registers": np.int64(2), "result": np.int64(1)}
-        return jax.ffi.ffi_call("samebits_function", result)(
-            x, steps=steps, constants=constants, **numbers
-        )
-
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_a_program_beyond_its_registers_is_refused(step, is_quick):
+    program = functions.Program((step,), (0,), 2, (1,))
+    # Ends that differ ask for the program.
+    quick = functions.Program((1 | 1 << 8 | 2048 << 20,), (0,), 2, (0, 1))
     with pytest.raises(jax.errors.JaxRuntimeError, match="no such function"):
-        run(function, np.ones(3, np.float32))
+        of_program(program, np.ones(3), quick=quick if is_quick else NONE)

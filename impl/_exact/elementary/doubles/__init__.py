@@ -13,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from impl._exact.elementary.doubles import exponentials, logarithms, powers, trigonometric
+from impl._exact.elementary.doubles import (
+    exponentials,
+    logarithms,
+    powers,
+    special_functions,
+    trigonometric,
+)
 from impl._exact.elementary.doubles._function import Double
 
 #: The functions by the names of JAX's primitives.
@@ -22,6 +28,7 @@ FUNCTIONS: Mapping[str, Double] = MappingProxyType(
         **exponentials.FUNCTIONS,
         **logarithms.FUNCTIONS,
         **powers.FUNCTIONS,
+        **special_functions.FUNCTIONS,
         **trigonometric.FUNCTIONS,
     }
 )

@@ -4,7 +4,7 @@
 array, so ``reciprocal`` divides by Newton's method, which has the same bits everywhere.
 
 A result is a pair times a power of two, which is applied to the rounded pair (``rounded``).
-``quick_ends`` rounds both ends of the interval that an error leaves (Ziv 1991,
+``quick_results`` rounds both ends of the interval that an error leaves (Ziv 1991,
 doi:10.1145/114697.116813).
 
 Near a point where a function is a short polynomial, its value can be much closer to the middle of
@@ -103,12 +103,24 @@ def rounded(value: Pair, n: jax.Array) -> jax.Array:
     return scaled(seal(lax.add(*value)), n)
 
 
-def quick_ends(value: Pair, error: float | jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns both ends of the interval of a pair with a relative error, rounded."""
+def quick_results(
+    value: Pair, error: float | jax.Array, finish: Callable[[jax.Array], jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the result of the lower end of an interval, rounded, and another or the same one.
+
+    Args:
+        value: A pair in the midst of the interval.
+        error: Its relative error.
+        finish: Takes a rounded end, and returns its result.
+
+    The other result has other bits where the upper end is another number.
+    """
     high, low = value
     more = product(high, error if isinstance(error, jax.Array) else constant(high, error))
-    ends = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
-    return next(ends), next(ends)
+    below, above = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
+    result = finish(below)
+    raw, *ends = (lax.bitcast_convert_type(each, np.int64) for each in (result, above, below))
+    return result, lax.bitcast_convert_type(lax.add(raw, lax.sub(*ends)), np.float64)
 
 
 def first_terms(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
@@ -140,7 +152,6 @@ def of_pairs(
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
         near, n = value(x, False)
-        below, above = (finish(x, scaled(end, n)) for end in quick_ends(near, error or 0))
-        return below, above
+        return quick_results(near, error or 0, lambda end: finish(x, scaled(end, n)))
 
     return Double(full, quick if error else None)

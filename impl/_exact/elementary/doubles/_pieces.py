@@ -6,7 +6,11 @@ of pairs, and short pieces need few coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import jax
 from jax import lax
@@ -59,3 +63,20 @@ def series_by_piece(
         else:
             result = lax.add(high, product(x[0], result[0])), zero
     return result
+
+
+@functools.cache
+def tables() -> Mapping[str, Any]:
+    """Returns the content of ``coefficients.toml``, read when the first function needs it."""
+    return tomllib.loads(Path(__file__).with_name("coefficients.toml").read_text(encoding="utf-8"))
+
+
+def by_table(name: str, x: Pair, exact: bool) -> Pair:
+    """Returns the function of a table, with all digits or with about 60 bits."""
+    table = tables()[name]
+    first = 0 if exact else 1
+    is_from = [lax.ge(x[0], constant(x[0], start)) for start in table["starts"][1:]]
+    centre = chosen(is_from, table["centres"], x[0])
+    distance = plus_pair(x, (lax.neg(centre), constant(centre, 0)))
+    terms = table["coefficients"][: table["terms"][first]]
+    return series_by_piece(is_from, terms, distance, table["pairs"][first])

@@ -32,7 +32,7 @@ from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import (
     Scaled,
     of_pairs,
-    quick_ends,
+    quick_results,
     quotient,
     reciprocal,
     rounded,
@@ -97,11 +97,11 @@ def _quick_pow(x: jax.Array, y: jax.Array, **_: object) -> tuple[jax.Array, jax.
     logarithm_of_power = _logarithm_of_power(usual_base(x), exponent, False)
     found = powers(logarithm_of_power, False)
     error = plus(times(lax.abs(logarithm_of_power[0]), _OF_LOG), _OF_EXP)
-    below, above = (
-        finished_power(x, exponent[0], whole, is_odd, scaled(end, found.n))
-        for end in quick_ends(found.sum(), error)
-    )
-    return below, above
+
+    def finish(end: jax.Array) -> jax.Array:
+        return finished_power(x, exponent[0], whole, is_odd, scaled(end, found.n))
+
+    return quick_results(found.sum(), error, finish)
 
 
 def _with_exact_half(power: Pair, y: jax.Array) -> Pair:

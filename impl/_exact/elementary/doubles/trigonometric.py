@@ -52,7 +52,7 @@ from impl._exact.elementary.doubles._pairs import (
     as_pair,
     first_terms,
     of_pairs,
-    quick_ends,
+    quick_results,
     quotient,
     reciprocal,
     root,
@@ -211,8 +211,7 @@ def _of_angle(
         is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
         is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
         error = lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
-        below, above = (finish(x, end) for end in quick_ends(value(x, False)[0], error))
-        return below, above
+        return quick_results(value(x, False)[0], error, functools.partial(finish, x))
 
     return Double(of_pairs(value, finish).full, quick)
 
@@ -292,10 +291,7 @@ def _atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
 def _quick_atan2(y: jax.Array, x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
     y, x = flushed_float64(y), flushed_float64(x)
     angle, n = _of_point(y, x, False)
-    below, above = (
-        _finish_atan2(y, x, scaled(end, n)) for end in quick_ends(angle, _ERROR_OF_ANGLE)
-    )
-    return below, above
+    return quick_results(angle, _ERROR_OF_ANGLE, lambda end: _finish_atan2(y, x, scaled(end, n)))
 
 
 def _atan(x: jax.Array, exact: bool) -> Scaled:

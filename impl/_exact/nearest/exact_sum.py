@@ -166,9 +166,9 @@ class Addition:
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_scaled = isinstance(terms[0], Scaled)
-        are_long = any(arithmetic.is_long(_wide(each).dtype) for each in terms)
-        are_far = are_scaled or (are_long and not self.are_products)
+        are_far = isinstance(terms[0], Scaled) or (
+            not self.are_products and any(arithmetic.is_long(each.dtype) for each in terms)
+        )
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
 

@@ -213,10 +213,19 @@ struct Exact {
   SAMEBITS_INLINE void add_to_rest(V term) { error += magnitude(two_sum(&rest, term)); }
 };
 
+// Whether any bit is 1.
 SAMEBITS_INLINE bool any_of(Longs value) {
+#if defined(__AVX512F__)
+  const __m512i bits = reinterpret_cast<__m512i>(value);
+  return _mm512_test_epi64_mask(bits, bits) != 0;
+#elif defined(__AVX2__)
+  const __m256i bits = reinterpret_cast<__m256i>(value);
+  return _mm256_testz_si256(bits, bits) == 0;
+#else
   int64_t any = 0;
   for (int lane = 0; lane < kLanes; ++lane) any |= value[lane];
   return any != 0;
+#endif
 }
 
 SAMEBITS_INLINE Doubles chosen(Longs first, Doubles a, Doubles b) {
@@ -312,6 +321,13 @@ SAMEBITS_INLINE int log2_above(int64_t n) { return n < 2 ? 0 : 64 - __builtin_cl
 template <typename R>
 SAMEBITS_INLINE void narrow_all(const double* values, int64_t count, typename R::Word* words) {
   int64_t i = 0;
+  for (; std::is_same<R, Float64>::value && i + kLanes <= count; i += kLanes) {
+    const Doubles value = load_as<Doubles>(values + i);
+    const Longs is_kept = magnitude(value) >= 0x1p-1022, is_nan = value != value;
+    const Longs rounded =
+        (reinterpret_cast<Longs>(value) & is_kept) | (0x7ff8000000000000ll & is_nan);
+    __builtin_memcpy(words + i, &rounded, sizeof rounded);
+  }
 #if defined(__AVX2__)
   for (; std::is_same<R, Float32>::value && i + kLanes <= count; i += kLanes) {
     Doubles value = load_as<Doubles>(values + i);

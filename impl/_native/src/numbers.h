@@ -79,10 +79,8 @@ template <typename T>
 SAMEBITS_INLINE double widen(T value) {
   return static_cast<double>(as_float(value));
 }
-
-// A float64, of which a subnormal one is a zero.
 SAMEBITS_INLINE double widen(double value) {
-  return (bits_of(value) & (0x7ffull << 52)) != 0 ? value : 0;
+  return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
 }
 
 // The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and

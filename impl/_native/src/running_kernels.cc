@@ -36,7 +36,7 @@ unsigned run(const Lines& lines, int64_t first, int64_t count, LineSums* sums) {
     store_as(std::is_same<T, double>::value ? sum.near + sum.rest : to_odd(sum),
              values + i * kLanes);
   }
-  for (int lane = 0; lane < kLanes; ++lane) are_lost[lane] = sum.error[lane] == 0 ? 0 : -1;
+  are_lost = sum.error != 0;
   if (std::is_same<T, double>::value && any_of(are_lost)) {
     sum = before;
     are_lost = Longs{};
@@ -90,6 +90,7 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
   for (int64_t part = 0; part < count; ++part)
     range.add(static_cast<const T*>(parts[part]) + first, n);
   const bool is_sure = range.is_exact(log2_above(count));
+  Longs any{};
   auto all = [&](int64_t i, auto load_one) {
     const T* const* x = reinterpret_cast<const T* const*>(parts);
     Exact<Doubles> sum;
@@ -97,17 +98,23 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
       for (int64_t part = 0; part < count; ++part) sum.near += load_one(x[part] + first + i);
       store_as(sum.near, values + i);
     } else {
-      for (int64_t part = 0; part < count; ++part) sum.add(load_one(x[part] + first + i));
-      if (std::is_same<T, double>::value) {
+      sum.near = load_one(x[0] + first + i);
+      if (count > 1) sum.rest = two_sum(&sum.near, load_one(x[1] + first + i));
+      sum.error = sum.rest - sum.rest;  // A NaN once a sum is not finite.
+      for (int64_t part = 2; part < count; ++part) sum.add(load_one(x[part] + first + i));
+      if (!std::is_same<T, double>::value) {
+        store_as(to_odd(sum), values + i);
+      } else if (!any_of(sum.error != 0)) {
+        store_as(sum.near + sum.rest, values + i);
+      } else {
         const Interval ends = interval<Float64>(sum, 1 + 0x1p-10);
         store_as(ends.low, values + i);
         // Not 0 where the ends differ.
         sum.error = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(Doubles{} + 1) &
                                               (reinterpret_cast<Longs>(ends.low) !=
                                                reinterpret_cast<Longs>(ends.high)));
-      } else {
-        store_as(to_odd(sum), values + i);
       }
+      any |= sum.error != 0;
     }
     store_as(sum.error, errors + i);
   };
@@ -131,13 +138,9 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
     }
     for (int64_t k = 0; k < n; ++k) results[k] |= are_minus[k];
   }
-  if (is_sure) return false;
-  int any = 0;
-  for (int64_t k = 0; k < n; ++k) {
-    in_doubt[k] = !(errors[k] == 0);
-    any |= in_doubt[k];
-  }
-  return any != 0;
+  if (!any_of(any)) return false;
+  for (int64_t k = 0; k < n; ++k) in_doubt[k] = !(errors[k] == 0);
+  return true;
 }
 
 }  // namespace

@@ -347,9 +347,7 @@ bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* 
     any |= of_sum.is_inexact;
   }
   narrow_all<R>(low, count, words);
-  int64_t is_any = 0;
-  for (int lane = 0; lane < kLanes; ++lane) is_any |= any[lane];
-  if (is_any == 0) return false;
+  if (!any_of(any)) return false;
   alignas(64) Word others[kTile];
   narrow_all<R>(high, count, others);
   Word differ = 0;

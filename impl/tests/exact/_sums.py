@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from impl._exact import arithmetic
+from impl._exact.unrounded.states import unpacked
 from spec import oracles
 
 DTYPES = {
@@ -61,28 +62,34 @@ def assert_bounds_and_digits(operation, want, *arrays, most=np.inf):
         most: The greatest bounds.
     """
     several, want, order = (1, 8), want.ravel(), np.arange(want.size)
+    is_wide = operation.dtype == np.float64
 
     def program(*arrays):
-        bounds = [operation.bounds(*arrays, parts=parts) for parts in several]
-        return bounds, operation.digits(order, *arrays), operation.digits(turned, *arrays)
+        bounds = operation.state if is_wide else operation.bounds
+        digits = [operation.digits(each, *arrays) for each in (order, turned)]
+        return [bounds(*arrays, parts=parts) for parts in several], *digits
 
     turned = np.append(order[::-1], -1)
     results, digits, backwards = run(program, *arrays)
-    # The digits are units of 2**-352, 32 bits each.
+    # The digits have 32 bits each.
+    unit = Fraction(2) ** (-2176 if is_wide else -352)
     exact, other = (
-        [sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in each]
+        [unit * sum(int(digit) << (32 * i) for i, digit in enumerate(row)) for row in each]
         for each in (digits, backwards)
     )
     assert other == [*exact[::-1], 0]
-    assert [float(np.ldexp(float(each), -352)) for each in exact] == want.tolist()
-    for parts, (total, bound) in zip(several, results, strict=True):
-        assert total.shape == bound.shape == (-(-want.size // parts) * parts,)
-        assert not total[want.size :].any()
+    assert [oracles.rounded_once(each, np.float64) for each in exact] == want.tolist()
+    for parts, result in zip(several, results, strict=True):
+        high, low, bound = (
+            run(unpacked, result) if is_wide else (result[0], 0 * result[0], result[1])
+        )
+        assert high.shape == bound.shape == (-(-want.size // parts) * parts,)
+        assert not high[want.size :].any()
         assert not bound[want.size :].any()
-        bound = bound[: want.size] * 2.0**-40  # noqa: PLW2901
-        for near, error, each in zip(total, bound, exact, strict=False):
-            assert abs(Fraction(float(near)) - Fraction(each, 2**352)) <= Fraction(float(error))
-        assert (bound >= (parts - 1) * 2.0**-53 * np.abs(want)).all()
+        bound = bound[: want.size] * (1 if is_wide else 2.0**-40)
+        for *near, error, each in zip(high, low, bound, exact, strict=False):
+            assert abs(sum(map(Fraction, map(float, near))) - each) <= Fraction(float(error))
+        assert is_wide or (bound >= (parts - 1) * 2.0**-53 * np.abs(want)).all()
         assert (bound <= most).all()
 
 

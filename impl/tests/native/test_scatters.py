@@ -17,7 +17,6 @@ from impl._native import library, scatters, scope
 from impl.tests.exact._scatters import ROWS, SCALARS, destinations, hard_scatters, of_oracle
 from impl.tests.exact._sums import (
     DTYPES,
-    NARROW,
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
@@ -224,7 +223,7 @@ def test_what_the_engine_has_no_call_for():
         assert one is None
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", ["columns", "a batch of rows", "slices of both axes"])
 def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, form, dtype):
     shape, of_indices, of_updates, numbers = FORMS[form]

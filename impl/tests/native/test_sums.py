@@ -11,7 +11,6 @@ from impl._exact.sums import reduction
 from impl._native import library, sums
 from impl.tests.exact._sums import (
     DTYPES,
-    NARROW,
     assert_bounds_and_digits,
     assert_same,
     hard_matrix,
@@ -118,7 +117,7 @@ def test_reductions_by_threads_have_the_bits_of_the_other_engine(rng, shape, axe
     cancelling = x.copy()
     cancelling[len(x) // 2 :] = -x[: len(x) - len(x) // 2]
     engines = [
-        functools.partial(module.reduce_sum, axes=axes, dtype=results_for(dtype)[0])
+        functools.partial(module.reduce_sum, axes=axes, dtype=DTYPES[results_for(dtype)[0]])
         for module in (sums, reduction)
     ]
     for each in (x, cancelling, np.round(rough(rng, shape, dtype, 2) * 2), with_specials(rng, x)):
@@ -174,7 +173,7 @@ def test_sums_of_nothing():
     assert_same(run(lambda x: sums.reduce_sum(x, ()), x[2:]), x[2:])
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [((6, 500), (1,)), ((500, 6), (0,)), ((4, 5, 60), (0, 2)), ((1, 70_000), (1,)), ((3, 5), (1,))],
@@ -188,7 +187,7 @@ def test_bounds_and_digits_of_parts_give_the_exact_sum(rng, shape, axes, dtype):
     x.flat[ends[:, 0]] = jnp.finfo(dtype).max, jnp.finfo(dtype).tiny
     want = oracles.nearest(terms_first(x, axes), np.float64)
     most = 1e-10 * np.abs(x.astype(np.float64)).sum()
-    operation = sums.Reduction(axes, x.ndim, np.dtype(np.float32))
+    operation = sums.Reduction(axes, x.ndim, DTYPES[results_for(dtype)[0]])
     assert_bounds_and_digits(operation, want, x, most=most)
 
 

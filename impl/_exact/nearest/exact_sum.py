@@ -88,6 +88,11 @@ class Scaled(NamedTuple):
         """The shape of the terms."""
         return self.value.shape
 
+    @property
+    def size(self) -> int:
+        """The number of terms."""
+        return self.value.size
+
     @classmethod
     def products(cls, a: jax.Array, b: jax.Array) -> Scaled:
         """Returns four terms of each product of float64, [rows, terms]: those of its halves."""
@@ -183,7 +188,7 @@ class Addition:
 
     def _exponents(self, terms: Sequence[jax.Array | Scaled]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
-        pairs = [_exponents(each) for each in terms if math.prod(each.shape) != 0]
+        pairs = [_exponents(each) for each in terms if each.size != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
         above, depth = self.devices.max(above), self.devices.max(depth)
         first = lax.add(above, lax.full_like(above, 1))

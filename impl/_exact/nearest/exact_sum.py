@@ -171,8 +171,9 @@ class Addition:
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_far = isinstance(terms[0], Scaled) or (
-            not self.are_products and any(arithmetic.is_long(each.dtype) for each in terms)
+        are_far = any(
+            isinstance(each, Scaled) or (arithmetic.is_long(each.dtype) and not self.are_products)
+            for each in terms
         )
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)

@@ -703,7 +703,10 @@ int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t*
     const Vector size = magnitude(result);
     const Longs is_plain =
         (Longs)(low == high) & (Longs)(size >= 0x1p-1021) & (Longs)(size <= kGreatest);
-    if (j + kLanes <= count) put(to + j, result);
+    if (j + kLanes <= count) {
+      put(to + j, result);
+      if (!any_of(__builtin_convertvector(~is_plain, Ints))) continue;
+    }
     for (int64_t lane = 0; lane < kLanes && j + lane < count; ++lane) {
       if (is_plain[lane]) {
         if (j + kLanes > count) to[j + lane] = result[lane];

@@ -88,6 +88,11 @@ class Scaled(NamedTuple):
         """The shape of the terms."""
         return self.value.shape
 
+    @property
+    def size(self) -> int:
+        """The number of terms."""
+        return self.value.size
+
     @classmethod
     def products(cls, a: jax.Array, b: jax.Array) -> Scaled:
         """Returns four terms of each product of float64, [rows, terms]: those of its halves."""
@@ -130,7 +135,7 @@ class Addition:
     devices: Devices = dataclasses.field(default_factory=Devices)
     are_products: bool = False
 
-    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array) -> jax.Array:
+    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array | Scaled) -> jax.Array:
         """Returns the exact sums, rounded once. A sum of zero is +0.
 
         Subnormal terms and results count as zero, except for float16. With an infinity or a NaN,
@@ -138,10 +143,11 @@ class Addition:
 
         Args:
             dtype: The dtype of the result: float16, bfloat16, float32 or float64.
-            *terms: Arrays of such dtypes, as ``add`` takes them, or one ``Scaled``.
+            *terms: Arrays of such dtypes, as ``add`` takes them, or ``Scaled`` ones.
         """
         with in_any_order():
-            if not isinstance(terms[0], Scaled) and self._is_one_pass(dtype, terms):
+            arrays = [each for each in terms if not isinstance(each, Scaled)]
+            if arrays and self._is_one_pass(dtype, arrays):
                 value = self.add(*map(_wide, terms))
                 value = arithmetic.flushed_float64(value) if arithmetic.is_long(dtype) else value
                 result = arithmetic.narrow(value, dtype)
@@ -157,14 +163,17 @@ class Addition:
         are_short = all(each.dtype == np.float16 for each in terms)
         return are_short and log2_above(self.count) <= math.log2(_FLOAT16)
 
-    def _by_parts(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> jax.Array:
+    def _by_parts(
+        self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array | Scaled]
+    ) -> jax.Array:
         more = log2_above(self.count)
         width = BITS - more
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_far = isinstance(terms[0], Scaled) or (
-            not self.are_products and any(arithmetic.is_long(each.dtype) for each in terms)
+        are_far = any(
+            isinstance(each, Scaled) or (arithmetic.is_long(each.dtype) and not self.are_products)
+            for each in terms
         )
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
@@ -178,9 +187,9 @@ class Addition:
         _, sums = lax.while_loop(lambda state: lax.gt(state[0], last), step, (first, zeros))
         return sums.rounded(dtype)
 
-    def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def _exponents(self, terms: Sequence[jax.Array | Scaled]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
-        pairs = [_exponents(each) for each in terms if math.prod(each.shape) != 0]
+        pairs = [_exponents(each) for each in terms if each.size != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
         above, depth = self.devices.max(above), self.devices.max(depth)
         first = lax.add(above, lax.full_like(above, 1))

@@ -12,7 +12,6 @@ are small, not the relative ones. The zero of digamma between 1 and 2 is a facto
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import nearest_integer, power_of_two, product, two_sum
 from impl._exact.elementary._pairs import Pair, choose, pair, plus_pair, times_pair, two_product
 from impl._exact.elementary._words import (
     constant,
@@ -28,8 +27,6 @@ from impl._exact.elementary._words import (
     has_sign,
     is_below,
     plus,
-    polynomial,
-    times,
     wide_root,
     with_sign,
 )
@@ -188,7 +185,9 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
     found = by_table("LGAMMA", choose(is_large, argument, _with_zero(small)), exact)
     next_one = times_pair(_with_zero(m), two_sum(constant(x, 1), small))
-    product_of = choose(lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY))), next_one, _with_zero(m))
+    product_of = choose(
+        lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY))), next_one, _with_zero(m)
+    )
     product_of = choose(lax.bitwise_or(is_large, has_one), product_of, one)
     log = logarithm(product_of, _with_zero(plus(product_of[0], -1.0)), exact)
     above = plus_pair(times_pair(_with_zero(small), found), negative(log))

@@ -135,7 +135,7 @@ def of_pairs(
     value: Callable[[jax.Array, bool], Scaled],
     finish: Callable[[jax.Array, jax.Array], jax.Array],
     *,
-    error: float | None = None,
+    error: float | Callable[[jax.Array], jax.Array] | None = None,
     near: Callable[[jax.Array], tuple[jax.Array, jax.Array]] | None = None,
 ) -> Double:
     """Returns a function of one float64.
@@ -145,7 +145,8 @@ def of_pairs(
             returns any finite pair for special arguments.
         finish: Takes an argument and the rounded value, and returns the result, with those of
             special arguments.
-        error: The relative error of ``value`` with fewer digits. None if it has but one way.
+        error: The relative error of ``value`` with fewer digits, or a function of arguments that
+            returns it, which is infinite where ``value`` needs all. None if it has but one way.
         near: Returns whether arguments are near a point where first terms of a series are needed,
             and their sum. There, the ends of the interval may differ.
     """
@@ -161,6 +162,7 @@ def of_pairs(
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
         about, n = value(x, False)
-        return quick_results(about, error or 0, lambda end: finish(x, scaled(end, n)))
+        bound = error(x) if callable(error) else error or 0
+        return quick_results(about, bound, lambda end: finish(x, scaled(end, n)))
 
     return Double(full, quick if error else None)

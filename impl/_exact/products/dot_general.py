@@ -96,7 +96,7 @@ def dot_general(
         return lax.full(layout.shape, 0, dtype)
     lhs, rhs = _of_one_kind(lhs, rhs)
     if np.float64 in (lhs.dtype, rhs.dtype):
-        return doubles.dot_general(*map(_double, (lhs, rhs)), layout, dtype)
+        return doubles.dot_general(_double(lhs), _double(rhs), layout, dtype)
     bits = Bits.of(lhs.dtype, rhs.dtype, dtype)
     lhs, rhs = factor(lhs), factor(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)

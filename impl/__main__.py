@@ -56,13 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="show the mode at work, in under a minute")
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", help="show which settings can change bits, and remedies")
-    doctor.add_argument("--json", action="store_true", help="as data: see diagnosis/schema.json")
-    doctor.add_argument("--all", action="store_true", help="list fixed settings too")
-    doctor.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with status 1 if a setting has a remedy and is not fixed",
-    )
+    _flag(doctor, "--json", "as data: see diagnosis/schema.json")
+    _flag(doctor, "--all", "list fixed settings too")
+    _flag(doctor, "--strict", "exit with status 1 if a setting has a remedy and is not fixed")
     doctor.add_argument(
         "--device",
         default="cuda",
@@ -70,20 +66,17 @@ def _parser() -> argparse.ArgumentParser:
         help="the device for which --after judges the programs that FILE compiles (cuda)",
     )
     file = doctor.add_mutually_exclusive_group()
-    file.add_argument(
-        "--after",
-        metavar=("FILE", "ARGUMENT"),
-        nargs=argparse.REMAINDER,
-        action=_File,
-        help="run this Python file first; report on its programs, random numbers and settings too",
-    )
-    file.add_argument(
-        "--twice",
-        metavar=("FILE", "ARGUMENT"),
-        nargs=argparse.REMAINDER,
-        action=_File,
-        help="run this Python file in two processes, and name the first bits that differ",
-    )
+    for name, words in (
+        ("after", "first; report on its programs, random numbers and settings too"),
+        ("twice", "in two processes, and name the first bits that differ"),
+    ):
+        file.add_argument(
+            f"--{name}",
+            metavar=("FILE", "ARGUMENT"),
+            nargs=argparse.REMAINDER,
+            action=_File,
+            help=f"run this Python file {words}",
+        )
     doctor.set_defaults(run=_doctor)
     flags = commands.add_parser(
         "flags", help="print the value of XLA_FLAGS that gives every program the flags of the mode"
@@ -107,23 +100,21 @@ def _parser() -> argparse.ArgumentParser:
         "--gpu", help="with --level compiled: the GPU to compile for, such as h100, if it is absent"
     )
     form = audit.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as data")
-    form.add_argument(
-        "--summary", action="store_true", help="a line for each primitive, and what to do"
-    )
-    form.add_argument(
-        "--all", action="store_true", help="a line for each finding, however many are alike"
-    )
+    _flag(form, "--json", "as data")
+    _flag(form, "--summary", "a line for each primitive, and what to do")
+    _flag(form, "--all", "a line for each finding, however many are alike")
     audit.set_defaults(run=_audit)
     compare = commands.add_parser("compare", help="name the first bits in which two runs differ")
     compare.add_argument("first", metavar="A.jsonl", help="a file of impl.DigestLog")
     compare.add_argument("second", metavar="B.jsonl", help="the file of another run")
-    compare.add_argument(
-        "--common", action="store_true", help="leave out steps and trees that one log does not have"
-    )
-    compare.add_argument("--json", action="store_true", help="as data")
+    _flag(compare, "--common", "leave out steps and trees that one log does not have")
+    _flag(compare, "--json", "as data")
     compare.set_defaults(run=_compare)
     return parser
+
+
+def _flag(parser: Any, name: str, words: str) -> None:
+    parser.add_argument(name, action="store_true", help=words)
 
 
 def _demo(_: argparse.Namespace) -> int:
@@ -178,8 +169,7 @@ def _flags(options: argparse.Namespace) -> int:
         with impl.deterministic(profile=options.profile):
             required = impl.xla_flags().split()
     except ValueError as error:
-        print(f"python -m impl flags: {error}", file=sys.stderr)
-        return 2
+        return _failed(error, "flags")
     given = os.environ.get("XLA_FLAGS", "").split()
     print(" ".join([*given, *(flag for flag in required if flag not in given)]))
     return 0
@@ -196,10 +186,9 @@ def _audit(options: argparse.Namespace) -> int:
             return _failed(f"{file} has no function {name!r}")
         with contextlib.redirect_stdout(sys.stderr):
             program = names[name]()
-        if not (isinstance(program, tuple) and len(program) == 2 and callable(program[0])):
-            return _failed(f"{name}() in {file} has to return (function, arguments)")
-        function, args = program
-        with contextlib.redirect_stdout(sys.stderr):
+            if not (isinstance(program, tuple) and len(program) == 2 and callable(program[0])):
+                return _failed(f"{name}() in {file} has to return (function, arguments)")
+            function, args = program
             audited = audit(function, device=options.device, level=options.level, gpu=options.gpu)
             report = audited(*args)
     except Exception as error:  # noqa: BLE001  # Status 1 is for findings.
@@ -218,14 +207,13 @@ def _compare(options: argparse.Namespace) -> int:
     try:
         comparison = digests.compare(options.first, options.second, common=options.common)
     except (OSError, ValueError) as error:  # Status 1 is for differences.
-        print(f"python -m impl compare: {error}", file=sys.stderr)
-        return 2
+        return _failed(error, "compare")
     print(json.dumps(comparison.as_dict(), indent=2) if options.json else comparison.text())
     return 0 if comparison.equal else 1
 
 
-def _failed(message: str) -> int:
-    print(f"python -m impl audit: {message}", file=sys.stderr)
+def _failed(message: object, command: str = "audit") -> int:
+    print(f"python -m impl {command}: {message}", file=sys.stderr)
     return 2
 
 

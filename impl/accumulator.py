@@ -202,10 +202,7 @@ class Accumulator:
             TypeError: ``again`` was given inside ``jax.jit``.
         """
         leaves, dtypes = jax.tree.leaves(self.sums), self._dtypes
-        words = [
-            steps.bind("rounded", leaf, dtype=dtype)[0]
-            for leaf, dtype in zip(leaves, dtypes, strict=True)
-        ]
+        words = steps.of_each("rounded", leaves, dtypes)
         is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
         if is_traced and again is not None:
             raise TypeError("Accumulator.value: `again` cannot be called inside jax.jit")
@@ -217,10 +214,7 @@ class Accumulator:
                 f"Accumulator.value: {', '.join(doubts)} in doubt: the terms have to be counted "
                 "again. Pass `again=`, a function that adds all terms to an empty accumulator."
             )
-        sums = (
-            steps.bind("values", each, dtype=dtype)[0]
-            for each, dtype in zip(words, dtypes, strict=True)
-        )
+        sums = iter(steps.of_each("values", words, dtypes))
         values = [
             functools.reduce(with_start, [f.value([next(sums) for _ in f.kinds]) for f in own])
             for own in self.forms
@@ -248,10 +242,7 @@ class Accumulator:
             for i, leaf in enumerate(jax.tree.leaves(found)[:-1]):
                 options = {"dtype": dtypes[i], "last": last}
                 (counts[i],) = steps.bind("counted", jnp.int32(level), counts[i], leaf, **options)
-        return [
-            steps.bind("words", each, dtype=dtype)[0]
-            for each, dtype in zip(counts, dtypes, strict=True)
-        ]
+        return steps.of_each("words", counts, dtypes)
 
     def __repr__(self) -> str:
         """Returns the shapes and dtypes of the sum."""

@@ -107,10 +107,11 @@ def sizes(function: str, given: Sequence[Any], by_name: Any = None) -> tuple[int
     return out
 
 
-def flag(function: str, name: str, value: Any) -> None:
-    """Raises a TypeError if ``value`` is not a bool."""
-    if not isinstance(value, bool):
-        raise wrong_type(function, name, "bool", value)
+def flags(function: str, **values: Any) -> None:
+    """Raises a TypeError if one of the values, given by name, is not a bool."""
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise wrong_type(function, name, "bool", value)
 
 
 def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:

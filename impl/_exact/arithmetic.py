@@ -231,7 +231,7 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
 
 
 def scaled(value: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns float64 times 2 to the power of int32; what is below the normal numbers is 0.
+    """Returns float64 times 2 to the power of int32; what is below the normal numbers is a 0.
 
     A finite value is below 2**1000, or the exponent is negative.
     """
@@ -244,7 +244,18 @@ def scaled(value: jax.Array, exponent: jax.Array) -> jax.Array:
     height = lax.add(exponent_above(lax.abs(value)), exponent)
     is_small = lax.lt(height, lax.full_like(height, MIN_EXPONENT + 1))
     is_small = lax.bitwise_and(is_small, lax.is_finite(value))
-    return lax.select(is_small, lax.full_like(value, 0), result)
+    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), result)
+
+
+def significand(value: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns float64 brought to magnitudes from 1 to 2, as bits, and their exponents, int32.
+
+    Of zeros, infinities and NaNs, both are undefined.
+    """
+    above = exponent_above(lax.abs(value))
+    raw = lax.bitcast_convert_type(value, np.int64)
+    raw = lax.bitwise_and(raw, number(raw, ~(0x7FF << 52)))
+    return lax.bitwise_or(raw, number(raw, 1023 << 52)), lax.sub(above, lax.full_like(above, 1))
 
 
 def reciprocal(power: jax.Array) -> jax.Array:

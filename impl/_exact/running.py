@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -100,16 +101,13 @@ def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array
 
 def _axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
     """Returns ``x`` with an axis moved to the front, and reversed if the scan is."""
-    order = (axis, *(other for other in range(x.ndim) if other != axis % x.ndim))
-    moved = lax.transpose(x, [number % x.ndim for number in order])
+    moved = jnp.moveaxis(x, axis, 0)
     return lax.rev(moved, (0,)) if reverse else moved
 
 
 def _axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
     """Returns an array whose first axis is moved back: the inverse of ``_axis_first``."""
-    order = list(range(1, moved.ndim))
-    order.insert(axis % moved.ndim, 0)
-    return lax.transpose(lax.rev(moved, (0,)) if reverse else moved, order)
+    return jnp.moveaxis(lax.rev(moved, (0,)) if reverse else moved, 0, axis)
 
 
 def _doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
@@ -135,17 +133,9 @@ def _factors(x: jax.Array) -> Pair:
     wide = (
         arithmetic.flushed_float64(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
     )
-    raw = lax.bitcast_convert_type(wide, np.int64)
-    field = lax.full_like(raw, 0x7FF << 52)
-    biased = lax.shift_right_logical(lax.bitwise_and(raw, field), lax.full_like(raw, 52))
-    one = lax.bitwise_or(
-        lax.bitwise_and(raw, lax.bitwise_not(field)), lax.full_like(raw, 1023 << 52)
-    )
+    one, exponent = arithmetic.significand(wide)
     is_special = lax.bitwise_or(
         lax.eq(wide, lax.full_like(wide, 0)), lax.bitwise_not(lax.is_finite(wide))
-    )
-    exponent = lax.sub(
-        lax.convert_element_type(biased, np.int32), lax.full(raw.shape, 1023, np.int32)
     )
     return (
         lax.select(is_special, lax.bitcast_convert_type(wide, np.int64), one),
@@ -170,16 +160,7 @@ def _significand(factor: Pair) -> jax.Array:
 
 def _as_float(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns the value of a factor, rounded once to a dtype."""
-    significand, exponent = _significand(factor), factor[1]
-    # The power of two may be beyond the range of float64, so it is applied in two parts.
-    bounded = lax.clamp(np.int32(-2000), exponent, np.int32(2000))
-    first = lax.shift_right_arithmetic(bounded, lax.full_like(bounded, 1))
-    result = lax.mul(significand, arithmetic.power_of_two(first))
-    result = lax.mul(result, arithmetic.power_of_two(lax.sub(bounded, first)))
-    is_small = lax.lt(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
-    is_small = lax.bitwise_and(is_small, lax.is_finite(significand))
-    zero = lax.mul(significand, lax.full_like(significand, 0))
-    return arithmetic.narrow(lax.select(is_small, zero, result), dtype)
+    return arithmetic.narrow(arithmetic.scaled(_significand(factor), factor[1]), dtype)
 
 
 def _on_both(function: Callable[..., jax.Array], factor: Pair, *args: Any) -> Pair:

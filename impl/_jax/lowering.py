@@ -51,7 +51,7 @@ def natively(context: Any) -> Any:
     context = with_own_sizes(context)
     if is_native(context):
         return context
-    return _with_caches(context, _CACHES, {NATIVE: None})
+    return _with_caches(context, _CACHES, native=True)
 
 
 @contextlib.contextmanager
@@ -93,8 +93,7 @@ def with_own_sizes(context: Any) -> Any:
         return context
     kind = ir.RankedTensorType.get((), element)
     own = tuple(hlo.convert(kind, size) for size in sizes)
-    marks = {NATIVE: None} if is_native(context) else {}
-    return _with_caches(context, _SCOPE, marks).replace(dim_var_values=own)
+    return _with_caches(context, _SCOPE).replace(dim_var_values=own)
 
 
 def with_own_equations(context: Any) -> Any:
@@ -106,14 +105,14 @@ def with_own_equations(context: Any) -> Any:
     tag = tags.current()
     if tag is None:
         return context
-    marks = {NATIVE: None} if is_native(context) else {}
-    return _with_caches(context, (tags.NAME, tag), marks)
+    return _with_caches(context, (tags.NAME, tag))
 
 
-def _with_caches(context: Any, name: Hashable, marks: dict[str, None]) -> Any:
+def _with_caches(context: Any, name: Hashable, *, native: bool = False) -> Any:
     """Returns the context with other caches, which the present caches store under a name."""
     module = context.module_context
-    lowered, called = module.lowering_cache.setdefault(name, ({**marks}, {}))
+    marks = {NATIVE: None} if native or is_native(context) else {}
+    lowered, called = module.lowering_cache.setdefault(name, (marks, {}))
     within = module.replace(lowering_cache=lowered, cached_primitive_lowerings=called)
     return context.replace(module_context=within)
 

@@ -159,13 +159,11 @@ def _whole_on_each_device(context: Any, value: Any, axes: Sequence[int]) -> list
     return [whole_along(context, value, axes)]
 
 
-def _whole_of_a_batch(values: Any, dimensions: Any, axes: Sequence[int]) -> tuple[Any, Any]:
-    (value,), (batch,) = values, dimensions
-    return whole(value, [axis + (axis >= batch) for axis in axes]), batch
-
-
 _whole_p = _hint("samebits_kept_whole", _whole_on_each_device)
-batching.primitive_batchers[_whole_p] = _whole_of_a_batch
+batching.primitive_batchers[_whole_p] = lambda values, dims, axes: (
+    whole(values[0], [axis + (axis >= dims[0]) for axis in axes]),
+    dims[0],
+)
 
 
 def whole(value: jax.Array, axes: Sequence[int]) -> jax.Array:

@@ -166,15 +166,12 @@ def scheduled(seed: int | Seed, size: int, salt: int) -> jax.Array:
     The seed is an int, or a ``Seed``, which is read when the program runs. ``salt`` gives several
     axes different orders.
     """
-    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
+    value: Any = seed
+    if not isinstance(seed, int):
+        kind = jax.ShapeDtypeStruct((), np.int32)
+        value = jax.pure_callback(lambda: np.int32(seed.value), kind)
     numbers = jnp.arange(size, dtype=jnp.int32)
     return jnp.asarray(permuted_index(numbers, size, value, salt))
-
-
-def _read(seed: Seed) -> jax.Array:
-    shape = jax.ShapeDtypeStruct((), np.int32)
-    value: jax.Array = jax.pure_callback(lambda: np.int32(seed.value), shape)
-    return value
 
 
 def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int) -> jax.Array:

@@ -28,16 +28,9 @@ _CARRYING = "scan"
 
 def register() -> None:
     """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
-    rules.replace(_replacement)
+    rules.replace(lambda *rule: functools.partial(_lower, *rule))
     repeated.see_operands()
     watching.surround(notice.context_of)
-
-
-def _replacement(
-    primitive: Primitive, original: rules.Rule, anywhere: rules.Rule | None
-) -> rules.Rule:
-    """Returns the rule by which JAX lowers an equation in place of the one that it found."""
-    return functools.partial(_lower, primitive, original, anywhere)
 
 
 @functools.cache

@@ -122,15 +122,11 @@ def _of_implementation(
     """
     operands, results = avals
     closed = rules.traced(rules.implementation_of(primitive), operands, params)
-    if closed is None or not _are_equal(closed.out_avals, results):
+    stated = [(each.shape, each.dtype) for each in results]
+    if closed is None or [(a.shape, a.dtype) for a in closed.out_avals] != stated:
         return None
     seen = outside | {primitive}
     return closed if all(_ends(each, seen) for each in _all_equations(closed.jaxpr)) else None
-
-
-def _are_equal(traced: Sequence[Any], stated: Sequence[Any]) -> bool:
-    """Returns whether arrays have the shapes and dtypes that an equation states."""
-    return [(a.shape, a.dtype) for a in traced] == [(a.shape, a.dtype) for a in stated]
 
 
 def _ends(equation: Any, seen: frozenset[Primitive]) -> bool:

@@ -244,10 +244,9 @@ def _broadcast(
     return np.broadcast_to(value.reshape(full), shape)
 
 
-def _iota(*, shape: Sequence[int], dimension: int, **_: Any) -> Array:
-    full = [1] * len(shape)
-    full[dimension] = shape[dimension]
-    return np.broadcast_to(np.arange(shape[dimension]).reshape(full), shape)
+def _iota(*, shape: Sequence[int], dimension: int, **params: Any) -> Array:
+    along = np.arange(shape[dimension])
+    return _broadcast(along, shape=shape, broadcast_dimensions=[dimension], **params)
 
 
 def _quotient(left: Array, right: Array, **_: Any) -> Array:
@@ -255,16 +254,8 @@ def _quotient(left: Array, right: Array, **_: Any) -> Array:
     return np.asarray((left - np.fmod(left, divisor)) // divisor)
 
 
-def _slice(
-    value: Array,
-    *,
-    start_indices: Sequence[int],
-    limit_indices: Sequence[int],
-    strides: Any,
-    **_: Any,
-) -> Array:
-    steps = strides or [1] * value.ndim
-    parts = zip(start_indices, limit_indices, steps, strict=True)
+def _slice(value: Array, *, start_indices: Any, limit_indices: Any, strides: Any) -> Array:
+    parts = zip(start_indices, limit_indices, strides or [1] * value.ndim, strict=True)
     return value[tuple(slice(*part) for part in parts)]
 
 
@@ -278,22 +269,14 @@ def _two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 #: The computation of each primitive that indices are made with. The results wrap as JAX's do.
 _RULES: Mapping[str, Callable[..., Any]] = {
-    "add": _two(operator.add),
-    "sub": _two(operator.sub),
-    "mul": _two(operator.mul),
+    **{name: _two(getattr(operator, name)) for name in ("add", "sub", "mul", "xor")},
+    **{name: _two(getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
     "div": _quotient,
     "rem": _two(lambda left, right: np.fmod(left, np.where(right == 0, 1, right))),
     "max": _two(np.maximum),
     "min": _two(np.minimum),
     "and": _two(operator.and_),
     "or": _two(operator.or_),
-    "xor": _two(operator.xor),
-    "lt": _two(operator.lt),
-    "le": _two(operator.le),
-    "gt": _two(operator.gt),
-    "ge": _two(operator.ge),
-    "eq": _two(operator.eq),
-    "ne": _two(operator.ne),
     "not": lambda value, **_: np.invert(value),
     "neg": lambda value, **_: np.negative(value),
     "sign": lambda value, **_: np.sign(value),

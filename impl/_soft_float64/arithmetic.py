@@ -331,18 +331,14 @@ def from_word(word: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         return lax.bitwise_or(words.is_nan(word), lax.ne(words.significand(word), full(word, 0)))
     if jnp.issubdtype(dtype, np.integer):
         return _to_integer(word, dtype)
-    if dtype == np.float32:
-        return _to_float32(_rounded_at(words.magnitude(word), _LENGTH), word)
     size = words.magnitude(word)
+    if dtype == np.float32:  # To the nearest, ties to even.
+        half = full(size, (1 << (_LENGTH - 1)) - 1)
+        size = lax.add(size, lax.add(half, masked(right(size, _LENGTH), 1)))
+        return _to_float32(right(size, _LENGTH), word)
     lost = lax.ne(masked(size, (1 << _LENGTH) - 1), full(size, 0))
     odd = lax.bitwise_or(right(size, _LENGTH), bit(lost, size))
     return lax.convert_element_type(_to_float32(odd, word), dtype)
-
-
-def _rounded_at(size: jax.Array, place: int) -> jax.Array:
-    """Returns integers without their last bits, rounded to the nearest, ties to even."""
-    half = full(size, (1 << (place - 1)) - 1)
-    return right(lax.add(size, lax.add(half, masked(right(size, place), 1))), place)
 
 
 def _to_float32(size: jax.Array, word: jax.Array) -> jax.Array:

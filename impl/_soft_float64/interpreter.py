@@ -144,32 +144,19 @@ OPERATIONS: Mapping[str, Operation] = {
     "cumsum": reductions.cumsum,
     "div": _elementwise(arithmetic.divide),
     "dot_general": products.dot_general,
-    "eq": _elementwise(arithmetic.compared(lax.eq)),
     "floor": _elementwise(arithmetic.floor),
-    "ge": _elementwise(arithmetic.compared(lax.ge)),
-    "gt": _elementwise(arithmetic.compared(lax.gt)),
     "iota": lambda *, shape, dimension, **_: arithmetic.to_word(
         lax.broadcasted_iota(np.int64, shape, dimension)
     ),
     "imag": _elementwise(lambda value: value[1]),
     "integer_pow": _power,
     "is_finite": _elementwise(words.is_finite),
-    "le": _elementwise(arithmetic.compared(lax.le)),
-    "lt": _elementwise(arithmetic.compared(lax.lt)),
     "max": _elementwise(arithmetic.maximum),
     "min": _elementwise(arithmetic.minimum),
     "mul": _elementwise(arithmetic.multiply),
-    "ne": _elementwise(arithmetic.compared(lax.ne)),
     "neg": _elementwise(arithmetic.negative),
     "optimization_barrier": _barred,
-    "pmax": reductions.reduction(arithmetic.maximum, -np.inf),
-    "pmin": reductions.reduction(arithmetic.minimum, np.inf),
-    "psum": reductions.reduction(arithmetic.add, 0.0),
-    "psum_invariant": reductions.reduction(arithmetic.add, 0.0),
     "real": _elementwise(lambda value: value[0]),
-    "reduce_max": reductions.reduction(arithmetic.maximum, -np.inf),
-    "reduce_min": reductions.reduction(arithmetic.minimum, np.inf),
-    "reduce_sum": reductions.reduction(arithmetic.add, 0.0),
     "reduce_scatter": reductions.reduce_scatter,
     "round": _round,
     "scatter-add": reductions.scatter_add,
@@ -178,6 +165,15 @@ OPERATIONS: Mapping[str, Operation] = {
     "sqrt": _elementwise(arithmetic.root),
     "square": _elementwise(lambda value: arithmetic.multiply(value, value)),
     "sub": _elementwise(_complex(arithmetic.subtract)),
+    **{
+        compare.__name__: _elementwise(arithmetic.compared(compare))
+        for compare in (lax.eq, lax.ge, lax.gt, lax.le, lax.lt, lax.ne)
+    },
+    **dict.fromkeys(("pmax", "reduce_max"), reductions.reduction(arithmetic.maximum, -np.inf)),
+    **dict.fromkeys(("pmin", "reduce_min"), reductions.reduction(arithmetic.minimum, np.inf)),
+    **dict.fromkeys(
+        ("psum", "psum_invariant", "reduce_sum"), reductions.reduction(arithmetic.add, 0.0)
+    ),
 }
 
 #: Operations that move or choose elements, which move words as they are.

@@ -269,24 +269,12 @@ class _Words:
         return reductions.reduced(arithmetic.add, value, np.uint64(0), (0,))
 
     @staticmethod
-    def of_parts(
-        first: jax.Array | None,
-        second: jax.Array,
-        tops: Sequence[jax.Array],
-        spread: _Spread,
-        unit: int,
-    ) -> jax.Array:
-        """Returns ``(first * 2**32 + second) * A * B * 2**unit``, where parts and sum are rounded.
+    def of_parts(first: jax.Array | None, second: jax.Array, power: jax.Array) -> jax.Array:
+        """Returns ``(first * 2**32 + second) * 2**power``, where parts and sum are rounded.
 
-        Args:
-            first: int64; None for 0.
-            second: int64.
-            tops: The biased exponents of A for each row, and of B for each column, int64.
-            spread: Broadcasts them to the shape of the parts.
-            unit: A further power of two.
+        All are int64; the first may be None for 0, and the power has the bias of float64.
         """
-        power = lax.add(spread.of_lhs(tops[0]), spread.of_rhs(tops[1]))
-        power = lax.add(power, full(power, 1086 + unit - 2 * _BIAS))
+        power = lax.add(power, full(power, 1086 - _BIAS))
 
         def scaled(value: jax.Array, power: jax.Array) -> jax.Array:
             is_negative = lax.lt(value, full(value, 0))
@@ -315,15 +303,7 @@ class _Floats:
         return lax.reduce_sum(value, (0,))
 
     @staticmethod
-    def of_parts(
-        first: jax.Array | None,
-        second: jax.Array,
-        tops: Sequence[jax.Array],
-        spread: _Spread,
-        unit: int,
-    ) -> jax.Array:
-        power = lax.add(spread.of_lhs(tops[0]), spread.of_rhs(tops[1]))
-        power = lax.add(power, full(power, unit - _BIAS))
+    def of_parts(first: jax.Array | None, second: jax.Array, power: jax.Array) -> jax.Array:
         power = lax.clamp(np.int64(0), power, np.int64(2046))
         found = lax.convert_element_type(second, _DOUBLE)
         if first is not None:
@@ -353,16 +333,16 @@ def _by_digits(
         size = (slot + 1) * terms
         pair = _part(one.line, 0, size), _part(other.line, (digits + 1) * terms - size, size)
         slots.append(lax.convert_element_type(spread.product(*pair, np.int32), np.int64))
-    tops = one.top, other.top
+    power = lax.add(spread.of_lhs(one.top), spread.of_rhs(other.top))
+    power = lax.add(power, full(power, -_FIRST - _BITS * (digits - 1) - _BIAS))
     first = _joined(slots[:-_SECOND]) if digits > _JOINED else None
     second = _joined(slots if first is None else slots[-_SECOND:])
-    unit = -_FIRST - _BITS * (digits - 1)
-    total = numbers.of_parts(first, second, tops, spread, unit)
+    total = numbers.of_parts(first, second, power)
     # A unit of the last slot is 256 of those that the left out parts are counted in.
     left_out = lax.convert_element_type(_left_out(one, other, spread), np.int64)
     left_out = words.right(lax.add(left_out, full(left_out, (1 << _BITS) - 1)), _BITS)
     excess = lax.add(left_out, _rounding(first, second))
-    excess = numbers.of_parts(None, excess, tops, spread, unit)
+    excess = numbers.of_parts(None, excess, power)
     others = _not_finite(lhs, rhs, spread)
     return lax.select(lax.is_finite(others), total, numbers.of_other(others)), excess
 

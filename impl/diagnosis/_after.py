@@ -235,7 +235,9 @@ class Ran:
             remedy = "Correct the error, and run the doctor again."
             yield Item(SECTION, str(self.file), self.failure, "unknown", reason, remedy)
         yield from _of_findings(self.judged)
-        yield from _of_unread(self.judged)
+        for name, error in self.judged.unread.items():
+            reason = f"The audit could not read this program: {error}"
+            yield Item(SECTION, name, None, "unknown", reason, "Open an issue with the program.")
         yield from _of_off(self.judged)
         yield _of_the_rest(self)
         yield from _of_generators(self.watch)
@@ -297,12 +299,6 @@ def _reason(finding: Finding, device: str, off: bool, modes: Iterable[Mode]) -> 
     if finding.inside:
         reason += f". It is in {' > '.join(finding.inside)}"
     return f"{reason}."
-
-
-def _of_unread(judged: Judged) -> Iterator[Item]:
-    for name, error in judged.unread.items():
-        reason = f"The audit could not read this program: {error}"
-        yield Item(SECTION, name, None, "unknown", reason, "Open an issue with the program.")
 
 
 def _of_off(judged: Judged) -> Iterator[Item]:

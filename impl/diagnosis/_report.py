@@ -124,14 +124,11 @@ def _lines(title: str, items: list[Item], names: int, width: int) -> list[str]:
     lines = [f"{title} ({len(items)})"]
     # Neighbours with one explanation share it: it follows the last of them.
     for explanation, neighbours in itertools.groupby(items, key=_explanation):
-        lines += [_line(item, names) for item in neighbours]
+        for item in neighbours:
+            value = "not set" if item.value is None else item.value
+            lines.append(f"  {item.name:<{names}}  {value}")
         lines += wrapped(explanation, width)
     return [*lines, ""]
-
-
-def _line(item: Item, names: int) -> str:
-    value = "not set" if item.value is None else item.value
-    return f"  {item.name:<{names}}  {value}"
 
 
 def _explanation(item: Item) -> str:

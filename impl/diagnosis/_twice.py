@@ -269,7 +269,8 @@ def compared(file: Path, arguments: Sequence[str]) -> Comparison:
                 failure = _end(folder)["failure"] or f"ended with the exit status {status}"
                 return Comparison(str(file), (0, 0), f"The {name} run {failure}", (), ())
         end = _end(folders[0])
-        main, threads = (_pair(folders, name) for name in _LOGS)
+        logs = ([LogFile(folder / name) for folder in folders] for name in _LOGS)
+        main, threads = ((one, other) for one, other in logs)
         first, second = (len(m.steps) + len(t.steps) for m, t in zip(main, threads, strict=True))
         found = tuple(differences(main, threads, end["findings"]))
         return Comparison(str(file), (first, second), None, found, tuple(end["generators"]))
@@ -292,11 +293,6 @@ def _end(folder: Path) -> dict[str, Any]:
         end: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return end
     return {"failure": None, "findings": {}, "generators": []}
-
-
-def _pair(folders: Sequence[Path], name: str) -> Pair:
-    first, second = folders
-    return LogFile(first / name), LogFile(second / name)
 
 
 def differences(main: Pair, threads: Pair, findings: dict[str, list[str]]) -> Iterator[Difference]:

@@ -239,8 +239,7 @@ def _net_of(
     if isinstance(has_biases, list | tuple):
         hint = "; pass sequences that are packed padded, with 'lengths'"
         raise arguments.wrong_type(function, "has_biases", "bool", has_biases, hint)
-    arguments.flag(function, "has_biases", has_biases)
-    arguments.flag(function, "bidirectional", bidirectional)
+    arguments.flags(function, has_biases=has_biases, bidirectional=bidirectional)
     layers = arguments.integer(function, "num_layers", num_layers)
     if layers < 1:
         raise RuntimeError(f"{function}(): num_layers must be at least 1, but got {layers}")
@@ -261,7 +260,7 @@ def _net_of(
 
 def _sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
     """Returns ``input`` as an array of shape [steps, batch, features]."""
-    arguments.flag(function, "batch_first", batch_first)
+    arguments.flags(function, batch_first=batch_first)
     x = arguments.array(function, "input", input)
     if x.ndim != 3:
         layout = "[batch, steps, features]" if batch_first else "[steps, batch, features]"
@@ -378,7 +377,7 @@ def _dropout_of(
     function: str, dropout: Any, key: Any, *, train: bool, layers: int
 ) -> tuple[float, jax.Array | None]:
     """Returns the share to drop, and the key; None in place of the key if nothing is dropped."""
-    arguments.flag(function, "train", train)
+    arguments.flags(function, train=train)
     share = _dropout.share_of(function, "dropout", dropout)
     if key is not None:
         _dropout.check_key(function, "key", key)

@@ -25,7 +25,7 @@ from impl._core.numerics import convert
 from impl._core.shard_axes import aligned
 from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl.ops._indexing import accumulate
+from impl.ops._indexing import accumulate, counts
 from impl.ops._op import op
 from impl.ops._reductions import wide_dtype
 
@@ -176,12 +176,8 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         positions = _bins_of_floats(flat, low, high, bins, counted)
     else:
         positions = _bins_of_integers(flat, low, high, bins)
-    counts = accumulate(
-        jnp.zeros((1, bins, 1), jnp.int32),
-        jnp.where(counted, jnp.minimum(positions, bins - 1), bins)[None, :, None],
-        jnp.ones((1, flat.size, 1), jnp.int32),
-    )
-    return convert(counts.reshape(bins).astype(wide), numbers.dtype)
+    positions = jnp.where(counted, jnp.minimum(positions, bins - 1), bins)
+    return convert(counts(bins, positions[None, :, None]).reshape(bins).astype(wide), numbers.dtype)
 
 
 def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -> None:

@@ -158,6 +158,12 @@ def assign(
     return _scatter("scatter", operand, indices, updates, unique=unique)
 
 
+def counts(size: int, indices: jax.Array) -> jax.Array:
+    """Counts the updates of each destination: int32, shape [outer or 1, size, inner or 1]."""
+    zeros = jnp.zeros((indices.shape[0], size, indices.shape[2]), jnp.int32)
+    return accumulate(zeros, indices, jnp.ones(indices.shape, jnp.int32))
+
+
 class _Axes:
     """The axes of a read or write in JAX's form, without axes of one element, which cost time.
 

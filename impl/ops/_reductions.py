@@ -27,7 +27,7 @@ from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._kernels.launch import ADD, MUL, ReductionName
 from impl._mode.alert import alert
 from impl._mode.decide import decide
-from impl.ops._indexing import accumulate, extreme, index_of_slices, into_slices
+from impl.ops._indexing import accumulate, counts, extreme, index_of_slices, into_slices
 from impl.ops._op import op
 
 
@@ -63,13 +63,11 @@ def index_reduce(
     source = arguments.array("index_reduce", "source", source)
     dim, flat = index_of_slices("index_reduce", input, dim, index)
     arguments.choice("index_reduce", "reduce", reduce, tuple(by for by in BY if by != "sum"))
-    arguments.flag("index_reduce", "include_self", include_self)
-    arguments.flag("index_reduce", "unique_indices", unique_indices)
+    arguments.flags("index_reduce", include_self=include_self, unique_indices=unique_indices)
     check_dtype("index_reduce", reduce, input.dtype)
     arguments.source_slices("index_reduce", input, dim, flat.shape[0], source)
-    decision = decide(
-        "index_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
-    )
+    facts = arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    decision = decide("index_reduce", **facts)
     options = {"reduce": reduce, "include_self": include_self, "unique": unique_indices}
     return into_slices(reduced, alert(input, decision), dim, flat, source, **options)
 
@@ -121,23 +119,16 @@ def reduced(
         return operand
     by = BY[reduce]
     if reduce == "mean":
-        counts = _counts(operand, indices)
-        return _mean(operand, indices, updates, counts, include_self=include_self, unique=unique)
+        return _mean(operand, indices, updates, include_self=include_self, unique=unique)
     if include_self:
         return accumulate(operand, indices, updates, by=by, unique=unique)
-    updated = _counts(operand, indices) > 0
+    updated = counts(operand.shape[1], indices) > 0
     start = _without_self(operand, updated, by)
     if by in ("min", "max"):
         # An update may equal the infinity that an extreme starts from, which still has no share.
         takes_part = jnp.broadcast_to(~updated, operand.shape)
         return extreme(by, start, takes_part, indices, updates)
     return accumulate(start, indices, updates, by=by, unique=unique)
-
-
-def _counts(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    """Counts the updates of each destination: int32, shape [outer or 1, size, inner or 1]."""
-    shape = (indices.shape[0], operand.shape[1], indices.shape[2])
-    return accumulate(jnp.zeros(shape, jnp.int32), indices, jnp.ones(indices.shape, jnp.int32))
 
 
 def _without_self(operand: jax.Array, updated: jax.Array, by: ReductionName) -> jax.Array:
@@ -159,19 +150,19 @@ def _mean(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    counts: jax.Array,
     *,
     include_self: bool,
     unique: bool,
 ) -> jax.Array:
     """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
-    updated = counts > 0
+    number = counts(operand.shape[1], indices)
+    updated = number > 0
     wide = wide_dtype(operand.dtype)
     start = convert(operand, wide)
     if not include_self:
         start = _without_self(start, updated, "add")
     total = accumulate(start, indices, convert(updates, wide), unique=unique)
-    terms = counts + 1 if include_self else jnp.maximum(counts, 1)
+    terms = number + 1 if include_self else jnp.maximum(number, 1)
     return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
 
 

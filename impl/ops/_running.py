@@ -210,16 +210,6 @@ def _affine(earlier: Pair, later: Pair) -> Pair:
     return earlier[0] * later[0], earlier[1] * later[0] + later[1]
 
 
-def _after_products(values: jax.Array, before: jax.Array, folds: jax.Array) -> Pair:
-    del folds
-    return values, before
-
-
-def _after_logarithms(values: jax.Array, before: jax.Array, folds: jax.Array) -> Pair:
-    # The fraction of each sum that comes from the sum before it, and from its own value.
-    return _fraction(before, folds), _fraction(values, folds)
-
-
 def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
     """Returns ``exp(part - total)``, and 0 for every part of minus infinity."""
     is_zero = part.real == -jnp.inf
@@ -277,8 +267,11 @@ def _complex_logaddexp(earlier: Pair, later: Pair) -> Pair:
     return most[0] + where(none, 0, grown), most[1] + where(none, 0, turned)
 
 
-_portable_products = _differentiable(_products_of, _after_products)
-_logarithms = _differentiable(_logarithms_of, _after_logarithms)
+_portable_products = _differentiable(_products_of, lambda x, before, _: (x, before))
+# The fraction of each sum that comes from the sum before it, and from its own value.
+_logarithms = _differentiable(
+    _logarithms_of, lambda x, before, y: (_fraction(before, y), _fraction(x, y))
+)
 
 
 def _extreme(function: str, scan: Scan, input: Array, dim: int) -> Indexed:

@@ -67,7 +67,7 @@ def index_add(
     arguments.source_slices("index_add", input, dim, flat.shape[0], source)
     if not arguments.is_one(arguments.number("index_add", "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
-    arguments.flag("index_add", "unique_indices", unique_indices)
+    arguments.flags("index_add", unique_indices=unique_indices)
     decision = decide("index_add", **arguments.facts(input, unique_indices=unique_indices))
     operands = alert(input, decision), dim, flat, source
     return _indexing.into_slices(_indexing.accumulate, *operands, unique=unique_indices)
@@ -101,7 +101,7 @@ def index_copy(
     source = arguments.array("index_copy", "source", source)
     dim, flat = _indexing.index_of_slices("index_copy", input, dim, index)
     _check_slices(input, dim, flat.shape[0], source)
-    arguments.flag("index_copy", "unique_indices", unique_indices)
+    arguments.flags("index_copy", unique_indices=unique_indices)
     decision = decide("index_copy", **arguments.facts(input, unique_indices=unique_indices))
     operands = alert(input, decision), dim, flat, source
     return _indexing.into_slices(_indexing.assign, *operands, unique=unique_indices)
@@ -200,8 +200,7 @@ def put(
     input = arguments.array("put", "input", input)
     source = arguments.array("put", "source", source)
     indices = arguments.index_array("put", index)
-    arguments.flag("put", "accumulate", accumulate)
-    arguments.flag("put", "unique_indices", unique_indices)
+    arguments.flags("put", accumulate=accumulate, unique_indices=unique_indices)
     arguments.same_dtype("put", input, source=source)
     if indices.size != source.size:
         raise IndexError(
@@ -209,9 +208,8 @@ def put(
             f"{source.size} and {indices.size}"
         )
     arguments.index_range("put", index, input.size, None, IndexError, wrap=True)
-    decision = decide(
-        "put", **arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
-    )
+    facts = arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
+    decision = decide("put", **facts)
     write = _indexing.accumulate if accumulate else _indexing.assign
     out = write(
         alert(input, decision).reshape(1, -1, 1),
@@ -280,7 +278,7 @@ def scatter(
         arguments.choice("scatter", "reduce", reduce, tuple(_BY))
     if reduce == "multiply":
         refuse_complex_product("scatter", input.dtype)
-    arguments.flag("scatter", "unique_indices", unique_indices)
+    arguments.flags("scatter", unique_indices=unique_indices)
     is_array = value is None and not isinstance(src, numbers.Number)
     if is_array:
         source = arguments.array("scatter", "src", src)
@@ -288,19 +286,13 @@ def scatter(
         name, number = ("src", src) if value is None else ("value", value)
         scalar = arguments.number_as("scatter", name, number, input.dtype)
         source = jnp.broadcast_to(scalar, arguments.index_array("scatter", index).shape)
-    decision = decide(
-        "scatter",
-        **arguments.facts(
-            input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
-        ),
-    )
-    combine: _Combine
-    if reduce is None and not is_array:
-        combine = _filled
-    elif reduce is None:
-        combine = functools.partial(_indexing.assign, unique=unique_indices)
-    else:
+    facts = arguments.facts(input, src_is_array=is_array, unique_indices=unique_indices)
+    decision = decide("scatter", **facts, reduce=reduce or "none")
+    combine: _Combine = functools.partial(_indexing.assign, unique=unique_indices)
+    if reduce is not None:
         combine = functools.partial(_indexing.accumulate, by=_BY[reduce], unique=unique_indices)
+    elif not is_array:
+        combine = _filled
     return _scattered("scatter", input, dim, index, source, combine=combine, decision=decision)
 
 
@@ -309,13 +301,11 @@ def _filled(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.A
 
     The indices may have one row and one lane for all rows and lanes of the operand.
     """
-    zeros = jnp.zeros((indices.shape[0], operand.shape[1], indices.shape[2]), jnp.int32)
-    counts = _indexing.accumulate(zeros, indices, jnp.ones(indices.shape, jnp.int32))
     number = jnp.broadcast_to(updates[:1, :1, :1], operand.shape)
     if jnp.issubdtype(number.dtype, jnp.inexact):
         # The gradient of the number is a sum, which must not contract a product of the program.
         number = with_transpose(lambda value: value, isolate, number)
-    return jnp.where(counts > 0, number, operand)
+    return jnp.where(_indexing.counts(operand.shape[1], indices) > 0, number, operand)
 
 
 @op("torch.scatter_add")
@@ -331,7 +321,7 @@ def scatter_add(
     input = arguments.array("scatter_add", "input", input)
     src = arguments.array("scatter_add", "src", src)
     dim = arguments.dimension(dim, input.ndim, "scatter_add")
-    arguments.flag("scatter_add", "unique_indices", unique_indices)
+    arguments.flags("scatter_add", unique_indices=unique_indices)
     decision = decide("scatter_add", **arguments.facts(input, unique_indices=unique_indices))
     add = functools.partial(_indexing.accumulate, unique=unique_indices)
     return _scattered("scatter_add", input, dim, index, src, combine=add, decision=decision)
@@ -366,12 +356,10 @@ def scatter_reduce(
     src = arguments.array("scatter_reduce", "src", src)
     dim = arguments.dimension(dim, input.ndim, "scatter_reduce")
     arguments.choice("scatter_reduce", "reduce", reduce, tuple(BY))
-    arguments.flag("scatter_reduce", "include_self", include_self)
-    arguments.flag("scatter_reduce", "unique_indices", unique_indices)
+    arguments.flags("scatter_reduce", include_self=include_self, unique_indices=unique_indices)
     check_dtype("scatter_reduce", reduce, input.dtype)
-    decision = decide(
-        "scatter_reduce", **arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
-    )
+    facts = arguments.facts(input, reduce=reduce, unique_indices=unique_indices)
+    decision = decide("scatter_reduce", **facts)
     combine = functools.partial(
         reduced, reduce=reduce, include_self=include_self, unique=unique_indices
     )

@@ -66,7 +66,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Inde
     """
     input = _real("kthvalue", input)
     k = arguments.integer("kthvalue", "k", k)
-    arguments.flag("kthvalue", "keepdim", keepdim)
+    arguments.flags("kthvalue", keepdim=keepdim)
     values, dim = _lanes("kthvalue", input, dim, reduced=True)
     length = values.shape[dim]
     if not 1 <= k <= length:
@@ -139,7 +139,7 @@ def _median(
     function: str, middle: _KeyOf, input: Array, dim: int | None, keepdim: bool
 ) -> jax.Array | Indexed:
     input = _real(function, input)
-    arguments.flag(function, "keepdim", keepdim)
+    arguments.flags(function, keepdim=keepdim)
     if dim is None and keepdim:
         raise TypeError(f"{function}(): argument 'dim' must be given where 'keepdim' is True")
     facts = arguments.facts(input, returns_indices=dim is not None)
@@ -218,7 +218,7 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Indexed:
         NotImplementedError: ``input`` is complex.
     """
     input = _real("mode", input, bools=True)
-    arguments.flag("mode", "keepdim", keepdim)
+    arguments.flags("mode", keepdim=keepdim)
     values, dim = _lanes("mode", input, dim, reduced=True)
     values = alert(values, decide("mode", **arguments.facts(input)))
     index = _most_frequent(values, dim)
@@ -267,8 +267,7 @@ def _in_order(
 ) -> tuple[jax.Array, int, jax.Array]:
     """Returns the values and the dimension as ``_lanes`` does, and the indices in sorted order."""
     input = _real(function, input, bools=True, error=RuntimeError)
-    arguments.flag(function, "descending", descending)
-    arguments.flag(function, "stable", stable)
+    arguments.flags(function, descending=descending, stable=stable)
     values, dim = _lanes(function, input, dim, reduced=False)
     values = alert(values, decide(function, **arguments.facts(input)))
     return values, dim, _sorted_indices(values, dim, descending=descending)
@@ -298,8 +297,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     """
     input = _real("topk", input, error=RuntimeError)
     k = arguments.integer("topk", "k", k)
-    arguments.flag("topk", "largest", largest)
-    arguments.flag("topk", "sorted", sorted)
+    arguments.flags("topk", largest=largest, sorted=sorted)
     values, dim = _lanes("topk", input, dim, reduced=False)
     length = values.shape[dim]
     if not 0 <= k <= length:

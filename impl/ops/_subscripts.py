@@ -67,13 +67,8 @@ def getitem(input: Array, indices: Any) -> jax.Array:
     """
     input = arguments.array("getitem", "input", input)
     selection = _subscript("getitem", input.shape, indices)
-    pullback = decide(
-        "getitem",
-        "backward",
-        **arguments.facts(
-            input, index_is_list=selection.has_arrays, unique_indices=selection.unique
-        ),
-    )
+    facts = arguments.facts(input, index_is_list=selection.has_arrays)
+    pullback = decide("getitem", "backward", **facts, unique_indices=selection.unique)
     sliced = selection.sliced(input)
     if selection.index is None:
         return sliced
@@ -149,8 +144,7 @@ def index_put(
     if not isinstance(indices, tuple | list):
         raise arguments.wrong_type("index_put", "indices", "tuple of arrays", indices)
     values = arguments.array("index_put", "values", values)
-    arguments.flag("index_put", "accumulate", accumulate)
-    arguments.flag("index_put", "unique_indices", unique_indices)
+    arguments.flags("index_put", accumulate=accumulate, unique_indices=unique_indices)
     arguments.same_dtype("index_put", input, values=values)
     facts = arguments.facts(input, accumulate=accumulate)
     if not accumulate and values.size == 1 and _is_one_traced_mask(indices):
@@ -172,7 +166,7 @@ def _put_quantized(
     accumulate: bool,
     unique_indices: bool,
 ) -> QuantizedArray:
-    arguments.flag("index_put", "accumulate", accumulate)
+    arguments.flags("index_put", accumulate=accumulate)
     if accumulate:
         raise RuntimeError(
             "index_put(): argument 'accumulate' must be False where 'input' is quantized; "
@@ -351,11 +345,10 @@ def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _En
     if _is_mask(index):
         if values is None:
             raise TypeError(
-                f"{function}(): argument '{name}' is a mask whose values are not known under "
-                "jit, or where other processes have a part of it, and the shape of the result "
-                "depends on them; index outside of jit, use jax.numpy.where(mask, ...), or pass "
-                "the positions, as jax.numpy.nonzero(mask, size=..., fill_value=mask.size) gives "
-                "them"
+                f"{function}(): argument '{name}' is a mask whose values are not known under jit, "
+                "or where other processes have a part of it, and the shape of the result depends "
+                "on them; index outside of jit, use jax.numpy.where(mask, ...), or pass the "
+                "positions, as jax.numpy.nonzero(mask, size=..., fill_value=mask.size) gives them"
             )
         return _Mask(values != 0) if values.ndim else bool(values)
     if as_number and index.ndim == 0 and jnp.issubdtype(index.dtype, jnp.integer):

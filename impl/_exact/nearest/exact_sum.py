@@ -104,16 +104,12 @@ class Scaled(NamedTuple):
 
 def _halves(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns two parts of 26 bits of significands from 1 to 2, and the exponents, int32."""
-    raw = lax.bitcast_convert_type(value, np.int64)
-    above = arithmetic.exponent_above(lax.abs(value))
-    exponent = lax.sub(above, lax.full_like(above, 1))
-    sign = lax.bitwise_and(raw, lax.full_like(raw, (-1 << 63) | ((1 << 52) - 1)))
-    sign = lax.bitwise_or(sign, lax.full_like(raw, 1023 << 52))
-    high = lax.bitwise_and(lax.add(sign, lax.full_like(raw, 1 << 26)), lax.full_like(raw, -1 << 27))
+    raw, exponent = arithmetic.significand(value)
+    high = lax.bitwise_and(lax.add(raw, lax.full_like(raw, 1 << 26)), lax.full_like(raw, -1 << 27))
     is_zero = lax.eq(value, lax.full_like(value, 0))
     whole, first = (
         lax.select(is_zero, value, lax.bitcast_convert_type(each, np.float64))
-        for each in (sign, high)
+        for each in (raw, high)
     )
     return first, lax.sub(whole, first), exponent
 

@@ -142,7 +142,10 @@ def add(*terms: jax.Array) -> jax.Array:
         total = Addition(_plain, count).rounded(dtype, *terms)
     else:
         wide = [arithmetic.widen(term) for term in terms]
-        whole, plain = _sum_of_three(*wide), _plain(*wide)
+        high, low = arithmetic.two_sum(*wide[1:])
+        last, error = arithmetic.two_sum(wide[0], high)
+        whole = arithmetic.add_to_odd(last, arithmetic.add_to_odd(error, low))
+        plain = _plain(*wide)
         # An infinity or a NaN has no order.
         whole = lax.select(lax.is_finite(plain), whole, plain)
         total = interval.positive_zero(arithmetic.narrow(whole, dtype))
@@ -162,13 +165,6 @@ def _is_minus_zero(term: jax.Array) -> jax.Array:
     # A float16 is never subnormal in float32, in which it is computed.
     least = 1 if term.dtype == np.float16 else int(np.array(jnp.finfo(term.dtype).tiny).view(word))
     return lax.lt(lax.bitwise_xor(raw, lax.full_like(raw, sign)), lax.full_like(raw, least))
-
-
-def _sum_of_three(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
-    """Returns the exact sum of float64 that float32 holds, rounded to odd."""
-    high, low = arithmetic.two_sum(b, c)
-    last, error = arithmetic.two_sum(a, high)
-    return arithmetic.add_to_odd(last, arithmetic.add_to_odd(error, low))
 
 
 @or_native(scatters.scatter_add)

@@ -91,12 +91,6 @@ def zeros(shape: Sequence[int]) -> jax.Array:
     return lax.full((HALVES * WORDS, *shape), 0, np.uint32)
 
 
-def _guarded(high: jax.Array, low: jax.Array, slack: jax.Array) -> jax.Array:
-    """Returns a state. The error of a sum that is not finite is a NaN, and counts as 0."""
-    is_finite, zero = lax.is_finite(high), lax.full_like(high, 0)
-    return packed([high, *(lax.select(is_finite, each, zero) for each in (low, slack))])
-
-
 @or_native(native.merged)
 def merged(state: jax.Array, other: jax.Array) -> jax.Array:
     """Returns the state of all terms of two states."""
@@ -110,7 +104,10 @@ def with_parts(state: jax.Array, high: jax.Array, low: jax.Array, slack: jax.Arr
     own_low, lost = arithmetic.two_sum(own_low, rest)
     low, more_lost = arithmetic.two_sum(own_low, low)
     lost = lax.add(lax.abs(lost), lax.abs(more_lost))
-    return _guarded(high, low, lax.add(lax.add(own_slack, slack), lost))
+    slack = lax.add(lax.add(own_slack, slack), lost)
+    # The error of a sum that is not finite is a NaN, and counts as 0.
+    is_finite, zero = lax.is_finite(high), lax.full_like(high, 0)
+    return packed([high, *(lax.select(is_finite, each, zero) for each in (low, slack))])
 
 
 def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -227,21 +227,19 @@ class _Loop:
         counts = [states.no_counts(shape[1:]) for shape in shapes]
         axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
 
-        def words(counts: Sequence[jax.Array]) -> list[jax.Array]:
-            pairs = zip(counts, dtypes, strict=True)
-            return [steps.bind("words", each, dtype=dtype)[0] for each, dtype in pairs]
-
         def step(state: Any) -> Any:
             level, _, _, counts, _ = state
             kept, sums, ys = count(level)
             counts = _after(level, counts, sums, dtypes, last)
-            (is_open,) = steps.bind("in_doubt", *words(counts), axis_names=axes)
+            (is_open,) = steps.bind(
+                "in_doubt", *steps.of_each("words", counts, dtypes), axis_names=axes
+            )
             goes_on = lax.bitwise_and(is_open, lax.lt(level, np.int32(last)))
             return lax.add(level, np.int32(1)), goes_on, kept, counts, ys
 
         start = (jnp.asarray(steps.PLAIN), jnp.asarray(True), carries, counts, ys)
         _, _, kept, counts, ys = lax.while_loop(lambda state: state[1], step, start)
-        return kept, words(counts), ys
+        return kept, steps.of_each("words", counts, dtypes), ys
 
     def _others(self) -> tuple[list[jax.Array], list[jax.Array]]:
         """Returns zeros in place of the other carries, and of the stacked results."""

@@ -44,6 +44,12 @@ def bind(step: str, *operands: Any, **options: Any) -> list[jax.Array]:
     return bound
 
 
+def of_each(step: str, arrays: Sequence[Any], dtypes: Sequence[str]) -> list[jax.Array]:
+    """Returns the one result of a step for each array and its dtype."""
+    pairs = zip(arrays, dtypes, strict=True)
+    return [bind(step, each, dtype=dtype)[0] for each, dtype in pairs]
+
+
 def options_of(name: str, params: Mapping[str, Any], shape: Sequence[int]) -> dict[str, Any]:
     """Returns the options of the step ``added`` for an equation."""
     own = {"name": name, "params": tuple(params.items()), "axis_names": ()}

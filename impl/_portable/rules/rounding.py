@@ -242,15 +242,14 @@ _FIRST_POWER = Rule(
 _SQUARE = Rule("square", compute=square, takes=_TAKES_FLUSHES, is_elementwise=True)
 
 
-def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
-    # Optax computes a power of the gradient whose exponent may be 1.
-    return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
-
-
 #: The fields of the functions that take more than floats, or have simpler forms.
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     "exp": {"of_complex": complex_numbers.exp},
-    "integer_pow": {"of_complex": complex_numbers.integer_pow, "simpler": _simpler_power},
+    "integer_pow": {
+        "of_complex": complex_numbers.integer_pow,
+        # Optax computes a power of the gradient whose exponent may be 1.
+        "simpler": lambda _, params: {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"]),
+    },
     "log": {"of_complex": complex_numbers.log},
 }
 # Quotients and square roots have their records above.

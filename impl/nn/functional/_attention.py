@@ -32,6 +32,8 @@ from impl.nn._dropout import dropped
 from impl.ops._op import op
 from impl.ops._products import matmul
 
+_NAME = "scaled_dot_product_attention"
+
 
 @op("torch.nn.functional.scaled_dot_product_attention")
 def scaled_dot_product_attention(
@@ -81,22 +83,18 @@ def scaled_dot_product_attention(
             both ``attn_mask`` and ``is_causal``; or ``dropout_p`` is not in [0, 1].
         TypeError: Weights are to be dropped, and ``dropout_key`` is None.
     """
-    arguments.flag("scaled_dot_product_attention", "is_causal", is_causal)
-    arguments.flag("scaled_dot_product_attention", "enable_gqa", enable_gqa)
+    arguments.flags(_NAME, is_causal=is_causal, enable_gqa=enable_gqa)
     named = {"query": query, "key": key, "value": value}
-    operands = {
-        name: arguments.array("scaled_dot_product_attention", name, array)
-        for name, array in named.items()
-    }
+    operands = {name: arguments.array(_NAME, name, array) for name, array in named.items()}
     _check_operands(operands, grouped=enable_gqa)
     q = operands["query"]
     mask = _mask(attn_mask, operands, is_causal=is_causal, grouped=enable_gqa)
     share = _share(dropout_p, dropout_key)
     facts = arguments.facts(q)
-    decision, pullback = decide_both("nn.functional.scaled_dot_product_attention", **facts)
+    decision, pullback = decide_both(f"nn.functional.{_NAME}", **facts)
     if scale is None:
         scale = max(q.shape[-1], 1) ** -0.5
-    factor = arguments.real("scaled_dot_product_attention", "scale", scale)
+    factor = arguments.real(_NAME, "scale", scale)
     wide = accumulator(q.dtype)
     q_wide, k, v = (convert(operand, wide) for operand in operands.values())
     product = functools.partial(_product, grouped=enable_gqa)
@@ -122,26 +120,26 @@ def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
     if min(array.ndim for array in operands.values()) < 2:
         dims = ", ".join(f"{name}.ndim: {array.ndim}" for name, array in operands.items())
         raise RuntimeError(
-            "scaled_dot_product_attention(): Expected query, key, and value to all be at least 2 "
+            f"{_NAME}(): Expected query, key, and value to all be at least 2 "
             f"dimensional, but got {dims}"
         )
     if not query.dtype == key.dtype == value.dtype:
         dtypes = ", ".join(f"{name}.dtype: {array.dtype}" for name, array in operands.items())
         raise RuntimeError(
-            "scaled_dot_product_attention(): Expected query, key, and value to have the same "
+            f"{_NAME}(): Expected query, key, and value to have the same "
             f"dtype, but got {dtypes}; convert them"
         )
     kind = arguments.dtype_kind(query.dtype)
     error = NotImplementedError if kind == "complex" else RuntimeError
-    arguments.check_kind("scaled_dot_product_attention", query.dtype, "floating", error=error)
+    arguments.check_kind(_NAME, query.dtype, "floating", error=error)
     if key.shape[-1] != query.shape[-1]:
         raise RuntimeError(
-            f"scaled_dot_product_attention(): Expected size {query.shape[-1]} in the last "
+            f"{_NAME}(): Expected size {query.shape[-1]} in the last "
             f"dimension of key, as in query, but got shape {list(key.shape)}"
         )
     if value.shape[-2] != key.shape[-2]:
         raise RuntimeError(
-            f"scaled_dot_product_attention(): Expected size {key.shape[-2]} in dimension -2 of "
+            f"{_NAME}(): Expected size {key.shape[-2]} in dimension -2 of "
             f"value, as in key, but got shape {list(value.shape)}"
         )
     if grouped:
@@ -149,7 +147,7 @@ def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
     if _batch(operands, grouped=grouped) is None:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in operands.items())
         raise RuntimeError(
-            "scaled_dot_product_attention(): The batch dimensions, which are all but the last "
+            f"{_NAME}(): The batch dimensions, which are all but the last "
             f"two, must match, but got shapes: {shapes}"
         )
 
@@ -159,13 +157,13 @@ def _check_heads(operands: dict[str, jax.Array]) -> None:
     for name, array in operands.items():
         if array.ndim < 3:
             raise IndexError(
-                "scaled_dot_product_attention(): Dimension out of range: with enable_gqa=True, "
+                f"{_NAME}(): Dimension out of range: with enable_gqa=True, "
                 f"{name} needs heads in dimension -3, but got shape {list(array.shape)}"
             )
     query, key, value = (array.shape[-3] for array in operands.values())
     if any(query % heads if heads else query for heads in (key, value)):
         raise RuntimeError(
-            "scaled_dot_product_attention(): Number of heads in key and value must divide the "
+            f"{_NAME}(): Number of heads in key and value must divide the "
             f"number of heads in query, but got {key}, {value} and {query}"
         )
 
@@ -189,24 +187,22 @@ def _mask(
     """Returns the mask as an array, or None."""
     if attn_mask is None:
         return None
-    mask = arguments.array("scaled_dot_product_attention", "attn_mask", attn_mask)
+    mask = arguments.array(_NAME, "attn_mask", attn_mask)
     if is_causal:
         raise RuntimeError(
-            "scaled_dot_product_attention(): Explicit attn_mask should not be set when "
-            "is_causal=True; pass one of them"
+            f"{_NAME}(): Explicit attn_mask should not be set when is_causal=True; pass one of them"
         )
     query, key, _ = operands.values()
     if mask.dtype not in (np.bool_, np.float32, query.dtype):
         raise RuntimeError(
-            "scaled_dot_product_attention(): Expected attn_mask dtype to be bool or float32 or to "
-            f"match query dtype, but got attn_mask.dtype: {mask.dtype} and query.dtype: "
-            f"{query.dtype}"
+            f"{_NAME}(): Expected attn_mask dtype to be bool or float32 or to match query dtype, "
+            f"but got attn_mask.dtype: {mask.dtype} and query.dtype: {query.dtype}"
         )
     batch = _batch(operands, grouped=grouped) or ()
     scores = (*batch, query.shape[-2], key.shape[-2])
     if not broadcasts_to(mask.shape, scores):
         raise RuntimeError(
-            "scaled_dot_product_attention(): attn_mask must broadcast to the shape of the scores, "
+            f"{_NAME}(): attn_mask must broadcast to the shape of the scores, "
             f"{list(scores)}, but got shape {list(mask.shape)}"
         )
     return mask
@@ -214,14 +210,13 @@ def _mask(
 
 def _share(dropout_p: Any, dropout_key: Any) -> float:
     """Returns the share of the weights to drop."""
-    share = _dropout.share_of("scaled_dot_product_attention", "dropout_p", dropout_p)
+    share = _dropout.share_of(_NAME, "dropout_p", dropout_p)
     if dropout_key is not None:
-        _dropout.check_key("scaled_dot_product_attention", "dropout_key", dropout_key)
+        _dropout.check_key(_NAME, "dropout_key", dropout_key)
     elif share > 0:
         raise TypeError(
-            "scaled_dot_product_attention(): argument 'dropout_key' is missing: "
-            f"dropout_p={dropout_p} draws the weights that it drops; pass a JAX key, such as "
-            "impl.Generator(0).key()"
+            f"{_NAME}(): argument 'dropout_key' is missing: dropout_p={dropout_p} draws the "
+            "weights that it drops; pass a JAX key, such as impl.Generator(0).key()"
         )
     return share
 

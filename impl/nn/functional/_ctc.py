@@ -99,7 +99,7 @@ def ctc_loss(
         raise RuntimeError(
             f"ctc_loss(): blank must be in label range, 0 to {classes - 1}, but got {blank}"
         )
-    arguments.flag("ctc_loss", "zero_infinity", zero_infinity)
+    arguments.flags("ctc_loss", zero_infinity=zero_infinity)
     of_inputs, _ = _lengths("input_lengths", input_lengths, n, values.shape[0])
     of_targets, extent = _lengths("target_lengths", target_lengths, n, _MOST, targets)
     longest = _longest(targets, of_targets, target_lengths, extent, values.shape)

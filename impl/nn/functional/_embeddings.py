@@ -32,8 +32,10 @@ from impl._core.numerics import accumulator, convert, fence, lowest
 from impl._mode.alert import alert, alert_pullback
 from impl._mode.decide import Decision, decide_both
 from impl._mode.modes import sum_dtype
-from impl.ops._indexing import accumulate, gather
+from impl.ops._indexing import accumulate, counts, gather
 from impl.ops._op import op
+
+_BAG = "embedding_bag"
 
 
 @op("torch.nn.functional.embedding")
@@ -80,8 +82,7 @@ def embedding(
         raise RuntimeError(f"embedding(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
     rows, width = weight.shape
     padding = padding_row("embedding", padding_idx, rows, AssertionError, empty=True)
-    arguments.flag("embedding", "scale_grad_by_freq", scale_grad_by_freq)
-    arguments.flag("embedding", "sparse", sparse)
+    arguments.flags("embedding", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     facts = lookup_facts("embedding", indices, weight, max_norm, norm_type)
     of = f"a weight of {rows} rows"
     arguments.index_range("embedding", input, rows, None, IndexError, name="input", of=of)
@@ -156,28 +157,22 @@ def embedding_bag(
         ValueError: Shapes do not fit, or ``mode`` is unknown.
     """
     input, offsets = _of_one_dtype(input, offsets)
-    indices = arguments.index_array("embedding_bag", input, "input")
-    weight = arguments.array("embedding_bag", "weight", weight)
+    indices = arguments.index_array(_BAG, input, "input")
+    weight = arguments.array(_BAG, "weight", weight)
     factors = _factors(per_sample_weights, indices, weight)
     if weight.ndim != 2:
-        raise ValueError(
-            f"embedding_bag(): weight has to be 2-D, but got shape {list(weight.shape)}"
-        )
-    for name, value in (
-        ("scale_grad_by_freq", scale_grad_by_freq),
-        ("sparse", sparse),
-        ("include_last_offset", include_last_offset),
-    ):
-        arguments.flag("embedding_bag", name, value)
+        raise ValueError(f"{_BAG}(): weight has to be 2-D, but got shape {list(weight.shape)}")
+    arguments.flags(_BAG, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    arguments.flags(_BAG, include_last_offset=include_last_offset)
     bags, count = _bags(indices, offsets, include_last_offset)
     _check_mode(mode, scale_grad_by_freq, sparse, factors is not None)
     if arguments.dtype_kind(weight.dtype) != "floating":
-        raise RuntimeError(f"embedding_bag(): expected a weight of floats, but got {weight.dtype}")
+        raise RuntimeError(f"{_BAG}(): expected a weight of floats, but got {weight.dtype}")
     rows = weight.shape[0]
     of = f"a weight of {rows} rows"
-    arguments.index_range("embedding_bag", input, rows, None, name="input", of=of)
-    padding = padding_row("embedding_bag", padding_idx, rows, RuntimeError)
-    facts = {**lookup_facts("embedding_bag", indices, weight, max_norm, norm_type), "mode": mode}
+    arguments.index_range(_BAG, input, rows, None, name="input", of=of)
+    padding = padding_row(_BAG, padding_idx, rows, RuntimeError)
+    facts = {**lookup_facts(_BAG, indices, weight, max_norm, norm_type), "mode": mode}
     decision, pullback = decide_both("nn.functional.embedding_bag", **facts)
     indices = indices.reshape(-1)
     in_bag = (bags >= 0) & (bags < count)
@@ -278,15 +273,15 @@ def _first_of_rows(contents: _Contents) -> jax.Array:
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:
     if per_sample_weights is None:
         return None
-    factors = arguments.array("embedding_bag", "per_sample_weights", per_sample_weights)
+    factors = arguments.array(_BAG, "per_sample_weights", per_sample_weights)
     if factors.shape != indices.shape:
         raise ValueError(
-            f"embedding_bag(): per_sample_weights ({list(factors.shape)}) must have the same shape "
+            f"{_BAG}(): per_sample_weights ({list(factors.shape)}) must have the same shape "
             f"as the input ({list(indices.shape)})"
         )
     if factors.dtype != weight.dtype:
         raise RuntimeError(
-            f"embedding_bag(): expected per_sample_weights to have the dtype of weight, but got "
+            f"{_BAG}(): expected per_sample_weights to have the dtype of weight, but got "
             f"{factors.dtype} and {weight.dtype}; convert one of them"
         )
     return factors.reshape(-1)
@@ -294,19 +289,16 @@ def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> 
 
 def _check_mode(mode: Any, scale_grad_by_freq: bool, sparse: bool, has_factors: bool) -> None:
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(
-            f"embedding_bag(): mode has to be one of sum, mean or max, but got {mode!r}"
-        )
+        raise ValueError(f"{_BAG}(): mode has to be one of sum, mean or max, but got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError(
-            "embedding_bag(): max mode does not support scaling the gradient by the frequency"
+            f"{_BAG}(): max mode does not support scaling the gradient by the frequency"
         )
     if mode == "max" and sparse:
-        raise ValueError("embedding_bag(): max mode does not support sparse weights")
+        raise ValueError(f"{_BAG}(): max mode does not support sparse weights")
     if mode != "sum" and has_factors:
         raise NotImplementedError(
-            "embedding_bag(): per_sample_weights is only supported for mode='sum', but got "
-            f"mode='{mode}'"
+            f"{_BAG}(): per_sample_weights is only supported for mode='sum', but got mode='{mode}'"
         )
 
 
@@ -330,26 +322,23 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
     if indices.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                "embedding_bag(): if input is 2D, its rows are the bags, and offsets has to be "
+                f"{_BAG}(): if input is 2D, its rows are the bags, and offsets has to be "
                 f"None; got {type(offsets).__name__}"
             )
         bag = jax.lax.broadcasted_iota(jnp.int32, indices.shape, 0)
         return bag.reshape(-1), indices.shape[0]
     if indices.ndim != 1:
-        raise ValueError(
-            f"embedding_bag(): input has to be 1D or 2D, but got shape {list(indices.shape)}"
-        )
+        raise ValueError(f"{_BAG}(): input has to be 1D or 2D, but got shape {list(indices.shape)}")
     if offsets is None:
-        raise ValueError("embedding_bag(): offsets has to be a 1D array but got None")
-    starts = arguments.index_array("embedding_bag", offsets, "offsets")
+        raise ValueError(f"{_BAG}(): offsets has to be a 1D array but got None")
+    starts = arguments.index_array(_BAG, offsets, "offsets")
     if starts.ndim != 1:
         raise ValueError(
-            f"embedding_bag(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
+            f"{_BAG}(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
         )
     if include_last and starts.shape[0] == 0:
         raise RuntimeError(
-            "embedding_bag(): include_last_offset: number of offsets should be at least 1, but got "
-            "0"
+            f"{_BAG}(): include_last_offset: number of offsets should be at least 1, but got 0"
         )
     eager.when_known(functools.partial(_check_starts, length=indices.shape[0]), offsets)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
@@ -364,19 +353,19 @@ def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
         return
     if known[0] != 0:
         raise RuntimeError(
-            "embedding_bag(): offsets[0] has to be 0, i.e. the first bag has to start from "
+            f"{_BAG}(): offsets[0] has to be 0, i.e. the first bag has to start from "
             f"position 0. However, got {known[0]}"
         )
     descends = known[1:] < known[:-1]
     if descends.any():
         before = int(descends.argmax())
         raise RuntimeError(
-            f"embedding_bag(): offsets must ascend, but got {known[before + 1]} after "
+            f"{_BAG}(): offsets must ascend, but got {known[before + 1]} after "
             f"{known[before]}, at position {before + 1}"
         )
     if known[-1] > length:
         raise RuntimeError(
-            f"embedding_bag(): offsets[-1] can not be greater than input's length {length} but got "
+            f"{_BAG}(): offsets[-1] can not be greater than input's length {length} but got "
             f"offsets[-1] of {known[-1]}"
         )
 
@@ -465,9 +454,7 @@ def _norm(rows: jax.Array, order: float) -> jax.Array:
 
 def frequencies(index: jax.Array, rows: int) -> jax.Array:
     """Returns how often ``index`` reads each row, but at least 1: int32, shape [rows]."""
-    ones = jnp.ones((1, index.shape[0], 1), jnp.int32)
-    count = accumulate(jnp.zeros((1, rows, 1), jnp.int32), index[None, :, None], ones)
-    return jnp.maximum(count.reshape(rows), 1)
+    return jnp.maximum(counts(rows, index[None, :, None]).reshape(rows), 1)
 
 
 def with_gradient(

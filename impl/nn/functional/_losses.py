@@ -88,7 +88,8 @@ def cross_entropy(
     values = alert_pullback(alert(values, decision), pullback)
     if logits.shape == np.shape(target):
         probabilities = _probabilities(target, logits, ignore_index).reshape(values.shape)
-        dtype = _promoted(logits, probabilities, weight)
+        dtypes = [each.dtype for each in (logits, probabilities, weight) if each is not None]
+        dtype = jnp.result_type(*dtypes)
         wide = accumulator(dtype)
         terms = _terms_of_probabilities(
             _LogSoftmax(values, wide), convert(probabilities, wide), weight, smoothing
@@ -181,10 +182,6 @@ def _terms_of_probabilities(
 def _along_classes(weight: jax.Array, values: jax.Array) -> jax.Array:
     """Reshapes [classes] so that it broadcasts along the second axis of ``values``."""
     return weight.reshape(1, -1, *[1] * (values.ndim - 2))
-
-
-def _promoted(*values: jax.Array | None) -> np.dtype:
-    return jnp.result_type(*(value.dtype for value in values if value is not None))
 
 
 def _smoothing(value: Any) -> float:

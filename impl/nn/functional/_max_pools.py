@@ -80,15 +80,7 @@ def _max_pool(  # noqa: D417  # The ops have no ``dims``.
     input = _windows.pooled(name, dims, input)
     if arguments.dtype_kind(input.dtype) != "integer":
         arguments.check_kind(name, input.dtype, "floating", name="input")
-    windows = _windows.Windows.of(
-        name,
-        dims,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-    )
+    windows = _windows.Windows.of(name, dims, kernel_size, stride, padding, dilation, ceil_mode)
     spans = windows.spans(windows.outputs(name, input.shape[-dims:]))
     # Only the rows of max_pool3d ask for it.
     facts = {"returns_indices": return_indices} if dims == 3 else {}
@@ -245,7 +237,7 @@ def _maxima_with_alerts(
 
     ``facts`` are further facts of the call, which only the rows of some of the ops ask for.
     """
-    arguments.flag(function, "return_indices", return_indices)
+    arguments.flags(function, return_indices=return_indices)
     op = f"nn.functional.{function}"
     stated = arguments.facts(input, **facts)
     input = alert(input, decide(op, **stated))
@@ -394,7 +386,7 @@ def _max_unpool(  # noqa: D417  # The ops have no ``dims``.
     size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
     of = f"a result of size {'x'.join(map(str, size))}"
     arguments.index_range(name, indices, math.prod(size), None, name="indices", of=of)
-    arguments.flag(name, "unique_indices", unique_indices)
+    arguments.flags(name, unique_indices=unique_indices)
     decision = decide(op, **arguments.facts(input, unique_indices=unique_indices))
     rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
     out = assign(

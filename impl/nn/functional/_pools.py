@@ -86,13 +86,11 @@ def _avg_pool(
     # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
     if np.dtype(input.dtype) not in (np.int32, np.int64):
         arguments.check_kind(name, input.dtype, "floating", name="input")
-    arguments.flag(name, "count_include_pad", count_include_pad)
+    arguments.flags(name, count_include_pad=count_include_pad)
     override = divisor_override
     if override is not None and arguments.integer(name, "divisor_override", override) == 0:
         raise RuntimeError(f"{name}(): divisor_override must be not zero")
-    windows = _windows.Windows.of(
-        name, dims, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode
-    )
+    windows = _windows.Windows.of(name, dims, kernel_size, stride, padding, ceil_mode=ceil_mode)
     sizes = input.shape[-dims:]
     if dims == 3 and any(n < k for n, k in zip(sizes, windows.kernel, strict=True)):
         raise RuntimeError(
@@ -195,9 +193,7 @@ def _lp_pool(  # noqa: D417  # The ops have no ``dims``.
     power = arguments.real(name, "norm_type", norm_type)
     if power == 0:
         raise ZeroDivisionError(f"{name}(): norm_type must not be zero")
-    windows = _windows.Windows.of(
-        name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
-    )
+    windows = _windows.Windows.of(name, dims, kernel_size, stride, ceil_mode=ceil_mode)
     sizes = input.shape[-dims:]
     lengths = windows.outputs(name, sizes)
     decision = decide(f"nn.functional.{name}", "backward", **arguments.facts(input))

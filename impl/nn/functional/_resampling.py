@@ -46,6 +46,7 @@ _MODES = {
     "area": (1, 2, 3),
 }
 _SMOOTH = ("linear", "bilinear", "bicubic", "trilinear")
+_NAME = "interpolate"
 _OF_BYTES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
@@ -96,13 +97,13 @@ def interpolate(
         ValueError: Both or neither of ``size`` and ``scale_factor`` are given; their number is not
             the number of dimensions; or ``mode`` does not have an option that is given.
     """
-    input = arguments.array("interpolate", "input", input)
+    input = arguments.array(_NAME, "input", input)
     dims = max(input.ndim - 2, 0)
     _check_options(mode, align_corners, recompute_scale_factor, antialias)
     sizes, factors = _sizes(input.shape[2:], size, scale_factor)
     if recompute_scale_factor and size is not None:
         raise ValueError(
-            "interpolate(): recompute_scale_factor is not meaningful with an explicit size"
+            f"{_NAME}(): recompute_scale_factor is not meaningful with an explicit size"
         )
     recomputed = bool(recompute_scale_factor) or mode == "area"
     if factors is not None:
@@ -112,12 +113,13 @@ def interpolate(
         )
     if antialias and (mode not in ("bilinear", "bicubic") or dims != 2):
         raise ValueError(
-            "interpolate(): antialias is for the modes 'bilinear' and 'bicubic' and 4-D inputs, "
+            f"{_NAME}(): antialias is for the modes 'bilinear' and 'bicubic' and 4-D inputs, "
             f"but got mode {mode!r} and shape {list(input.shape)}"
         )
     _check_input(input, mode, sizes)
+    real = np.float64 if input.dtype == jnp.float64 else np.float32
     axes = tuple(
-        Axis(n, m, factor, bool(align_corners), _precision(input))
+        Axis(n, m, factor, bool(align_corners), real)
         for n, m, factor in zip(
             input.shape[2:],
             sizes,
@@ -127,19 +129,21 @@ def interpolate(
     )
     tables = _tables(axes, mode, antialias=antialias)
     facts = arguments.facts(input, mode=mode, antialias=antialias)
-    decision = decide("nn.functional.interpolate", "backward", **facts)
-    return alert_pullback(_computed(input, mode, tables), decision)
+    decision = decide(f"nn.functional.{_NAME}", "backward", **facts)
+    compute = _of_bytes if input.dtype == jnp.uint8 else _windows.sums
+    compute = _windows.mean_of_tables if mode == "area" else compute
+    return alert_pullback(compute(input, tables), decision)
 
 
 def _check_options(mode: Any, align_corners: Any, recompute: Any, antialias: Any) -> None:
-    arguments.choice("interpolate", "mode", mode, tuple(_MODES), NotImplementedError)
-    arguments.flag("interpolate", "antialias", antialias)
+    arguments.choice(_NAME, "mode", mode, tuple(_MODES), NotImplementedError)
+    arguments.flags(_NAME, antialias=antialias)
     for name, value in (("align_corners", align_corners), ("recompute_scale_factor", recompute)):
         if value is not None:
-            arguments.flag("interpolate", name, value)
+            arguments.flags(_NAME, **{name: value})
     if align_corners is not None and mode not in _SMOOTH:
         raise ValueError(
-            f"interpolate(): align_corners is for the modes {', '.join(map(repr, _SMOOTH))}, but "
+            f"{_NAME}(): align_corners is for the modes {', '.join(map(repr, _SMOOTH))}, but "
             f"got mode {mode!r}; leave it None"
         )
 
@@ -149,27 +153,22 @@ def _sizes(
 ) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
     """Returns the spatial sizes of ``size``, or the factors of ``scale_factor``."""
     if size is not None and scale_factor is not None:
-        raise ValueError(
-            "interpolate(): only one of size and scale_factor may be given, but got both"
-        )
+        raise ValueError(f"{_NAME}(): only one of size and scale_factor may be given, but got both")
     if size is None and scale_factor is None:
-        raise ValueError(
-            "interpolate(): either size or scale_factor must be given, but got neither"
-        )
+        raise ValueError(f"{_NAME}(): either size or scale_factor must be given, but got neither")
     name, value = ("size", size) if scale_factor is None else ("scale_factor", scale_factor)
     if not isinstance(value, Sequence) or isinstance(value, str):
         value = (value,) * len(shape)
     if len(value) != len(shape):
         raise ValueError(
-            f"interpolate(): argument '{name}' must have one element or one for each of the "
+            f"{_NAME}(): argument '{name}' must have one element or one for each of the "
             f"spatial dimensions {list(shape)} of 'input', but got {list(value)}"
         )
     if scale_factor is None:
-        return tuple(arguments.integer("interpolate", name, item) for item in value), None
+        return tuple(arguments.integer(_NAME, name, item) for item in value), None
     for item in value:
         if not isinstance(item, numbers.Real):
-            kind = type(item).__name__
-            raise TypeError(f"interpolate(): argument '{name}' must be float, not {kind}")
+            raise arguments.wrong_type(_NAME, name, "float", item)
     return (), tuple(float(item) for item in value)
 
 
@@ -179,7 +178,7 @@ def _scaled(length: int, factor: float, *, recomputed: bool) -> int:
         # PyTorch computes a recomputed size in Python, so the exception is int()'s.
         of_int: type[Exception] = ValueError if math.isnan(factor) else OverflowError
         raise (of_int if recomputed else RuntimeError)(
-            f"interpolate(): argument 'scale_factor' must be finite, but got {factor}"
+            f"{_NAME}(): argument 'scale_factor' must be finite, but got {factor}"
         )
     return int(length * factor)
 
@@ -189,47 +188,37 @@ def _check_input(input: jax.Array, mode: str, sizes: tuple[int, ...]) -> None:
     if dims not in _MODES[mode]:
         allowed = " or ".join(f"{n + 2}D" for n in _MODES[mode])
         raise NotImplementedError(
-            f"interpolate(): Got {input.ndim}D input, but mode {mode!r} needs {allowed} input"
+            f"{_NAME}(): Got {input.ndim}D input, but mode {mode!r} needs {allowed} input"
         )
     bytes_allowed = mode in _OF_BYTES
     floats = arguments.dtype_kind(input.dtype) == "floating"
     if not floats and not (bytes_allowed and input.dtype == jnp.uint8):
         raise NotImplementedError(
-            f"interpolate(): mode {mode!r} is not implemented for {input.dtype} in argument "
+            f"{_NAME}(): mode {mode!r} is not implemented for {input.dtype} in argument "
             f"'input'; it takes floats{' and uint8' if bytes_allowed else ''}"
         )
     if mode == "area":
-        _windows.pooled("interpolate", dims, input, channels_may_be_empty=True)
+        _windows.pooled(_NAME, dims, input, channels_may_be_empty=True)
     elif min(*input.shape[2:], *sizes) <= 0:
         raise RuntimeError(
-            f"interpolate(): Input and output sizes should be greater than 0, but got input "
+            f"{_NAME}(): Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape[2:])} output {list(sizes)}"
         )
     elif input.shape[1] == 0:
         raise RuntimeError(
-            f"interpolate(): expected an input with channels, but got shape {list(input.shape)}"
+            f"{_NAME}(): expected an input with channels, but got shape {list(input.shape)}"
         )
-
-
-def _precision(input: jax.Array) -> type[np.float32 | np.float64]:
-    return np.float64 if input.dtype == jnp.float64 else np.float32
 
 
 def _tables(axes: tuple[Axis, ...], mode: str, *, antialias: bool) -> tuple[WindowTable, ...]:
     if mode == "area":
         sizes, outputs = [axis.inputs for axis in axes], [axis.outputs for axis in axes]
-        return _windows.adaptive("interpolate", sizes, outputs, none_allowed=False)
+        return _windows.adaptive(_NAME, sizes, outputs, none_allowed=False)
     if mode in ("nearest", "nearest-exact"):
         return tuple(axis.nearest(exact=mode == "nearest-exact") for axis in axes)
     if antialias:
         return tuple(axis.antialiased(cubic=mode == "bicubic") for axis in axes)
     return tuple(axis.cubic() if mode == "bicubic" else axis.linear() for axis in axes)
-
-
-def _computed(input: jax.Array, mode: str, tables: tuple[WindowTable, ...]) -> jax.Array:
-    if mode == "area":
-        return _windows.mean_of_tables(input, tables)
-    return (_of_bytes if input.dtype == jnp.uint8 else _windows.sums)(input, tables)
 
 
 def _of_bytes(values: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:

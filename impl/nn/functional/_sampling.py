@@ -128,7 +128,7 @@ def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
                 f"got: {value!r}"
             )
     if align_corners is not None:
-        arguments.flag("grid_sample", "align_corners", align_corners)
+        arguments.flags("grid_sample", align_corners=align_corners)
 
 
 def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
@@ -189,7 +189,7 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     """
     theta = arguments.array("affine_grid", "theta", theta)
     if align_corners is not None:
-        arguments.flag("affine_grid", "align_corners", align_corners)
+        arguments.flags("affine_grid", align_corners=align_corners)
     sizes = _sizes(theta, size)
     decision = decide("nn.functional.affine_grid", **arguments.facts(theta))
     matrix = convert(alert(theta, decision), accumulator(theta.dtype))
@@ -323,7 +323,10 @@ def _indices_along(
     Indices are whole numbers in a dtype of floats, and may be outside the input. They have the
     shape [elements, n, samples], for coordinates of shape [n, samples].
     """
-    x = _in_elements(coordinate, size, sampling.align_corners)
+    if sampling.align_corners:
+        x = _times(coordinate + 1, (size - 1) / 2)
+    else:
+        x = _times(_times(coordinate + 1, size) - 1, 0.5)
     # As PyTorch documents, NaN means -1. So does an infinity, which has no reflection.
     invalid = ~jnp.isfinite(x) if sampling.padding == "reflection" else jnp.isnan(x)
     x = jnp.where(invalid, _first_edge(sampling), x)
@@ -345,13 +348,6 @@ def _indices_along(
     if sampling.mode == "bicubic":
         indices = _padded(indices, size, sampling)
     return indices, x - below
-
-
-def _in_elements(coordinate: jax.Array, size: int, align_corners: bool) -> jax.Array:
-    """Converts a coordinate in [-1, 1] to a position measured in elements."""
-    if align_corners:
-        return _times(coordinate + 1, (size - 1) / 2)
-    return _times(_times(coordinate + 1, size) - 1, 0.5)
 
 
 def _first_edge(sampling: Sampling) -> float:

@@ -227,7 +227,6 @@ class Windows:
         cls,
         function: str,
         dims: int,
-        *,
         kernel_size: Any,
         stride: Any = None,
         padding: Any = 0,
@@ -246,7 +245,7 @@ class Windows:
         step = kernel if omitted else each(function, "stride", stride, dims)
         pad = each(function, "padding", padding, dims)
         distance = each(function, "dilation", dilation, dims)
-        arguments.flag(function, "ceil_mode", ceil_mode)
+        arguments.flags(function, ceil_mode=ceil_mode)
         for name, values in (("kernel_size", kernel), ("stride", step), ("dilation", distance)):
             if min(values) <= 0:
                 raise RuntimeError(

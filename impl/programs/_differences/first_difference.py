@@ -291,7 +291,7 @@ class Program:
             function = function.__wrapped__  # type: ignore[attr-defined]
 
         # ``nnx.jit`` changes the state of a model that is not a tree of arrays.
-        constant = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else _itself
+        constant = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else lambda x: x
 
         def of_arrays(*values: Any) -> Any:
             given = iter(values)
@@ -367,10 +367,6 @@ def _check(scope: Run) -> None:
             f"{scope.process_index}, and this is {jax.process_index()}: pass one of "
             "jax.local_devices()"
         )
-
-
-def _itself(leaf: Any) -> Any:
-    return leaf
 
 
 def _is_array(leaf: Any) -> bool:

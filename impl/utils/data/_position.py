@@ -94,15 +94,9 @@ def resumed(state: dict[str, Any], plan: Sequence[Any], num_workers: int) -> Pos
     Raises:
         ValueError: The position is outside the epoch.
     """
-    position = Position(
-        base_seed=state["base_seed"],
-        order_seed=state["order_seed"],
-        plan=plan,
-        done=state["done"],
-        reseeded=state["reseeded"],
-        num_workers=num_workers,
-        rng={int(worker): [a, b, c] for worker, (a, b, c) in state["rng"].items()},
-    )
+    kept = {name: state[name] for name in ("base_seed", "order_seed", "done", "reseeded")}
+    rng = {int(worker): [a, b, c] for worker, (a, b, c) in state["rng"].items()}
+    position = Position(plan=plan, num_workers=num_workers, rng=rng, **kept)
     if not 0 <= position.done <= len(plan):
         raise ValueError(f"{position.done} batches are done of {len(plan)}")
     return position

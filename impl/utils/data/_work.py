@@ -74,13 +74,9 @@ class Settings:
         """Gives this process the settings."""
         for name, value in self.jax_settings.items():
             jax.config.update(name, value)
-        mode = self.mode
-        modes.use_deterministic_algorithms(
-            mode.enabled,
-            warn_only=mode.warn_only,
-            profile=mode.profile,
-            guarantee=mode.guarantee,
-        )
+        enabled, *_ = self.mode
+        options = {name: getattr(self.mode, name) for name in modes.Mode._fields[1:]}
+        modes.use_deterministic_algorithms(enabled, **options)
         modes.set_fill_uninitialized_memory(self.fill)
 
 

@@ -212,19 +212,18 @@ def _at_the_ends() -> Form:
 
 
 OPS = (
-    OpInfo(
-        "cummax",
-        functools.partial(_extremes, "cummax", np.maximum),
-        lambda: _forms([np.float16, *INTEGERS, bool], TWENTY_APART),
-        lambda: [refused(NotImplementedError, "complex64", COMPLEX, 0)],
-        lambda jax, x: jax.lax.cummax(x, axis=0),
-    ),
-    OpInfo(
-        "cummin",
-        functools.partial(_extremes, "cummin", np.minimum),
-        lambda: _forms([bfloat16, *INTEGERS, bool], TWENTY_APART),
-        lambda: [refused(NotImplementedError, "complex64", COMPLEX, 0)],
-        lambda jax, x: jax.lax.cummin(x, axis=0),
+    *(
+        OpInfo(
+            op,
+            functools.partial(_extremes, op, extreme),
+            functools.partial(_forms, [narrow, *INTEGERS, bool], TWENTY_APART),
+            lambda: [refused(NotImplementedError, "complex64", COMPLEX, 0)],
+            lambda jax, x, op=op: getattr(jax.lax, op)(x, axis=0),
+        )
+        for op, extreme, narrow in (
+            ("cummax", np.maximum, np.float16),
+            ("cummin", np.minimum, bfloat16),
+        )
     ),
     OpInfo(
         "cumprod",

@@ -1,27 +1,13 @@
 """Plain functions of jax.numpy under PyTorch's names, and a mode that does nothing."""
 
-import contextlib
-
 import jax.numpy as jnp
 
-_on = [False]
+from conformance.tests._small import Small
 
-
-def use_deterministic_algorithms(mode):
-    _on[0] = mode
-
-
-def are_deterministic_algorithms_enabled():
-    return _on[0]
-
-
-@contextlib.contextmanager
-def deterministic(mode=True, *, warn_only=False, profile=None):  # noqa: ARG001
-    before, _on[0] = _on[0], mode
-    try:
-        yield
-    finally:
-        _on[0] = before
+_mode = Small().namespace
+use_deterministic_algorithms = _mode.use_deterministic_algorithms
+are_deterministic_algorithms_enabled = _mode.are_deterministic_algorithms_enabled
+deterministic = _mode.deterministic
 
 
 def index_add(input, dim, index, source, *, alpha=1):

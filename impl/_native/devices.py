@@ -60,6 +60,7 @@ def add_exactly(operation: Summing, operands: Sequence[jax.Array], group: Device
         result: jax.Array = _call("samebits_round", (shape, operation.dtype))(digits)
         return result
     parts = group.number
+    total: list[Any]
     if operation.dtype == np.float64:
         total = [shares(operation.state(*operands, parts=parts), group), np.empty(0, np.float32)]
     else:

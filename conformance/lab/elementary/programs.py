@@ -34,7 +34,7 @@ from impl._native.functions import Program
 #: The names of the steps, in the order of SAMEBITS_STEPS of ``src/functions.h``.
 STEPS = (
     *("add", "subtract", "multiply", "multiply_add", "add_product", "subtract_product"),
-    *("product_error", "sum_error", "rest_of_sum"),
+    *("product_error", "sum_error", "rest_of_sum", "entry"),
     *("divide", "greatest", "least", "is_below", "is_at_most", "is_equal", "differs", "negated"),
     *(
         "magnitude",
@@ -123,6 +123,17 @@ class Constant:
     bits: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Constants that a step reads one of.
+
+    Attributes:
+        entries: The bits of kEntries of ``src/functions.h``.
+    """
+
+    entries: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
     """The result of a step, or an operand of the call, whose step is its number.
@@ -136,7 +147,7 @@ class Value:
     operands: tuple[Operand, ...] = ()
 
 
-Operand: TypeAlias = Constant | Value
+Operand: TypeAlias = Constant | Table | Value
 
 
 def main() -> None:
@@ -315,10 +326,12 @@ class _Writer:
             if is_quick
             else {"add": "multiply_add"}
         )
-        self._constants: dict[Constant, int] = {}
+        self._constants: dict[Operand, int] = {}
+        self._words: list[int] = []
         self._steps = {value: (value.step, value.operands) for value in values}
         self._drop_unused()
         self._fuse_errors()
+        self._make_tables()
         self._drop_unused()
         self._fuse_products()
 
@@ -338,6 +351,22 @@ class _Writer:
                 found: dict[Any, Operand] = {}
                 if _matches(value, pattern, found):
                     self._steps[value] = (step, (found["a"], found["b"], found[_NEAR]))
+
+    def _make_tables(self) -> None:
+        """Makes one step of selects by each integer from 1 to the last entry of a table."""
+        for value in self._steps:
+            entries: list[int] = []
+            index, rest, bounds = None, value, _BOUNDS
+            while bounds and isinstance(rest, Value) and rest.step == "select":
+                is_above, entry, below = rest.operands
+                if not isinstance(is_above, Value) or not isinstance(entry, Constant):
+                    break
+                index = index or (*is_above.operands, None)[1]
+                if (is_above.step, is_above.operands) != ("is_at_most", (bounds[-1], index)):
+                    break
+                entries, rest, bounds = [entry.bits, *entries], below, bounds[:-1]
+            if not bounds and index is not None and isinstance(rest, Constant):
+                self._steps[value] = ("entry", (index, Table((rest.bits, *entries))))
 
     def _fuse_products(self) -> None:
         """Makes one step of a product that only one sum or difference uses, and of this."""
@@ -373,14 +402,16 @@ class _Writer:
             registers[value] = free.pop()
             word = STEPS.index(step) | registers[value] << 8
             words.append(word | sum(each << 20 + 12 * k for k, each in enumerate(own)))
-        constants = tuple(each.bits for each in self._constants)
         results = tuple(registers[each] for each in self._results)
-        return Program(tuple(words), constants, number, results)
+        return Program(tuple(words), tuple(self._words), number, results)
 
     def _operand(self, operand: Operand, registers: Mapping[Operand, int]) -> int:
         if isinstance(operand, Value):
             return registers[operand]
-        return _FIRST_CONSTANT + self._constants.setdefault(operand, len(self._constants))
+        if operand not in self._constants:
+            self._constants[operand] = len(self._words)
+            self._words += operand.entries if isinstance(operand, Table) else [operand.bits]
+        return _FIRST_CONSTANT + self._constants[operand]
 
 
 def _matches(value: Operand, pattern: Any, found: dict[Any, Operand]) -> bool:
@@ -412,6 +443,10 @@ def _constant(value: Any, dtype: Any) -> Constant:
     if _is_float(dtype):
         return Constant(int(number.astype(np.float64).view(np.int64)))
     return Constant(-int(number) if dtype == _BOOL else int(number))
+
+
+#: The integers of a table, above 0.
+_BOUNDS = tuple(_constant(number, _DOUBLE) for number in range(1, 8))
 
 
 if __name__ == "__main__":

@@ -76,24 +76,23 @@ def without_writes(adapter, monkeypatch):
     monkeypatch.setattr(adapter.namespace, "put", lambda x, _, s, *__: x + 0 * s.sum())
 
 
-def never_the_same(adapter, monkeypatch):
-    out_before, runs = adapter.out, itertools.count()
-
-    def out(array):
-        result = out_before(array)
-        return result + np.float32(next(runs) * 1e-6).astype(result.dtype)
-
-    monkeypatch.setattr(adapter, "out", out)
-
-
-def another_with_the_mode(adapter, monkeypatch):
+def moved(adapter, monkeypatch, steps):
+    """Adds a number of small steps to each result."""
     out_before = adapter.out
 
     def out(array):
         result = out_before(array)
-        return result + np.float32(adapter.enabled() * 1e-6).astype(result.dtype)
+        return result + np.float32(steps() * 1e-6).astype(result.dtype)
 
     monkeypatch.setattr(adapter, "out", out)
+
+
+def never_the_same(adapter, monkeypatch):
+    moved(adapter, monkeypatch, itertools.count().__next__)
+
+
+def another_with_the_mode(adapter, monkeypatch):
+    moved(adapter, monkeypatch, adapter.enabled)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import re
 import jax
 import pytest
 
-from conformance.reporting import report
+from conformance.reporting import expectations, report
+from conformance.reporting.expectations import Expectation
 from impl.tests.support import processes
 
 pytestmark = pytest.mark.once
@@ -13,39 +14,19 @@ pytestmark = pytest.mark.once
 PLAIN = "conformance.tests._plain"
 #: The entries: a known fault, a fault that does not occur, an id that means no test, a fault of
 #: another JAX, and two missing ops of which one exists.
-KNOWN = """
-[[expect]]
-ids = ["test_raise[R0059-*"]
-outcome = "fail"
-reason = "There is no mode."
-
-[[expect]]
-ids = ["test_off[*-cumsum-forward-cpu-*-floating]"]
-outcome = "fail"
-reason = "It passes."
-
-[[expect]]
-ids = ["R9999"]
-outcome = "fail"
-reason = "No row has this id."
-
-[[expect]]
-ids = ["test_warn_only[R0059-*"]
-outcome = "fail"
-when = { jax = "<0.2" }
-reason = "Of an old release."
-
-[[expect]]
-ids = ["bincount", "gather"]
-outcome = "missing"
-reason = "The one is, the other is not."
-"""
+KNOWN = (
+    Expectation(("test_raise[R0059-*",), "fail", "There is no mode."),
+    Expectation(("test_off[*-cumsum-forward-cpu-*-floating]",), "fail", "It passes."),
+    Expectation(("R9999",), "fail", "No row has this id."),
+    Expectation(("test_warn_only[R0059-*",), "fail", "An old release.", versions={"jax": "<0.2"}),
+    Expectation(("bincount", "gather"), "missing", "The one is, the other is not."),
+)
 
 
 def run_of_plain_jax(folder):
     """Runs a few rows and returns the output and the report."""
     file, made = folder / "known.toml", folder / "report.json"
-    file.write_text(KNOWN)
+    expectations.write(file, KNOWN)
     words = (
         "R0001 and floating or R0059 or off and cumsum and floating or bincount-forward"
         " or means or exists and (gather or bincount)"

@@ -14,6 +14,7 @@ from conformance.reporting import expectations, report
 from conformance.reporting.expectations import Expectation
 from conformance.suite import test_rows
 from conformance.suite.cells import cells
+from conformance.tests.reporting._records import changed
 
 TEST = "test_bits[R0095-index_put-forward-cpu-torch-2.12-written]"
 
@@ -112,16 +113,8 @@ def test_the_expectations_of_this_implementation_are_read_and_are_none():
 
 
 def record(op, sample, outcome, check="off", **fields):
-    about = {
-        "row": None,
-        "op": op,
-        "direction": "forward",
-        "device": "cpu",
-        "profile": "torch-2.12",
-        "check": check,
-        "sample": sample,
-    }
-    return report.from_property({**about, **fields}, outcome, 0.1)
+    about = {"row": None, "device": "cpu", "profile": "torch-2.12", **fields}
+    return changed(op=op, sample=sample, outcome=outcome, check=check, **about)
 
 
 @pytest.fixture
@@ -154,20 +147,11 @@ def test_rewriting_keeps_reasons_takes_away_what_passes_and_adds_what_is_new(rew
     assert sentence.endswith(
         "2 id(s) removed, 2 added; write the reasons, without which the file is refused"
     )
+    new = {"outcome": "fail", "when": {"device": ["cpu"]}, "reason": ""}
     assert entries == [
         {"ids": ["*-gather-*"], "outcome": "fail", "reason": "A reason."},
-        {
-            "ids": ["*-put-forward-cpu-*-written"],
-            "outcome": "fail",
-            "when": {"device": ["cpu"]},
-            "reason": "",
-        },
-        {
-            "ids": ["test_off[unlisted-mode-forward-cpu-torch-2.12-floating]"],
-            "outcome": "fail",
-            "when": {"device": ["cpu"]},
-            "reason": "",
-        },
+        {"ids": ["*-put-forward-cpu-*-written"], **new},
+        {"ids": ["test_off[unlisted-mode-forward-cpu-torch-2.12-floating]"], **new},
     ]
 
 

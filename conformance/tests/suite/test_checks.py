@@ -11,30 +11,20 @@ import pytest
 import impl
 from conformance.adapters import _jax_programs, base
 from conformance.suite import test_rows
-from conformance.suite.cells import cells
+from conformance.tests.suite.test_releases import cell
 from impl._jax import lowering
 from impl._mode.alert import alert
 from impl._mode.decide import Action, Alert, Decision
 
 
-def cell(op, device, profile, sample="floating"):
-    (match,) = [
-        c
-        for c in cells()
-        if (c.op, c.direction, c.device, c.profile, c.sample.name)
-        == (op, "forward", device, profile, sample)
-    ]
-    return match
-
-
-SUMS = cell("index_add", "cpu", "complete")
-WRITES = cell("index_copy", "cpu", "complete")
-RACES = cell("index_add", "cuda", "complete")
-REFUSED = cell("cumsum", "cuda", "torch-2.12")
-UNLISTED = cell("cumsum", "cpu", "torch-2.12")
-SILENT = cell("scatter", "cuda", "torch-2.12", "add_floating")
-WITHOUT_ROW = cell("gather", "cpu", "torch-2.12", "1d")
-FILLED = cell("empty_like", "cpu", "torch-2.12")
+SUMS = cell("index_add", "floating", "complete", "cpu")
+WRITES = cell("index_copy", "floating", "complete", "cpu")
+RACES = cell("index_add", "floating", "complete")
+REFUSED = cell("cumsum", "floating", "torch-2.12")
+UNLISTED = cell("cumsum", "floating", "torch-2.12", "cpu")
+SILENT = cell("scatter", "add_floating", "torch-2.12")
+WITHOUT_ROW = cell("gather", "1d", "torch-2.12", "cpu")
+FILLED = cell("empty_like", "floating", "torch-2.12", "cpu")
 
 
 def off_by_one(op):
@@ -72,16 +62,9 @@ def another_with_the_mode(op):
     return double
 
 
-def zeros(_):
-    return jnp.zeros_like
-
-
-def whatever_the_mode(op):
-    def off(*arguments):
-        with impl.deterministic(False):
-            return op(*arguments)
-
-    return off
+#: Scopes are decorators.
+whatever_the_mode = impl.deterministic(False)
+always_in_order = impl.deterministic(profile="complete")
 
 
 def as_the_profile_lists(op):
@@ -91,14 +74,6 @@ def as_the_profile_lists(op):
             return op(*arguments, **options)
 
     return call
-
-
-def always_in_order(op):
-    def on(*arguments):
-        with impl.deterministic(profile="complete"):
-            return op(*arguments)
-
-    return on
 
 
 CASES = [
@@ -116,7 +91,7 @@ CASES = [
     ("test_unlisted", WITHOUT_ROW, another_with_the_mode),
     ("test_no_silent_race", RACES, whatever_the_mode),
     ("test_no_silent_race", SILENT, as_the_profile_lists),
-    ("test_fill", FILLED, zeros),
+    ("test_fill", FILLED, lambda _: jnp.zeros_like),
     ("test_schedules", RACES, whatever_the_mode),
     ("test_varies", RACES, always_in_order),
 ]
@@ -154,7 +129,7 @@ def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeyp
 
 
 def test_stand_ins_run_again_what_the_mode_changes_alone():
-    scan = cell("cumprod", "cuda", "complete", "floating")
+    scan = cell("cumprod", "floating", "complete")
     asked = [
         test_rows._is_unchanged(base.load("impl"), c) for c in (scan, RACES, SUMS, WITHOUT_ROW)
     ]
@@ -163,7 +138,7 @@ def test_stand_ins_run_again_what_the_mode_changes_alone():
 
 def test_a_row_that_races_and_never_varies_is_found():
     # Each sum is rounded once, to so few bits that the order hardly shows.
-    narrow = cell("index_add", "cuda", "complete", "narrow")
+    narrow = cell("index_add", "narrow", "complete")
     with pytest.raises(AssertionError, match="the same bits in all"):
         check_cell("test_varies", narrow)
 
@@ -177,4 +152,4 @@ def test_a_race_that_no_row_states_is_found():
 
 
 def test_one_value_may_be_written_several_times():
-    check_cell("test_no_silent_race", cell("scatter", "cuda", "torch-2.12", "write_number"))
+    check_cell("test_no_silent_race", cell("scatter", "write_number", "torch-2.12"))

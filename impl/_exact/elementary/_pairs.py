@@ -210,7 +210,7 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         main = plus_pair(twice, more)
     else:
         square = product(y[0], y[0])
-        tail, _ = series(_ATANH, (square, square), 0)
+        tail, _ = series(_ATANH[:6], (square, square), 0)
         more = product(twice[0], product(square, tail))
         main = fast_two_sum(twice[0], lax.add(twice[1], more))
     # The products with the first two parts of log(2) are exact.
@@ -270,29 +270,32 @@ class Powers(NamedTuple):
         return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
 
 
-def powers_of(r: Pair, eighths: jax.Array, exact: bool, *, is_sum: bool = False) -> Powers:
-    """Returns powers. Of a sum, fewer digits of its smaller part suffice if it is not exact."""
+def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
+    """Returns exp(r) * 2**(eighths / 8), with all digits, or as ``_quick_power`` has them."""
     n = lax.floor(times(eighths, 0.125))
     root = _eighth_root(lax.sub(eighths, times(n, 8.0)))
-    if exact:
-        power = times_pair(r, series(_EXP, r, 8))
-    elif not is_sum:
-        power = times_pair(r, series(_EXP[:10], r, 2))
-    else:  # An error of 2**-61 of the sum: 4.1 roundings of r**2 / 2, which is at most 2**-10.
-        square = product(r[0], r[0])
-        tail = polynomial([high for high, _ in _EXP[1:9]], r[0])
-        power = fast_two_sum(r[0], seal(lax.add(r[1], product(square, tail))))
+    power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
     return Powers(root, times_pair(root, power), n)
 
 
-def powers(x: Pair, exact: bool, *, is_sum: bool = False) -> Powers:
+def _quick_power(r: Pair) -> Pair:
+    """Returns exp(r) - 1 with a relative error of less than 2**-62: r + r**2 / 2 + r**3 / 6 ..."""
+    square, of_square = two_product(r[0], r[0])
+    more = polynomial([high for high, _ in _EXP[2:10]], r[0])
+    more = product(product(square, r[0]), more)
+    low = lax.add(times(of_square, 0.5), product(r[0], r[1]))
+    high, rest = fast_two_sum(r[0], times(square, 0.5))
+    return fast_two_sum(high, lax.add(rest, lax.add(lax.add(r[1], low), more)))
+
+
+def powers(x: Pair, exact: bool) -> Powers:
     """Returns exp(x) of a pair from -746 to 746."""
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
     high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
     high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
     r = fast_two_sum(high, lax.sub(seal(lax.add(more, x[1])), seal(rest)))
-    return powers_of(r, eighths, exact, is_sum=is_sum)
+    return powers_of(r, eighths, exact)
 
 
 #: The coefficients of (atan(t) / t - 1) / t**2, by powers of t**2.

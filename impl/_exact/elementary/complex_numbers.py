@@ -166,7 +166,8 @@ def _directed(b: Parts, below: jax.Array) -> Parts:
 def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a + b``."""
     first, second = _parts(a), _parts(b)
-    return _rounded(tuple(map(arithmetic.add, first, second)), a)
+    parts = arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])
+    return _rounded(parts, a)
 
 
 def add_terms(*values: jax.Array, **_: Any) -> jax.Array:

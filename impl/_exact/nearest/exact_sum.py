@@ -88,6 +88,11 @@ class Scaled(NamedTuple):
         """The shape of the terms."""
         return self.value.shape
 
+    @property
+    def size(self) -> int:
+        """The number of terms."""
+        return self.value.size
+
     @classmethod
     def products(cls, a: jax.Array, b: jax.Array) -> Scaled:
         """Returns four terms of each product of float64, [rows, terms]: those of its halves."""
@@ -159,8 +164,9 @@ class Addition:
         first, last = self._exponents(terms)
         out = jax.eval_shape(lambda *terms: self.add(*map(_wide, terms)), *terms)
         zero = vary(lax.full(out.shape, 0, np.float64), varying_axes(out))
-        are_far = isinstance(terms[0], Scaled) or (
-            not self.are_products and any(arithmetic.is_long(each.dtype) for each in terms)
+        are_far = any(
+            isinstance(each, Scaled) or (arithmetic.is_long(each.dtype) and not self.are_products)
+            for each in terms
         )
         is_long = are_far or arithmetic.is_long(dtype)
         zeros = Words.zeros(zero, first) if is_long else _Pair(zero, zero)
@@ -176,7 +182,7 @@ class Addition:
 
     def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
-        pairs = [_exponents(each) for each in terms if math.prod(each.shape) != 0]
+        pairs = [_exponents(each) for each in terms if each.size != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))
         above, depth = self.devices.max(above), self.devices.max(depth)
         first = lax.add(above, lax.full_like(above, 1))

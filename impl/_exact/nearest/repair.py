@@ -42,7 +42,7 @@ from impl._core.numerics import fence, in_any_order
 from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
-from impl._exact.nearest.exact_sum import Addition, full, reduced
+from impl._exact.nearest.exact_sum import Addition, Scaled, full, reduced
 from impl._exact.nearest.interval import is_doubt, word_of, word_type
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
@@ -106,7 +106,7 @@ def repaired_sums(
     coded: jax.Array,
     dtype: jax.typing.DTypeLike,
     count: int,
-    terms: Callable[[jax.Array], jax.Array],
+    terms: Callable[[jax.Array], jax.Array | Scaled],
     devices: Devices,
 ) -> jax.Array:
     """Returns sums with the elements in doubt added exactly.

@@ -96,17 +96,12 @@ def dot_general(
         return lax.full(layout.shape, 0, dtype)
     lhs, rhs = _of_one_kind(lhs, rhs)
     if np.float64 in (lhs.dtype, rhs.dtype):
-        double = [e if e.dtype == np.float64 else arithmetic.widen(factor(e)) for e in (lhs, rhs)]
-        return doubles.dot_general(*double, layout, dtype)
+        return doubles.dot_general(_double(lhs), _double(rhs), layout, dtype)
     bits = Bits.of(lhs.dtype, rhs.dtype, dtype)
     lhs, rhs = factor(lhs), factor(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
-        # Of one term each: float64 products, which are exact.
-        (lhs_sum, rhs_sum), _ = layout.numbers
-        of_left = layout.lhs_in_result(lax.squeeze(left, tuple(lhs_sum)))
-        of_right = layout.rhs_in_result(lax.squeeze(right, tuple(rhs_sum)))
-        return interval.positive_zero(arithmetic.narrow(lax.mul(of_left, of_right), dtype))
+        return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
 
     def error_of(chain: Any) -> jax.Array:
         error = _error(left, right, layout, chain)
@@ -188,6 +183,11 @@ def factor(value: jax.Array) -> jax.Array:
     return lax.convert_element_type(value, np.float32)
 
 
+def _double(value: jax.Array) -> jax.Array:
+    """Returns a factor as float64, without a change of its value."""
+    return value if value.dtype == np.float64 else arithmetic.widen(factor(value))
+
+
 def result_dtype(lhs: jax.Array, rhs: jax.Array, preferred: Any) -> np.dtype[Any]:
     """Returns the dtype of a product, as ``jax.lax`` has it.
 
@@ -214,6 +214,13 @@ def _error(left: jax.Array, right: jax.Array, layout: Layout, chain: Any) -> jax
     of_left = norm(left, lhs_sum)
     of_left = lax.mul(of_left, lax.full_like(of_left, chain))
     return lax.mul(layout.lhs_in_result(of_left), layout.rhs_in_result(norm(right, rhs_sum)))
+
+
+def _single(left: jax.Array, right: jax.Array, layout: Layout) -> jax.Array:
+    """Returns sums of one term each: float64 products, which are exact."""
+    (lhs_sum, rhs_sum), _ = layout.numbers
+    of_left = layout.lhs_in_result(lax.squeeze(left, tuple(lhs_sum)))
+    return lax.mul(of_left, layout.rhs_in_result(lax.squeeze(right, tuple(rhs_sum))))
 
 
 def products(left: jax.Array, right: jax.Array) -> jax.Array:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ _TWO = 13
 _TINY, _LEAST = 2.0**-300, 2.0**-500
 
 
-def dot_general(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> jax.Array:
+def dot_general(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype[Any]) -> jax.Array:
     """Returns a product of float64, rounded once to a dtype, as ``dot_general.dot_general``."""
     lhs, rhs = arithmetic.flushed_float64(lhs), arithmetic.flushed_float64(rhs)
     with in_any_order():
@@ -111,7 +111,7 @@ class _Sliced(NamedTuple):
         return lax.select(lax.eq(first, lax.full_like(first, 0)), least, first)
 
 
-def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> jax.Array:
+def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype[Any]) -> jax.Array:
     """Returns words as ``interval.rounded`` does."""
     log = exact_sum.log2_above(layout.terms)
     count = 2 if log <= _TWO else 3
@@ -123,10 +123,10 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> j
 
     def multiplied(lefts: Sequence[jax.Array], rights: Sequence[jax.Array]) -> jax.Array:
         sums, batch = (
-            tuple(tuple(axis + 1 for axis in axes) for axes in each)
+            [[axis + 1 for axis in axes] for axes in each]
             for each in ((lhs_sum, rhs_sum), (lhs_batch, rhs_batch))
         )
-        numbers = tuple((0, *axes) for axes in sums), batch
+        numbers = ([0, *sums[0]], [0, *sums[1]]), (batch[0], batch[1])
         total = lax.dot_general(
             jnp.stack(lefts), jnp.stack(rights), numbers, PRECISION, lefts[0].dtype
         )
@@ -145,9 +145,8 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype) -> j
 
     # Each of K terms has up to count + 1 parts, of which the first and the last are at most half of
     # 2**(bits * (2 - count)), and others a quarter.
-    terms = 2.0**log
-    chain = interval.of_chain((count + 1) * terms)
-    most = chain * terms * (1 + count / 4) * 2.0 ** (bits * (2 - count))
+    chain = interval.of_chain((count + 1) << log)
+    most = chain * (1 + count / 4) * 2.0 ** (log + bits * (2 - count))
     marks = (lax.convert_element_type(lax.sign(lax.abs(x)), np.float32) for x in (lhs, rhs))
     has_terms = multiplied(*([each] for each in marks))
     error = lax.select(

@@ -44,7 +44,9 @@ bool is_valid(const Program& program, int64_t results) {
     for (size_t number = 0; number < 3; ++number) {
       const int64_t operand = step.operand(number);
       const bool is_constant = operand >= kFirstConstant;
-      if (operand >= (is_constant ? kFirstConstant + program.constant_count : program.registers))
+      const bool is_table = step.name() == static_cast<int64_t>(StepName::k_entry) && number == 1;
+      const int64_t last = operand + (is_table ? kEntries - 1 : 0);
+      if (last >= (is_constant ? kFirstConstant + program.constant_count : program.registers))
         return false;
     }
   }

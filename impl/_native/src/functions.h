@@ -28,8 +28,8 @@ namespace samebits {
 // The steps, in the order of `STEPS` of programs.py. The first ones take float64.
 #define SAMEBITS_STEPS(STEP)                                                             \
   STEP(add) STEP(subtract) STEP(multiply) STEP(multiply_add) STEP(add_product)           \
-  STEP(subtract_product) STEP(product_error)                                             \
-  STEP(sum_error) STEP(rest_of_sum) STEP(divide) STEP(greatest) STEP(least)              \
+  STEP(subtract_product) STEP(product_error) STEP(sum_error) STEP(rest_of_sum)           \
+  STEP(entry) STEP(divide) STEP(greatest) STEP(least)                                    \
   STEP(is_below) STEP(is_at_most) STEP(is_equal) STEP(differs) STEP(negated)             \
   STEP(magnitude) STEP(root) STEP(nearest_integer) STEP(integer_below) STEP(sign)        \
   STEP(is_finite) STEP(to_float32) STEP(to_bfloat16) STEP(to_float16) STEP(to_integer)   \
@@ -52,6 +52,8 @@ constexpr int64_t kBlockElements = 256;
 // A step has 8 bits for its name, and 12 for each of the register that it writes and of its three
 // operands. An operand from kFirstConstant on is a constant.
 constexpr int64_t kFirstConstant = 2048;
+// The entries of a table: constants from the second operand of the step `entry` on.
+constexpr int64_t kEntries = 8;
 
 struct Step {
   int64_t word;

@@ -101,6 +101,25 @@ SAMEBITS_INLINE Doubles sum_error(Doubles a, Doubles b, Doubles near) {
 }
 // The same if b is not greater than a.
 SAMEBITS_INLINE Doubles rest_of_sum(Doubles a, Doubles b, Doubles near) { return b - (near - a); }
+// Entries of a table of constants.
+struct Table {
+  const void* at;
+};
+// The entry whose number is the integer below a, or the first one, or the last one.
+SAMEBITS_INLINE Doubles entry(Doubles a, Table table) {
+  const Doubles last = constant(kEntries - 1);
+  const Doubles positive = selected(a > 0, a, Doubles{});
+  const Longs number = __builtin_convertvector(selected(positive < last, positive, last), Longs);
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(
+      _mm512_permutexvar_pd(reinterpret_cast<__m512i>(number), load_as<__m512d>(table.at)));
+#else
+  Doubles result;
+  for (int lane = 0; lane < kWidth; ++lane)
+    result[lane] = load_as<double>(static_cast<const double*>(table.at) + number[lane]);
+  return result;
+#endif
+}
 SAMEBITS_INLINE Doubles divide(Doubles a, Doubles b) { return a / b; }
 // A NaN of either operand is the result.
 SAMEBITS_INLINE Doubles greatest(Doubles a, Doubles b) {
@@ -212,8 +231,12 @@ using Apply = void (*)(const double* const* operands, int64_t count, double* out
 
 template <typename V>
 SAMEBITS_INLINE V operand_of(const double* at, bool is_constant, int64_t i) {
-  if (!is_constant) return load_as<V>(at + i);
-  return reinterpret_cast<V>(Longs{} + load_as<int64_t>(at));
+  if constexpr (std::is_same<V, step::Table>::value) {
+    return {at};
+  } else {
+    if (!is_constant) return load_as<V>(at + i);
+    return reinterpret_cast<V>(Longs{} + load_as<int64_t>(at));
+  }
 }
 
 template <auto function, int constants, typename R, typename... A, size_t... number>
@@ -274,7 +297,9 @@ SAMEBITS_STEPS(SAMEBITS_FUNCTION)
 
 template <typename V, typename P, int64_t operand>
 SAMEBITS_INLINE V known_operand(const Longs* registers) {
-  if constexpr (operand >= kFirstConstant) {
+  if constexpr (std::is_same<V, step::Table>::value) {
+    return {&P::constants[operand - kFirstConstant]};
+  } else if constexpr (operand >= kFirstConstant) {
     return reinterpret_cast<V>(Longs{} + P::constants[operand - kFirstConstant]);
   } else {
     return reinterpret_cast<V>(registers[operand]);
@@ -474,7 +499,7 @@ int64_t find_doubts(const double* low, const double* high, int64_t first, int64_
   const auto is_settled = [&](int64_t i) -> int64_t {
     return (bits_of(low[i]) == bits_of(high[i])) | ((low[i] != low[i]) & (high[i] != high[i]));
   };
-  constexpr int64_t kGroup = 32;
+  constexpr int64_t kGroup = 16;
   for (int64_t i = 0; i < count; i += kGroup) {
     const int64_t end = count - i < kGroup ? count : i + kGroup;
     int64_t settled = 0;

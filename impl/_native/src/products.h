@@ -197,6 +197,10 @@ struct ProductKernels {
   void (*multiply_wide_lanes)(int64_t terms, const double* left, const double* right,
                               const double* left_squares, const double* right_squares,
                               double scale, double* high, double* low, double* slack);
+  // Adds the products of a row, whose terms are `step` apart, and of `vectors` vectors of columns
+  // to high + low, as add_wide_pairs does.
+  void (*add_wide_row)(int64_t vectors, int64_t terms, const double* row, int64_t step,
+                       const double* right, double* high, double* low);
   // Finds the magnitudes of float64.
   void (*find_magnitudes)(const double* values, int64_t count, Magnitudes* magnitudes);
   // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.

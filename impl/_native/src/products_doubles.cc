@@ -38,10 +38,13 @@ bool is_decided(double near, double rest, double error, int exponent, typename R
   return is_low && is_high && *word == other;
 }
 
+// The most rows that are not split, since each element of the columns is used for few products.
+constexpr int64_t kFew = 2;
+
 class WideBlock : public SplitBlock {
  public:
   WideBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : SplitBlock(product, range, true), output_(output) {}
+      : SplitBlock(product, range, true, range.rows <= kFew), output_(output) {}
   void finish();
 
  private:
@@ -62,9 +65,16 @@ class WideBlock : public SplitBlock {
 // Rounds a row of results, and lists those in doubt.
 void WideBlock::round_row(int64_t i, char* words) {
   const int64_t from = i * stride_;
-  const PairsOfRow pairs{high_ + from,      middle_ + from,          low_ + from,
-                         lost_ + from,      column_norms_,           column_rests_,
-                         scale() * row_norms_[i], scale() * row_rests_[i], product_.lost,
+  const double of_row = row_norms_[i];
+  const PairsOfRow pairs{high_ + from,
+                         middle_ + from,
+                         low_ + from,
+                         lost_ + from,
+                         column_norms_,
+                         column_rests_,
+                         are_few_ ? 0 : scale() * of_row,
+                         are_few_ ? scale_of_pairs() * of_row : scale() * row_rests_[i],
+                         product_.lost,
                          product_.exponent};
   memory_.doubts.resize(columns_);
   int64_t doubts = 0;
@@ -125,11 +135,7 @@ void WideBlock::settle(int64_t i, int64_t j, void* word) const {
     sum.low[0] += sum.low[lane];
     sum.low[0] += two_sum(&sum.high[0], sum.high[lane]);
   }
-  // Each term has two errors, of at most n u times the magnitudes together with those of the sums,
-  // and adding them errs by at most n u times that (Ogita, Rump and Oishi 2005, Dot2).
-  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
-  const double most = row_norms_[i] * column_norms_[j] * (1 + 0x1p-10);
-  const double error = chain * chain * most + product_.lost;
+  const double error = scale_of_pairs() * row_norms_[i] * column_norms_[j] + product_.lost;
   const double rest = two_sum(&sum.high[0], sum.low[0]);
   const bool is_done = with_format(output_.format, [&](auto format) {
     using R = decltype(format);

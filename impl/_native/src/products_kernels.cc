@@ -625,6 +625,32 @@ void add_wide_pairs(const double* left, const double* right, int64_t count, Pair
   }
 }
 
+template <int kVectors>
+void add_row(int64_t terms, const double* row, int64_t step, const double* right, double* high,
+             double* low) {
+  Vector sum[kVectors], rest[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    sum[v] = at(high + v * kLanes);
+    rest[v] = at(low + v * kLanes);
+  }
+  for (int64_t k = 0; k < terms; ++k, row += step, right += kColumns)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector a = all(*row), b = at(right + v * kLanes), product = a * b;
+      rest[v] += product_error(a, b, product) + two_sum(&sum[v], product);
+    }
+  for (int v = 0; v < kVectors; ++v) {
+    put(high + v * kLanes, sum[v]);
+    put(low + v * kLanes, rest[v]);
+  }
+}
+
+void add_wide_row(int64_t vectors, int64_t terms, const double* row, int64_t step,
+                  const double* right, double* high, double* low) {
+  if (vectors == 1) return add_row<1>(terms, row, step, right, high, low);
+  add_row<2>(terms, row, step, right, high, low);
+}
+
 void find_magnitudes(const double* values, int64_t count, Magnitudes* magnitudes) {
   Vector least[2] = {all(HUGE_VAL), all(HUGE_VAL)}, greatest[2] = {};
   Longs special{};
@@ -677,7 +703,10 @@ int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t*
     const Vector size = magnitude(result);
     const Longs is_plain =
         (Longs)(low == high) & (Longs)(size >= 0x1p-1021) & (Longs)(size <= kGreatest);
-    if (j + kLanes <= count) put(to + j, result);
+    if (j + kLanes <= count) {
+      put(to + j, result);
+      if (!any_of(__builtin_convertvector(~is_plain, Ints))) continue;
+    }
     for (int64_t lane = 0; lane < kLanes && j + lane < count; ++lane) {
       if (is_plain[lane]) {
         if (j + kLanes > count) to[j + lane] = result[lane];
@@ -802,6 +831,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     SAMEBITS_WIDE(pack_panels),
     SAMEBITS_WIDE(pack_wide_lanes),
     multiply_wide_lanes,
+    add_wide_row,
     find_magnitudes,
     round_pairs,
 };

@@ -20,8 +20,9 @@ int64_t SplitBlock::numbers(const BlockRange& range) {
          up(range.rows + 16, 16);
 }
 
-SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split)
-    : Panels(product, range, false, numbers(range)), is_split_(is_split) {
+SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
+                       bool are_few)
+    : Panels(product, range, false, numbers(range)), is_split_(is_split), are_few_(are_few) {
   const int64_t sums = rows_ * stride_;
   high_ = numbers_;
   middle_ = high_ + sums;
@@ -60,7 +61,18 @@ bool SplitBlock::split_rows(const double* rows, int64_t lines, int64_t count, do
 void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_more) {
   const double* rows = panel(first);
   const int64_t width = kernels_.columns;
-    const bool has_rest = is_split_ && split_rows(rows, lines, count, row_rests_ + first);
+    if (are_few_) {
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t j = 0; j < columns_; j += width) {
+        const int64_t at = (first + i) * stride_ + j;
+        kernels_.add_wide_row(columns_ - j > width / 2 ? 2 : 1, count,
+                              rows + (interleaved_ ? i : i * kRow),
+                              interleaved_ ? kernels_.step : 1, right_ + j * kPanel, high_ + at,
+                              middle_ + at);
+      }
+    return;
+  }
+  const bool has_rest = is_split_ && split_rows(rows, lines, count, row_rests_ + first);
   for (int64_t j = 0; j < columns_; j += width) {
     const int64_t vectors = columns_ - j > width / 2 ? 2 : 1, at = first * stride_ + j;
     const double* right = right_ + j * kPanel;
@@ -84,7 +96,7 @@ void SplitBlock::add_terms() {
     const int64_t count = std::min(kTerms, product_.terms - from);
     read_terms(from, count);
     pack_right(count);
-    const bool has_more = is_split_ && split_columns(count);
+    const bool has_more = is_split_ && !are_few_ && split_columns(count);
     if (interleaved_) pack_interleaved(count);
     for (int64_t i = 0; i < rows_; i += height_) {
       const int64_t lines = std::min(height_, rows_ - i);
@@ -96,6 +108,11 @@ void SplitBlock::add_terms() {
     for (int64_t i = 0; i < rows_; ++i) squares[i] = std::sqrt(squares[i]);
   for (double* squares : {column_norms_, column_rests_})
     for (int64_t j = 0; j < columns_; ++j) squares[j] = std::sqrt(squares[j]);
+}
+
+double SplitBlock::scale_of_pairs() const {
+  const double chain = of_chain(2.0 * static_cast<double>(product_.terms) + 64);
+  return chain * chain * (1 + 0x1p-9);
 }
 
 double SplitBlock::scale() const {

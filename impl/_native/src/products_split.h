@@ -16,7 +16,9 @@ namespace samebits {
 
 class SplitBlock : protected Panels {
  public:
-  SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split);
+  // Few rows are not split: the errors of their products are added.
+  SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
+             bool are_few = false);
   // Adds all products, and makes norms of the sums of squares.
   void add_terms();
 
@@ -46,7 +48,12 @@ class SplitBlock : protected Panels {
     return result_ + memory_.rows[i].result + memory_.columns[j].result;
   }
 
-  const bool is_split_;
+  // The same for few rows, for high_ + middle_: each term has two errors, of at most n u times the
+  // magnitudes together with those of the sums, and adding them errs by at most n u times that
+  // (Ogita, Rump and Oishi 2005, Dot2).
+  double scale_of_pairs() const;
+
+  const bool is_split_, are_few_;
   // The sums: high_ + middle_ of products of multiples, what TwoSum lost of it, and low_.
   double *high_, *middle_, *lost_, *low_;
   double *row_rests_, *column_rests_;  // sums of squares, and then norms

@@ -250,9 +250,9 @@ SAMEBITS_INLINE __m512i eight(const int64_t* list, int64_t first, int64_t apart)
 
 // Runs of one element, 8 at a time, of which no two have one destination in the table. If runs that
 // are neighbours have one, as those of sorted indices, it takes runs from all over the list.
-template <bool kHasError, typename T>
+template <typename T>
 bool add_eights(const T* updates, const Runs& runs, const Table& table) {
-  Singles<kHasError, T> rest(updates, runs, table);
+  Singles<false, T> rest(updates, runs, table);
   const __m512i to_block = _mm512_set1_epi64(runs.to), from = _mm512_set1_epi64(runs.from);
   const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   const Doubles sign = Doubles{} + rest.sign;
@@ -280,17 +280,9 @@ bool add_eights(const T* updates, const Runs& runs, const Table& table) {
     const Doubles term = sign * gather(updates, source);
     Doubles near = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.near, 8));
     const Doubles before = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.rest, 8));
-    const Doubles added = two_sum(&near, term);
-    Doubles after = before;
-    if constexpr (kHasError) {
-      Doubles error = reinterpret_cast<Doubles>(_mm512_i64gather_pd(to, table.error, 8));
-      error += magnitude(two_sum(&after, added));
-      _mm512_i64scatter_pd(table.error, to, reinterpret_cast<__m512d>(error), 8);
-    } else {
-      after += added;
-      lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
-              (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
-    }
+    const Doubles added = two_sum(&near, term), after = before + added;
+    lost |= (reinterpret_cast<Longs>(after - before) ^ reinterpret_cast<Longs>(added)) |
+            (reinterpret_cast<Longs>(after - added) ^ reinterpret_cast<Longs>(before));
     _mm512_i64scatter_pd(table.near, to, reinterpret_cast<__m512d>(near), 8);
     _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
   }
@@ -304,12 +296,12 @@ template <bool kHasError, typename T>
 bool add_singles(const T* updates, const Runs& runs, const Table& table) {
   Flushing scope(kOf<T>);
 #if defined(__AVX512F__)
-  return add_eights<kHasError>(updates, runs, table);
-#else
+  // Errors take more time than a vector gains.
+  if constexpr (!kHasError) return add_eights(updates, runs, table);
+#endif
   Singles<kHasError, T> all(updates, runs, table);
   all.add_all(0, runs.count);
   return all.lost != 0;
-#endif
 }
 
 // Calls work(number, destination, element of the updates, length) for each run, cut to the block.

@@ -164,7 +164,7 @@ def test_arrays_that_are_cut(engine):
         assert calls.count("product_bounds") >= sum(k is not None for _, k, _ in CUTS)
 
 
-def test_products_of_float64_that_are_cut(engine):
+def test_products_and_sums_of_float64_that_are_cut(engine):
     rng = np.random.default_rng(2)
     x, y = (np.float64(cancelling(rng, *shape)) * (1 + 2.0**-50) for shape in ((16, 24), (8, 24)))
     y = y.T
@@ -178,6 +178,8 @@ def test_products_of_float64_that_are_cut(engine):
         ]
         for result in jax.jit(lambda pairs: [jnp.matmul(*pair) for pair in pairs])(pairs):
             assert_same(result, want)
+        for result in jax.jit(lambda pairs: [jnp.sum(x, 1) for x, _ in pairs])(pairs):
+            assert_same(result, oracles.nearest(x.T))
 
 
 def test_products_in_doubt_beyond_one_list():

@@ -1,6 +1,7 @@
 """Products of matrices, by each engine that HLO has, against the oracle in integers.
 
-Tests: impl._exact.products.dot_general.
+Tests: impl._exact.products.dot_general, impl._exact.products.doubles,
+impl._exact.products.layout.
 """
 
 import functools

@@ -117,7 +117,8 @@ def test_on_eight_devices(pytestconfig):
 
 def test_a_path_of_primitives_is_refused_for_other_floats():
     with jax.enable_x64(True), impl.deterministic(profile="complete", guarantee="portable"):
-        x = jax.ShapeDtypeStruct((2, 2), "float64")
-        with pytest.raises(RuntimeError, match=r"dot_general of .*float64"):
+        x = jax.ShapeDtypeStruct((2, 2), "float8_e4m3fn")
+        with pytest.raises(RuntimeError, match=r"dot_general of .*float8_e4m3fn"):
             jax.jit(impl.mm).lower(x, x)
+        x = jax.ShapeDtypeStruct((2, 2), "float64")
         assert jax.jit(lambda x: impl.cumsum(x, 0)).lower(x)

@@ -41,6 +41,7 @@ def found(function, platform, *operands):
         # `nox -s gpu_compile` reads every program for every platform.
         pytest.param("mixed_precision", ("rocm",), marks=pytest.mark.once),
         ("recurrent", ("cpu", "cuda", "rocm")),
+        ("curve_fit", ("cuda",)),
         pytest.param("conv_net", ("cuda",), marks=pytest.mark.once),
     ],
 )
@@ -133,8 +134,9 @@ def test_every_program_has_a_digest():
     assert set(test_settings.DIGESTS) == set(programs.PROGRAMS)
 
 
-def test_a_program_on_eight_devices_has_the_digest_of_all():
-    test_settings.test_digest("recurrent", 8, 2, "")
+@pytest.mark.parametrize("name", ["recurrent", "curve_fit"])
+def test_a_program_on_eight_devices_has_the_digest_of_all(name):
+    test_settings.test_digest(name, 8, 2, "")
 
 
 def test_a_process_that_fails_and_other_bits_are_found(monkeypatch):

@@ -29,8 +29,8 @@ from impl._exact.elementary._pairs import Pair, fast_two_sum, reciprocal, two_pr
 from impl._exact.elementary._words import constant, wide_root
 from impl._exact.elementary.doubles._function import Double
 
-#: A pair and a float64 n, which stand for the pair times 2**n.
-Scaled: TypeAlias = tuple[Pair, jax.Array]
+#: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
+Scaled: TypeAlias = tuple[Pair, jax.Array | None]
 #: The bits of an exponent, and its place.
 _TOP, _FRACTION = 0x7FF, 52
 _SIGN = int(np.iinfo(np.int64).min)
@@ -49,8 +49,10 @@ def root(x: Pair) -> Pair:
     return fast_two_sum(near, product(rest, reciprocal(lax.add(near, near))))
 
 
-def scaled(value: jax.Array, n: jax.Array) -> jax.Array:
+def scaled(value: jax.Array, n: jax.Array | None) -> jax.Array:
     """Returns a normal float64 times 2**n: infinity if it is too great, 0 if it is subnormal."""
+    if n is None:
+        return value
     raw, shift = lax.bitcast_convert_type(value, np.int64), lax.convert_element_type(n, np.int64)
     fraction, top = lax.full_like(raw, _FRACTION), lax.full_like(raw, _TOP)
     exponent = lax.bitwise_and(lax.shift_right_logical(raw, fraction), top)
@@ -63,7 +65,7 @@ def scaled(value: jax.Array, n: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(result, np.float64)
 
 
-def rounded(value: Pair, n: jax.Array) -> jax.Array:
+def rounded(value: Pair, n: jax.Array | None) -> jax.Array:
     """Returns a pair times 2**n, rounded once."""
     return scaled(seal(lax.add(*value)), n)
 
@@ -98,7 +100,8 @@ def of_pairs(
     value: Callable[[jax.Array, bool], Scaled],
     finish: Callable[[jax.Array, jax.Array], jax.Array],
     *,
-    error: float | None = None,
+    error: float | Callable[[jax.Array], jax.Array] | None = None,
+    near: Callable[[jax.Array], tuple[jax.Array, jax.Array]] | None = None,
 ) -> Double:
     """Returns a function of one float64.
 
@@ -107,18 +110,27 @@ def of_pairs(
             returns any finite pair for special arguments.
         finish: Takes an argument and the rounded value, and returns the result, with those of
             special arguments.
-        error: The relative error of ``value`` with fewer digits. None if it has but one way.
+        error: The relative error of ``value`` with fewer digits, or a function of arguments that
+            returns it, which is infinite where ``value`` needs all. None if it has but one way.
+        near: Returns whether arguments are near a point where first terms of a series are needed,
+            and their sum. There, the ends of the interval may differ.
     """
 
     def full(x: jax.Array, **_: object) -> jax.Array:
         x = flushed_float64(x)
         result = rounded(*value(x, True))
-        # The loop vectorizer of XLA 0.12 for a CPU would take hours for one loop of all operations.
-        return finish(x, result if contexts.keeps_subnormals.value else fence(result))
+        if not contexts.keeps_subnormals.value:
+            # The loop vectorizer of XLA 0.12 for a CPU takes hours for one loop of all operations.
+            result = fence(result)
+        if near is not None:
+            is_near, terms = near(x)
+            result = lax.select(is_near, terms, result)
+        return finish(x, result)
 
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
-        near, n = value(x, False)
-        return quick_results(near, error or 0, lambda end: finish(x, scaled(end, n)))
+        about, n = value(x, False)
+        bound = error(x) if callable(error) else error or 0
+        return quick_results(about, bound, lambda end: finish(x, scaled(end, n)))
 
     return Double(full, quick if error else None)

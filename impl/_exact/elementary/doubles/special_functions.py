@@ -12,6 +12,7 @@ are small, not the relative ones. The zero of digamma between 1 and 2 is a facto
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -57,6 +58,8 @@ _LEAST, _RAISE = 2.0**-500, 400
 _GREAT = 2.0**600
 #: A magnitude below which 1 + x counts as 1.
 _TINY = 2.0**-110
+#: The errors of the quick ways.
+_ERROR = 2.0**-60
 #: The number from which lgamma and digamma have Stirling's formulas.
 _LARGE, _LARGE_OF_DIGAMMA = 2.5, 2.0
 
@@ -164,15 +167,15 @@ def _fraction(x: jax.Array) -> jax.Array:
     return lax.sub(x, nearest_integer(x))
 
 
-def _half_turns(x: jax.Array, exact: bool) -> tuple[Pair, Pair]:
+def _half_turns(x: jax.Array) -> tuple[Pair, Pair]:
     """Returns sin(pi * x) and cos(pi * x) as magnitudes; 1 for the sine of an integer."""
     fraction = lax.abs(_fraction(x))
     rest = lax.sub(constant(x, 0.5), fraction)
     is_near = is_below(fraction, 0.25)
     angle = times_pair(_with_zero(lax.select(is_near, fraction, rest)), pair(x, data.PAIR_PI))
     never = lax.ne(x, x)
-    sine = sine_or_cosine(angle, never, exact)
-    cosine = sine_or_cosine(angle, lax.bitwise_not(never), exact)
+    sine = sine_or_cosine(angle, never, True)
+    cosine = sine_or_cosine(angle, lax.bitwise_not(never), True)
     sine, cosine = choose(is_near, sine, cosine), choose(is_near, cosine, sine)
     return choose(lax.eq(fraction, constant(x, 0)), cosine, sine), cosine
 
@@ -189,9 +192,8 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
     found = by_table("LGAMMA", choose(is_large, argument, _with_zero(small)), exact)
     next_one = times_pair(_with_zero(m), two_sum(constant(x, 1), small))
-    product_of = choose(
-        lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY))), next_one, _with_zero(m)
-    )
+    has_next = lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY)))
+    product_of = choose(has_next, next_one, _with_zero(m))
     product_of = choose(lax.bitwise_or(is_large, has_one), product_of, one)
     log = logarithm(product_of, _with_zero(plus(product_of[0], -1.0)), exact)
     above = plus_pair(times_pair(_with_zero(small), found), negative(log))
@@ -203,12 +205,14 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     main = times_pair(slope, plus_pair(log, pair(x, (-1.0, 0.0))))
     large = plus_pair(main, scaled_by(large, scale))
     above = choose(is_large, large, above)
-    sine, _ = _half_turns(m, exact)
+    n = lax.select(is_great, constant(x, _RAISE), constant(x, 0))
+    if not exact:
+        return above, n
+    sine, _ = _half_turns(m)
     below = times_pair(_with_zero(m), times_pair(sine, pair(x, data.PAIR_1_PI)))
     below = choose(is_reflected, below, one)
     below = logarithm(below, plus_pair(below, pair(x, (-1.0, 0.0))), exact)
     below = negative(plus_pair(below, above))
-    n = lax.select(is_great, constant(x, _RAISE), constant(x, 0))
     return choose(is_reflected, below, above), n
 
 
@@ -225,19 +229,26 @@ def _digamma(x: jax.Array, exact: bool) -> Scaled:
     large = plus_pair(scaled_by(inverse, half), times_pair(times_pair(inverse, inverse), found))
     log = logarithm(_with_zero(m), _with_zero(plus(m, -1.0)), exact)
     result = choose(is_small, small, plus_pair(log, negative(large)))
-    sine, cosine = _half_turns(m, exact)
+    opposite = choose(is_below_one, negative(inverse), pair(x, (0.0, 0.0)))
+    if not exact:
+        return plus_pair(opposite, result), lax.neg(n)
+    sine, cosine = _half_turns(m)
     slope = times_pair(quotient(cosine, sine), pair(x, data.PAIR_PI))
     slope = choose(is_below(_fraction(m), 0), negative(slope), slope)
     slope = choose(is_below_one, slope, plus_pair(slope, inverse))
-    inverse = choose(is_below_one, negative(inverse), pair(x, (0.0, 0.0)))
-    return plus_pair(choose(is_below(x, 0), slope, inverse), result), lax.neg(n)
+    return plus_pair(choose(is_below(x, 0), slope, opposite), result), lax.neg(n)
+
+
+def _from(least: float, x: jax.Array) -> jax.Array:
+    """Returns the error of the quick way, which is infinite where an argument is reflected."""
+    return lax.select(lax.ge(x, constant(x, least)), constant(x, _ERROR), constant(x, np.inf))
 
 
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "digamma": of_pairs(_digamma, finished_digamma),
-    "erf": of_pairs(_erf, _finish_erf, error=2.0**-61),
-    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=2.0**-61),
-    "erfc": of_pairs(_erfc, _finish_erfc, error=2.0**-59),
-    "lgamma": of_pairs(_lgamma, finished_lgamma),
+    "digamma": of_pairs(_digamma, finished_digamma, error=functools.partial(_from, 0.0)),
+    "erf": of_pairs(_erf, _finish_erf, error=_ERROR),
+    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_ERROR),
+    "erfc": of_pairs(_erfc, _finish_erfc, error=_ERROR),
+    "lgamma": of_pairs(_lgamma, finished_lgamma, error=functools.partial(_from, -0.5)),
 }

@@ -12,7 +12,7 @@ subtracted by a rotation.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from math import factorial
 
@@ -195,23 +195,14 @@ def _finish_cos(x: jax.Array, result: jax.Array) -> jax.Array:
     return lax.select(is_below(lax.abs(x), np.inf), result, constant(x, np.nan))
 
 
-def _of_angle(
-    value: Callable[[jax.Array, bool], Scaled],
-    finish: Callable[[jax.Array, jax.Array], jax.Array],
-) -> Double:
-    """Returns a function of an angle. Its quick way leaves out what ``_by_parts`` cannot do."""
-
-    def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
-        x = flushed_float64(x)
-        magnitude = lax.abs(x)
-        rest = lax.abs(_by_parts(lax.min(magnitude, constant(x, _MOST)))[1][0])
-        is_usual = lax.gt(rest, constant(x, _LEAST_REST))
-        is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
-        is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
-        error = lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
-        return quick_results(value(x, False)[0], error, functools.partial(finish, x))
-
-    return Double(of_pairs(value, finish).full, quick)
+def _error(x: jax.Array) -> jax.Array:
+    """Returns the error of the quick way, which is infinite where ``_by_parts`` does not do."""
+    magnitude = lax.abs(x)
+    rest = lax.abs(_by_parts(lax.min(magnitude, constant(x, _MOST)))[1][0])
+    is_usual = lax.gt(rest, constant(x, _LEAST_REST))
+    is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
+    is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
+    return lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
 
 
 def _exponent(x: jax.Array) -> jax.Array:
@@ -303,7 +294,7 @@ FUNCTIONS: Mapping[str, Double] = {
     "asin": of_pairs(functools.partial(_inside, is_sine=True), _finish_asin, error=_ERROR_OF_ANGLE),
     "atan": of_pairs(_atan, odd, error=_ERROR_OF_ANGLE),
     "atan2": Double(_atan2, _quick_atan2),
-    "cos": _of_angle(_cos, _finish_cos),
-    "sin": _of_angle(_sin, _finish),
-    "tan": _of_angle(_tan, _finish),
+    "cos": of_pairs(_cos, _finish_cos, error=_error),
+    "sin": of_pairs(_sin, _finish, error=_error),
+    "tan": of_pairs(_tan, _finish, error=_error),
 }

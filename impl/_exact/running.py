@@ -32,7 +32,7 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.arithmetic import at_least_float32, is_long
-from impl._exact.elementary.exponentials import exp, log
+from impl._exact.elementary.exponentials import wide_exp, wide_log
 
 #: Two arrays of one shape. A factor is such a pair: its significand, which may also be a zero, an
 #: infinity or a NaN, and its exponent. The significand is held as the bit pattern of a float64,
@@ -91,10 +91,10 @@ def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array
         a_is_less = lax.lt(a, b)
         large = lax.select(a_is_less, sum_of_b, sum_of_a)
         small = lax.select(a_is_less, sum_of_a, sum_of_b)
-        return most, lax.add(large, arithmetic.product(small, exp(apart)))
+        return most, lax.add(large, arithmetic.product(small, wide_exp(apart)))
 
     most, total = _doubled(combine, (wide, lax.full_like(wide, 1)))
-    result = arithmetic.narrow(lax.add(most, log(total)), x.dtype)
+    result = arithmetic.narrow(lax.add(most, wide_log(total)), x.dtype)
     return _axis_back(result, axis, reverse)
 
 

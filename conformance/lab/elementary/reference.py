@@ -31,6 +31,8 @@ from conformance.lab.elementary.findings import Outcome
 WINDOW = 2.0**-48
 _TINY = 2.0**-126
 DIGITS = 40
+#: The digits of a value that is rounded to float64: a series of it may have a middle as a term.
+_DIGITS_OF_DOUBLE = 120
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -210,6 +212,8 @@ def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
         two = np.full(operands[0].shape, np.log(2)).astype(dtype)
         return correct("div", correct("log", *operands), two)
     operands += tuple(np.full(operands[0].shape, float(p)) for p in parameters.values())
+    if dtype == np.float64:
+        return _correct_doubles(name, *operands)
     values = near_values(name, *operands)
     result = rounded(values, dtype)
     absolute = _reference(name).absolute
@@ -217,6 +221,21 @@ def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
         exact = exact_value(name, *(float(x[i]) for x in operands))
         result[i] = rounded_exactly(exact, dtype)
     return result
+
+
+def _correct_doubles(name: str, *operands: np.ndarray) -> np.ndarray:
+    tiny = np.finfo(np.float64).smallest_normal
+    operands = tuple(np.where(np.abs(x) < tiny, np.copysign(0.0, x), x) for x in operands)
+    with np.errstate(all="ignore"):
+        result = np.array(_reference(name).near(*operands))
+    # Of zeros and infinities, NumPy knows the values, and their signs.
+    is_ordinary = [np.isfinite(x) & (x != 0) for x in (result, *operands)]
+    for i in np.flatnonzero(np.all(is_ordinary, axis=0)):
+        with mp.workdps(_DIGITS_OF_DOUBLE):
+            exact = _reference(name).exact(*(mp.mpf(float(x[i])) for x in operands))
+        with mp.workprec(53):
+            result[i] = float(+exact)
+    return np.where(np.abs(result) < tiny, np.copysign(0.0, result), result)
 
 
 def judged(name: str, result: np.ndarray, *operands: np.ndarray) -> Outcome:

@@ -46,8 +46,6 @@ _LOG2_E = 1.4426950408889634
 _HIGH = 88.8
 #: The least float32 of which exp is not subnormal.
 _LOW = float.fromhex("-0x1.5d589ep+6")
-#: The least float64 of which exp is not subnormal.
-_LOW_DOUBLE = float.fromhex("-0x1.6232bdd7abcd2p+9")
 
 
 def exp(x: jax.Array, **_: object) -> jax.Array:
@@ -57,14 +55,11 @@ def exp(x: jax.Array, **_: object) -> jax.Array:
     depends on their contraction.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
-            in the last place.
+        x: Any shape; float32, float16 or bfloat16.
 
     Raises:
         TypeError: Another dtype.
     """
-    if x.dtype == np.float64:
-        return _exp_of_double(x)
     dtype = require(NARROW, x)
     x = lax.convert_element_type(x, np.float32)
     n, r = reduce(lax.convert_element_type(x, np.float64))
@@ -116,15 +111,6 @@ def wide_expm1(x: jax.Array) -> jax.Array:
     # The product with a power of two is exact.
     result = lax.add(lax.mul(lax.add(r, more(r)), scale), plus(scale, -1.0))
     return lax.select(lax.eq(x, constant(x, 0)), x, result)
-
-
-def _exp_of_double(x: jax.Array) -> jax.Array:
-    """Returns e**x of float64. 2**n may be out of range, so it is applied in two parts."""
-    n, r = reduce(lax.clamp(np.float64(-750), x, np.float64(750)))
-    half = nearest_integer(lax.mul(n, constant(n, 0.5)))
-    y = lax.mul(lax.add(plus(r, 1.0), more(r)), power_of_two(integer_in_last_bits(half)))
-    y = lax.mul(y, power_of_two(integer_in_last_bits(lax.sub(n, half))))
-    return seal(lax.select(is_below(x, _LOW_DOUBLE), constant(y, 0), y))
 
 
 def wide_exp2(x: jax.Array) -> jax.Array:
@@ -208,7 +194,6 @@ def wide_atanh(x: jax.Array) -> jax.Array:
 
 
 _TINY = 2.0**-126
-_TINY_DOUBLE = 2.0**-1022
 
 
 def log(x: jax.Array, **_: object) -> jax.Array:
@@ -218,31 +203,28 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     depends on their contraction.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
-            in the last place.
+        x: Any shape; float32, float16 or bfloat16.
 
     Raises:
         TypeError: Another dtype.
     """
-    if x.dtype == np.float64:
-        return seal(_with_special_values(wide_log(x), x, _TINY_DOUBLE))
     dtype = require(NARROW, x)
     x = lax.convert_element_type(x, np.float32)
     k, m = parts(x)
     f = lax.convert_element_type(plus(m, -1.0), np.float64)
     y = _of_parts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
     if dtype != np.float32:
-        return _with_special_values(narrow(y, dtype), x, _TINY)
+        return _with_special_values(narrow(y, dtype), x)
     y = mended("log", lax.convert_element_type(y, dtype), x)
-    return seal(_with_special_values(y, x, _TINY))
+    return seal(_with_special_values(y, x))
 
 
-def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
+def _with_special_values(y: jax.Array, x: jax.Array) -> jax.Array:
     """Returns the results ``y`` of log, replaced where log is infinite or NaN."""
     y = lax.select(is_below(x, np.inf), y, lax.convert_element_type(x, y.dtype))
-    is_zero = lax.gt(x, constant(x, -tiny))
+    is_zero = lax.gt(x, constant(x, -_TINY))
     otherwise = lax.select(is_zero, constant(y, -np.inf), constant(y, np.nan))
-    return lax.select(lax.ge(x, constant(x, tiny)), y, otherwise)
+    return lax.select(lax.ge(x, constant(x, _TINY)), y, otherwise)
 
 
 def parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -291,7 +273,7 @@ def log2(x: jax.Array, **_: object) -> jax.Array:
     ``jnp.log2`` consists of these operations before jax 0.12, so each jax gives the same bits.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, or float64, with the error of ``log``.
+        x: Any shape; float32, float16 or bfloat16.
 
     Raises:
         TypeError: Another dtype.

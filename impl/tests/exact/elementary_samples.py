@@ -16,18 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._exact import arithmetic
-from impl._exact.elementary import FUNCTIONS, _words
+from impl._exact.elementary import FUNCTIONS, _words, doubles
 from impl._exact.elementary._words import EXCEPTIONS
 
 #: The digests: for each sample, of the rounded results and of those in float64.
 DIGESTS = Path(__file__).with_name("elementary_digests.json")
 COUNT = 1 << 12
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 SHORT = (np.dtype(np.float16), np.dtype(jnp.bfloat16))
 #: The functions of two arguments.
 OF_TWO = ("atan2", "div", "pow")
 #: The functions that are tried with 16 bits. The rest are rounded by the same code.
 WITH_SHORT = ("exp", "log", "div", "tanh")
+#: The functions of float64 that are pairs, and arguments near the middles of two float64, which
+#: Lefevre and Muller and their successors found, or where a series has a middle as a term.
+WITH_DOUBLE = tuple(doubles.FUNCTIONS)
+HARDEST = Path(__file__).with_name("elementary_hardest.json")
 #: The exponents of ``integer_pow``.
 EXPONENTS = (-37, -3, -1, 2, 3, 7, 60)
 _ORDINARY = {
@@ -47,10 +51,10 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 0.5, -2.5, np.inf, -np.inf, np
 
 def samples(name: str) -> list[tuple[tuple[np.ndarray, ...], dict[str, Any]]]:
     """Returns the operands and parameters of the calls of a primitive's function."""
-    if name == "integer_pow":
-        return [(_operands(name, FLOAT32), {"y": exponent}) for exponent in EXPONENTS]
     dtypes = (FLOAT32, *SHORT) if name in WITH_SHORT else (FLOAT32,)
-    return [(_operands(name, dtype), {}) for dtype in dtypes]
+    dtypes += (DOUBLE,) if name in WITH_DOUBLE else ()
+    parameters = [{"y": exponent} for exponent in EXPONENTS] if name == "integer_pow" else [{}]
+    return [(_operands(name, dtype), fields) for fields in parameters for dtype in dtypes]
 
 
 def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
@@ -63,10 +67,16 @@ def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
         ordinary = low + (high - low) * fractions
         pairs = np.array(_SPECIAL)
         pairs = np.tile(pairs, len(pairs)) if result else np.repeat(pairs, len(pairs))
+        if dtype == DOUBLE:
+            words = words * np.uint64(0x9E3779B97F4A7C15)
+            hardest = json.loads(HARDEST.read_text("utf-8")).get(name, [])
+            known = np.array([float.fromhex(argument) for argument in hardest])
+            result.append(np.concatenate([words.view(DOUBLE), ordinary, pairs, known]))
+            continue
         with np.errstate(all="ignore"):
-            known = EXCEPTIONS.get(name, ()) if dtype == FLOAT32 else ()
-            exceptions = np.array([argument for argument, _ in known])
-            values = np.concatenate([words.view(np.float32), ordinary, pairs, exceptions])
+            exceptions = EXCEPTIONS.get(name, ()) if dtype == FLOAT32 else ()
+            known = np.array([argument for argument, _ in exceptions])
+            values = np.concatenate([words.view(np.float32), ordinary, pairs, known])
             result.append(values.astype(FLOAT32).astype(dtype))
     return tuple(result)
 

@@ -28,8 +28,8 @@ from impl._exact.elementary._pairs import Pair, fast_two_sum, pair_series, two_p
 from impl._exact.elementary._words import constant, polynomial, wide_root
 from impl._exact.elementary.doubles._function import Double
 
-#: A pair and a float64 n, which stand for the pair times 2**n.
-Scaled: TypeAlias = tuple[Pair, jax.Array]
+#: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
+Scaled: TypeAlias = tuple[Pair, jax.Array | None]
 #: The bits of a number from which the bits of x are subtracted. The difference is the float64
 #: 1 / x with an error of at most 5.1 %.
 _RECIPROCAL = 0x7FDE6 << 44
@@ -84,8 +84,10 @@ def root(x: Pair) -> Pair:
     return fast_two_sum(near, product(rest, reciprocal(lax.add(near, near))))
 
 
-def scaled(value: jax.Array, n: jax.Array) -> jax.Array:
+def scaled(value: jax.Array, n: jax.Array | None) -> jax.Array:
     """Returns a normal float64 times 2**n: infinity if it is too great, 0 if it is subnormal."""
+    if n is None:
+        return value
     raw, shift = lax.bitcast_convert_type(value, np.int64), lax.convert_element_type(n, np.int64)
     fraction, top = lax.full_like(raw, _FRACTION), lax.full_like(raw, _TOP)
     exponent = lax.bitwise_and(lax.shift_right_logical(raw, fraction), top)
@@ -98,7 +100,7 @@ def scaled(value: jax.Array, n: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(result, np.float64)
 
 
-def rounded(value: Pair, n: jax.Array) -> jax.Array:
+def rounded(value: Pair, n: jax.Array | None) -> jax.Array:
     """Returns a pair times 2**n, rounded once."""
     return scaled(seal(lax.add(*value)), n)
 
@@ -134,6 +136,7 @@ def of_pairs(
     finish: Callable[[jax.Array, jax.Array], jax.Array],
     *,
     error: float | Callable[[jax.Array], jax.Array] | None = None,
+    near: Callable[[jax.Array], tuple[jax.Array, jax.Array]] | None = None,
 ) -> Double:
     """Returns a function of one float64.
 
@@ -144,16 +147,22 @@ def of_pairs(
             special arguments.
         error: The relative error of ``value`` with fewer digits, or a function of arguments that
             returns it, which is infinite where ``value`` needs all. None if it has but one way.
+        near: Returns whether arguments are near a point where first terms of a series are needed,
+            and their sum. There, the ends of the interval may differ.
     """
 
     def full(x: jax.Array, **_: object) -> jax.Array:
         x = flushed_float64(x)
-        return finish(x, rounded(*value(x, True)))
+        result = rounded(*value(x, True))
+        if near is not None:
+            is_near, terms = near(x)
+            result = lax.select(is_near, terms, result)
+        return finish(x, result)
 
     def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
         x = flushed_float64(x)
-        near, n = value(x, False)
+        about, n = value(x, False)
         bound = error(x) if callable(error) else error or 0
-        return quick_results(near, bound, lambda end: finish(x, scaled(end, n)))
+        return quick_results(about, bound, lambda end: finish(x, scaled(end, n)))
 
     return Double(full, quick if error else None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from math import factorial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -64,6 +64,13 @@ _NEAR_LOGISTIC, _NEAR_COSH = 2.0**-24, 2.0**-22
 _TINY = 2.0**-54
 
 
+#: The relative errors of ``quick``. Its exp(r) - 1 has an error of 2**-62 of itself, and is at most
+#: 2**-4.4.
+_OF_EXPM1, _OF_EXP = 2.0**-61, 2.0**-65
+#: Whether arguments are near a point, and the value there.
+Near: TypeAlias = tuple[jax.Array, jax.Array]
+
+
 class Powers(NamedTuple):
     """exp(x) as 2**n * (root + more).
 
@@ -87,22 +94,24 @@ class Powers(NamedTuple):
         return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
 
 
-def _powers_of(r: Pair, eighths: jax.Array, exact: bool, *, is_sum: bool = False) -> Powers:
-    """Returns powers. Of a sum, fewer digits of its smaller part suffice if it is not exact."""
+def _powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
     n = lax.floor(times(eighths, 0.125))
     root = eighth_root(lax.sub(eighths, times(n, 8.0)))
-    if exact:
-        power = times_pair(r, series(_EXP, r, 8))
-    elif not is_sum:
-        power = times_pair(r, series(_EXP[:10], r, 2))
-    else:  # An error of 2**-61 of the sum: 4.1 roundings of r**2 / 2, which is at most 2**-10.
-        square = product(r[0], r[0])
-        tail = polynomial([high for high, _ in _EXP[1:9]], r[0])
-        power = fast_two_sum(r[0], seal(lax.add(r[1], product(square, tail))))
+    power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
     return Powers(root, times_pair(root, power), n)
 
 
-def powers(x: Pair, exact: bool, *, is_sum: bool = False) -> Powers:
+def _quick_power(r: Pair) -> Pair:
+    """Returns exp(r) - 1 with a relative error of less than 2**-62: r + r**2 / 2 + r**3 / 6 ..."""
+    square, of_square = two_product(r[0], r[0])
+    more = polynomial([high for high, _ in _EXP[2:10]], r[0])
+    more = product(product(square, r[0]), more)
+    low = lax.add(times(of_square, 0.5), product(r[0], r[1]))
+    high, rest = fast_two_sum(r[0], times(square, 0.5))
+    return fast_two_sum(high, lax.add(rest, lax.add(lax.add(r[1], low), more)))
+
+
+def powers(x: Pair, exact: bool) -> Powers:
     """Returns exp(x) of a pair from ``_LOW`` to ``_HIGH``."""
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
@@ -110,18 +119,16 @@ def powers(x: Pair, exact: bool, *, is_sum: bool = False) -> Powers:
     high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
     high, middle = two_sum(high, x[1]) if exact else (high, x[1])
     r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
-    return _powers_of(r, eighths, exact, is_sum=is_sum)
+    return _powers_of(r, eighths, exact)
 
 
-def _powers(
-    x: jax.Array, exact: bool, low: float = _LOW, high: float = _HIGH, *, is_sum: bool = False
-) -> Powers:
+def _powers(x: jax.Array, exact: bool, low: float = _LOW, high: float = _HIGH) -> Powers:
     x = lax.clamp(np.float64(low), x, np.float64(high))
-    return powers((x, constant(x, 0)), exact, is_sum=is_sum)
+    return powers((x, constant(x, 0)), exact)
 
 
 def _exp(x: jax.Array, exact: bool) -> Scaled:
-    found = _powers(x, exact, is_sum=True)
+    found = _powers(x, exact)
     return found.sum(), found.n
 
 
@@ -130,7 +137,7 @@ def _exp2(x: jax.Array, exact: bool) -> Scaled:
     eighths = nearest_integer(times(x, 8.0))
     rest = lax.sub(x, times(eighths, 0.125))
     r = times_pair((rest, constant(x, 0)), pair(x, data.PAIR_LOG_2))
-    found = _powers_of(r, eighths, exact, is_sum=True)
+    found = _powers_of(r, eighths, exact)
     return found.sum(), found.n
 
 
@@ -147,7 +154,7 @@ def _inverse(n: jax.Array) -> jax.Array:
 
 def _logistic(x: jax.Array, exact: bool) -> Scaled:
     """Returns 1 / (1 + e) or e / (1 + e) for e = exp(-abs(x))."""
-    found = _powers(lax.neg(lax.abs(x)), exact, is_sum=True)
+    found = _powers(lax.neg(lax.abs(x)), exact)
     power, zero = found.sum(), constant(x, 0)
     one = pair(x, (1.0, 0.0))
     is_negative = lax.lt(x, zero)
@@ -164,7 +171,7 @@ def _sinh(x: jax.Array, exact: bool) -> Scaled:
 
 
 def _cosh(x: jax.Array, exact: bool) -> Scaled:
-    found = _powers(lax.abs(x), exact, high=711.0, is_sum=True)
+    found = _powers(lax.abs(x), exact, high=711.0)
     power = _inverse(found.n)
     total = found.sum()
     inverse = quotient(pair(x, (1.0, 0.0)), total)
@@ -176,39 +183,34 @@ def _tanh(x: jax.Array, exact: bool) -> Scaled:
     found = _powers(lax.add(magnitude, magnitude), exact, high=100.0)
     power = _inverse(found.n)
     below = plus_pair(found.sum(), (power, constant(x, 0)))
-    return quotient(found.less(power), below), constant(x, 0)
+    return quotient(found.less(power), below), None
 
 
 def _with_nan(x: jax.Array, result: jax.Array) -> jax.Array:
     return lax.select(lax.ne(x, x), constant(x, np.nan), result)
 
 
-def _near(x: jax.Array, result: jax.Array, bound: float, terms: jax.Array) -> jax.Array:
-    """Returns a result, or the sum of first terms of a series where abs(x) is below a bound."""
-    return _with_nan(x, lax.select(is_below(lax.abs(x), bound), terms, result))
-
-
-def _finish_exp(x: jax.Array, result: jax.Array) -> jax.Array:
+def _near_exp(x: jax.Array) -> Near:
     square = product(x, times(x, 0.5))
-    return _near(x, result, NEAR, first_terms(constant(x, 1), x, square))
+    return is_below(lax.abs(x), NEAR), first_terms(constant(x, 1), x, square)
 
 
-def _finish_expm1(x: jax.Array, result: jax.Array) -> jax.Array:
+def _near_expm1(x: jax.Array) -> Near:
     square, error = two_product(x, times(x, 0.5))
     terms = first_terms(x, square, lax.add(error, product(square, times(x, 1 / 3))))
-    return odd(x, _near(x, result, NEAR, terms))
+    return is_below(lax.abs(x), NEAR), terms
 
 
-def _finish_logistic(x: jax.Array, result: jax.Array) -> jax.Array:
-    quarter = times(x, 0.25)
+def _near_logistic(x: jax.Array) -> Near:
     cube = times(product(product(x, x), x), -1 / 48)
-    return _near(x, result, _NEAR_LOGISTIC, first_terms(constant(x, 0.5), quarter, cube))
+    terms = first_terms(constant(x, 0.5), times(x, 0.25), cube)
+    return is_below(lax.abs(x), _NEAR_LOGISTIC), terms
 
 
-def _finish_cosh(x: jax.Array, result: jax.Array) -> jax.Array:
+def _near_cosh(x: jax.Array) -> Near:
     square, error = two_product(x, times(x, 0.5))
     more = lax.add(error, times(product(square, square), 1 / 6))
-    return _near(x, result, _NEAR_COSH, first_terms(constant(x, 1), square, more))
+    return is_below(lax.abs(x), _NEAR_COSH), first_terms(constant(x, 1), square, more)
 
 
 def odd(x: jax.Array, result: jax.Array) -> jax.Array:
@@ -217,14 +219,13 @@ def odd(x: jax.Array, result: jax.Array) -> jax.Array:
     return _with_nan(x, lax.select(is_below(lax.abs(x), _TINY), x, result))
 
 
-#: The functions by the names of JAX's primitives. ``quick`` computes exp(r) - 1 with an error below
-#: 2**-62.8 of itself, and exp(x) with one below 2**-67.
+#: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "cosh": of_pairs(_cosh, _finish_cosh, error=2.0**-60),
-    "exp": of_pairs(_exp, _finish_exp, error=2.0**-60),
-    "exp2": of_pairs(_exp2, _with_nan, error=2.0**-60),
-    "expm1": of_pairs(_expm1, _finish_expm1, error=2.0**-62),
-    "logistic": of_pairs(_logistic, _finish_logistic, error=2.0**-60),
-    "sinh": of_pairs(_sinh, odd, error=2.0**-62),
-    "tanh": of_pairs(_tanh, odd, error=2.0**-62),
+    "cosh": of_pairs(_cosh, _with_nan, error=_OF_EXP, near=_near_cosh),
+    "exp": of_pairs(_exp, _with_nan, error=_OF_EXP, near=_near_exp),
+    "exp2": of_pairs(_exp2, _with_nan, error=_OF_EXP),
+    "expm1": of_pairs(_expm1, odd, error=_OF_EXPM1, near=_near_expm1),
+    "logistic": of_pairs(_logistic, _with_nan, error=_OF_EXP, near=_near_logistic),
+    "sinh": of_pairs(_sinh, odd, error=_OF_EXPM1),
+    "tanh": of_pairs(_tanh, odd, error=_OF_EXPM1),
 }

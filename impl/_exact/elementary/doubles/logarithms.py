@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import flushed_float64, power_of_two, product, seal, two_sum
 from impl._exact.elementary._pairs import (
     Pair,
     choose,
@@ -38,12 +38,13 @@ from impl._exact.elementary.doubles._pairs import (
     as_pair,
     first_terms,
     of_pairs,
+    quick_results,
     quotient,
     root,
     scaled_by,
     series,
 )
-from impl._exact.elementary.doubles.exponentials import NEAR, odd
+from impl._exact.elementary.doubles.exponentials import NEAR, Near, odd
 from impl._exact.elementary.exponentials import parts
 from impl._exact.elementary.roots_and_quotients import div
 
@@ -55,8 +56,14 @@ _ERROR = 2.0**-62
 _FAR = 2.0**55
 
 
-def logarithm(a: Pair, u: Pair, exact: bool, *, doublings: jax.Array | None = None) -> Pair:
-    """Returns log(a) of a positive pair, or log(2**n * a) for n ``doublings``.
+def logarithm(
+    a: tuple[jax.Array, jax.Array | None],
+    u: Pair,
+    exact: bool,
+    *,
+    doublings: jax.Array | None = None,
+) -> Pair:
+    """Returns log(a) of a positive pair, or of one number, or log(2**n * a) for n ``doublings``.
 
     u is a - 1, if a is near 1. The error is less than 2**-100 of the result.
     """
@@ -64,10 +71,11 @@ def logarithm(a: Pair, u: Pair, exact: bool, *, doublings: jax.Array | None = No
     number = lax.convert_element_type(k, np.float64)
     c, of_factor = factor_to_one(m)
     high, low = two_product(c, m)
-    # Where the exponent is greater, a has no second part.
-    scale = power_of_two(lax.neg(lax.min(k, lax.full_like(k, 1000))))
-    more = product(c, lax.mul(a[1], scale))
-    f = two_sum(plus(high, -1.0), seal(lax.add(low, more)))
+    if a[1] is not None:
+        # Where the exponent is greater, a has no second part.
+        scale = power_of_two(lax.neg(lax.min(k, lax.full_like(k, 1000))))
+        low = seal(lax.add(low, product(c, lax.mul(a[1], scale))))
+    f = two_sum(plus(high, -1.0), low)
     is_near = lax.bitwise_and(lax.eq(k, lax.full_like(k, 0)), lax.eq(c, constant(c, 1)))
     f = choose(is_near, u, f)
     below = plus_pair(pair(m, (2.0, 0.0)), f)
@@ -91,13 +99,13 @@ def _of_quotient(y: Pair, exact: bool) -> Pair:
         more = times_pair(twice, times_pair(square, series(_ATANH, square, 4)))
         return plus_pair(twice, more)
     square = product(y[0], y[0])
-    tail, _ = series(_ATANH, (square, square), 0)
+    tail, _ = series(_ATANH[:6], (square, square), 0)
     more = product(twice[0], product(square, tail))
     return fast_two_sum(twice[0], lax.add(twice[1], more))
 
 
 def _plain(value: Pair) -> Scaled:
-    return value, constant(value[0], 0)
+    return value, None
 
 
 def _usual(x: jax.Array, is_usual: jax.Array, value: float = 1.0) -> jax.Array:
@@ -107,7 +115,7 @@ def _usual(x: jax.Array, is_usual: jax.Array, value: float = 1.0) -> jax.Array:
 def _log(x: jax.Array, exact: bool) -> Scaled:
     is_usual = lax.bitwise_and(lax.gt(x, constant(x, 0)), is_below(x, np.inf))
     x, zero = _usual(x, is_usual), constant(x, 0)
-    return _plain(logarithm((x, zero), (plus(x, -1.0), zero), exact))
+    return _plain(logarithm((x, None), (plus(x, -1.0), zero), exact))
 
 
 def _one_more(u: Pair) -> Pair:
@@ -157,7 +165,7 @@ def _atanh(x: jax.Array, exact: bool) -> Scaled:
     magnitude = lax.abs(x)
     x = _usual(magnitude, is_below(magnitude, 1.0), 0.5)
     u = quotient((lax.add(x, x), constant(x, 0)), two_sum(constant(x, 1), lax.neg(x)))
-    return scaled_by(logarithm(_one_more(u), u, exact), constant(x, 0.5)), constant(x, 0)
+    return scaled_by(logarithm(_one_more(u), u, exact), constant(x, 0.5)), None
 
 
 def _finish(x: jax.Array, result: jax.Array, least: float) -> jax.Array:
@@ -167,19 +175,19 @@ def _finish(x: jax.Array, result: jax.Array, least: float) -> jax.Array:
     return lax.select(lax.ge(x, constant(x, least)), result, constant(x, np.nan))
 
 
-def _with_terms(result: jax.Array, of: jax.Array) -> jax.Array:
-    """Returns the logarithm of 1 + ``of``: a result, or, near 0, first terms of its series."""
-    square, error = two_product(of, times(of, -0.5))
-    more = lax.add(error, product(square, times(of, -2 / 3)))
-    return lax.select(is_below(lax.abs(of), NEAR), first_terms(of, square, more), result)
+def _near(f: jax.Array) -> Near:
+    """Returns log(1 + f) near 0."""
+    square, error = two_product(f, times(f, -0.5))
+    more = lax.add(error, product(square, times(f, -2 / 3)))
+    return is_below(lax.abs(f), NEAR), first_terms(f, square, more)
 
 
 def _finish_log(x: jax.Array, result: jax.Array) -> jax.Array:
-    return _finish(x, _with_terms(result, plus(x, -1.0)), 0.0)
+    return _finish(x, result, 0.0)
 
 
 def _finish_log1p(x: jax.Array, result: jax.Array) -> jax.Array:
-    return _finish(x, odd(x, _with_terms(result, x)), -1.0)
+    return _finish(x, odd(x, result), -1.0)
 
 
 def _finish_asinh(x: jax.Array, result: jax.Array) -> jax.Array:
@@ -199,12 +207,22 @@ def _finish_atanh(x: jax.Array, result: jax.Array) -> jax.Array:
     return odd(x, lax.select(is_beyond, constant(x, np.nan), result))
 
 
-_LOG = of_pairs(_log, _finish_log, error=_ERROR)
+_LOG = of_pairs(_log, _finish_log, error=_ERROR, near=lambda x: _near(plus(x, -1.0)))
+_LOG_OF_2 = math.log(2)
 
 
 def _log2(x: jax.Array, **_: object) -> jax.Array:
     """Returns log(x) / log(2), both rounded first, as ``jnp.log2`` does before jax 0.12."""
-    return div(_LOG.full(x), constant(x, math.log(2)))
+    return div(_LOG.full(x), constant(x, _LOG_OF_2))
+
+
+def _quick_log2(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
+    x = flushed_float64(x)
+
+    def finish(end: jax.Array) -> jax.Array:
+        return div(_finish_log(x, end), constant(x, _LOG_OF_2))
+
+    return quick_results(_log(x, False)[0], _ERROR, finish)
 
 
 #: The functions by the names of JAX's primitives.
@@ -213,6 +231,6 @@ FUNCTIONS: Mapping[str, Double] = {
     "asinh": of_pairs(_asinh, _finish_asinh, error=_ERROR),
     "atanh": of_pairs(_atanh, _finish_atanh, error=_ERROR),
     "log": _LOG,
-    "log1p": of_pairs(_log1p, _finish_log1p, error=_ERROR),
-    "log2": Double(_log2),
+    "log1p": of_pairs(_log1p, _finish_log1p, error=_ERROR, near=_near),
+    "log2": Double(_log2, _quick_log2),
 }

@@ -60,7 +60,7 @@ _LIMIT = 750.0
 #: The bits of half a unit in the last place, and the error that it may have.
 _HALF_BITS, _NEARLY = 20, 2.0**-88
 #: The relative error of ``quick`` for a logarithm of 1 of the power, and one more for its exp.
-_OF_LOG, _OF_EXP = 2.0**-62, 2.0**-66
+_OF_LOG, _OF_EXP = 2.0**-62, 2.0**-65
 
 
 def _exponent(y: jax.Array) -> tuple[Pair, jax.Array, jax.Array]:
@@ -77,7 +77,7 @@ def _exponent(y: jax.Array) -> tuple[Pair, jax.Array, jax.Array]:
 
 def _logarithm_of_power(x: jax.Array, y: Pair, exact: bool) -> Pair:
     zero = constant(x, 0)
-    high, low = times_pair(logarithm((x, zero), (plus(x, -1.0), zero), exact), y)
+    high, low = times_pair(logarithm((x, None), (plus(x, -1.0), zero), exact), y)
     low = lax.select(is_below(lax.abs(high), _LIMIT), low, zero)
     return lax.clamp(np.float64(-_LIMIT), high, np.float64(_LIMIT)), low
 

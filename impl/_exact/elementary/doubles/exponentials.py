@@ -117,7 +117,8 @@ def powers(x: Pair, exact: bool) -> Powers:
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
     high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
     high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, x[1])), seal(rest)))
+    high, middle = two_sum(high, x[1]) if exact else (high, x[1])
+    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
     return _powers_of(r, eighths, exact)
 
 

@@ -5,8 +5,8 @@ float64 is 2**-62 from it, so 6 digits of 30 bits of the fraction have 106 bits 
 fewer digits, arguments below 2**20 are reduced by multiples of the first parts of pi / 2 (Cody and
 Waite, *Software Manual for the Elementary Functions*, 1980), and others not at all.
 
-An inverse is the angle of a point. The angle whose tangent is the nearest multiple of 1/8 is
-subtracted by a rotation.
+An inverse is the angle of a point. The angle whose tangent is the nearest multiple of 1/8,
+at most 7/8, is subtracted by a rotation.
 """
 
 from __future__ import annotations
@@ -210,11 +210,11 @@ def _error(x: jax.Array) -> jax.Array:
 def _angle(y: Pair, x: Pair, exact: bool) -> Pair:
     """Returns the angle of the point (x, y), from 0 to pi / 4. x is from 1/2 to 2."""
     ratio = times(product(y[0], reciprocal(x[0])), 8.0)
-    tangent = times(nearest_integer(ratio), 0.125), constant(ratio, 0)
+    number = lax.min(nearest_integer(ratio), constant(ratio, 7))
+    tangent = times(number, 0.125), constant(ratio, 0)
     angle = pair(ratio, (0.0, 0.0))
-    for number, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
-        is_from = lax.ge(tangent[0], constant(ratio, number / 8))
-        angle = choose(is_from, pair(ratio, value), angle)
+    for eighth, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
+        angle = choose(lax.ge(number, constant(ratio, eighth)), pair(ratio, value), angle)
     over = plus_pair(y, negative(times_pair(tangent, x)))
     t = quotient(over, plus_pair(x, times_pair(tangent, y)))
     square = times_pair(t, t)

@@ -141,8 +141,8 @@ def curve_fit() -> Program:
     def energies(curve: jax.Array, distances: jax.Array) -> jax.Array:
         depth, width, place, tilt = curve
         morse = depth * (1 - jnp.exp(-width * (distances - place))) ** 2
-        more: jax.Array = tilt * jnp.sin(3 * distances) * jnp.log1p(distances)
-        return morse + more
+        energy: jax.Array = morse + tilt * jnp.sin(3 * distances) * jnp.log1p(distances)
+        return energy
 
     def step(state: Any, batch: Mapping[str, jax.Array]) -> Any:
         curve, damping = state

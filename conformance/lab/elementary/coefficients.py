@@ -204,8 +204,8 @@ def text() -> str:
         f"HALF_PI = {[*turn, float(mp.pi / 2 - mp.fsum(turn))]!r}",
         "# Constants as sums of two floats.",
         *(f"{name} = [{', '.join(map(repr, parts(value)))}]" for name, value in _constants()),
-        "# The angles whose tangents are 1/8, 2/8, ..., 1.",
-        f"PAIR_ATAN_EIGHTHS = {[list(parts(mp.atan(mp.mpf(i) / 8))) for i in range(1, 9)]!r}",
+        "# The angles whose tangents are 1/8, 2/8, ..., 7/8.",
+        f"PAIR_ATAN_EIGHTHS = {[list(parts(mp.atan(mp.mpf(i) / 8))) for i in range(1, 8)]!r}",
         "# The first bits of 2 / pi, in words of 32 bits.",
     ]
     with mp.workprec(32 * _WORDS + 64):

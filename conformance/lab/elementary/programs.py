@@ -355,18 +355,12 @@ class _Writer:
     def _make_tables(self) -> None:
         """Makes one step of selects by each integer from 1 to the last entry of a table."""
         for value in self._steps:
-            entries: list[int] = []
-            index, rest, bounds = None, value, _BOUNDS
-            while bounds and isinstance(rest, Value) and rest.step == "select":
-                is_above, entry, below = rest.operands
-                if not isinstance(is_above, Value) or not isinstance(entry, Constant):
-                    break
-                index = index or (*is_above.operands, None)[1]
-                if (is_above.step, is_above.operands) != ("is_at_most", (bounds[-1], index)):
-                    break
-                entries, rest, bounds = [entry.bits, *entries], below, bounds[:-1]
-            if not bounds and index is not None and isinstance(rest, Constant):
-                self._steps[value] = ("entry", (index, Table((rest.bits, *entries))))
+            found: dict[Any, Operand] = {}
+            if _matches(value, _TABLE, found):
+                entries = [found[f"entry{number}"] for number in range(8)]
+                bits = tuple(each.bits for each in entries if isinstance(each, Constant))
+                if len(bits) == len(entries):
+                    self._steps[value] = ("entry", (found["index"], Table(bits)))
 
     def _fuse_products(self) -> None:
         """Makes one step of a product that only one sum or difference uses, and of this."""
@@ -416,8 +410,10 @@ class _Writer:
 
 def _matches(value: Operand, pattern: Any, found: dict[Any, Operand]) -> bool:
     """Returns whether a value has the steps of a pattern, and enters what its parts are."""
-    if found.setdefault(pattern, value) != value or isinstance(pattern, str):
-        return found[pattern] == value
+    if found.setdefault(pattern, value) != value:
+        return False
+    if not isinstance(pattern, tuple):
+        return isinstance(pattern, str) or value == pattern
     step, *parts = pattern
     if not isinstance(value, Value) or value.step != step:
         return False
@@ -445,8 +441,11 @@ def _constant(value: Any, dtype: Any) -> Constant:
     return Constant(-int(number) if dtype == _BOOL else int(number))
 
 
-#: The integers of a table, above 0.
-_BOUNDS = tuple(_constant(number, _DOUBLE) for number in range(1, 8))
+#: The selects of a table.
+_TABLE: Any = "entry0"
+for _number in range(1, 8):
+    _is_above = ("is_at_most", _constant(_number, _DOUBLE), "index")
+    _TABLE = ("select", _is_above, f"entry{_number}", _TABLE)
 
 
 if __name__ == "__main__":

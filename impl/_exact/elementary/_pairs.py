@@ -294,7 +294,8 @@ def powers(x: Pair, exact: bool) -> Powers:
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
     high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
     high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, x[1])), seal(rest)))
+    high, middle = two_sum(high, x[1]) if exact else (high, x[1])
+    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
     return powers_of(r, eighths, exact)
 
 
@@ -305,11 +306,11 @@ _ATAN = [as_pair(Fraction((-1) ** (k + 1), 2 * k + 3)) for k in range(12)]
 def _angle(y: Pair, x: Pair, exact: bool) -> Pair:
     """Returns the angle of the point (x, y), from 0 to pi / 4. x is from 1/2 to 2."""
     ratio = times(product(y[0], reciprocal(x[0])), 8.0)
-    tangent = times(nearest_integer(ratio), 0.125), constant(ratio, 0)
+    number = lax.min(nearest_integer(ratio), constant(ratio, 7))
+    tangent = times(number, 0.125), constant(ratio, 0)
     angle = pair(ratio, (0.0, 0.0))
-    for number, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
-        is_from = lax.ge(tangent[0], constant(ratio, number / 8))
-        angle = choose(is_from, pair(ratio, value), angle)
+    for eighth, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
+        angle = choose(lax.ge(number, constant(ratio, eighth)), pair(ratio, value), angle)
     over = plus_pair(y, negative(times_pair(tangent, x)))
     t = quotient(over, plus_pair(x, times_pair(tangent, y)))
     square = times_pair(t, t)

@@ -30,8 +30,7 @@ def chosen(is_from: Sequence[jax.Array], values: Sequence[float], like: jax.Arra
     """
     result = constant(like, values[0])
     for condition, value in zip(is_from, values[1:], strict=True):
-        if value != values[0] or len(values) > 2:
-            result = lax.select(condition, constant(like, value), result)
+        result = lax.select(condition, constant(like, value), result)
     return result
 
 
@@ -71,6 +70,9 @@ def by_table(name: str, x: Pair, exact: bool) -> Pair:
     table = tables()[name]
     first = 0 if exact else 1
     is_from = [lax.ge(x[0], constant(x[0], start)) for start in table["starts"][1:]]
+    # The engine ``native`` has one step for a table of 8 entries by their numbers.
+    number = chosen(is_from, range(len(is_from) + 1), x[0])
+    is_from = [lax.ge(number, constant(number, n)) for n in range(1, len(is_from) + 1)]
     centre = chosen(is_from, table["centres"], x[0])
     distance = plus_pair(x, (lax.neg(centre), constant(centre, 0)))
     terms = table["coefficients"][: table["terms"][first]]

@@ -5,8 +5,8 @@ float64 is 2**-62 from it, so 6 digits of 30 bits of the fraction have 106 bits 
 fewer digits, arguments below 2**20 are reduced by multiples of the first parts of pi / 2 (Cody and
 Waite, *Software Manual for the Elementary Functions*, 1980), and others not at all.
 
-An inverse is the angle of a point. The angle whose tangent is the nearest multiple of 1/8 is
-subtracted by a rotation.
+An inverse is the angle of a point. The angle whose tangent is the nearest multiple of 1/8,
+at most 7/8, is subtracted by a rotation.
 """
 
 from __future__ import annotations

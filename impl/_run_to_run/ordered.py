@@ -234,20 +234,7 @@ def select_and_scatter_add(
     element in any order. Instead, each element first adds the cotangent of the window that has it
     as the last element, then of the window that has it as the last but one, and so on. The order of
     the sum is then the order of the windows, and no scatter is needed. A *tap* is one element of a
-    window.
-
-    Args:
-        source: The cotangent of each window.
-        operand: The input of the pool.
-        select_prim: The comparison by which a window keeps its present element rather than the next
-            one.
-        window_dimensions: The shape of a window.
-        window_strides: The distance between windows.
-        padding: Elements before and after each axis, which no window chooses.
-        order: The order of the taps, for a test; None adds in the order of the windows.
-
-    Returns:
-        The cotangent of the operand.
+    window. ``order`` is the order of the taps, for a test.
     """
     pool = Pool.of(source, operand, window_dimensions, window_strides, padding)
     unrolled = order is None and len(pool.taps) <= UNROLLED

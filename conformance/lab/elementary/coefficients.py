@@ -167,10 +167,7 @@ def _constants() -> list[tuple[str, Any]]:
         ("PAIR_1_PI", 1 / mp.pi),
         ("PAIR_HALF_ROOT_PI", mp.sqrt(mp.pi) / 2),
         ("PAIR_STIRLING", (mp.log(2 * mp.pi) - 1) / 2),
-        *[(f"PAIR_ATAN_{i}_4", mp.atan(mp.mpf(i) / 4)) for i in (1, 2, 3, 4)],
-        ("PAIR_2_3", mp.mpf(2) / 3),
         ("PAIR_LOG_2", mp.log(2)),
-        *[(f"PAIR_1_{d}", mp.mpf(1) / d) for d in (3, 5, 7)],
         *[(f"PAIR_LOG_{i}_32", mp.log(mp.mpf(i) / 32)) for i in (23, 26, 29, 35, 38, 41, 44)],
         *[(f"PAIR_EXP2_{i}_8", mp.power(2, mp.mpf(i) / 8)) for i in range(1, 8)],
     ]

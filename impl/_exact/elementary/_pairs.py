@@ -14,17 +14,20 @@ pair rounded once (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819)::
     pair with odd 3 ulp    1 + 3 * 2**-24 and -2**-80     as a float32 1 + 2**-23, not 1 + 2**-22
     rounded to odd         1 + 3 * 2**-24 - 2**-52 + ...  the last bit is 1, so the sum is below
 
-``pair_log``, ``pair_exp`` and ``pair_atan`` have a relative error of about 2**-67. A table reduces
-the argument further than for float64, to 1/16 or less, as Tang (1989, doi:10.1145/63522.214389)
-does. They are then the first terms of a series, added as pairs, and a polynomial of float64 for the
-terms after these, which are so small that their rounding errors do not matter. The logarithm is
-``2 * (y + y**3 / 3 + ...)`` with y = (m - 1) / (m + 1).
+``log_of_ratio``, ``powers`` and ``direction`` are logarithms, exponentials and angles, for ``pow``
+and ``atan2`` of float32 and for ``doubles``. A table reduces the argument further than for float64,
+to 1/16 or less, as Tang (1989, doi:10.1145/63522.214389) does. They are then the first terms of a
+series, added as pairs, and a polynomial of float64 for the terms after these, which are so small
+that their rounding errors do not matter. The logarithm is ``2 * (y + y**3 / 3 + ...)`` with
+y = (m - 1) / (m + 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from fractions import Fraction
+from math import factorial
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -37,6 +40,9 @@ from impl._exact.elementary._words import constant, data, plus, polynomial, time
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 #: The number of bits of each half of a factor.
 _HALF = 26
+#: The bits of a number from which the bits of x are subtracted. The difference is the float64
+#: 1 / x with an error of at most 5.1 %.
+_RECIPROCAL = 0x7FDE6 << 44
 
 
 def short(value: jax.Array, bits: int) -> jax.Array:
@@ -113,12 +119,32 @@ def rounded_to_odd(value: Pair) -> jax.Array:
     return to_odd(*value)
 
 
-_LOG2_E = 1.4426950408889634
+def short_quotient(a: jax.Array, b: jax.Array) -> Pair:
+    """Returns ``a / b`` of floats of 31 bits as a pair whose parts have 22 and 53 bits."""
+    high = short(wide_quotient(a, b), 22)
+    return high, wide_quotient(lax.sub(a, lax.mul(high, b)), b)
 
 
-def pair_series(terms: Sequence[tuple[float, float]], x: Pair, tail: jax.Array) -> Pair:
-    """Returns a polynomial by Horner's rule: terms, the lowest first, and a tail after them."""
-    *rest, last = terms
+def negative(x: Pair) -> Pair:
+    """Returns -x."""
+    return lax.neg(x[0]), lax.neg(x[1])
+
+
+def as_pair(value: Fraction) -> tuple[float, float]:
+    """Returns a number as the nearest float64 and the float64 nearest to the rest."""
+    high = float(value)
+    return high, float(value - Fraction(high))
+
+
+def series(coefficients: Sequence[tuple[float, float]], x: Pair, kept: int) -> Pair:
+    """Returns a polynomial, the lowest coefficient first, of which the first are kept as pairs.
+
+    The terms after these, one or more, are computed in float64. It is Horner's rule.
+    """
+    tail = polynomial([high for high, _ in coefficients[kept:]], x[0])
+    if not kept:
+        return tail, constant(tail, 0)
+    *rest, last = coefficients[:kept]
     high, low = two_sum(constant(tail, last[0]), product(x[0], tail))
     result = fast_two_sum(high, plus(seal(lax.add(low, product(x[1], tail))), last[1]))
     for term in reversed(rest):
@@ -126,16 +152,22 @@ def pair_series(terms: Sequence[tuple[float, float]], x: Pair, tail: jax.Array) 
     return result
 
 
-def _quotient(a: jax.Array, b: jax.Array) -> Pair:
-    """Returns ``a / b`` of floats of 31 bits as a pair whose parts have 22 and 53 bits."""
-    high = short(wide_quotient(a, b), 22)
-    return high, wide_quotient(lax.sub(a, lax.mul(high, b)), b)
+def reciprocal(x: jax.Array) -> jax.Array:
+    """Returns 1 / x of a positive normal number, with an error of at most 2**-52 of itself."""
+    raw = lax.bitcast_convert_type(x, np.int64)
+    y = lax.bitcast_convert_type(lax.sub(lax.full_like(raw, _RECIPROCAL), raw), np.float64)
+    for _ in range(4):
+        y = lax.add(y, product(y, lax.sub(constant(x, 1), product(x, y))))
+    return y
 
 
-def _square(x: Pair) -> Pair:
-    """Returns the square of a pair whose high part has 26 bits or fewer."""
-    crossed = product(x[1], seal(lax.add(lax.add(x[0], x[0]), x[1])))
-    return fast_two_sum(lax.mul(x[0], x[0]), crossed)
+def quotient(a: Pair, b: Pair) -> Pair:
+    """Returns a / b of pairs, with a relative error of less than 2**-100. b is positive."""
+    inverse = reciprocal(b[0])
+    near = product(a[0], inverse)
+    above, below = two_product(near, b[0])
+    rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
+    return fast_two_sum(near, product(seal(rest), inverse))
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.
@@ -161,35 +193,33 @@ def factor_to_one(m: jax.Array) -> tuple[jax.Array, Pair]:
     return factor, table
 
 
-def pair_log(m: jax.Array, k: jax.Array) -> Pair:
-    """Returns log(2**k * m) as a pair: k * log(2) - log(c) + log(c * m), with c * m close to 1.
+#: The coefficients of (atanh(y) / y - 1) / y**2, of the square of y.
+_ATANH = [as_pair(Fraction(1, 2 * k + 3)) for k in range(10)]
 
-    m is a float64 of 24 bits, from sqrt(1/2) to sqrt(2), and k an integer of at most 11 bits, as
-    float64.
+
+def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
+    """Returns k * log(2) + ``of_factor`` + 2 * atanh(y) for abs(y) < 1/32 and an integer k.
+
+    ``kept`` is how many coefficients are pairs: 4 for an error of less than 2**-100 of the result,
+    1 for 2**-74, and 0 for about 2**-62.
     """
-    factor, table = factor_to_one(m)
-    # The product has 30 bits, and y at most 2**-5.
-    f = plus(product(factor, m), -1.0)
-    high, low = _quotient(f, plus(f, 2.0))
-    square = product(high, high)  # exact
-    crossed = product(high, low)
-    slope = times(product(seal(lax.add(square, crossed)), low), 3.0)
-    cube, of_cube = two_product(square, high)
-    of_cube = seal(lax.add(of_cube, slope))
-    main, of_main = two_product(cube, constant(m, data.PAIR_2_3[0]))
-    of_main = seal(lax.add(of_main, times(cube, data.PAIR_2_3[1])))
-    of_main = seal(lax.add(of_main, times(of_cube, data.PAIR_2_3[0])))
-    near_square = lax.add(square, seal(lax.add(lax.add(crossed, crossed), product(low, low))))
-    fifth = product(lax.add(cube, of_cube), near_square)
-    fifth = product(fifth, polynomial(data.PAIR_LOG, near_square))
-    rest = lax.add(seal(lax.add(lax.add(low, low), of_main)), fifth)
-    first, of_first = fast_two_sum(lax.add(high, high), main)
-    # The products of k with the first two parts of log(2) are exact.
-    total, of_total = two_sum(lax.mul(k, constant(k, data.LN2_HIGH)), table[0])
-    total, of_first_total = two_sum(total, first)
-    of_k = seal(lax.add(lax.mul(k, constant(k, data.LN2_LOW)), times(k, data.LN2_REST)))
-    rest = seal(lax.add(rest, lax.add(of_first, lax.add(of_k, table[1]))))
-    return fast_two_sum(total, lax.add(rest, lax.add(of_total, of_first_total)))
+    twice = lax.add(y[0], y[0]), lax.add(y[1], y[1])
+    if kept:
+        square = times_pair(y, y)
+        more = times_pair(twice, times_pair(square, series(_ATANH, square, kept)))
+        main = plus_pair(twice, more)
+    else:
+        square = product(y[0], y[0])
+        tail, _ = series(_ATANH[:6], (square, square), 0)
+        more = product(twice[0], product(square, tail))
+        main = fast_two_sum(twice[0], lax.add(twice[1], more))
+    # The products with the first two parts of log(2) are exact.
+    high, middle, low = (
+        lax.mul(k, constant(k, part)) for part in (data.LN2_HIGH, data.LN2_LOW, data.LN2_REST)
+    )
+    high, middle = fast_two_sum(high, middle)
+    of_k = high, seal(lax.add(middle, seal(low)))
+    return plus_pair(plus_pair(of_k, of_factor), main)
 
 
 _ROOTS = (
@@ -204,7 +234,7 @@ _ROOTS = (
 )
 
 
-def eighth_root(i: jax.Array) -> Pair:
+def _eighth_root(i: jax.Array) -> Pair:
     """Returns 2**(i / 8) for integers from 0 to 7, as float64."""
     root = pair(i, _ROOTS[0])
     for number, value in enumerate(_ROOTS[1:], 1):
@@ -212,60 +242,86 @@ def eighth_root(i: jax.Array) -> Pair:
     return root
 
 
-def pair_exp(x: Pair) -> tuple[Pair, jax.Array]:
-    """Returns y and n with exp(x) = y * 2**n: y as a pair, from 0.9 to 2, and n as float64.
+#: The coefficients of (exp(x) - 1) / x.
+_EXP = [as_pair(Fraction(1, factorial(k + 1))) for k in range(15)]
+_LOG2_E = 1.4426950408889634
 
-    x is a pair from -150 to 150: n * log(2) + i / 8 * log(2) + r, so that y is 2**(i / 8) * exp(r).
+
+class Powers(NamedTuple):
+    """exp(x) as 2**n * (root + more).
+
+    Attributes:
+        root: 2**(i / 8).
+        more: root * (exp(r) - 1), with a small relative error.
+        n: An integer, as float64.
     """
-    eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
-    # Both products are exact, and so is the first difference.
-    r = seal(lax.sub(x[0], lax.mul(eighths, constant(eighths, data.LN2_HIGH / 8))))
-    high, low = two_sum(r, lax.neg(lax.mul(eighths, constant(eighths, data.LN2_LOW / 8))))
-    low = lax.sub(seal(lax.add(low, x[1])), times(eighths, data.LN2_REST / 8))
-    high, low = fast_two_sum(high, low)
-    square, of_square = two_product(high, high)
-    of_square = seal(lax.add(times(of_square, 0.5), product(high, low)))
-    more = product(product(square, high), polynomial(data.PAIR_EXP, high))
-    first, of_first = fast_two_sum(high, times(square, 0.5))
-    total, of_total = fast_two_sum(constant(r, 1), first)
-    rest = lax.add(seal(lax.add(low, lax.add(of_first, of_square))), more)
-    power = fast_two_sum(total, lax.add(of_total, rest))
+
+    root: Pair
+    more: Pair
+    n: jax.Array
+
+    def sum(self) -> Pair:
+        """Returns root + more."""
+        return plus_pair(self.root, self.more)
+
+    def less(self, power: jax.Array) -> Pair:
+        """Returns root + more, less a power of two."""
+        high, low = two_sum(self.root[0], lax.neg(power))
+        return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
+
+
+def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
+    """Returns exp(r) * 2**(eighths / 8), with all digits, or as ``_quick_power`` has them."""
     n = lax.floor(times(eighths, 0.125))
-    return times_pair(eighth_root(lax.sub(eighths, times(n, 8.0))), power), n
+    root = _eighth_root(lax.sub(eighths, times(n, 8.0)))
+    power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
+    return Powers(root, times_pair(root, power), n)
 
 
-#: Tangents, the bounds of the interval of each, and their angles.
-_TANGENTS = (
-    (0.25, 0.125, data.PAIR_ATAN_1_4),
-    (0.5, 0.375, data.PAIR_ATAN_2_4),
-    (0.75, 0.625, data.PAIR_ATAN_3_4),
-    (1.0, 0.875, data.PAIR_ATAN_4_4),
-)
+def _quick_power(r: Pair) -> Pair:
+    """Returns exp(r) - 1 with a relative error of less than 2**-62: r + r**2 / 2 + r**3 / 6 ..."""
+    square, of_square = two_product(r[0], r[0])
+    more = polynomial([high for high, _ in _EXP[2:10]], r[0])
+    more = product(product(square, r[0]), more)
+    low = lax.add(times(of_square, 0.5), product(r[0], r[1]))
+    high, rest = fast_two_sum(r[0], times(square, 0.5))
+    return fast_two_sum(high, lax.add(rest, lax.add(lax.add(r[1], low), more)))
 
 
-def pair_atan(short_side: jax.Array, long_side: jax.Array) -> Pair:
-    """Returns the angle of the point (long_side, short_side), from 0 to pi / 4, as a pair.
+def powers(x: Pair, exact: bool) -> Powers:
+    """Returns exp(x) of a pair from -746 to 746."""
+    eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
+    # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
+    high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
+    high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
+    high, middle = two_sum(high, x[1]) if exact else (high, x[1])
+    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
+    return powers_of(r, eighths, exact)
 
-    The angle whose tangent is the nearest multiple of 1/4 is subtracted first, by a rotation whose
-    products and sums are exact. The sides are float32 as float64: the long one is positive, finite
-    and not less than the short one, which is not negative.
-    """
-    tangent = constant(long_side, 0)
-    angle = pair(long_side, (0.0, 0.0))
-    for value, bound, its_angle in _TANGENTS:
-        is_above = lax.gt(short_side, lax.mul(long_side, constant(long_side, bound)))
-        tangent = lax.select(is_above, constant(tangent, value), tangent)
-        angle = choose(is_above, pair(tangent, its_angle), angle)
-    over = lax.sub(short_side, product(tangent, long_side))
-    # Far from the diagonal the tangent is 0, and nothing is added.
-    under = lax.add(long_side, product(tangent, short_side))
-    y = _quotient(over, under)
-    square = _square(y)
-    terms = (
-        (-data.PAIR_1_3[0], -data.PAIR_1_3[1]),
-        data.PAIR_1_5,
-        (-data.PAIR_1_7[0], -data.PAIR_1_7[1]),
-    )
-    more = pair_series(terms, square, polynomial(data.PAIR_ATAN, square[0]))
-    y = fast_two_sum(*y)
-    return plus_pair(angle, plus_pair(y, times_pair(times_pair(y, square), more)))
+
+#: The coefficients of (atan(t) / t - 1) / t**2, by powers of t**2.
+_ATAN = [as_pair(Fraction((-1) ** (k + 1), 2 * k + 3)) for k in range(12)]
+
+
+def _angle(y: Pair, x: Pair, exact: bool) -> Pair:
+    """Returns the angle of the point (x, y), from 0 to pi / 4. x is from 1/2 to 2."""
+    ratio = times(product(y[0], reciprocal(x[0])), 8.0)
+    number = lax.min(nearest_integer(ratio), constant(ratio, 7))
+    tangent = times(number, 0.125), constant(ratio, 0)
+    angle = pair(ratio, (0.0, 0.0))
+    for eighth, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
+        angle = choose(lax.ge(number, constant(ratio, eighth)), pair(ratio, value), angle)
+    over = plus_pair(y, negative(times_pair(tangent, x)))
+    t = quotient(over, plus_pair(x, times_pair(tangent, y)))
+    square = times_pair(t, t)
+    more = series(_ATAN if exact else _ATAN[:7], square, 6 if exact else 1)
+    return plus_pair(angle, plus_pair(t, times_pair(times_pair(t, square), more)))
+
+
+def direction(y: Pair, x: Pair, is_left: jax.Array, exact: bool) -> Pair:
+    """Returns the angle from 0 to pi of (x, y), or of (-x, y) where it is left."""
+    is_steep = lax.gt(y[0], x[0])
+    angle = _angle(choose(is_steep, x, y), choose(is_steep, y, x), exact)
+    flat = choose(is_left, pair(x[0], data.PAIR_PI), pair(x[0], (0.0, 0.0)))
+    base = choose(is_steep, pair(x[0], data.PAIR_HALF_PI), flat)
+    return plus_pair(base, choose(lax.ne(is_steep, is_left), negative(angle), angle))

@@ -34,11 +34,13 @@ from impl._exact.arithmetic import (
 )
 from impl._exact.elementary._pairs import (
     Pair,
+    factor_to_one,
     fast_two_sum,
-    pair_exp,
-    pair_log,
+    log_of_ratio,
+    powers,
     rounded_to_odd,
     short,
+    short_quotient,
     times_pair,
     two_product,
 )
@@ -148,20 +150,24 @@ def finished_power(
 def _usual_power(x: jax.Array, y: jax.Array) -> jax.Array:
     """Returns x**y for a positive, finite x: exp(y * log(x)), computed as pairs."""
     k, m = parts(x)
-    logarithm = pair_log(m, lax.convert_element_type(k, np.float64))
+    factor, of_factor = factor_to_one(m)
+    # The product has 30 bits.
+    f = plus(product(factor, m), -1.0)
+    ratio = fast_two_sum(*short_quotient(f, plus(f, 2.0)))
+    logarithm = log_of_ratio(ratio, lax.convert_element_type(k, np.float64), of_factor, 1)
     # A product of infinity and log(1) = 0 would be NaN.
     bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
     high, low = two_product(logarithm[0], bounded)
     high, low = fast_two_sum(high, lax.add(low, product(logarithm[1], bounded)))
     limit = constant(x, _LIMIT)
     low = lax.select(lax.lt(lax.abs(high), limit), low, constant(low, 0))
-    power, n = pair_exp((lax.clamp(np.float64(-_LIMIT), high, np.float64(_LIMIT)), low))
+    found = powers((lax.clamp(np.float64(-_LIMIT), high, np.float64(_LIMIT)), low), False)
     # Only multiples of 1/64 have exact powers of 25 bits: of a base of 24 bits that is a power of
     # two, or of odd numbers up to 15.
     scaled = lax.mul(y, constant(y, 64.0))
     may_be_exact = lax.eq(nearest_integer(scaled), scaled)
-    result = rounded_to_odd(_with_exact_value(power, may_be_exact))
-    return lax.mul(result, power_of_two(integer_in_last_bits(n)))
+    result = rounded_to_odd(_with_exact_value(found.sum(), may_be_exact))
+    return lax.mul(result, power_of_two(integer_in_last_bits(found.n)))
 
 
 def _with_exact_value(power: Pair, may_be_exact: jax.Array) -> Pair:

@@ -48,11 +48,7 @@ def rsqrt(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_inverse_root, x)
-
-
-def _inverse_root(x: jax.Array) -> jax.Array:
-    return wide_quotient(constant(x, 1), wide_root(x))
+    return rounded_once(lambda x: wide_quotient(constant(x, 1), wide_root(x)), x)
 
 
 def div(a: jax.Array, b: jax.Array, **_: object) -> jax.Array:

@@ -28,7 +28,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import product, seal
+from impl._exact.arithmetic import nearest_integer, product, seal
 from impl._exact.elementary._words import (
     constant,
     data,
@@ -42,6 +42,7 @@ from impl._exact.elementary._words import (
     with_sign,
 )
 from impl._exact.elementary.exponentials import wide_exp, wide_log
+from impl._exact.elementary.powers import usual_base
 from impl._exact.elementary.trigonometric import small_cos, small_sin
 
 #: An argument above which erfc is below the least normal float32.
@@ -112,24 +113,21 @@ _HALF_LOG_OF_TURN = math.log(2 * math.pi) / 2
 
 def wide_lgamma(x: jax.Array) -> jax.Array:
     """Returns the logarithm of the magnitude of the gamma function."""
-    magnitude = _usual(x)
+    magnitude = usual_base(x)
     large = lax.ge(magnitude, constant(x, 2.5))
     above = lax.select(large, _large_lgamma(magnitude), _small_lgamma(magnitude))
-    fraction, sine, _ = _half_turns(magnitude)
+    _, sine, _ = _half_turns(magnitude)
     below = wide_log(_unless(is_below(sine, 2.0**-500), product(magnitude, sine), 1))
     below = lax.sub(lax.sub(constant(x, math.log(math.pi)), below), above)
-    result = lax.select(is_below(x, 0), below, above)
-    has_pole = lax.bitwise_and(lax.le(x, constant(x, 0)), lax.eq(fraction, constant(x, 0)))
+    return finished_lgamma(x, lax.select(is_below(x, 0), below, above))
+
+
+def finished_lgamma(x: jax.Array, result: jax.Array) -> jax.Array:
+    """Returns lgamma, of which ``result`` is the value where it is finite."""
+    has_pole = lax.bitwise_and(lax.le(x, constant(x, 0)), lax.eq(nearest_integer(x), x))
     is_infinite = lax.eq(lax.abs(x), constant(x, np.inf))
-    result = lax.select(lax.bitwise_or(has_pole, is_infinite), constant(x, np.inf), result)
-    return lax.select(lax.ne(x, x), x, result)
-
-
-def _usual(x: jax.Array) -> jax.Array:
-    """Returns magnitudes, with 1 for zeros, infinities and NaNs."""
-    magnitude = lax.abs(x)
-    usual = lax.bitwise_and(is_below(magnitude, np.inf), lax.gt(magnitude, constant(x, 0)))
-    return lax.select(usual, magnitude, constant(x, 1))
+    result = _unless(lax.bitwise_or(has_pole, is_infinite), result, np.inf)
+    return _unless(lax.ne(x, x), result, np.nan)
 
 
 def _unless(condition: jax.Array, value: jax.Array, otherwise: float) -> jax.Array:
@@ -188,19 +186,21 @@ def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 def wide_digamma(x: jax.Array) -> jax.Array:
     """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12."""
-    magnitude = _usual(x)
+    magnitude = usual_base(x)
     above = _positive_digamma(magnitude)
     fraction, sine, cosine = _half_turns(magnitude)
     slope = times(wide_quotient(cosine, _unless(lax.eq(sine, constant(x, 0)), sine, 1)), math.pi)
     slope = lax.select(is_below(fraction, 0), lax.neg(slope), slope)
     below = lax.add(lax.add(above, wide_quotient(constant(x, 1), magnitude)), slope)
-    result = lax.select(is_below(x, 0), below, above)
-    is_whole = lax.eq(fraction, constant(x, 0))
-    has_no_value = lax.bitwise_and(is_below(x, 0), is_whole)
+    return finished_digamma(x, lax.select(is_below(x, 0), below, above))
+
+
+def finished_digamma(x: jax.Array, result: jax.Array) -> jax.Array:
+    """Returns digamma, of which ``result`` is the value where it has a finite one."""
+    has_no_value = lax.bitwise_and(is_below(x, 0), lax.eq(nearest_integer(x), x))
     result = _unless(lax.bitwise_or(has_no_value, lax.ne(x, x)), result, np.nan)
     result = _unless(lax.eq(x, constant(x, 0)), result, -np.inf)
-    result = _unless(lax.eq(x, constant(x, np.inf)), result, np.inf)
-    return _unless(lax.eq(x, constant(x, -np.inf)), result, np.nan)
+    return _unless(lax.eq(x, constant(x, np.inf)), result, np.inf)
 
 
 def _positive_digamma(x: jax.Array) -> jax.Array:

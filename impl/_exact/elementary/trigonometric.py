@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product
-from impl._exact.elementary._pairs import choose, pair, pair_atan, plus_pair, rounded_to_odd
+from impl._exact.elementary._pairs import direction, rounded_to_odd
 from impl._exact.elementary._words import (
     constant,
     data,
@@ -232,20 +232,14 @@ def _wide_atan2(y: jax.Array, x: jax.Array) -> jax.Array:
     infinite = constant(x, np.inf)
     both = lax.bitwise_and(lax.eq(wide, infinite), lax.eq(high, infinite))
     wide, high = (lax.select(both, constant(x, 1), side) for side in (wide, high))
-    is_steep = lax.gt(high, wide)
-    least, most = lax.min(wide, high), lax.max(wide, high)
-    # A zero or an infinity makes an angle of 0; NaN stays.
-    has_angle = lax.bitwise_and(lax.gt(least, constant(x, 0)), is_below(most, np.inf))
-    is_nan = lax.ne(most, most)
-    least = lax.select(has_angle, least, constant(x, 0))
-    most = lax.select(lax.bitwise_or(has_angle, is_nan), most, constant(x, 1))
-    angle = pair_atan(least, most)
-    is_left = has_sign(x)
-    turns = lax.ne(is_steep, is_left)
-    flat = choose(is_left, pair(x, data.PAIR_PI), pair(x, (0.0, 0.0)))
-    base = choose(is_steep, pair(x, data.PAIR_HALF_PI), flat)
-    angle = plus_pair(base, choose(turns, (lax.neg(angle[0]), lax.neg(angle[1])), angle))
-    return with_sign(lax.abs(rounded_to_odd(angle)), y)
+    is_steep, most = lax.gt(high, wide), lax.max(wide, high)
+    zero, one = constant(x, 0), constant(x, 1)
+    # The point (1, 0) or (0, 1) stands for one with a zero or an infinity.
+    has_angle = lax.bitwise_and(lax.gt(lax.min(wide, high), zero), is_below(most, np.inf))
+    high = lax.select(has_angle, high, lax.select(is_steep, one, zero))
+    wide = lax.select(has_angle, wide, lax.select(is_steep, zero, one))
+    angle = rounded_to_odd(direction((high, zero), (wide, zero), has_sign(x), False))
+    return with_sign(lax.abs(lax.select(lax.ne(most, most), most, angle)), y)
 
 
 def _other_side(x: jax.Array) -> jax.Array:

@@ -97,13 +97,7 @@ def triangular_solve(
 ) -> jax.Array:
     """Returns the solution of a triangular system, as ``jax.lax.linalg.triangular_solve`` does.
 
-    Args:
-        a: Square matrices, float32 or float64. Only the triangle is read.
-        b: The right-hand sides.
-        left_side: Whether ``a`` is the left factor of the system.
-        lower: Whether ``a`` is a lower triangle.
-        transpose_a: Whether ``a`` is transposed.
-        unit_diagonal: Whether the diagonal of ``a`` counts as ones.
+    Of the square matrices ``a``, only the triangle is read.
     """
     dtype, n = b.dtype, a.shape[-1]
     if transpose_a == left_side:
@@ -214,12 +208,7 @@ def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
 def _swapped(array: jax.Array, k: jax.Array, other: jax.Array, axis: int) -> jax.Array:
     """Returns an array in which indices ``k`` and ``other`` of an axis are exchanged.
 
-    Args:
-        array: Any shape.
-        k: An index.
-        other: An index for each combination of the leading axes, which may have a further axis of
-            length 1.
-        axis: The axis.
+    There is another index for each combination of the leading axes.
     """
     leading = tuple(range(axis))
     other = lax.reshape(other, array.shape[:axis])

@@ -58,13 +58,7 @@ def eigh(
     """Returns eigenvectors and eigenvalues in ascending order, as ``jax.lax.linalg.eigh`` does.
 
     The sign of an eigenvector makes its first component of greatest magnitude positive. A matrix
-    with a NaN or an infinity gives NaNs.
-
-    Args:
-        a: Symmetric matrices, float32 or float64, of which one triangle is read.
-        lower: Whether the lower triangle is read.
-        subset_by_index: The first index of the eigenvalues, and the index after the last; None for
-            all.
+    with a NaN or an infinity gives NaNs. One triangle of the matrices is read.
     """
     dtype, n = a.dtype, a.shape[-1]
     first, last = subset_by_index or (0, n)
@@ -103,13 +97,6 @@ def svd(
 
     The sign of a vector of the shorter side makes its first component of greatest magnitude
     positive. A matrix with a NaN or an infinity gives NaNs.
-
-    Args:
-        a: Matrices, float32 or float64.
-        full_matrices: Whether the vectors of the longer side are completed to a square matrix.
-        compute_uv: Whether there are vectors.
-        subset_by_index: The first index of the singular values, and the index after the last; None
-            for all.
     """
     dtype = a.dtype
     *batch, m, n = a.shape

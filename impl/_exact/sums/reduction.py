@@ -182,20 +182,9 @@ def scatter_add(
 ) -> jax.Array:
     """Returns the operand with updates added to it, as ``lax.scatter_add`` does.
 
-    Args:
-        operand: float16, bfloat16, float32 or float64, any shape.
-        indices: Integers, as ``lax.scatter_add`` takes them.
-        updates: The dtype of ``operand``.
-        dimension_numbers: As ``lax.scatter_add`` takes them.
-        mode: As ``lax.scatter_add`` takes it.
-        indices_are_sorted: Whether they are; nothing checks it.
-        unique_indices: Whether no two updates have one destination; nothing checks it.
-        subtract: Whether the updates are subtracted.
-        axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
-            devices are added in one sum.
-
-    Returns:
-        Shape and dtype of ``operand``.
+    The operand is of float16, bfloat16, float32 or float64. With ``subtract``, the updates are
+    subtracted. Over ``axis_names``, mesh axes of a ``shard_map``, operands and updates of all
+    devices are added in one sum.
     """
     if operand.size == 0:
         return operand

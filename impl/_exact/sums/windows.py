@@ -43,18 +43,9 @@ def reduce_window_sum(
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
 ) -> jax.Array:
-    """Returns the sum of each window, as ``lax.reduce_window_sum`` does.
+    """Returns the sum of each window, as the primitive ``reduce_window_sum`` does.
 
-    Args:
-        x: float16, bfloat16, float32 or float64.
-        window_dimensions: The shape of a window.
-        window_strides: The distance between windows.
-        padding: Zeros before and after each axis.
-        base_dilation: The distance of the elements of ``x``, between which are zeros.
-        window_dilation: The distance between the elements of a window.
-
-    Returns:
-        A sum for each window, of the dtype of ``x``.
+    The array is of float16, bfloat16, float32 or float64.
     """
     # XLA's partitioner fails at windows that have padding or dilation.
     padded = spread_with_zeros(x, padding, base_dilation)
@@ -107,19 +98,10 @@ def select_and_scatter_add(
     window_strides: Sequence[int],
     padding: Padding,
 ) -> jax.Array:
-    """Returns the gradient of a max pool, as ``lax.select_and_scatter_add`` does.
+    """Returns the gradient of a max pool, as the primitive ``select_and_scatter_add`` does.
 
-    Args:
-        source: The cotangent of each window: float16, bfloat16, float32 or float64.
-        operand: The input of the pool.
-        select_prim: The comparison of a window's best element with the next; if it holds, the best
-            element stays.
-        window_dimensions: The shape of a window.
-        window_strides: The distance between windows.
-        padding: Elements before and after each axis, which no window chooses.
-
-    Returns:
-        The cotangent of the operand, of the dtype of ``source``.
+    ``source`` are the cotangents of windows: float16, bfloat16, float32 or float64. A window's best
+    element stays if ``select_prim`` holds of it and the next one. No window chooses its padding.
     """
     if 0 in (*operand.shape, *source.shape):
         return lax.full(operand.shape, 0, source.dtype)

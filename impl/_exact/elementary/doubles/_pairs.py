@@ -15,8 +15,7 @@ two float64 than a pair tells. ``first_terms`` adds three terms there as if exac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
@@ -26,56 +25,20 @@ from jax import lax
 from impl._core import contexts
 from impl._core.numerics import fence
 from impl._exact.arithmetic import add_to_odd, flushed_float64, product, seal, two_sum
-from impl._exact.elementary._pairs import Pair, fast_two_sum, pair_series, two_product
-from impl._exact.elementary._words import constant, polynomial, wide_root
+from impl._exact.elementary._pairs import Pair, fast_two_sum, reciprocal, two_product
+from impl._exact.elementary._words import constant, wide_root
 from impl._exact.elementary.doubles._function import Double
 
 #: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
 Scaled: TypeAlias = tuple[Pair, jax.Array | None]
-#: The bits of a number from which the bits of x are subtracted. The difference is the float64
-#: 1 / x with an error of at most 5.1 %.
-_RECIPROCAL = 0x7FDE6 << 44
 #: The bits of an exponent, and its place.
 _TOP, _FRACTION = 0x7FF, 52
 _SIGN = int(np.iinfo(np.int64).min)
 
 
-def as_pair(value: Fraction) -> tuple[float, float]:
-    """Returns a number as the nearest float64 and the float64 nearest to the rest."""
-    high = float(value)
-    return high, float(value - Fraction(high))
-
-
-def series(coefficients: Sequence[tuple[float, float]], x: Pair, kept: int) -> Pair:
-    """Returns a polynomial, the lowest coefficient first, of which the first are kept as pairs.
-
-    The terms after these, one or more, are computed in float64.
-    """
-    tail = polynomial([high for high, _ in coefficients[kept:]], x[0])
-    return pair_series(coefficients[:kept], x, tail) if kept else (tail, constant(tail, 0))
-
-
 def scaled_by(x: Pair, power: jax.Array) -> Pair:
     """Returns a pair times a power of two, exactly."""
     return lax.mul(x[0], power), lax.mul(x[1], power)
-
-
-def reciprocal(x: jax.Array) -> jax.Array:
-    """Returns 1 / x of a positive normal number, with an error of at most 2**-52 of itself."""
-    raw = lax.bitcast_convert_type(x, np.int64)
-    y = lax.bitcast_convert_type(lax.sub(lax.full_like(raw, _RECIPROCAL), raw), np.float64)
-    for _ in range(4):
-        y = lax.add(y, product(y, lax.sub(constant(x, 1), product(x, y))))
-    return y
-
-
-def quotient(a: Pair, b: Pair) -> Pair:
-    """Returns a / b of pairs, with a relative error of less than 2**-100. b is positive."""
-    inverse = reciprocal(b[0])
-    near = product(a[0], inverse)
-    above, below = two_product(near, b[0])
-    rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    return fast_two_sum(near, product(seal(rest), inverse))
 
 
 def root(x: Pair) -> Pair:

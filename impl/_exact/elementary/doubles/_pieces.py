@@ -20,11 +20,6 @@ from impl._exact.elementary._pairs import Pair, plus_pair, times_pair
 from impl._exact.elementary._words import constant
 
 
-def negative(x: Pair) -> Pair:
-    """Returns -x."""
-    return lax.neg(x[0]), lax.neg(x[1])
-
-
 def chosen(is_from: Sequence[jax.Array], values: Sequence[float], like: jax.Array) -> jax.Array:
     """Returns the first of some values, or the last one whose condition holds.
 

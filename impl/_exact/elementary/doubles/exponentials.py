@@ -12,22 +12,21 @@ in units of 2**n, the hyperbolic functions are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
-from math import factorial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import nearest_integer, power_of_two, product
 from impl._exact.elementary._pairs import (
-    Pair,
+    Powers,
     choose,
-    eighth_root,
-    fast_two_sum,
     pair,
     plus_pair,
+    powers,
+    powers_of,
+    quotient,
     times_pair,
     two_product,
 )
@@ -36,24 +35,12 @@ from impl._exact.elementary._words import (
     data,
     is_below,
     plus,
-    polynomial,
     times,
     with_sign,
 )
 from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import (
-    Scaled,
-    as_pair,
-    first_terms,
-    of_pairs,
-    quotient,
-    scaled_by,
-    series,
-)
+from impl._exact.elementary.doubles._pairs import Scaled, first_terms, of_pairs, scaled_by
 
-#: The coefficients of (exp(x) - 1) / x.
-_EXP = [as_pair(Fraction(1, factorial(k + 1))) for k in range(15)]
-_LOG2_E = 1.4426950408889634
 #: Bounds beyond which exp is infinite, or 0.
 _HIGH, _LOW = 710.0, -746.0
 #: A bound below which three terms of exp and expm1 have all digits that matter.
@@ -71,57 +58,6 @@ _OF_EXPM1, _OF_EXP = 2.0**-61, 2.0**-65
 Near: TypeAlias = tuple[jax.Array, jax.Array]
 
 
-class Powers(NamedTuple):
-    """exp(x) as 2**n * (root + more).
-
-    Attributes:
-        root: 2**(i / 8).
-        more: root * (exp(r) - 1), with a small relative error.
-        n: An integer, as float64.
-    """
-
-    root: Pair
-    more: Pair
-    n: jax.Array
-
-    def sum(self) -> Pair:
-        """Returns root + more."""
-        return plus_pair(self.root, self.more)
-
-    def less(self, power: jax.Array) -> Pair:
-        """Returns root + more, less a power of two."""
-        high, low = two_sum(self.root[0], lax.neg(power))
-        return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
-
-
-def _powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
-    n = lax.floor(times(eighths, 0.125))
-    root = eighth_root(lax.sub(eighths, times(n, 8.0)))
-    power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
-    return Powers(root, times_pair(root, power), n)
-
-
-def _quick_power(r: Pair) -> Pair:
-    """Returns exp(r) - 1 with a relative error of less than 2**-62: r + r**2 / 2 + r**3 / 6 ..."""
-    square, of_square = two_product(r[0], r[0])
-    more = polynomial([high for high, _ in _EXP[2:10]], r[0])
-    more = product(product(square, r[0]), more)
-    low = lax.add(times(of_square, 0.5), product(r[0], r[1]))
-    high, rest = fast_two_sum(r[0], times(square, 0.5))
-    return fast_two_sum(high, lax.add(rest, lax.add(lax.add(r[1], low), more)))
-
-
-def powers(x: Pair, exact: bool) -> Powers:
-    """Returns exp(x) of a pair from ``_LOW`` to ``_HIGH``."""
-    eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
-    # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
-    high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
-    high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
-    high, middle = two_sum(high, x[1]) if exact else (high, x[1])
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
-    return _powers_of(r, eighths, exact)
-
-
 def _powers(x: jax.Array, exact: bool, low: float = _LOW, high: float = _HIGH) -> Powers:
     x = lax.clamp(np.float64(low), x, np.float64(high))
     return powers((x, constant(x, 0)), exact)
@@ -137,7 +73,7 @@ def _exp2(x: jax.Array, exact: bool) -> Scaled:
     eighths = nearest_integer(times(x, 8.0))
     rest = lax.sub(x, times(eighths, 0.125))
     r = times_pair((rest, constant(x, 0)), pair(x, data.PAIR_LOG_2))
-    found = _powers_of(r, eighths, exact)
+    found = powers_of(r, eighths, exact)
     return found.sum(), found.n
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 
 import jax
 import numpy as np
@@ -25,31 +24,27 @@ from impl._exact.elementary._pairs import (
     Pair,
     choose,
     factor_to_one,
-    fast_two_sum,
+    log_of_ratio,
     pair,
     plus_pair,
+    quotient,
     times_pair,
     two_product,
 )
-from impl._exact.elementary._words import constant, data, is_below, plus, times
+from impl._exact.elementary._words import constant, is_below, plus, times
 from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import (
     Scaled,
-    as_pair,
     first_terms,
     of_pairs,
     quick_results,
-    quotient,
     root,
     scaled_by,
-    series,
 )
 from impl._exact.elementary.doubles.exponentials import NEAR, Near, odd
 from impl._exact.elementary.exponentials import parts
 from impl._exact.elementary.roots_and_quotients import div
 
-#: The coefficients of (atanh(y) / y - 1) / y**2, of the square of y.
-_ATANH = [as_pair(Fraction(1, 2 * k + 3)) for k in range(10)]
 #: The error of ``quick``: products for the terms after 2 * y, which are at most 2**-12 of the sum.
 _ERROR = 2.0**-62
 #: A number from which on asinh(x) and acosh(x) are log(2 * x).
@@ -79,29 +74,9 @@ def logarithm(
     is_near = lax.bitwise_and(lax.eq(k, lax.full_like(k, 0)), lax.eq(c, constant(c, 1)))
     f = choose(is_near, u, f)
     below = plus_pair(pair(m, (2.0, 0.0)), f)
-    main = _of_quotient(quotient(f, below), exact)
     if doublings is not None:
         number = lax.add(number, doublings)
-    # The products with the first two parts of log(2) are exact.
-    high, middle, low = (
-        lax.mul(number, constant(m, part)) for part in (data.LN2_HIGH, data.LN2_LOW, data.LN2_REST)
-    )
-    high, middle = fast_two_sum(high, middle)
-    of_k = high, seal(lax.add(middle, seal(low)))
-    return plus_pair(plus_pair(of_k, of_factor), main)
-
-
-def _of_quotient(y: Pair, exact: bool) -> Pair:
-    """Returns 2 * atanh(y) for abs(y) < 1/32."""
-    twice = lax.add(y[0], y[0]), lax.add(y[1], y[1])
-    if exact:
-        square = times_pair(y, y)
-        more = times_pair(twice, times_pair(square, series(_ATANH, square, 4)))
-        return plus_pair(twice, more)
-    square = product(y[0], y[0])
-    tail, _ = series(_ATANH[:6], (square, square), 0)
-    more = product(twice[0], product(square, tail))
-    return fast_two_sum(twice[0], lax.add(twice[1], more))
+    return log_of_ratio(quotient(f, below), number, of_factor, 4 if exact else 0)
 
 
 def _plain(value: Pair) -> Scaled:

@@ -26,19 +26,20 @@ from impl._exact.arithmetic import (
     seal,
     two_sum,
 )
-from impl._exact.elementary._pairs import Pair, fast_two_sum, pair, short, times_pair, two_product
-from impl._exact.elementary._words import constant, is_below, plus, times, wide_root, with_sign
-from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import (
-    Scaled,
-    of_pairs,
-    quick_results,
+from impl._exact.elementary._pairs import (
+    Pair,
+    fast_two_sum,
+    pair,
+    powers,
     quotient,
     reciprocal,
-    rounded,
-    scaled,
+    short,
+    times_pair,
+    two_product,
 )
-from impl._exact.elementary.doubles.exponentials import powers
+from impl._exact.elementary._words import constant, is_below, plus, times, wide_root, with_sign
+from impl._exact.elementary.doubles._function import Double
+from impl._exact.elementary.doubles._pairs import Scaled, of_pairs, quick_results, rounded, scaled
 from impl._exact.elementary.doubles.logarithms import logarithm
 from impl._exact.elementary.exponentials import parts
 from impl._exact.elementary.powers import (

@@ -21,7 +21,17 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import nearest_integer, power_of_two, product, two_sum
-from impl._exact.elementary._pairs import Pair, choose, pair, plus_pair, times_pair, two_product
+from impl._exact.elementary._pairs import (
+    Pair,
+    choose,
+    negative,
+    pair,
+    plus_pair,
+    powers,
+    quotient,
+    times_pair,
+    two_product,
+)
 from impl._exact.elementary._words import (
     constant,
     data,
@@ -32,12 +42,13 @@ from impl._exact.elementary._words import (
     with_sign,
 )
 from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import Scaled, of_pairs, quotient, scaled_by
-from impl._exact.elementary.doubles._pieces import by_table, negative, tables
-from impl._exact.elementary.doubles.exponentials import powers
+from impl._exact.elementary.doubles._pairs import Scaled, of_pairs, scaled_by
+from impl._exact.elementary.doubles._pieces import by_table, tables
 from impl._exact.elementary.doubles.logarithms import logarithm
 from impl._exact.elementary.doubles.trigonometric import sine_or_cosine
 from impl._exact.elementary.exponentials import wide_log
+from impl._exact.elementary.powers import usual_base
+from impl._exact.elementary.special_functions import finished_digamma, finished_lgamma
 
 #: An argument of erfc whose result is subnormal.
 _LAST = 27.25
@@ -151,13 +162,6 @@ def _finish_erf_inv(x: jax.Array, result: jax.Array) -> jax.Array:
     return _finish_erf(x, lax.select(lax.gt(magnitude, one), constant(x, np.nan), result))
 
 
-def _usual(x: jax.Array) -> jax.Array:
-    """Returns magnitudes, with 1 for zeros, infinities and NaNs."""
-    magnitude = lax.abs(x)
-    usual = lax.bitwise_and(is_below(magnitude, np.inf), lax.gt(magnitude, constant(x, 0)))
-    return lax.select(usual, magnitude, constant(x, 1))
-
-
 def _fraction(x: jax.Array) -> jax.Array:
     """Returns the distance from the nearest integer to x, from -1/2 to 1/2."""
     return lax.sub(x, nearest_integer(x))
@@ -177,7 +181,7 @@ def _half_turns(x: jax.Array) -> tuple[Pair, Pair]:
 
 
 def _lgamma(x: jax.Array, exact: bool) -> Scaled:
-    m, one = _usual(x), pair(x, (1.0, 0.0))
+    m, one = usual_base(x), pair(x, (1.0, 0.0))
     is_large = lax.ge(m, constant(x, _LARGE))
     is_reflected = is_below(x, -0.5)
     # The magnitude of a number that is reflected is 1/2 or more.
@@ -212,16 +216,8 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     return choose(is_reflected, below, above), n
 
 
-def _finish_lgamma(x: jax.Array, result: jax.Array) -> jax.Array:
-    is_whole = lax.eq(_fraction(x), constant(x, 0))
-    has_pole = lax.bitwise_and(lax.le(x, constant(x, 0)), is_whole)
-    has_pole = lax.bitwise_or(has_pole, lax.eq(lax.abs(x), constant(x, np.inf)))
-    result = lax.select(has_pole, constant(x, np.inf), result)
-    return lax.select(lax.ne(x, x), constant(x, np.nan), result)
-
-
 def _digamma(x: jax.Array, exact: bool) -> Scaled:
-    m, n = _raised(_usual(x))
+    m, n = _raised(usual_base(x))
     is_small, is_below_one = is_below(m, _LARGE_OF_DIGAMMA), is_below(m, 1)
     inverse = quotient(pair(x, (1.0, 0.0)), _with_zero(lax.min(m, constant(x, _GREAT))))
     more = lax.select(is_below_one, m, plus(m, -1.0))
@@ -243,15 +239,6 @@ def _digamma(x: jax.Array, exact: bool) -> Scaled:
     return plus_pair(choose(is_below(x, 0), slope, opposite), result), lax.neg(n)
 
 
-def _finish_digamma(x: jax.Array, result: jax.Array) -> jax.Array:
-    is_whole = lax.eq(_fraction(x), constant(x, 0))
-    has_no_value = lax.bitwise_and(is_below(x, 0), is_whole)
-    has_no_value = lax.bitwise_or(has_no_value, lax.eq(x, constant(x, -np.inf)))
-    result = lax.select(has_no_value, constant(x, np.nan), result)
-    result = lax.select(lax.eq(x, constant(x, 0)), constant(x, -np.inf), result)
-    return lax.select(is_below(x, np.inf), result, x)
-
-
 def _from(least: float, x: jax.Array) -> jax.Array:
     """Returns the error of the quick way, which is infinite where an argument is reflected."""
     return lax.select(lax.ge(x, constant(x, least)), constant(x, _ERROR), constant(x, np.inf))
@@ -259,9 +246,9 @@ def _from(least: float, x: jax.Array) -> jax.Array:
 
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "digamma": of_pairs(_digamma, _finish_digamma, error=functools.partial(_from, 0.0)),
+    "digamma": of_pairs(_digamma, finished_digamma, error=functools.partial(_from, 0.0)),
     "erf": of_pairs(_erf, _finish_erf, error=_ERROR),
     "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_ERROR),
     "erfc": of_pairs(_erfc, _finish_erfc, error=_ERROR),
-    "lgamma": of_pairs(_lgamma, _finish_lgamma, error=functools.partial(_from, -0.5)),
+    "lgamma": of_pairs(_lgamma, finished_lgamma, error=functools.partial(_from, -0.5)),
 }

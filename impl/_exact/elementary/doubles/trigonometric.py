@@ -30,10 +30,14 @@ from impl._exact.arithmetic import (
 )
 from impl._exact.elementary._pairs import (
     Pair,
+    as_pair,
     choose,
+    direction,
     fast_two_sum,
+    negative,
     pair,
     plus_pair,
+    quotient,
     times_pair,
     two_product,
 )
@@ -49,18 +53,14 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import (
     Scaled,
-    as_pair,
     first_terms,
     of_pairs,
     quick_results,
-    quotient,
-    reciprocal,
     root,
     rounded,
     scaled,
-    series,
 )
-from impl._exact.elementary.doubles._pieces import negative, series_by_piece
+from impl._exact.elementary.doubles._pieces import series_by_piece
 from impl._exact.elementary.doubles.exponentials import odd
 from impl._exact.elementary.trigonometric import has_bit, window
 
@@ -69,8 +69,6 @@ _SINE_AND_COSINE = [
     [as_pair(Fraction((-1) ** (k + 1), factorial(2 * k + more))) for more in (3, 2)]
     for k in range(13)
 ]
-#: The coefficients of (atan(t) / t - 1) / t**2, by powers of t**2.
-_ATAN = [as_pair(Fraction((-1) ** (k + 1), 2 * k + 3)) for k in range(12)]
 #: pi / 4: the full way does not reduce smaller arguments.
 _SMALL = 0.7853981633974483
 #: The quick way takes arguments below the first number, and rests above the second one.
@@ -207,30 +205,6 @@ def _error(x: jax.Array) -> jax.Array:
     return lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
 
 
-def _angle(y: Pair, x: Pair, exact: bool) -> Pair:
-    """Returns the angle of the point (x, y), from 0 to pi / 4. x is from 1/2 to 2."""
-    ratio = times(product(y[0], reciprocal(x[0])), 8.0)
-    number = lax.min(nearest_integer(ratio), constant(ratio, 7))
-    tangent = times(number, 0.125), constant(ratio, 0)
-    angle = pair(ratio, (0.0, 0.0))
-    for eighth, value in enumerate(data.PAIR_ATAN_EIGHTHS, 1):
-        angle = choose(lax.ge(number, constant(ratio, eighth)), pair(ratio, value), angle)
-    over = plus_pair(y, negative(times_pair(tangent, x)))
-    t = quotient(over, plus_pair(x, times_pair(tangent, y)))
-    square = times_pair(t, t)
-    more = series(_ATAN if exact else _ATAN[:7], square, 6 if exact else 1)
-    return plus_pair(angle, plus_pair(t, times_pair(times_pair(t, square), more)))
-
-
-def _direction(y: Pair, x: Pair, is_left: jax.Array, exact: bool) -> Pair:
-    """Returns the angle from 0 to pi of (x, y), or of (-x, y) where it is left."""
-    is_steep = lax.gt(y[0], x[0])
-    angle = _angle(choose(is_steep, x, y), choose(is_steep, y, x), exact)
-    flat = choose(is_left, pair(x[0], data.PAIR_PI), pair(x[0], (0.0, 0.0)))
-    base = choose(is_steep, pair(x[0], data.PAIR_HALF_PI), flat)
-    return plus_pair(base, choose(lax.ne(is_steep, is_left), negative(angle), angle))
-
-
 def _exponent(x: jax.Array) -> jax.Array:
     raw = lax.bitcast_convert_type(x, np.int64)
     return lax.shift_right_logical(raw, lax.full_like(raw, 52))
@@ -253,7 +227,7 @@ def _of_point(y: jax.Array, x: jax.Array, exact: bool) -> Scaled:
         value = lax.mul(value, power_of_two(lax.neg(lax.min(gap, far))))
         sides.append((value, constant(x, 0)))
     is_left = has_sign(x)
-    angle = _direction(sides[1], sides[0], is_left, exact)
+    angle = direction(sides[1], sides[0], is_left, exact)
     n = lax.convert_element_type(lax.sub(lax.min(gaps[1], far), gaps[1]), np.float64)
     return angle, lax.select(is_left, constant(x, 0), n)
 
@@ -295,8 +269,8 @@ def _inside(x: jax.Array, exact: bool, *, is_sine: bool) -> Scaled:
     side, one = (magnitude, constant(x, 0)), constant(x, 1)
     other = root(times_pair(two_sum(one, magnitude), two_sum(one, lax.neg(magnitude))))
     if is_sine:
-        return _direction(side, other, lax.ne(x, x), exact), constant(x, 0)
-    return _direction(other, side, has_sign(x), exact), constant(x, 0)
+        return direction(side, other, lax.ne(x, x), exact), constant(x, 0)
+    return direction(other, side, has_sign(x), exact), constant(x, 0)
 
 
 def _finish_inverse(x: jax.Array, result: jax.Array, at_one: jax.Array) -> jax.Array:

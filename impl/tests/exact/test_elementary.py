@@ -1,6 +1,8 @@
 """Elementary functions of floats of 16 to 64 bits, at known values; and pairs.
 
 Tests: impl._exact.elementary._pairs, impl._exact.elementary._words,
+impl._exact.elementary.doubles._function, impl._exact.elementary.doubles._pairs,
+impl._exact.elementary.doubles._pieces,
 impl._exact.elementary.doubles.exponentials, impl._exact.elementary.doubles.logarithms,
 impl._exact.elementary.doubles.powers, impl._exact.elementary.doubles.trigonometric,
 impl._exact.elementary.doubles.special_functions, impl._exact.elementary.special_functions,

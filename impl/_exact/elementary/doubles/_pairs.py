@@ -50,7 +50,7 @@ def series(coefficients: Sequence[tuple[float, float]], x: Pair, kept: int) -> P
     The terms after these, one or more, are computed in float64.
     """
     tail = polynomial([high for high, _ in coefficients[kept:]], x[0])
-    return pair_series(coefficients[:kept], x, tail) if kept else (tail, constant(tail, 0))
+    return pair_series(coefficients[:kept], x, tail)
 
 
 def scaled_by(x: Pair, power: jax.Array) -> Pair:

@@ -31,7 +31,7 @@ from impl._exact.elementary._pairs import (
     times_pair,
     two_product,
 )
-from impl._exact.elementary._words import constant, data, is_below, plus, times
+from impl._exact.elementary._words import constant, data, is_below, plus, polynomial, times
 from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import (
     Scaled,
@@ -98,9 +98,9 @@ def _of_quotient(y: Pair, exact: bool) -> Pair:
         square = times_pair(y, y)
         more = times_pair(twice, times_pair(square, series(_ATANH, square, 4)))
         return plus_pair(twice, more)
-    square = product(y[0], y[0])
-    tail, _ = series(_ATANH[:6], (square, square), 0)
-    more = product(twice[0], product(square, tail))
+    near = product(y[0], y[0])
+    tail = polynomial([high for high, _ in _ATANH[:6]], near)
+    more = product(twice[0], product(near, tail))
     return fast_two_sum(twice[0], lax.add(twice[1], more))
 
 

@@ -63,8 +63,6 @@ def test_quick_ends_that_agree_are_the_result(name):
     agree = (below == above) | (np.isnan(below) & np.isnan(above))
     assert agree.mean() > 0.7
     assert samples.digest(below[agree]) == samples.digest(result[agree])
-    assert np.all((np.minimum(below, above) <= result)[~agree])
-    assert np.all((np.maximum(below, above) >= result)[~agree])
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(UNSEALED)))

@@ -8,7 +8,7 @@ edition, 2016), explains both.
 A function of one argument of up to 32 bits is computed in float64 and rounded once. ``nox -s
 exhaustive`` proves for every argument that the result is the exact value, rounded once. ``_words``
 has the few arguments for which float64 does not suffice. ``pow`` and ``atan2`` are computed as
-pairs of float64 instead (``_pairs``).
+pairs of float64 instead (``_pairs``), and so are the functions of float64 (``doubles``).
 
 A product is sealed before a sum uses it, unless the exhaustive test proves that no result depends
 on it: in exp, log, log1p and logistic. Divisions and roots are divisions and roots of float64.
@@ -18,8 +18,7 @@ functions inside ``arithmetic.wide()``.
 The functions are in ``exponentials``, which has logarithms too, ``powers``,
 ``roots_and_quotients``, ``trigonometric`` and ``special_functions``, and for complex numbers in
 ``complex_numbers``.
-``_words`` has polynomials, whose coefficients a program writes (``coefficients.toml``), and
-``doubles`` the functions of float64.
+``_words`` has polynomials, whose coefficients a program writes (``coefficients.toml``).
 """
 
 from __future__ import annotations

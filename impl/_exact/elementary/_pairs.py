@@ -142,8 +142,6 @@ def series(coefficients: Sequence[tuple[float, float]], x: Pair, kept: int) -> P
     The terms after these, one or more, are computed in float64. It is Horner's rule.
     """
     tail = polynomial([high for high, _ in coefficients[kept:]], x[0])
-    if not kept:
-        return tail, constant(tail, 0)
     *rest, last = coefficients[:kept]
     high, low = two_sum(constant(tail, last[0]), product(x[0], tail))
     result = fast_two_sum(high, plus(seal(lax.add(low, product(x[1], tail))), last[1]))
@@ -210,7 +208,7 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         main = plus_pair(twice, more)
     else:
         high = product(y[0], y[0])
-        tail, _ = series(_ATANH[:6], (high, high), 0)
+        tail = polynomial([first for first, _ in _ATANH[:6]], high)
         low = product(twice[0], product(high, tail))
         main = fast_two_sum(twice[0], lax.add(twice[1], low))
     # The products with the first two parts of log(2) are exact.

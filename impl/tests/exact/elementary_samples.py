@@ -51,8 +51,8 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 0.5, -2.5, np.inf, -np.inf, np
 
 def samples(name: str) -> list[tuple[tuple[np.ndarray, ...], dict[str, Any]]]:
     """Returns the operands and parameters of the calls of a primitive's function."""
-    dtypes = (FLOAT32, *SHORT) if name in WITH_SHORT else (FLOAT32,)
-    dtypes += (DOUBLE,) if name in WITH_DOUBLE else ()
+    dtypes = [FLOAT32, *(SHORT if name in WITH_SHORT else ())]
+    dtypes += [DOUBLE] if name in WITH_DOUBLE else []
     parameters = [{"y": exponent} for exponent in EXPONENTS] if name == "integer_pow" else [{}]
     return [(_operands(name, dtype), fields) for fields in parameters for dtype in dtypes]
 

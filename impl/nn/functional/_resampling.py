@@ -130,7 +130,7 @@ def interpolate(
     tables = _tables(axes, mode, antialias=antialias)
     facts = arguments.facts(input, mode=mode, antialias=antialias)
     decision = decide(f"nn.functional.{_NAME}", "backward", **facts)
-    compute = _of_bytes if input.dtype == jnp.uint8 else _windows.sums
+    compute: Any = _of_bytes if input.dtype == jnp.uint8 else _windows.sums
     compute = _windows.mean_of_tables if mode == "area" else compute
     return alert_pullback(compute(input, tables), decision)
 

@@ -291,7 +291,7 @@ class Program:
             function = function.__wrapped__  # type: ignore[attr-defined]
 
         # ``nnx.jit`` changes the state of a model that is not a tree of arrays.
-        constant = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else lambda x: x
+        constant: Any = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else lambda x: x
 
         def of_arrays(*values: Any) -> Any:
             given = iter(values)

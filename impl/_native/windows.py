@@ -187,8 +187,9 @@ def reduce_window(
     if not takes([x], x.dtype) or (greatest is not None and x.dtype == np.float64):
         return None
     edges = tuple((low, high) for low, high in padding)
-    windows = tuple(window_dimensions), tuple(window_strides), edges
-    operation = Window(*windows, tuple(base_dilation), tuple(window_dilation), greatest)
+    sizes, strides = tuple(window_dimensions), tuple(window_strides)
+    dilations = tuple(base_dilation), tuple(window_dilation)
+    operation = Window(sizes, strides, edges, *dilations, greatest)
     outputs = operation.outputs(x.shape)
     if 0 in (*outputs, *x.shape):
         of_nothing = {None: 0, True: -np.inf, False: np.inf}
@@ -215,9 +216,9 @@ def select_and_scatter_add(
         return None
     if 0 in (*operand.shape, *source.shape):
         return lax.full(operand.shape, 0, source.dtype)
-    ones, edges = (1,) * operand.ndim, tuple((low, high) for low, high in padding)
-    windows = tuple(window_dimensions), tuple(window_strides), edges
-    operation = PoolGradient(*windows, ones, ones, select_prim is lax.ge_p)
+    edges, ones = tuple((low, high) for low, high in padding), (1,) * operand.ndim
+    sizes, strides = tuple(window_dimensions), tuple(window_strides)
+    operation = PoolGradient(sizes, strides, edges, ones, ones, select_prim is lax.ge_p)
     if len(operation.axes(operand.shape, source.shape)) > _MOST_AXES:
         return None
     if math.prod(window_dimensions) > np.iinfo(np.int32).max:

@@ -207,10 +207,10 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         more = times_pair(twice, times_pair(square, series(_ATANH, square, kept)))
         main = plus_pair(twice, more)
     else:
-        high = product(y[0], y[0])
-        tail = polynomial([first for first, _ in _ATANH[:6]], high)
-        low = product(twice[0], product(high, tail))
-        main = fast_two_sum(twice[0], lax.add(twice[1], low))
+        near = product(y[0], y[0])
+        tail = polynomial([high for high, _ in _ATANH[:6]], near)
+        rest = product(twice[0], product(near, tail))
+        main = fast_two_sum(twice[0], lax.add(twice[1], rest))
     # The products with the first two parts of log(2) are exact.
     high, middle, low = (
         lax.mul(k, constant(k, part)) for part in (data.LN2_HIGH, data.LN2_LOW, data.LN2_REST)

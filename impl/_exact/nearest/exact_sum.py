@@ -131,7 +131,7 @@ class Addition:
     devices: Devices = dataclasses.field(default_factory=Devices)
     are_products: bool = False
 
-    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array) -> jax.Array:
+    def rounded(self, dtype: jax.typing.DTypeLike, *terms: jax.Array | Scaled) -> jax.Array:
         """Returns the exact sums, rounded once. A sum of zero is +0.
 
         Subnormal terms and results count as zero, except for float16. With an infinity or a NaN,
@@ -151,14 +151,14 @@ class Addition:
         result = interval.positive_zero(result)
         return lax.bitcast_convert_type(interval.word_of(result), dtype)
 
-    def _is_one_pass(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> bool:
+    def _is_one_pass(self, dtype: jax.typing.DTypeLike, terms: Sequence[Any]) -> bool:
         bits = max(int(jnp.finfo(each.dtype).nmant) for each in terms)
         if isinstance(self.count, int) and self.count <= 2:
             return bits <= jnp.finfo(dtype).nmant
         are_short = all(each.dtype == np.float16 for each in terms)
         return are_short and log2_above(self.count) <= math.log2(_FLOAT16)
 
-    def _by_parts(self, dtype: jax.typing.DTypeLike, terms: Sequence[jax.Array]) -> jax.Array:
+    def _by_parts(self, dtype: jax.typing.DTypeLike, terms: Sequence[Any]) -> jax.Array:
         more = log2_above(self.count)
         width = BITS - more
         first, last = self._exponents(terms)
@@ -180,7 +180,7 @@ class Addition:
         _, sums = lax.while_loop(lambda state: lax.gt(state[0], last), step, (first, zeros))
         return sums.rounded(dtype)
 
-    def _exponents(self, terms: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def _exponents(self, terms: Sequence[Any]) -> tuple[jax.Array, jax.Array]:
         """Returns an exponent above twice all magnitudes, and one of their last bits, int32."""
         pairs = [_exponents(each) for each in terms if each.size != 0]
         above, depth = (functools.reduce(lax.max, each) for each in zip(*pairs, strict=True))

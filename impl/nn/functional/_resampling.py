@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -130,8 +130,9 @@ def interpolate(
     tables = _tables(axes, mode, antialias=antialias)
     facts = arguments.facts(input, mode=mode, antialias=antialias)
     decision = decide(f"nn.functional.{_NAME}", "backward", **facts)
-    compute: Any = _of_bytes if input.dtype == jnp.uint8 else _windows.sums
-    compute = _windows.mean_of_tables if mode == "area" else compute
+    compute: Callable[..., jax.Array] = _windows.mean_of_tables
+    if mode != "area":
+        compute = _of_bytes if input.dtype == jnp.uint8 else _windows.sums
     return alert_pullback(compute(input, tables), decision)
 
 

@@ -291,7 +291,8 @@ class Program:
             function = function.__wrapped__  # type: ignore[attr-defined]
 
         # ``nnx.jit`` changes the state of a model that is not a tree of arrays.
-        constant: Any = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else lambda x: x
+        is_wrapped = isinstance(function, jax.stages.Wrapped)
+        constant: Callable[[Any], Any] = copy.deepcopy if is_wrapped else lambda leaf: leaf
 
         def of_arrays(*values: Any) -> Any:
             given = iter(values)

@@ -5,7 +5,11 @@ function in ``spec/portable.toml`` says otherwise. So it is the exact value, rou
 that is as close to the middle of two float64 as for one in 2**45 random arguments.
 
 Each function computes a pair in one sequence of operations, as exactly as its caller asks: ``full``
-keeps the first coefficients of a series as pairs, and ``quick`` fewer of them (``_pairs``).
+keeps the first coefficients of a series as pairs, and ``quick`` fewer of them (``_function``).
+
+The functions are in ``exponentials``, ``logarithms``, ``powers``, ``trigonometric`` and
+``special_functions``. ``_pieces`` has their polynomials, and ``_pairs`` what they need beyond
+``elementary._pairs``.
 """
 
 from __future__ import annotations

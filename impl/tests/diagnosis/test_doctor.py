@@ -252,7 +252,7 @@ def compared(tmp_path):
                     for number, (trees, origin) in enumerate(mine, 1):
                         step = {tree: (pending, None) for tree, pending in trees.items()}
                         log._write_step(number, step, origin=origin)
-        logs = [_twice._pair(folders, name) for name in _twice._LOGS]
+        logs = [[_twice.LogFile(each / name) for each in folders] for name in _twice._LOGS]
         return list(_twice.differences(*logs, dict(findings)))
 
     return compare

@@ -1,6 +1,6 @@
 """Functions of float64 beside mpmath, at random and at known worst arguments, and special values.
 
-Tests: impl._exact.elementary.doubles.
+Tests: impl._exact.elementary.doubles._function.
 """
 
 import jax

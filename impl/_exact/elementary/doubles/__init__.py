@@ -5,7 +5,10 @@ function in ``spec/portable.toml`` says otherwise. So it is the exact value, rou
 that is as close to the middle of two float64 as for one in 2**45 random arguments.
 
 Each function computes a pair in one sequence of operations, as exactly as its caller asks: ``full``
-keeps the first coefficients of a series as pairs, and ``quick`` fewer of them (``_pairs``).
+keeps the first coefficients of a series as pairs, and ``quick`` fewer of them (``_function``).
+
+The functions are in ``exponentials``, ``logarithms``, ``powers``, ``trigonometric`` and
+``special_functions``, which share operations (``_pairs``) and polynomials in pieces (``_pieces``).
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from impl._jax import lowering
 from impl._mode.alert import alert
 from impl._mode.decide import Action, Alert, Decision
 
-
 SUMS = cell("index_add", "floating", "complete", "cpu")
 WRITES = cell("index_copy", "floating", "complete", "cpu")
 RACES = cell("index_add", "floating", "complete")

@@ -160,7 +160,9 @@ def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
     scaled = product(values, inverse)
     shifted = scaled + zero
     if stored.itemsize == 1:
-        error = _error_of_product(values, inverse, scaled) + _error_of_sum(scaled, zero, shifted)
+        other = shifted - scaled
+        of_sum = (scaled - (shifted - other)) + (zero - other)  # Knuth's two-sum
+        error = _error_of_product(values, inverse, scaled) + of_sum
         # The error is NaN or infinite if the product or a factor is: then it has no correction.
         shifted = jnp.where(jnp.isfinite(error), shifted + error, shifted)
     whole = jax.lax.round(shifted, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
@@ -185,12 +187,6 @@ def _error_of_product(a: jax.Array, b: jax.Array, ab: jax.Array) -> jax.Array:
 
     (a1, a0), (b1, b0) = halves(a), halves(b)
     return ((a1 * b1 - ab) + a1 * b0 + a0 * b1) + a0 * b0
-
-
-def _error_of_sum(a: jax.Array, b: jax.Array, total: jax.Array) -> jax.Array:
-    """Returns ``a + b - total``, where total is the rounded sum (Knuth's two-sum)."""
-    other = total - a
-    return (a - (total - other)) + (b - other)
 
 
 def _check_floats(function: str, name: str, values: jax.Array) -> None:

@@ -299,15 +299,9 @@ def flatten(
     dimension_numbers: ScatterDimensionNumbers,
     mode: GatherScatterMode,
 ) -> FlatScatter:
-    """Returns the scatter of rows that does the same.
+    """Returns the scatter of rows that does the same as ``lax.scatter`` with these arguments.
 
-    Args:
-        operand: The array that is written to.
-        indices: Vectors of indices, along the last axis.
-        updates: The windows.
-        dimension_numbers: As ``lax.scatter`` takes them.
-        mode: The treatment of windows that are out of bounds. Under ``PROMISE_IN_BOUNDS`` too, they
-            are dropped.
+    Windows that are out of bounds are dropped under ``PROMISE_IN_BOUNDS`` too.
     """
     axes = _axes(operand, indices, updates, dimension_numbers)
     # Outside of this part no window writes.

@@ -105,7 +105,9 @@ def _lower(
         is_plain = mode.portable or _jax.exports(context)
         launch = None if is_plain else launch_on(platform)
         if mode.enabled:
-            is_unique = any(map(facts.get, _DISTINCT)) and _may_race(device)
+            known = spec.load().devices.get(device)
+            may_race = known is None or known.races
+            is_unique = any(map(facts.get, _DISTINCT)) and may_race
             paths[platform] = _path(answer, mode, launch, unique=is_unique)
         elif answer.effect != "ordered":
             paths[platform] = _Path()
@@ -205,11 +207,6 @@ def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> s
         platform = stand_in.platform
     device = spec.load().platforms.get(platform)
     return "any" if device is None else device.name
-
-
-def _may_race(device: str) -> bool:
-    known = spec.load().devices.get(device)
-    return known is None or known.races
 
 
 def _alert(answer: spec.Answer, mode: Mode) -> Alert:

@@ -344,7 +344,13 @@ def _racing(function: str, findings: dict[str, list[str]]) -> str:
 
 def _of_threads(logs: Pair) -> Iterator[Difference]:
     """Yields a call of a thread that the other run does not have. Threads have no order."""
-    runs = [{number: _bits(log, number) for number in log.steps} for log in logs]
+    runs = [
+        {
+            n: (log.origins[n], *(tree[-1].digest for tree in step.values()))
+            for n, step in log.steps.items()
+        }
+        for log in logs
+    ]
     extra = [
         Counter(mine.values()) - Counter(theirs.values()) for mine, theirs in (runs, reversed(runs))
     ]
@@ -366,10 +372,6 @@ def _of_threads(logs: Pair) -> Iterator[Difference]:
         yield _of_leaf(min(candidates, key=len)[0], origin, None, _THREADS)
     else:
         yield _difference("call", "no such call", "", origin, None, _THREADS)
-
-
-def _bits(log: LogFile, number: int) -> tuple[Any, ...]:
-    return log.origins[number], *(tree[-1].digest for tree in log.steps[number].values())
 
 
 def _of_leaf(

@@ -202,7 +202,8 @@ def wide_asin(x: jax.Array) -> jax.Array:
 
 def wide_acos(x: jax.Array) -> jax.Array:
     """Returns the inverse cosine. Beyond 1 and -1 it is NaN."""
-    return _angle_of_half_plane(_other_side(x), x)
+    angle = _angle(_other_side(x), lax.abs(x))
+    return lax.select(has_sign(x), plus(lax.neg(angle), _PI), angle)
 
 
 def wide_atan(x: jax.Array) -> jax.Array:
@@ -246,12 +247,6 @@ def _other_side(x: jax.Array) -> jax.Array:
     """Returns sqrt(1 - x**2)."""
     magnitude = lax.abs(x)
     return wide_root(product(plus(lax.neg(magnitude), 1), plus(magnitude, 1)))
-
-
-def _angle_of_half_plane(y: jax.Array, x: jax.Array) -> jax.Array:
-    """Returns the angle of (x, y) from 0 to pi, for y that is not negative."""
-    angle = _angle(y, lax.abs(x))
-    return lax.select(has_sign(x), plus(lax.neg(angle), _PI), angle)
 
 
 def _angle(y: jax.Array, x: jax.Array) -> jax.Array:

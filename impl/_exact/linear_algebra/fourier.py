@@ -39,14 +39,7 @@ _BITS = 160
 
 
 def fft(x: jax.Array, *, fft_type: Any, fft_lengths: Sequence[int], **_: Any) -> jax.Array:
-    """Returns the transforms of the last axes, as ``jax.lax.fft`` does.
-
-    Args:
-        x: Shape [..., *lengths], where the last length of ``IRFFT`` is n // 2 + 1; float32,
-            float64, complex64 or complex128.
-        fft_type: JAX's kind of transform.
-        fft_lengths: The lengths.
-    """
+    """Returns the transforms of the last axes, as ``jax.lax.fft`` does: of 32 or 64 bits."""
     kind, dtype = fft_type.name, np.finfo(x.dtype).dtype
     is_inverse = kind in ("IFFT", "IRFFT")
     axes = range(x.ndim - len(fft_lengths), x.ndim)

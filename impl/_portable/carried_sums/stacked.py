@@ -135,10 +135,13 @@ def _with_more_terms(
 
     It is None if the operation has no such form. Atoms of None are zeros, which have no new axis.
     """
-    form = _FORMS.get(_operation(equation)[0])
-    if form is None or any(atom is not None and jaxprs.is_literal(atom) for atom in atoms):
+    name, _ = _operation(equation)
+    # A scatter adds to zeros, and no other operand is zeros.
+    are_zeros = [name == "scatter-add" and i == 0 for i in range(len(atoms))]
+    is_literal = any(atom is not None and jaxprs.is_literal(atom) for atom in atoms)
+    if name not in _FORMS or is_literal or are_zeros != [atom is None for atom in atoms]:
         return None
-    function: Callable[[Sequence[jax.Array]], jax.Array] | None = form(equation, atoms)
+    function: Callable[[Sequence[jax.Array]], jax.Array] = _FORMS[name](equation)
     return function
 
 
@@ -158,25 +161,18 @@ def _evaluated(equation: Any, operands: Sequence[jax.Array], **params: Any) -> j
     return result
 
 
-def _product(equation: Any, atoms: Sequence[Atom | None]) -> Any:
-    if None in atoms:
-        return None
+def _product(equation: Any) -> Any:
     contracted, batch = _operation(equation)[1]["dimension_numbers"]
     numbers = tuple((0, *_after(axes)) for axes in contracted), tuple(map(_after, batch))
     return functools.partial(_evaluated, equation, dimension_numbers=numbers)
 
 
-def _sum(equation: Any, atoms: Sequence[Atom | None]) -> Any:
-    if None in atoms:
-        return None
+def _sum(equation: Any) -> Any:
     axes = _operation(equation)[1]["axes"]
     return functools.partial(_evaluated, equation, axes=(0, *_after(axes)))
 
 
-def _scatter(equation: Any, atoms: Sequence[Atom | None]) -> Any:
-    operand, indices, updates = atoms
-    if operand is not None or indices is None or updates is None:
-        return None
+def _scatter(equation: Any) -> Any:
     numbers = _operation(equation)[1]["dimension_numbers"]
     numbers = numbers._replace(
         update_window_dims=_after(numbers.update_window_dims),
@@ -191,9 +187,7 @@ def _scatter(equation: Any, atoms: Sequence[Atom | None]) -> Any:
     )
 
 
-def _convolution(equation: Any, atoms: Sequence[Atom | None]) -> Any:
-    if None in atoms:
-        return None
+def _convolution(equation: Any) -> Any:
     _, params = _operation(equation)
     numbers, groups = params["dimension_numbers"], params["feature_group_count"]
 
@@ -222,7 +216,7 @@ def _after(axes: Sequence[int]) -> tuple[int, ...]:
 
 
 #: Further terms are further contracted dimensions, summed axes, updates, or features.
-_FORMS: Mapping[str, Callable[[Any, Sequence[Atom | None]], Any]] = {
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
     "conv_general_dilated": _convolution,
     "dot_general": _product,
     "reduce_sum": _sum,

@@ -102,7 +102,8 @@ def is_short(operand, maker):
     if eqn is None:
         return False
     if eqn.primitive.name == "broadcast_in_dim":
-        short = (1.0, _words.data.LN2_HIGH, _words.data.LN2_LOW)
+        data = _words.data
+        short = (1.0, data.LN2_HIGH, data.LN2_LOW, data.LN2_EIGHTH[0])
         significands = np.frexp(short)[0]
         return abs(np.frexp(float(eqn.invars[0].val))[0]) in significands
     if eqn.primitive.name == "bitcast_convert_type":

@@ -14,8 +14,8 @@ most 53. The error leaves a few elements in doubt, among them all ties, and thos
 as products of the halves of their factors (``exact_sum.Scaled``).
 
 Rows and columns are scaled by powers of two, so nothing overflows or underflows. The part of a
-factor that is lost is below the bound of the error by many bits. A result without a term that is not
-zero has no error: masks make many of those.
+factor that is lost is below the bound of the error by many bits. A result without a term that is
+not zero has no error: masks make many of those.
 
 An infinity or a NaN is in the third line alone, where each zero is a zero of the factor.
 """
@@ -63,7 +63,7 @@ class _Sliced(NamedTuple):
 
     Attributes:
         slices: The slices.
-        rests: The rests before each slice, and the last one. An infinity or a NaN counts as 1 or -1.
+        rests: The rests before each slice, and the last one. An infinity or a NaN is 1 or -1.
         special: Infinities and NaNs, and zeros elsewhere.
         exponent: The exponents of the unit of the first slice, int32, without contracted axes.
     """

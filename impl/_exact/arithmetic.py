@@ -231,7 +231,7 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
 
 
 def scaled(value: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns float64 times 2 to the power of int32; what is below the normal numbers is a 0.
+    """Returns float64 times 2 to the power of int32, or 0 below the normal numbers.
 
     A finite value is below 2**1000, or the exponent is negative.
     """

@@ -23,7 +23,7 @@ an array, the digits of all of them are added, and nothing is in doubt::
 One float64 cannot decide the sums of float64. There, the first two lines are::
 
     state          each device: sums as two float64 within a third one (``src/states.h``)
-    all_to_all     of them: each device adds those of its share
+    all_to_all     of states: each device adds its share
 """
 
 from __future__ import annotations

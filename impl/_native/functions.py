@@ -44,7 +44,7 @@ class Program:
         steps: The words of the steps.
         constants: The bits of the constants.
         registers: The number of registers.
-        results: The register of the results, or those of the two ends.
+        results: The register of the results, or the registers of the two ends.
     """
 
     steps: tuple[int, ...] = ()

@@ -29,8 +29,8 @@ from impl._jax.shardings import Names
 #: The dtypes that the engine adds and multiplies, and rounds to: ``Format`` of ``src/calls.h``.
 FORMATS = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16, jnp.float64)))
 DTYPES = frozenset(FORMATS)
-#: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``, and those of sums of
-#: float64 (``src/wide_accumulator.h``).
+#: The digits of an exact sum: ``Accumulator::kDigits`` of ``src/numbers.h``, and of
+#: ``src/wide_accumulator.h`` for float64.
 DIGITS, WIDE_DIGITS = 24, 136
 #: The words of 32 bits of a state of a sum (``src/states.h``).
 PLANES = 6

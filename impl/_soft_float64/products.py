@@ -118,7 +118,7 @@ def dot_general(
 
 
 def is_exact(precision: Any) -> bool:
-    """Returns whether products of this precision are those of slices, which have no error."""
+    """Returns whether products of this precision are products of slices, without an error."""
     return precision in (doubles.PRECISION, (doubles.PRECISION,) * 2)
 
 

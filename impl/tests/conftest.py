@@ -14,10 +14,6 @@ from impl.tests.support.backend import pytest_runtest_setup as pytest_runtest_se
 from impl.tests.support.lowerings import LOWERINGS, STAND_INS
 
 
-def _is_text(value):
-    return isinstance(value, str)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Marks the tests in which the CPU stands in for another device.
@@ -26,7 +22,8 @@ def pytest_collection_modifyitems(items):
     """
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if parameters and STAND_INS.intersection(filter(_is_text, parameters.params.values())):
+        values = parameters.params.values() if parameters else ()
+        if any(isinstance(value, str) and value in STAND_INS for value in values):
             item.add_marker(pytest.mark.stand_in)
 
 

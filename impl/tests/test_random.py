@@ -4,11 +4,10 @@ Tests: impl._threefry.
 """
 
 import copy
-import itertools
 import pickle
 import random
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -269,24 +268,13 @@ def test_threads_never_share_a_draw():
     generator = Generator(SEED)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    draws = [[] for _ in range(4)]
-
-    def draw(seeds):
-        for _ in range(500):
-            seeds.append(generator.draw_seed())
-
-    threads = [threading.Thread(target=draw, args=[seeds]) for seeds in draws]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            draws = list(pool.map(lambda _: generator.draw_seed(), range(2000)))
     finally:
         sys.setswitchinterval(interval)
     expected = Generator(SEED)
-    assert sorted(itertools.chain.from_iterable(draws)) == sorted(
-        expected.draw_seed() for _ in range(2000)
-    )
+    assert sorted(draws) == sorted(expected.draw_seed() for _ in range(2000))
 
 
 def test_fork_rng_restores_after_an_exception_too():

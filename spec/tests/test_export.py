@@ -84,7 +84,7 @@ def test_rows_of_primitives_and_the_classes_of_portable(exported):
     for name, found in spec.load().portable.items():
         assert classes[name]["answer"] == found.answer
         assert classes[name]["primitives"] == list(found.primitives)
-    assert classes["products"]["dtypes"] == ["bfloat16", "float16", "float32"]
+    assert classes["products"]["dtypes"] == ["bfloat16", "float16", "float32", "float64"]
     assert exported["portable"]["unlisted"]["answer"] == "refused"
     assert [row["id"] for row in exported["primitives"]] == [
         row.id for row in spec.load().primitives

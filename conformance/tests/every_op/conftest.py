@@ -1,7 +1,6 @@
 """The settings of the tests of every op: the mode, and a setting of JAX that finds faults."""
 
 import jax
-import numpy as np
 import pytest
 
 import impl
@@ -19,12 +18,6 @@ def no_rank_promotion():
     """Refuses operands of two numbers of dimensions, as a user's program may be set to do."""
     with jax.numpy_rank_promotion("raise"):
         yield
-
-
-@pytest.fixture
-def rng():
-    """Returns a new generator of random numbers, the same in each test."""
-    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")

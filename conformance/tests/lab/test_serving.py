@@ -10,19 +10,12 @@ import numpy as np
 import pytest
 from jax import lax
 
-import impl
 from impl.tests.support.bits import assert_same_bits
 
 BATCH, LENGTH, CACHE, WIDTH, HEADS, SHARED, EXPERTS = 3, 7, 12, 16, 4, 2, 4
 GARBAGE = (37.0, 1e4)
 #: It follows from products that are rounded once; `impl/tests/portable` tries these on each jax.
-pytestmark = pytest.mark.once
-
-
-@pytest.fixture(autouse=True)
-def portable():
-    with impl.deterministic(guarantee="portable", profile="complete"):
-        yield
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("portable")]
 
 
 @pytest.fixture(params=["float32", "bfloat16"])
@@ -35,14 +28,10 @@ def normal(seed, *shape, dtype="float32"):
     return jnp.asarray(numbers, dtype)
 
 
-def full(shape, value, dtype):
-    return jnp.full(shape, value, dtype)
-
-
 def with_garbage(x, count, value, axis=1):
     """Returns an array that is longer by ``count`` along an axis."""
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    return jnp.concatenate([x, full(shape, value, x.dtype)], axis)
+    return jnp.concatenate([x, jnp.full(shape, value, x.dtype)], axis)
 
 
 def causal(count):
@@ -73,7 +62,7 @@ def test_flax_decodes_with_the_bits_of_the_whole(dtype):
     for garbage in GARBAGE:
         layer.init_cache((BATCH, CACHE, WIDTH), dtype=dtype)
         for cached in (layer.cached_key, layer.cached_value):
-            cached[...] = full(cached[...].shape, garbage, dtype)
+            cached[...] = jnp.full(cached[...].shape, garbage, dtype)
         rows = [one(layer, tokens[:, at : at + 1]) for at in range(LENGTH)]
         assert_same_bits(jnp.concatenate(rows, 1), want, f"garbage {garbage}")
 
@@ -127,7 +116,7 @@ def test_k_tokens_are_verified_at_once_after_others_were_rejected(dtype):
         return jax.nn.dot_product_attention(*projected(weights, tokens), is_causal=True)
 
     # Of the three tokens of each round, these are accepted; the rest is in the cache until then.
-    rows, at, caches = [], 0, [full((CACHE, SHARED, HEAD), 37.0, dtype)] * 2
+    rows, at, caches = [], 0, [jnp.full((CACHE, SHARED, HEAD), 37.0, dtype)] * 2
     for accepted in (2, 1, 3, 1):
         chunk = jnp.concatenate([tokens[at : at + accepted], 100 * drafts[accepted:3]])[:3]
         logits, caches = verify(chunk, caches, at)
@@ -146,7 +135,7 @@ def segments(*counts):
 def test_packed_segments_have_the_bits_and_the_gradient_of_segments_alone(dtype):
     weights = [normal(seed, WIDTH, WIDTH, dtype=dtype) for seed in (10, 11, 12)]
     one, two = normal(13, 4, WIDTH, dtype=dtype), normal(14, 6, WIDTH, dtype=dtype)
-    garbage = full((3, WIDTH), 1e4, dtype)
+    garbage = jnp.full((3, WIDTH), 1e4, dtype)
 
     def packed(weights, tokens, number, position):
         mask = (number[:, None] == number) & (position[:, None] >= position)

@@ -8,7 +8,6 @@ augmented images, a graph net with a differential equation, and a policy that pl
 import functools
 import importlib.util
 import types
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,6 @@ import impl
 from conformance import programs
 from conformance.lab.readers import stablehlo
 from impl.tests.programs.texts import compared, races
-from impl.tests.support import processes
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
@@ -126,14 +124,3 @@ def test_the_audit_of_a_whole_program_finds_nothing_to_do(name):
     # No document says whether a GPU library's singular values repeat.
     assert {finding.primitive for finding in report.select("unknown")} <= {"lax.linalg.svd"}
     assert not (*report.select("varies"), *report.select("raises"))
-
-
-def test_one_device_and_eight_give_the_same_bits_by_one_line():
-    # The tests of docs have a transformer on eight devices and a policy on four.
-    script = Path(__file__).with_name("programs_on_devices.py")
-    arguments = script, "portable", "flax_augmented"
-    done = processes.run(*arguments, devices=8, PYTHONPATH=str(processes.ROOT))
-    assert done.returncode == 0, done.stderr
-    one, eight = (line.split() for line in done.stdout.splitlines())
-    assert (one[1], eight[1]) == ("1", "8")
-    assert one[2] == eight[2]

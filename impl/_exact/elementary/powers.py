@@ -253,7 +253,7 @@ def wide_cbrt(x: jax.Array) -> jax.Array:
 
 
 def finished_root(x: jax.Array, root: jax.Array) -> jax.Array:
-    """Returns the cube root of x, where ``root`` is that of its magnitude, if that is usual."""
+    """Returns the cube root of x, where ``root`` is the root of a usual magnitude."""
     return with_sign(lax.select(_is_usual(x), root, lax.abs(x)), x)
 
 

@@ -95,7 +95,7 @@ class Scaled(NamedTuple):
 
     @classmethod
     def products(cls, a: jax.Array, b: jax.Array) -> Scaled:
-        """Returns four terms of each product of float64, [rows, terms]: those of its halves."""
+        """Returns four terms of each product of float64, [rows, terms], by halves of factors."""
         (*lefts, of_a), (*rights, of_b) = _halves(a), _halves(b)
         exponent = lax.add(of_a, of_b)
         values = [lax.mul(x, y) for x in lefts for y in rights]

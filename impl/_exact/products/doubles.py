@@ -13,11 +13,11 @@ Let K be the number of terms. A slice has so many bits that the sums of the seco
 most 53. The error leaves a few elements in doubt, among them all ties, and those are added exactly,
 as products of the halves of their factors (``exact_sum.Scaled``).
 
-Rows and columns are scaled by powers of two, so nothing overflows or underflows. What a factor
-loses by that is below the bound of the error by many bits. A result without a term that is not
-zero has no error: masks make many of those.
+Rows and columns are scaled by powers of two, so nothing overflows or underflows. The part of a
+factor that is lost is below the bound of the error by many bits. A result without a term that is
+not zero has no error: masks make many of those.
 
-An infinity or a NaN is in the third line alone, where no factor is zero that was none.
+An infinity or a NaN is in the third line alone, where each zero is a zero of the factor.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Sliced(NamedTuple):
 
     Attributes:
         slices: The slices.
-        rests: What is left before each slice, and at last. An infinity or a NaN counts as 1 or -1.
+        rests: The rests before each slice, and the last one. An infinity or a NaN is 1 or -1.
         special: Infinities and NaNs, and zeros elsewhere.
         exponent: The exponents of the unit of the first slice, int32, without contracted axes.
     """
@@ -105,7 +105,7 @@ class _Sliced(NamedTuple):
         return cls(slices, rests, lax.select(is_finite, zero, value), exponent)
 
     def leading(self) -> jax.Array:
-        """Returns the first slice, where what is not zero has a sign."""
+        """Returns the first slice, where each element that is not zero has a sign."""
         first = self.slices[0]
         least = lax.mul(lax.sign(self.rests[0]), lax.full_like(first, _TINY))
         return lax.select(lax.eq(first, lax.full_like(first, 0)), least, first)
@@ -154,7 +154,7 @@ def _coded(lhs: jax.Array, rhs: jax.Array, layout: Layout, dtype: np.dtype[Any])
         lax.full_like(rest, 0),
         lax.full_like(rest, most * (1 + 2.0**-10)),
     )
-    # What adding the parts of the rest lost.
+    # The error of adding the parts of the rest.
     error = lax.add(error, lax.mul(size, lax.full_like(size, 2.0**-50)))
     exponent = lax.add(layout.lhs_in_result(left.exponent), layout.rhs_in_result(right.exponent))
     return _decided(near, rest, arithmetic.finite_or_zero(error), exponent, dtype)

@@ -4,7 +4,7 @@ Tests: impl._core.few_integers.
 """
 
 import contextlib
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -173,11 +173,8 @@ def test_a_toggled_mode_is_seen_in_every_thread():
             if inside != enabled or asked.op(X)[0, 0].item() != 0:
                 wrong.append((first, step))
 
-    threads = [threading.Thread(target=toggle, args=(first,)) for first in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(toggle, range(4)))
     assert wrong == []
 
 

@@ -1,6 +1,7 @@
-"""Functions of float64 beside mpmath, at random and at known worst arguments, and special values.
+"""Functions of float64 and mpmath, at random and at known worst arguments, and special values.
 
-Tests: impl._exact.elementary.doubles._function.
+Tests: impl._exact.elementary.doubles.trigonometric,
+impl._exact.elementary.doubles.special_functions.
 """
 
 import jax

@@ -61,7 +61,7 @@ def test_quick_ends_that_agree_are_the_result(name):
         below, above = map(np.asarray, double(name).quick(*operands))
         result = np.asarray(double(name).full(*operands))
     agree = (below == above) | (np.isnan(below) & np.isnan(above))
-    assert agree.mean() > 0.7
+    assert agree.mean() > 0.6
     assert samples.digest(below[agree]) == samples.digest(result[agree])
 
 

@@ -4,7 +4,7 @@ Tests: impl._mode.emulation.
 """
 
 import dataclasses
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -111,12 +111,8 @@ def test_a_stand_in_holds_in_one_thread_and_two_seeds_of_one_value_differ():
     assert decide("cumsum", dtype="floating") == Decision()
     stand_in = Emulation("cuda", lowering="kernel", seed=None)
     assert stand_in == Emulation("cuda")
-    in_thread = []
-    with emulation.scope(stand_in):
-        thread = threading.Thread(target=lambda: in_thread.append(emulation.current()))
-        thread.start()
-        thread.join()
-    assert in_thread == [None]
+    with emulation.scope(stand_in), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(emulation.current).result() is None
     first, second = Seed(), Seed()
     assert first.value == second.value == 0
     assert Emulation("cuda", seed=first) != Emulation("cuda", seed=second)

@@ -4,7 +4,7 @@ Tests: impl._core.modules, impl._mode.switches, impl.backends.cudnn.
 """
 
 import re
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -26,11 +26,8 @@ def state():
 
 def in_thread(function):
     """Returns the result of ``function`` in a new thread."""
-    result = []
-    thread = threading.Thread(target=lambda: result.append(function()))
-    thread.start()
-    thread.join()
-    return result[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 DEFAULT = spec.load().default_profile

@@ -105,11 +105,6 @@ def test_the_gradient_of_no_elements_is_zero():
     assert_same_bits(gradient(x), np.zeros_like(x))
 
 
-def with_ties(shape):
-    """Returns an array in which many elements are equal."""
-    return np.random.default_rng(shape).integers(0, 6, shape).astype(np.float32)
-
-
 def test_equal_elements_and_nan():
     nan = np.nan
     x = np.array([[-0.0, 0.0, 0.0, -0.0, 1, nan, nan, 1, -np.inf, -np.inf]], np.float32)
@@ -172,8 +167,8 @@ def test_fractional_max_pool2d_draws_samples_from_a_key():
         F.fractional_max_pool2d(x[0], 3, 4)
 
 
-def test_invalid_samples_of_fractional_max_pool2d_read_nothing_outside_the_input():
-    x = with_ties((2, 1, 9, 8))
+def test_invalid_samples_of_fractional_max_pool2d_read_nothing_outside_the_input(rng):
+    x = whole(rng, (2, 1, 9, 8), 3)  # Many elements are equal.
     op = jax.jit(lambda x, samples: F.fractional_max_pool2d(x, 3, 4, None, True, samples))
     for sample in (np.nan, -3.5, 7.0, np.inf, 1e30):
         out, indices = op(x, np.full((2, 1, 2), sample, np.float32))

@@ -110,7 +110,7 @@ def test_the_bits_do_not_depend_on_the_engine(rng, make, engine):
 def test_on_eight_devices(pytestconfig):
     # One process for all, since to start one takes seconds. The engines of a CPU have their own.
     rooms = [Path(__file__).parents[1] / name for name in ("portable", "run_to_run")]
-    rooms += [Path(conformance.__file__).parent / "tests" / "every_op"]
+    rooms += [Path(conformance.__file__).parent / "tests" / name for name in ("every_op", "lab")]
     files = [file for room in rooms for file in room.glob("*_on_eight_devices.py")]
     eight_devices.run(*sorted(files), marks=pytestconfig.option.markexpr)
 

@@ -8,8 +8,7 @@ Each function computes a pair in one sequence of operations, as exactly as its c
 keeps the first coefficients of a series as pairs, and ``quick`` fewer of them (``_function``).
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``trigonometric`` and
-``special_functions``. ``_pieces`` has their polynomials, and ``_pairs`` what they need beyond
-``elementary._pairs``.
+``special_functions``, which share operations (``_pairs``) and polynomials in pieces (``_pieces``).
 """
 
 from __future__ import annotations

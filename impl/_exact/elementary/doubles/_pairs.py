@@ -1,4 +1,4 @@
-"""What functions of float64 need beyond ``elementary._pairs``.
+"""The operations on pairs that only functions of float64 need.
 
 ``quotient`` and ``root`` are pairs. XLA divides by a broadcast number in another way than by an
 array, so ``reciprocal`` divides by Newton's method, which has the same bits everywhere.
@@ -31,7 +31,7 @@ from impl._exact.elementary.doubles._function import Double
 
 #: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
 Scaled: TypeAlias = tuple[Pair, jax.Array | None]
-#: The bits of an exponent, and its place.
+#: The bits of an exponent, and the number of bits after it.
 _TOP, _FRACTION = 0x7FF, 52
 _SIGN = int(np.iinfo(np.int64).min)
 
@@ -108,7 +108,7 @@ def of_pairs(
     Args:
         value: Takes an argument, which is not subnormal, and whether all digits are needed. It
             returns any finite pair for special arguments.
-        finish: Takes an argument and the rounded value, and returns the result, with those of
+        finish: Takes an argument and the rounded value, and returns the result, also of
             special arguments.
         error: The relative error of ``value`` with fewer digits, or a function of arguments that
             returns it, which is infinite where ``value`` needs all. None if it has but one way.

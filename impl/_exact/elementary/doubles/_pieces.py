@@ -1,7 +1,7 @@
-"""Polynomials as pairs, of which there is one for each piece of an interval.
+"""Polynomials as pairs, one for each piece of an interval.
 
-Every element takes the coefficients of its piece by selections, which cost little beside a product
-of pairs, and short pieces need few coefficients.
+Every element takes the coefficients of its piece by selections, which cost less than a product of
+pairs, and short pieces need few coefficients.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _expm1(x: jax.Array, exact: bool) -> Scaled:
 
 
 def _inverse(n: jax.Array) -> jax.Array:
-    """Returns 2**-n, but not less than 2**-400, which does not matter beside 1."""
+    """Returns 2**-n, but not less than 2**-400, which a sum with 1 does not show."""
     n = lax.min(n, constant(n, 400))
     return power_of_two(lax.convert_element_type(lax.neg(n), np.int64))
 

@@ -94,7 +94,7 @@ class _Error(NamedTuple):
     n: jax.Array
 
     def complement(self) -> Pair:
-        """Returns erfc(x) from 1 on, as exactly as a term beside 1."""
+        """Returns erfc(x) from 1 on, as exactly as a sum with 1 needs it."""
         scale = lax.max(self.n, constant(self.n, -200))
         scale = power_of_two(lax.convert_element_type(scale, np.int64))
         return scaled_by(times_pair(self.factor, self.power), scale)

@@ -6,7 +6,10 @@ fewer digits, arguments below 2**20 are reduced by multiples of the first parts 
 Waite, *Software Manual for the Elementary Functions*, 1980), and others not at all.
 
 An inverse is the angle of a point. The angle whose tangent is the nearest multiple of 1/8,
-at most 7/8, is subtracted by a rotation.
+at most 7/8, is subtracted by a rotation::
+
+    atan2(3, 4)     tangent 3/4, so 6/8 is subtracted, and nothing is left: atan(6 / 8)
+    atan2(1, 1)     tangent 1, so 7/8 is subtracted: atan(7 / 8) + atan(1 / 15)
 """
 
 from __future__ import annotations
@@ -79,7 +82,7 @@ _DIGIT, _DIGITS, _USED = 30, 8, 6
 _NEAR = 2.0**-22
 #: A bound below which sin, tan, asin and atan are their argument.
 _TINY = 2.0**-54
-#: A number of binary places. An angle that is less by more of them than another one is nothing.
+#: A number of bits. An angle that is less by more of them than another one is nothing.
 _FAR = 110
 #: The errors of the quick ways of functions of an angle, and of inverses.
 _ERROR, _ERROR_OF_ANGLE = 2.0**-63, 2.0**-66
@@ -274,7 +277,7 @@ def _inside(x: jax.Array, exact: bool, *, is_sine: bool) -> Scaled:
 
 
 def _finish_inverse(x: jax.Array, result: jax.Array, at_one: jax.Array) -> jax.Array:
-    """Returns a result, with that of 1 and -1, and NaN beyond them."""
+    """Returns a result, ``at_one`` for 1 and -1, and NaN beyond them."""
     result = lax.select(lax.eq(lax.abs(x), constant(x, 1)), at_one, result)
     return lax.select(lax.le(lax.abs(x), constant(x, 1)), result, constant(x, np.nan))
 

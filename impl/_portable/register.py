@@ -28,9 +28,14 @@ _CARRYING = "scan"
 
 def register() -> None:
     """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
-    rules.replace(lambda *rule: functools.partial(_lower, *rule))
+    rules.replace(_replacement)
     repeated.see_operands()
     watching.surround(notice.context_of)
+
+
+def _replacement(*rule: Any) -> rules.Rule:
+    # Not a lambda in `register`: `rules.replace` adds each function once, and knows it by identity.
+    return functools.partial(_lower, *rule)
 
 
 @functools.cache

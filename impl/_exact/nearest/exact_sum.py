@@ -153,6 +153,8 @@ class Addition:
 
     def _is_one_pass(self, dtype: jax.typing.DTypeLike, terms: Sequence[Any]) -> bool:
         bits = max(int(jnp.finfo(each.dtype).nmant) for each in terms)
+        if all(math.prod(each.shape) == 0 for each in terms):
+            return True
         if isinstance(self.count, int) and self.count <= 2:
             return bits <= jnp.finfo(dtype).nmant
         are_short = all(each.dtype == np.float16 for each in terms)

@@ -170,6 +170,12 @@ def test_the_audit_knows_the_sum():
     assert not report.findings
 
 
+def test_parts_without_elements():
+    with impl.testing.engine("float64"):
+        result = jax.jit(jax.grad(linear))(jnp.zeros((4, 0)), [jnp.ones((4, 0))] * COUNT)
+    assert result.shape == (4, 0)
+
+
 def test_parts_of_several_types_are_refused():
     with pytest.raises(TypeError, match="pass two parts or more of one type"):
         derivatives.add_parts_p.bind(jnp.ones(3), jnp.ones(3), jnp.ones(4))

@@ -33,9 +33,6 @@ Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 #: The file of the programs and of their budgets.
 FILE = "budgets.toml"
 
-#: The functions that are compiled for float64 too.
-_OF_DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "log2", "rsqrt", "sqrt"})
-
 
 def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """Returns attention of heads, rows and features, without a mask."""
@@ -102,11 +99,11 @@ BUDGETS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
 
 def elementary() -> Mapping[str, Callable[[], Call]]:
     """Returns the elementary functions of each dtype, by name: ``exp of float32``."""
-    dtypes = tuple(map(np.dtype, (np.float32, np.float16, jnp.bfloat16)))
+    dtypes = tuple(map(np.dtype, (np.float32, np.float16, jnp.bfloat16, np.float64)))
     return {
         f"{name} of {dtype.name}": functools.partial(_elementary, name, dtype)
         for name in FUNCTIONS
-        for dtype in (*dtypes, *([np.dtype(np.float64)] if name in _OF_DOUBLE else []))
+        for dtype in dtypes
     }
 
 

@@ -62,7 +62,7 @@ def another_with_the_mode(op):
 
 
 #: Scopes are decorators.
-whatever_the_mode = impl.deterministic(False)
+mode_off = impl.deterministic(False)
 always_in_order = impl.deterministic(profile="complete")
 
 
@@ -88,10 +88,10 @@ CASES = [
     ("test_warn_only", REFUSED, off_by_one),
     ("test_unlisted", UNLISTED, as_the_profile_lists),
     ("test_unlisted", WITHOUT_ROW, another_with_the_mode),
-    ("test_no_silent_race", RACES, whatever_the_mode),
+    ("test_no_silent_race", RACES, mode_off),
     ("test_no_silent_race", SILENT, as_the_profile_lists),
     ("test_fill", FILLED, lambda _: jnp.zeros_like),
-    ("test_schedules", RACES, whatever_the_mode),
+    ("test_schedules", RACES, mode_off),
     ("test_varies", RACES, always_in_order),
 ]
 

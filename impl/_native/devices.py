@@ -28,6 +28,7 @@ One float64 cannot decide the sums of float64. There, the first two lines are::
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -37,7 +38,8 @@ import numpy as np
 from jax import lax
 
 from impl._core.shard_axes import Devices
-from impl._native.operation import DIGITS, Summing
+from impl._jax.shardings import Names
+from impl._native.operation import DIGITS, Call, Operation, Summing, names
 
 #: A device's share of the results, its list, the lists of all devices, and whether they have any.
 _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
@@ -92,12 +94,32 @@ def shares(states: jax.Array, group: Devices) -> jax.Array:
     return merged(group.exchanged(parts))
 
 
+@dataclasses.dataclass(frozen=True)
+class Merging(Operation):
+    """The sum of a state and of one or several ones along a new first axis.
+
+    Attributes:
+        rank: The number of axes of a state.
+    """
+
+    rank: int
+
+    @property
+    def result(self) -> Names:  # type: ignore[override]
+        return (None, *names(self.rank - 1))
+
+    @property
+    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
+        return self.result, self.result
+
+    def call(self, *operands: Any) -> Call:
+        result = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
+        return Call("samebits_merge", result, {}, {0: 0})
+
+
 def merged(states: jax.Array) -> jax.Array:
     """Returns the sum of states along a new first axis."""
-    result = states.shape[1:], np.uint32
-    call = _call("samebits_merge", result, input_output_aliases={0: 0})
-    merged: jax.Array = call(states[0], states[1:])
-    return merged
+    return Merging(states.ndim - 1).nearest(states[0], states[1:])
 
 
 def _call(name: str, *results: tuple[tuple[int, ...], Any], **keywords: Any) -> Any:

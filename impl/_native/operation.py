@@ -41,11 +41,8 @@ def takes(arrays: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> bool:
     has_sizes = all(isinstance(size, int) for array in arrays for size in array.shape)
     dtypes = {jnp.dtype(dtype), *(array.dtype for array in arrays)}
     # A sum of float64 is rounded to one.
-    return (
-        has_sizes
-        and dtypes <= {*FORMATS}
-        and (len(dtypes) == 1 or np.dtype(np.float64) not in dtypes)
-    )
+    are_one_kind = len(dtypes) == 1 or np.dtype(np.float64) not in dtypes
+    return has_sizes and dtypes <= DTYPES and are_one_kind
 
 
 def names(rank: int) -> tuple[str, ...]:

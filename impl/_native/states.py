@@ -25,7 +25,7 @@ from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
 from impl._native import devices, products, scatters, sums
 from impl._native.call import Found, computed
-from impl._native.operation import DIGITS, FORMATS, Call, Operation, Summing, names
+from impl._native.operation import DIGITS, FORMATS, Call, Summing
 
 #: The least number of sums for each device where devices share the work of adding states.
 _FEW = 64
@@ -93,35 +93,13 @@ class State(Summing):
         return whole[:, :size].reshape(state.shape)
 
 
-@dataclasses.dataclass(frozen=True)
-class Merging(Operation):
-    """The sum of a state and of one or several ones along a new first axis.
-
-    Attributes:
-        rank: The number of axes of a state.
-    """
-
-    rank: int
-
-    @property
-    def result(self) -> Names:  # type: ignore[override]
-        return (None, *names(self.rank - 1))
-
-    @property
-    def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
-        return self.result, self.result
-
-    def call(self, *operands: Any) -> Call:
-        return Call("samebits_merge", _like(operands[0]), {}, {0: 0})
-
-
 def merged(state: jax.Array, other: jax.Array) -> jax.Array | None:
     """Returns a state as ``impl._exact.unrounded.states.merged`` does."""
-    return computed(Merging(state.ndim), (state, other))
+    return computed(devices.Merging(state.ndim), (state, other))
 
 
 @dataclasses.dataclass(frozen=True)
-class Counting(Merging):
+class Counting(devices.Merging):
     """One more count of all terms of sums.
 
     Attributes:
@@ -138,7 +116,8 @@ class Counting(Merging):
 
     def call(self, *operands: Any) -> Call:
         attributes = {"format": np.int64(self.format), "last": np.int64(self.last)}
-        return Call("samebits_counted", _like(operands[1]), attributes, {1: 0})
+        result = jax.ShapeDtypeStruct(operands[1].shape, operands[1].dtype)
+        return Call("samebits_counted", result, attributes, {1: 0})
 
 
 def counted(
@@ -147,10 +126,6 @@ def counted(
     """Returns counts as ``impl._exact.unrounded.states.counted`` does."""
     operation = Counting(state.ndim, FORMATS.index(jnp.dtype(dtype)), last)
     return computed(operation, (level, counts, state))
-
-
-def _like(operand: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(operand.shape, operand.dtype)
 
 
 def added(

@@ -9,7 +9,7 @@
 //
 // Common programs are compiled too, so that their registers are those of the processor.
 //
-// A program of float64 can have a quick program beside it, which computes the two ends of an interval
+// A program of float64 can have a quick program too, which computes the two ends of an interval
 // around the result, both rounded. Where they are one number, this is the result, and elsewhere the
 // program computes it.
 //

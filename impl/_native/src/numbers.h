@@ -83,9 +83,10 @@ SAMEBITS_INLINE double widen(double value) {
   return __builtin_fabs(value) < 0x1p-1022 ? 0 : value;
 }
 
-// The formats of results. `narrow` rounds a float64 once, to the nearest and to the even, and
+// The formats of terms and results. `narrow` rounds a float64 once, to the nearest and to the even, and
 // returns the bits: +0 for each zero, one NaN, and 0 for what the format flushes.
 struct Float32 {
+  using Term = float;
   using Word = uint32_t;
   static SAMEBITS_INLINE Word narrow(double value) {
     uint32_t bits = bits_of(static_cast<float>(value));
@@ -95,6 +96,7 @@ struct Float32 {
   }
 };
 struct BFloat16 {
+  using Term = bfloat16;
   using Word = uint16_t;
   static SAMEBITS_INLINE Word narrow(double value) {
     uint64_t bits = bits_of(value);
@@ -108,6 +110,7 @@ struct BFloat16 {
   }
 };
 struct Float16 {
+  using Term = float16;
   using Word = uint16_t;
   static SAMEBITS_INLINE Word narrow(double value) {
     uint64_t bits = bits_of(value);
@@ -125,6 +128,7 @@ struct Float16 {
 };
 
 struct Float64 {
+  using Term = double;
   using Word = uint64_t;
   static SAMEBITS_INLINE Word narrow(double value) {
     const uint64_t bits = __builtin_fabs(value) < 0x1p-1022 ? 0ull : bits_of(value);
@@ -159,7 +163,8 @@ SAMEBITS_INLINE bool is_scaled(double value, int exponent, uint64_t* word) {
   const uint64_t fraction = bits & 0xfffffffffffffull;
   *word = 0;
   if (value == 0 || field < 1) return true;
-  *word = field > 2046 ? sign | (0x7ffull << 52) : sign | static_cast<uint64_t>(field) << 52 | fraction;
+  const uint64_t infinity = sign | (0x7ffull << 52);
+  *word = field > 2046 ? infinity : sign | static_cast<uint64_t>(field) << 52 | fraction;
   return field != 1 || fraction != 0;
 }
 

@@ -587,42 +587,46 @@ void add_lane_bits(const double* panel, int64_t terms, int64_t lines, int64_t wi
   }
 }
 
-void add_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
-  constexpr int kPairs = 16 / kLanes;
-  Vector high[kPairs], low[kPairs];
-  for (int p = 0; p < kPairs; ++p) {
-    high[p] = at(sum->high + p * kLanes);
-    low[p] = at(sum->low + p * kLanes);
+// The lanes of a PairSum.
+struct Pairs {
+  static constexpr int kVectors = 16 / kLanes;
+  Vector high[kVectors], low[kVectors];
+
+  explicit Pairs(const PairSum& sum) {
+    for (int p = 0; p < kVectors; ++p) {
+      high[p] = at(sum.high + p * kLanes);
+      low[p] = at(sum.low + p * kLanes);
+    }
   }
+  void store(PairSum* sum) const {
+    for (int p = 0; p < kVectors; ++p) {
+      put(sum->high + p * kLanes, high[p]);
+      put(sum->low + p * kLanes, low[p]);
+    }
+  }
+};
+
+void add_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
+  Pairs pairs(*sum);
   int64_t k = 0;
   for (; k + 16 <= count; k += 16)
-    for (int p = 0; p < kPairs; ++p)
-      low[p] += two_sum(&high[p], at(left + k + p * kLanes) * at(right + k + p * kLanes));
-  for (int p = 0; p < kPairs; ++p) {
-    put(sum->high + p * kLanes, high[p]);
-    put(sum->low + p * kLanes, low[p]);
-  }
+    for (int p = 0; p < Pairs::kVectors; ++p)
+      pairs.low[p] += two_sum(&pairs.high[p],
+                              at(left + k + p * kLanes) * at(right + k + p * kLanes));
+  pairs.store(sum);
   for (int i = 0; k < count; ++k, ++i)
     sum->low[i] += two_sum(&sum->high[i], left[k] * right[k]);
 }
 
 void add_wide_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
-  constexpr int kPairs = 16 / kLanes;
-  Vector high[kPairs], low[kPairs];
-  for (int p = 0; p < kPairs; ++p) {
-    high[p] = at(sum->high + p * kLanes);
-    low[p] = at(sum->low + p * kLanes);
-  }
+  Pairs pairs(*sum);
   for (int64_t k = 0; k < count; k += 16)
-    for (int p = 0; p < kPairs && k + p * kLanes < count; ++p) {
+    for (int p = 0; p < Pairs::kVectors && k + p * kLanes < count; ++p) {
       // Zeros follow up to a multiple of eight terms.
       const Vector a = at(left + k + p * kLanes), b = at(right + k + p * kLanes), product = a * b;
-      low[p] += product_error(a, b, product) + two_sum(&high[p], product);
+      pairs.low[p] += product_error(a, b, product) + two_sum(&pairs.high[p], product);
     }
-  for (int p = 0; p < kPairs; ++p) {
-    put(sum->high + p * kLanes, high[p]);
-    put(sum->low + p * kLanes, low[p]);
-  }
+  pairs.store(sum);
 }
 
 template <int kVectors>

@@ -61,7 +61,7 @@ bool SplitBlock::split_rows(const double* rows, int64_t lines, int64_t count, do
 void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_more) {
   const double* rows = panel(first);
   const int64_t width = kernels_.columns;
-    if (are_few_) {
+  if (are_few_) {
     for (int64_t i = 0; i < lines; ++i)
       for (int64_t j = 0; j < columns_; j += width) {
         const int64_t at = (first + i) * stride_ + j;

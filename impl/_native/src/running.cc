@@ -47,7 +47,7 @@ struct Shape {
 
 template <typename T>
 void run_exactly(const Lines& lines, int lane, int64_t first, int64_t count, LineSum<T>* sum) {
-  using R = typename FormatOf<T>::Result;
+  using R = FormatOf<T>;
   const T* x = static_cast<const T*>(lines.x) + lines.base[lane];
   auto* out = static_cast<typename R::Word*>(lines.out) + lines.base[lane];
   for (int64_t i = first; i < first + count; ++i) {

@@ -11,7 +11,7 @@ static_assert(kLanes <= kMostLanes, "a kernel has a lane for each line");
 
 template <typename T>
 unsigned run(const Lines& lines, int64_t first, int64_t count, LineSums* sums) {
-  using R = typename FormatOf<T>::Result;
+  using R = FormatOf<T>;
   using Word = typename R::Word;
   const T* x = static_cast<const T*>(lines.x);
   T terms[kSteps * kLanes] = {};
@@ -77,7 +77,7 @@ constexpr Word kLeastNormal = Word(sizeof(Word) == 8   ? 0x0010000000000000ull
 template <typename T>
 bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t last, void* out,
                uint8_t* in_doubt) {
-  using R = typename FormatOf<T>::Result;
+  using R = FormatOf<T>;
   using Word = typename R::Word;
   constexpr Word kSign = Word(1) << (8 * sizeof(Word) - 1);
   constexpr bool is_half = sizeof(T) == 2 && !std::is_same<T, bfloat16>::value;

@@ -157,7 +157,7 @@ class Rounding {
     if (positions.empty()) return;
     const auto list = std::make_unique<WindowList>();
     with_type(scatter_.to, [&](auto type) {
-      using R = typename FormatOf<decltype(type)>::Result;
+      using R = FormatOf<decltype(type)>;
       using Sum = AccumulatorOf<decltype(type)>;
       const int64_t count = static_cast<int64_t>(positions.size());
       for (int64_t first = 0; first < count; first += kAccumulators) {

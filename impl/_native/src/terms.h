@@ -12,33 +12,20 @@
 namespace samebits {
 namespace {
 
+// The first of some formats whose terms have a type.
+template <typename T, typename R, typename... More>
+constexpr auto matching() {
+  if constexpr (std::is_same_v<T, typename R::Term>) return R();
+  else return matching<T, More...>();
+}
 // The format of results that have the type of the terms.
 template <typename T>
-struct FormatOf;
-template <>
-struct FormatOf<float> {
-  using Result = Float32;
-};
-template <>
-struct FormatOf<bfloat16> {
-  using Result = BFloat16;
-};
-template <>
-struct FormatOf<float16> {
-  using Result = Float16;
-};
-template <>
-struct FormatOf<double> {
-  using Result = Float64;
-};
+using FormatOf = decltype(matching<T, Float32, BFloat16, Float16, Float64>());
 
 // Returns visit(float()), or that of another type, whose format is not kFormats.
 template <typename Visit>
 auto with_type(Format format, const Visit& visit) {
-  if (format == kFloat32) return visit(float());
-  if (format == kBFloat16) return visit(bfloat16());
-  if (format == kFloat64) return visit(double());
-  return visit(float16());
+  return with_format(format, [&](auto of) { return visit(typename decltype(of)::Term()); });
 }
 
 // The element of an array of a format.

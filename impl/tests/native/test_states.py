@@ -19,7 +19,7 @@ from jax import lax
 import impl
 from impl._exact import arithmetic
 from impl._exact.unrounded import states as words
-from impl._native import library, products, scatters, states, sums
+from impl._native import devices, library, products, scatters, states, sums
 from impl.tests.exact._sums import rough
 
 pytestmark = pytest.mark.skipif(not library.is_available(), reason="the library was not built")
@@ -199,7 +199,7 @@ def test_a_merged_state_is_the_sum_of_all(rng):
     parts = [rough(rng, (1000,), spread=60).astype(np.float64) for _ in range(3)]
     with arithmetic.wide():
         packed = [words.packed([jnp.asarray(x), jnp.zeros(1000), jnp.zeros(1000)]) for x in parts]
-        merged = jax.jit(states.Merging(2).nearest)(packed[0], jnp.stack(packed[1:]))
+        merged = jax.jit(devices.Merging(2).nearest)(packed[0], jnp.stack(packed[1:]))
         high, low, slack = map(np.asarray, words.unpacked(merged))
     for near, rest, error, *terms in zip(high, low, slack, *parts, strict=True):
         total = sum(map(Fraction, terms))

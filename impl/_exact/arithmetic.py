@@ -231,31 +231,43 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
 
 
 def scaled(value: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns float64 times 2 to the power of int32, or 0 below the normal numbers.
+    """Returns float64 times 2 to the power of integers, as ``scaled_normal``.
 
-    A finite value is below 2**1000, or the exponent is negative.
+    Zeros, infinities and NaNs stay.
     """
-    # The power of two may be beyond the range of float64, so it is applied in two parts.
-    ends = lax.full_like(exponent, 2 * MIN_EXPONENT), lax.full_like(exponent, 2 * MAX_EXPONENT)
-    clamped = lax.clamp(ends[0], exponent, ends[1])
-    first = lax.shift_right_arithmetic(clamped, lax.full_like(clamped, 1))
-    result = lax.mul(value, power_of_two(first))
-    result = lax.mul(result, power_of_two(lax.sub(clamped, first)))
-    height = lax.add(exponent_above(lax.abs(value)), exponent)
-    is_small = lax.lt(height, lax.full_like(height, MIN_EXPONENT + 1))
-    is_small = lax.bitwise_and(is_small, lax.is_finite(value))
-    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), result)
+    size = lax.abs(value)
+    least, infinity = (lax.full_like(value, each) for each in (2.0**MIN_EXPONENT, np.inf))
+    is_normal = lax.bitwise_and(lax.ge(size, least), lax.lt(size, infinity))
+    return lax.select(is_normal, scaled_normal(value, exponent), value)
+
+
+def scaled_normal(value: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Returns normal float64 times 2 to the power of whole numbers of any dtype.
+
+    The result is infinite if it is too great, and a zero below the normal numbers.
+    """
+    raw = lax.bitcast_convert_type(value, np.int64)
+    shift = lax.convert_element_type(exponent, np.int64)
+    fraction, top = number(raw, 52), number(raw, 0x7FF)
+    field = lax.bitwise_and(lax.shift_right_logical(raw, fraction), top)
+    field = lax.add(field, shift)
+    sign = lax.bitwise_and(raw, number(raw, np.iinfo(np.int64).min))
+    infinity = lax.bitwise_or(sign, number(raw, 0x7FF << 52))
+    result = lax.add(raw, lax.shift_left(shift, fraction))
+    result = lax.select(lax.lt(field, top), result, infinity)
+    result = lax.select(lax.gt(field, number(raw, 0)), result, sign)
+    return lax.bitcast_convert_type(result, np.float64)
 
 
 def significand(value: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns float64 brought to magnitudes from 1 to 2, as bits, and their exponents, int32.
+    """Returns float64 brought to magnitudes from 1 to 2, as bits, and their exponents, int64.
 
     Of zeros, infinities and NaNs, both are undefined.
     """
-    above = exponent_above(lax.abs(value))
-    raw = lax.bitcast_convert_type(value, np.int64)
-    raw = lax.bitwise_and(raw, number(raw, ~(0x7FF << 52)))
-    return lax.bitwise_or(raw, number(raw, 1023 << 52)), lax.sub(above, lax.full_like(above, 1))
+    raw, exponents = lax.bitcast_convert_type(value, np.int64), 0x7FF << 52
+    field = lax.shift_right_logical(lax.bitwise_and(raw, number(raw, exponents)), number(raw, 52))
+    raw = lax.bitwise_and(raw, number(raw, ~exponents))
+    return lax.bitwise_or(raw, number(raw, 1023 << 52)), lax.sub(field, number(raw, 1023))
 
 
 def reciprocal(power: jax.Array) -> jax.Array:

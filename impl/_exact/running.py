@@ -134,6 +134,7 @@ def _factors(x: jax.Array) -> Pair:
         arithmetic.flushed_float64(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
     )
     one, exponent = arithmetic.significand(wide)
+    exponent = lax.convert_element_type(exponent, np.int32)
     is_special = lax.bitwise_or(
         lax.eq(wide, lax.full_like(wide, 0)), lax.bitwise_not(lax.is_finite(wide))
     )

@@ -105,6 +105,11 @@ def pair(like: jax.Array, value: tuple[float, float]) -> Pair:
     return constant(like, value[0]), constant(like, value[1])
 
 
+def with_zero(x: jax.Array) -> Pair:
+    """Returns a number as a pair."""
+    return x, constant(x, 0)
+
+
 def choose(condition: jax.Array, a: Pair, b: Pair) -> Pair:
     """Returns the pair ``a`` where a condition holds, and ``b`` elsewhere."""
     return lax.select(condition, a[0], b[0]), lax.select(condition, a[1], b[1])

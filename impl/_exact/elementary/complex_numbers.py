@@ -27,7 +27,7 @@ from impl._exact.arithmetic import product, seal, two_sum, widen
 from impl._exact.elementary._pairs import Pair, fast_two_sum, two_product
 from impl._exact.elementary._words import constant, plus, times, with_sign
 from impl._exact.elementary.exponentials import wide_exp, wide_log
-from impl._exact.elementary.trigonometric import wide_cos, wide_sin
+from impl._exact.elementary.trigonometric import atan2, wide_cos, wide_sin
 from impl._exact.products import convolution
 from impl._exact.products import dot_general as products
 from impl._exact.sums import reduction
@@ -129,12 +129,9 @@ def _long_quotient(a: Parts, b: Parts) -> Parts:
     below = _dot_pair(b, b)
     real, imaginary = _directed(b, below[0])
     exponent = lax.sub(of_a, of_b)
-    half = lax.shift_right_arithmetic(exponent, lax.full_like(exponent, 1))
-    scales = [arithmetic.power_of_two(each) for each in (half, lax.sub(exponent, half))]
 
     def part(factor: Parts) -> jax.Array:
-        result = _quotient_of_pairs(_dot_pair(a, factor), below)
-        return product(product(result, scales[0]), scales[1])
+        return arithmetic.scaled(_quotient_of_pairs(_dot_pair(a, factor), below), exponent)
 
     return part((real, imaginary)), part((lax.neg(imaginary), real))
 
@@ -237,10 +234,10 @@ def _long_root(a: Parts) -> jax.Array:
     return product(near, arithmetic.power_of_two(exponent))
 
 
-def _of_double(name: str, x: jax.Array) -> jax.Array:
+def _of_double(name: str, *operands: jax.Array) -> jax.Array:
     """Returns a function of float64."""
     call = or_native(functools.partial(native.call, name))
-    result: jax.Array = call(elementary.FUNCTIONS[name])(x)
+    result: jax.Array = call(elementary.FUNCTIONS[name])(*operands)
     return result
 
 
@@ -261,10 +258,9 @@ def exp(a: jax.Array, **_: Any) -> jax.Array:
 
 def log(a: jax.Array, **_: Any) -> jax.Array:
     """Returns the principal logarithm. The logarithm of zero is -infinity."""
-    angle = elementary.FUNCTIONS["atan2"]
     if _is_long(a):
-        call = or_native(functools.partial(native.call, "atan2"))(angle)
-        return lax.complex(_log_of_magnitude(a), call(lax.imag(a), lax.real(a)))
+        angle = _of_double("atan2", lax.imag(a), lax.real(a))
+        return lax.complex(_log_of_magnitude(a), angle)
     square = _dot(_parts(a), _parts(a), is_long=False)
     is_usual = lax.bitwise_and(
         lax.gt(square, constant(square, 0)), lax.lt(square, constant(square, np.inf))
@@ -272,7 +268,7 @@ def log(a: jax.Array, **_: Any) -> jax.Array:
     real = seal(wide_log(lax.select(is_usual, square, constant(square, 1))))
     otherwise = lax.select(lax.eq(square, constant(square, 0)), constant(square, -np.inf), square)
     real = lax.select(is_usual, product(real, constant(real, 0.5)), otherwise)
-    return lax.complex(arithmetic.narrow(real, np.float32), angle(lax.imag(a), lax.real(a)))
+    return lax.complex(arithmetic.narrow(real, np.float32), atan2(lax.imag(a), lax.real(a)))
 
 
 def _log_of_magnitude(a: jax.Array) -> jax.Array:

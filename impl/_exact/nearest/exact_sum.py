@@ -105,6 +105,7 @@ class Scaled(NamedTuple):
 def _halves(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns two parts of 26 bits of significands from 1 to 2, and the exponents, int32."""
     raw, exponent = arithmetic.significand(value)
+    exponent = lax.convert_element_type(exponent, np.int32)
     high = lax.bitwise_and(lax.add(raw, lax.full_like(raw, 1 << 26)), lax.full_like(raw, -1 << 27))
     is_zero = lax.eq(value, lax.full_like(value, 0))
     whole, first = (

@@ -9,8 +9,8 @@ any order (Ozaki, Ogita, Oishi and Rump 2012, doi:10.1007/s11075-011-9478-1). Fo
     a0 b1 + a1 b0                       exact
     a0 b2 + a1 (b1 + b2) + a2 columns   small, with the error of a product of float64
 
-Let K be the number of terms. A slice has so many bits that the sums of the second line have at
-most 53. The error leaves a few elements in doubt, among them all ties, and those are added exactly,
+A slice has few enough bits that a sum of all terms of the second line has at most 53. The error of
+the third line leaves a few elements in doubt, among them all ties, and those are added exactly,
 as products of the halves of their factors (``exact_sum.Scaled``).
 
 Rows and columns are scaled by powers of two, so nothing overflows or underflows. The part of a

@@ -24,16 +24,20 @@ from jax import lax
 
 from impl._core import contexts
 from impl._core.numerics import fence
-from impl._exact.arithmetic import add_to_odd, flushed_float64, product, seal, two_sum
+from impl._exact.arithmetic import (
+    add_to_odd,
+    flushed_float64,
+    product,
+    scaled_normal,
+    seal,
+    two_sum,
+)
 from impl._exact.elementary._pairs import Pair, fast_two_sum, reciprocal, two_product
 from impl._exact.elementary._words import constant, wide_root
 from impl._exact.elementary.doubles._function import Double
 
 #: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
 Scaled: TypeAlias = tuple[Pair, jax.Array | None]
-#: The bits of an exponent, and the number of bits after it.
-_TOP, _FRACTION = 0x7FF, 52
-_SIGN = int(np.iinfo(np.int64).min)
 
 
 def scaled_by(x: Pair, power: jax.Array) -> Pair:
@@ -50,19 +54,8 @@ def root(x: Pair) -> Pair:
 
 
 def scaled(value: jax.Array, n: jax.Array | None) -> jax.Array:
-    """Returns a normal float64 times 2**n: infinity if it is too great, 0 if it is subnormal."""
-    if n is None:
-        return value
-    raw, shift = lax.bitcast_convert_type(value, np.int64), lax.convert_element_type(n, np.int64)
-    fraction, top = lax.full_like(raw, _FRACTION), lax.full_like(raw, _TOP)
-    exponent = lax.bitwise_and(lax.shift_right_logical(raw, fraction), top)
-    exponent = lax.add(exponent, shift)
-    sign = lax.bitwise_and(raw, lax.full_like(raw, _SIGN))
-    infinity = lax.bitwise_or(sign, lax.full_like(raw, _TOP << _FRACTION))
-    result = lax.add(raw, lax.shift_left(shift, fraction))
-    result = lax.select(lax.lt(exponent, top), result, infinity)
-    result = lax.select(lax.gt(exponent, lax.full_like(raw, 0)), result, sign)
-    return lax.bitcast_convert_type(result, np.float64)
+    """Returns a rounded pair times 2**n."""
+    return value if n is None else scaled_normal(value, n)
 
 
 def rounded(value: Pair, n: jax.Array | None) -> jax.Array:

@@ -11,6 +11,7 @@ in units of 2**n, the hyperbolic functions are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ from impl._exact.elementary._pairs import (
     quotient,
     times_pair,
     two_product,
+    with_zero,
 )
 from impl._exact.elementary._words import (
     constant,
@@ -45,7 +47,7 @@ from impl._exact.elementary.doubles._pairs import Scaled, first_terms, of_pairs,
 _HIGH, _LOW = 710.0, -746.0
 #: A bound below which three terms of exp and expm1 have all digits that matter.
 NEAR = 2.0**-45
-#: The same bounds of logistic and cosh.
+#: The same bounds of logistic, and of cosh and cos.
 _NEAR_LOGISTIC, _NEAR_COSH = 2.0**-24, 2.0**-22
 #: A bound below which an odd function with the slope 1 at 0 is its argument.
 _TINY = 2.0**-54
@@ -60,7 +62,7 @@ Near: TypeAlias = tuple[jax.Array, jax.Array]
 
 def _powers(x: jax.Array, exact: bool, low: float = _LOW, high: float = _HIGH) -> Powers:
     x = lax.clamp(np.float64(low), x, np.float64(high))
-    return powers((x, constant(x, 0)), exact)
+    return powers(with_zero(x), exact)
 
 
 def _exp(x: jax.Array, exact: bool) -> Scaled:
@@ -72,7 +74,7 @@ def _exp2(x: jax.Array, exact: bool) -> Scaled:
     x = lax.clamp(np.float64(-1080), x, np.float64(1030))
     eighths = nearest_integer(times(x, 8.0))
     rest = lax.sub(x, times(eighths, 0.125))
-    r = times_pair((rest, constant(x, 0)), pair(x, data.PAIR_LOG_2))
+    r = times_pair(with_zero(rest), pair(x, data.PAIR_LOG_2))
     found = powers_of(r, eighths, exact)
     return found.sum(), found.n
 
@@ -118,11 +120,12 @@ def _tanh(x: jax.Array, exact: bool) -> Scaled:
     magnitude = lax.abs(x)
     found = _powers(lax.add(magnitude, magnitude), exact, high=100.0)
     power = _inverse(found.n)
-    below = plus_pair(found.sum(), (power, constant(x, 0)))
+    below = plus_pair(found.sum(), with_zero(power))
     return quotient(found.less(power), below), None
 
 
-def _with_nan(x: jax.Array, result: jax.Array) -> jax.Array:
+def with_nan(x: jax.Array, result: jax.Array) -> jax.Array:
+    """Returns a result, or NaN where x is one."""
     return lax.select(lax.ne(x, x), constant(x, np.nan), result)
 
 
@@ -143,8 +146,9 @@ def _near_logistic(x: jax.Array) -> Near:
     return is_below(lax.abs(x), _NEAR_LOGISTIC), terms
 
 
-def _near_cosh(x: jax.Array) -> Near:
-    square, error = two_product(x, times(x, 0.5))
+def near_one(x: jax.Array, half: float) -> Near:
+    """Returns cosh(x) near 0 for 1/2, and cos(x) for -1/2: 1 + x**2 / 2 + x**4 / 24."""
+    square, error = two_product(x, times(x, half))
     more = lax.add(error, times(product(square, square), 1 / 6))
     return is_below(lax.abs(x), _NEAR_COSH), first_terms(constant(x, 1), square, more)
 
@@ -152,16 +156,16 @@ def _near_cosh(x: jax.Array) -> Near:
 def odd(x: jax.Array, result: jax.Array) -> jax.Array:
     """Returns the magnitude of a result with the sign of x, and x itself where it is tiny."""
     result = with_sign(lax.abs(result), x)
-    return _with_nan(x, lax.select(is_below(lax.abs(x), _TINY), x, result))
+    return with_nan(x, lax.select(is_below(lax.abs(x), _TINY), x, result))
 
 
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "cosh": of_pairs(_cosh, _with_nan, error=_OF_EXP, near=_near_cosh),
-    "exp": of_pairs(_exp, _with_nan, error=_OF_EXP, near=_near_exp),
-    "exp2": of_pairs(_exp2, _with_nan, error=_OF_EXP),
+    "cosh": of_pairs(_cosh, with_nan, error=_OF_EXP, near=functools.partial(near_one, half=0.5)),
+    "exp": of_pairs(_exp, with_nan, error=_OF_EXP, near=_near_exp),
+    "exp2": of_pairs(_exp2, with_nan, error=_OF_EXP),
     "expm1": of_pairs(_expm1, odd, error=_OF_EXPM1, near=_near_expm1),
-    "logistic": of_pairs(_logistic, _with_nan, error=_OF_EXP, near=_near_logistic),
+    "logistic": of_pairs(_logistic, with_nan, error=_OF_EXP, near=_near_logistic),
     "sinh": of_pairs(_sinh, odd, error=_OF_EXPM1),
     "tanh": of_pairs(_tanh, odd, error=_OF_EXPM1),
 }

@@ -30,6 +30,7 @@ from impl._exact.elementary._pairs import (
     quotient,
     times_pair,
     two_product,
+    with_zero,
 )
 from impl._exact.elementary._words import constant, is_below, plus, times
 from impl._exact.elementary.doubles._function import Double
@@ -89,8 +90,8 @@ def _usual(x: jax.Array, is_usual: jax.Array, value: float = 1.0) -> jax.Array:
 
 def _log(x: jax.Array, exact: bool) -> Scaled:
     is_usual = lax.bitwise_and(lax.gt(x, constant(x, 0)), is_below(x, np.inf))
-    x, zero = _usual(x, is_usual), constant(x, 0)
-    return _plain(logarithm((x, None), (plus(x, -1.0), zero), exact))
+    x = _usual(x, is_usual)
+    return _plain(logarithm((x, None), with_zero(plus(x, -1.0)), exact))
 
 
 def _one_more(u: Pair) -> Pair:
@@ -101,7 +102,7 @@ def _one_more(u: Pair) -> Pair:
 def _log1p(x: jax.Array, exact: bool) -> Scaled:
     is_usual = lax.bitwise_and(lax.gt(x, constant(x, -1)), is_below(x, np.inf))
     x = _usual(x, is_usual)
-    u = x, constant(x, 0)
+    u = with_zero(x)
     return _plain(logarithm(_one_more(u), u, exact))
 
 
@@ -114,7 +115,7 @@ def _far(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _of_usual(u: Pair, x: jax.Array, is_usual: jax.Array, exact: bool) -> Scaled:
     """Returns log(1 + u) of usual arguments, and log(2 * x) of others, which may be infinite."""
     zero, one = constant(x, 0), constant(x, 1)
-    a = choose(is_usual, _one_more(u), (_usual(x, is_below(x, np.inf)), zero))
+    a = choose(is_usual, _one_more(u), with_zero(_usual(x, is_below(x, np.inf))))
     return _plain(logarithm(a, u, exact, doublings=lax.select(is_usual, zero, one)))
 
 
@@ -123,7 +124,7 @@ def _asinh(x: jax.Array, exact: bool) -> Scaled:
     usual, is_usual = _far(magnitude)
     square = two_product(usual, usual)
     below = _one_more(root(_one_more(square)))
-    u = plus_pair((usual, constant(x, 0)), quotient(square, below))
+    u = plus_pair(with_zero(usual), quotient(square, below))
     return _of_usual(u, magnitude, is_usual, exact)
 
 
@@ -139,14 +140,14 @@ def _acosh(x: jax.Array, exact: bool) -> Scaled:
 def _atanh(x: jax.Array, exact: bool) -> Scaled:
     magnitude = lax.abs(x)
     x = _usual(magnitude, is_below(magnitude, 1.0), 0.5)
-    u = quotient((lax.add(x, x), constant(x, 0)), two_sum(constant(x, 1), lax.neg(x)))
+    u = quotient(with_zero(lax.add(x, x)), two_sum(constant(x, 1), lax.neg(x)))
     return scaled_by(logarithm(_one_more(u), u, exact), constant(x, 0.5)), None
 
 
-def _finish(x: jax.Array, result: jax.Array, least: float) -> jax.Array:
-    """Returns a logarithm, which is minus infinity for ``least``, with its special values."""
+def _finish(x: jax.Array, result: jax.Array, least: float, at_least: float = -np.inf) -> jax.Array:
+    """Returns a logarithm with its special values, such as ``at_least`` for the least argument."""
     result = lax.select(is_below(x, np.inf), result, x)
-    result = lax.select(lax.eq(x, constant(x, least)), constant(x, -np.inf), result)
+    result = lax.select(lax.eq(x, constant(x, least)), constant(x, at_least), result)
     return lax.select(lax.ge(x, constant(x, least)), result, constant(x, np.nan))
 
 
@@ -170,9 +171,7 @@ def _finish_asinh(x: jax.Array, result: jax.Array) -> jax.Array:
 
 
 def _finish_acosh(x: jax.Array, result: jax.Array) -> jax.Array:
-    result = lax.select(is_below(x, np.inf), result, x)
-    result = lax.select(lax.eq(x, constant(x, 1)), constant(x, 0), result)
-    return lax.select(lax.ge(x, constant(x, 1)), result, constant(x, np.nan))
+    return _finish(x, result, 1.0, 0.0)
 
 
 def _finish_atanh(x: jax.Array, result: jax.Array) -> jax.Array:

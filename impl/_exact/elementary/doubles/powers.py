@@ -36,6 +36,7 @@ from impl._exact.elementary._pairs import (
     short,
     times_pair,
     two_product,
+    with_zero,
 )
 from impl._exact.elementary._words import constant, is_below, plus, times, wide_root, with_sign
 from impl._exact.elementary.doubles._function import Double
@@ -77,9 +78,8 @@ def _exponent(y: jax.Array) -> tuple[Pair, jax.Array, jax.Array]:
 
 
 def _logarithm_of_power(x: jax.Array, y: Pair, exact: bool) -> Pair:
-    zero = constant(x, 0)
-    high, low = times_pair(logarithm((x, None), (plus(x, -1.0), zero), exact), y)
-    low = lax.select(is_below(lax.abs(high), _LIMIT), low, zero)
+    high, low = times_pair(logarithm((x, None), with_zero(plus(x, -1.0)), exact), y)
+    low = lax.select(is_below(lax.abs(high), _LIMIT), low, constant(x, 0))
     return lax.clamp(np.float64(-_LIMIT), high, np.float64(_LIMIT)), low
 
 
@@ -132,7 +132,7 @@ def _integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     if y in (0, -1):
         return div(one, x) if y else one
     k, m = parts(usual_base(x))
-    factor = (m, constant(x, 0)), lax.convert_element_type(k, np.float64)
+    factor = with_zero(m), lax.convert_element_type(k, np.float64)
     power, n = by_squaring(factor, abs(y), _times)
     if y < 0:
         power, n = quotient(pair(x, (1.0, 0.0)), power), lax.neg(n)

@@ -31,6 +31,7 @@ from impl._exact.elementary._pairs import (
     quotient,
     times_pair,
     two_product,
+    with_zero,
 )
 from impl._exact.elementary._words import (
     constant,
@@ -44,6 +45,7 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import Scaled, of_pairs, scaled_by
 from impl._exact.elementary.doubles._pieces import by_table, tables
+from impl._exact.elementary.doubles.exponentials import with_nan
 from impl._exact.elementary.doubles.logarithms import logarithm
 from impl._exact.elementary.doubles.trigonometric import sine_or_cosine
 from impl._exact.elementary.exponentials import wide_log
@@ -70,10 +72,6 @@ def _raised(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     raised = lax.mul(x, constant(x, 2.0**_RAISE))
     n = lax.select(is_least, constant(x, -_RAISE), constant(x, 0))
     return lax.select(is_least, raised, x), n
-
-
-def _with_zero(x: jax.Array) -> Pair:
-    return x, constant(x, 0)
 
 
 class _Error(NamedTuple):
@@ -104,10 +102,10 @@ def _error(x: jax.Array, exact: bool) -> _Error:
     is_small = is_below(x, 1)
     square, one = two_product(x, x), constant(x, 1)
     ratio = quotient(two_sum(x, lax.neg(one)), two_sum(x, constant(x, 3)))
-    less = plus_pair(square, (lax.neg(one), constant(x, 0)))
+    less = plus_pair(square, with_zero(lax.neg(one)))
     factor = by_table("ERF", choose(is_small, less, ratio), exact)
     power = powers(negative(square), exact)
-    return _Error(is_small, times_pair(_with_zero(x), factor), factor, power.sum(), power.n)
+    return _Error(is_small, times_pair(with_zero(x), factor), factor, power.sum(), power.n)
 
 
 def _erf(x: jax.Array, exact: bool) -> Scaled:
@@ -132,28 +130,26 @@ def _erf_inv(x: jax.Array, exact: bool) -> Scaled:
     m, n = _raised(lax.min(lax.abs(x), constant(x, 1 - 2.0**-53)))
     rest = two_sum(constant(m, 1), lax.neg(m))
     depth = wide_root(lax.neg(wide_log(product(rest[0], plus(m, 1)))))
-    y = product(m, by_table("ERF_INV", _with_zero(depth), exact)[0])
+    y = product(m, by_table("ERF_INV", with_zero(depth), exact)[0])
     found = _error(y, exact)
     # The difference is divided by 2**found.n.
     scale = power_of_two(lax.convert_element_type(lax.neg(found.n), np.int64))
-    small = scaled_by(plus_pair(found.small, _with_zero(lax.neg(m))), scale)
+    small = scaled_by(plus_pair(found.small, with_zero(lax.neg(m))), scale)
     large = plus_pair(scaled_by(rest, scale), negative(times_pair(found.factor, found.power)))
     difference = choose(found.is_small, small, large)
     step = quotient(times_pair(difference, pair(x, data.PAIR_HALF_ROOT_PI)), found.power)
     second = product(step[0], y)
     more = product(product(step[0], second), plus(lax.neg(second), 1))
-    return plus_pair(_with_zero(y), negative(plus_pair(step, _with_zero(lax.neg(more))))), n
+    return plus_pair(with_zero(y), negative(plus_pair(step, with_zero(lax.neg(more))))), n
 
 
 def _finish_erf(x: jax.Array, result: jax.Array) -> jax.Array:
     result = with_sign(lax.abs(result), x)
-    result = lax.select(lax.eq(x, constant(x, 0)), x, result)
-    return lax.select(lax.ne(x, x), constant(x, np.nan), result)
+    return with_nan(x, lax.select(lax.eq(x, constant(x, 0)), x, result))
 
 
 def _finish_erfc(x: jax.Array, result: jax.Array) -> jax.Array:
-    result = lax.select(lax.ge(x, constant(x, _LAST)), constant(x, 0), result)
-    return lax.select(lax.ne(x, x), constant(x, np.nan), result)
+    return with_nan(x, lax.select(lax.ge(x, constant(x, _LAST)), constant(x, 0), result))
 
 
 def _finish_erf_inv(x: jax.Array, result: jax.Array) -> jax.Array:
@@ -172,7 +168,7 @@ def _half_turns(x: jax.Array) -> tuple[Pair, Pair]:
     fraction = lax.abs(_fraction(x))
     rest = lax.sub(constant(x, 0.5), fraction)
     is_near = is_below(fraction, 0.25)
-    angle = times_pair(_with_zero(lax.select(is_near, fraction, rest)), pair(x, data.PAIR_PI))
+    angle = times_pair(with_zero(lax.select(is_near, fraction, rest)), pair(x, data.PAIR_PI))
     never = lax.ne(x, x)
     sine = sine_or_cosine(angle, never, True)
     cosine = sine_or_cosine(angle, lax.bitwise_not(never), True)
@@ -188,15 +184,15 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     has_one, has_two = is_below(m, 1.5), is_below(lax.select(is_reflected, m, x), 0.5)
     small = lax.select(has_one, plus(m, -1.0), plus(m, -2.0))
     small = lax.select(has_two, with_sign(m, x), small)
-    inverse = quotient(one, _with_zero(lax.min(m, constant(x, _GREAT))))
+    inverse = quotient(one, with_zero(lax.min(m, constant(x, _GREAT))))
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
-    found = by_table("LGAMMA", choose(is_large, argument, _with_zero(small)), exact)
-    next_one = times_pair(_with_zero(m), two_sum(constant(x, 1), small))
+    found = by_table("LGAMMA", choose(is_large, argument, with_zero(small)), exact)
+    next_one = times_pair(with_zero(m), two_sum(constant(x, 1), small))
     has_next = lax.bitwise_and(has_two, lax.ge(m, constant(x, _TINY)))
-    product_of = choose(has_next, next_one, _with_zero(m))
+    product_of = choose(has_next, next_one, with_zero(m))
     product_of = choose(lax.bitwise_or(is_large, has_one), product_of, one)
-    log = logarithm(product_of, _with_zero(plus(product_of[0], -1.0)), exact)
-    above = plus_pair(times_pair(_with_zero(small), found), negative(log))
+    log = logarithm(product_of, with_zero(plus(product_of[0], -1.0)), exact)
+    above = plus_pair(times_pair(with_zero(small), found), negative(log))
     # A great result is divided, so that no part of it overflows.
     is_great = lax.ge(m, constant(x, _GREAT))
     scale = lax.select(is_great, constant(x, 2.0**-_RAISE), constant(x, 1))
@@ -209,7 +205,7 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     if not exact:
         return above, n
     sine, _ = _half_turns(m)
-    below = times_pair(_with_zero(m), times_pair(sine, pair(x, data.PAIR_1_PI)))
+    below = times_pair(with_zero(m), times_pair(sine, pair(x, data.PAIR_1_PI)))
     below = choose(is_reflected, below, one)
     below = logarithm(below, plus_pair(below, pair(x, (-1.0, 0.0))), exact)
     below = negative(plus_pair(below, above))
@@ -219,15 +215,15 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
 def _digamma(x: jax.Array, exact: bool) -> Scaled:
     m, n = _raised(usual_base(x))
     is_small, is_below_one = is_below(m, _LARGE_OF_DIGAMMA), is_below(m, 1)
-    inverse = quotient(pair(x, (1.0, 0.0)), _with_zero(lax.min(m, constant(x, _GREAT))))
+    inverse = quotient(pair(x, (1.0, 0.0)), with_zero(lax.min(m, constant(x, _GREAT))))
     more = lax.select(is_below_one, m, plus(m, -1.0))
-    argument = choose(is_small, _with_zero(more), plus_pair(pair(x, (1.0, 0.0)), inverse))
+    argument = choose(is_small, with_zero(more), plus_pair(pair(x, (1.0, 0.0)), inverse))
     found = by_table("DIGAMMA", argument, exact)
     first, second, third = (constant(x, -part) for part in tables()["ZERO_OF_DIGAMMA"])
     small = times_pair(plus_pair(two_sum(more, first), (second, third)), found)
     half = constant(x, 0.5)
     large = plus_pair(scaled_by(inverse, half), times_pair(times_pair(inverse, inverse), found))
-    log = logarithm(_with_zero(m), _with_zero(plus(m, -1.0)), exact)
+    log = logarithm(with_zero(m), with_zero(plus(m, -1.0)), exact)
     result = choose(is_small, small, plus_pair(log, negative(large)))
     opposite = choose(is_below_one, negative(inverse), pair(x, (0.0, 0.0)))
     if not exact:

@@ -27,8 +27,8 @@ from impl._exact.arithmetic import (
     flushed_float64,
     nearest_integer,
     power_of_two,
-    product,
     seal,
+    significand,
     two_sum,
 )
 from impl._exact.elementary._pairs import (
@@ -42,7 +42,7 @@ from impl._exact.elementary._pairs import (
     plus_pair,
     quotient,
     times_pair,
-    two_product,
+    with_zero,
 )
 from impl._exact.elementary._words import (
     constant,
@@ -56,7 +56,6 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.doubles._function import Double
 from impl._exact.elementary.doubles._pairs import (
     Scaled,
-    first_terms,
     of_pairs,
     quick_results,
     root,
@@ -64,7 +63,7 @@ from impl._exact.elementary.doubles._pairs import (
     scaled,
 )
 from impl._exact.elementary.doubles._pieces import series_by_piece
-from impl._exact.elementary.doubles.exponentials import odd
+from impl._exact.elementary.doubles.exponentials import near_one, odd
 from impl._exact.elementary.trigonometric import has_bit, window
 
 #: The coefficients of (sin(r) / r - 1) / r**2 and of (cos(r) - 1) / r**2, by powers of r**2.
@@ -78,8 +77,6 @@ _SMALL = 0.7853981633974483
 _MOST, _LEAST_REST = 2.0**20, 2.0**-30
 #: The bits of a digit, and the number of digits that are multiplied and used.
 _DIGIT, _DIGITS, _USED = 30, 8, 6
-#: A bound below which cos is 1 - x**2 / 2 + x**4 / 24.
-_NEAR = 2.0**-22
 #: A bound below which sin, tan, asin and atan are their argument.
 _TINY = 2.0**-54
 #: A number of bits. An angle that is less by more of them than another one is nothing.
@@ -140,7 +137,7 @@ def _reduced(x: jax.Array, exact: bool) -> tuple[jax.Array, Pair]:
         is_small = lax.le(magnitude, constant(x, _SMALL))
         turns, r = _by_digits(magnitude)
         turns = lax.select(is_small, lax.full_like(turns, 0), turns)
-        r = choose(is_small, (magnitude, constant(x, 0)), r)
+        r = choose(is_small, with_zero(magnitude), r)
     else:
         turns, r = _by_parts(lax.min(magnitude, constant(x, _MOST)))
     is_negative = is_below(x, 0)
@@ -186,15 +183,10 @@ def _tan(x: jax.Array, exact: bool) -> Scaled:
 
 def _finish(x: jax.Array, result: jax.Array) -> jax.Array:
     """Returns a result, with x itself where it is tiny, and NaN for infinity."""
-    result = lax.select(is_below(lax.abs(x), _TINY), x, result)
-    return lax.select(is_below(lax.abs(x), np.inf), result, constant(x, np.nan))
+    return _finish_cos(x, lax.select(is_below(lax.abs(x), _TINY), x, result))
 
 
 def _finish_cos(x: jax.Array, result: jax.Array) -> jax.Array:
-    square, error = two_product(x, times(x, -0.5))
-    more = lax.add(error, times(product(square, square), 1 / 6))
-    terms = first_terms(constant(x, 1), square, more)
-    result = lax.select(is_below(lax.abs(x), _NEAR), terms, result)
     return lax.select(is_below(lax.abs(x), np.inf), result, constant(x, np.nan))
 
 
@@ -208,27 +200,19 @@ def _error(x: jax.Array) -> jax.Array:
     return lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
 
 
-def _exponent(x: jax.Array) -> jax.Array:
-    raw = lax.bitcast_convert_type(x, np.int64)
-    return lax.shift_right_logical(raw, lax.full_like(raw, 52))
-
-
 def _of_point(y: jax.Array, x: jax.Array, exact: bool) -> Scaled:
     """Returns the magnitude of the angle of a point."""
     high, wide = lax.abs(y), lax.abs(x)
     both = lax.bitwise_and(lax.eq(wide, constant(x, np.inf)), lax.eq(high, constant(x, np.inf)))
     wide, high = (lax.select(both, constant(x, 1), side) for side in (wide, high))
-    most = _exponent(lax.max(wide, high))
-    gaps = [lax.sub(most, _exponent(side)) for side in (wide, high)]
+    bits, exponents = zip(*map(significand, (wide, high)), strict=True)
+    most = lax.max(*exponents)
+    gaps = [lax.sub(most, exponent) for exponent in exponents]
     far = lax.full_like(most, _FAR)
     sides = []
-    for side, gap in zip((wide, high), gaps, strict=True):
-        raw = lax.bitcast_convert_type(side, np.int64)
-        raw = lax.bitwise_and(raw, lax.full_like(raw, (1 << 52) - 1))
-        raw = lax.bitwise_or(raw, lax.full_like(raw, 1023 << 52))
+    for raw, gap in zip(bits, gaps, strict=True):
         value = lax.bitcast_convert_type(raw, np.float64)
-        value = lax.mul(value, power_of_two(lax.neg(lax.min(gap, far))))
-        sides.append((value, constant(x, 0)))
+        sides.append(with_zero(lax.mul(value, power_of_two(lax.neg(lax.min(gap, far))))))
     is_left = has_sign(x)
     angle = direction(sides[1], sides[0], is_left, exact)
     n = lax.convert_element_type(lax.sub(lax.min(gaps[1], far), gaps[1]), np.float64)
@@ -269,7 +253,7 @@ def _atan(x: jax.Array, exact: bool) -> Scaled:
 def _inside(x: jax.Array, exact: bool, *, is_sine: bool) -> Scaled:
     """Returns the angle of which ``x``, brought inside of -1 and 1, is the sine or cosine."""
     magnitude = lax.min(lax.abs(x), constant(x, 1 - 2.0**-53))
-    side, one = (magnitude, constant(x, 0)), constant(x, 1)
+    side, one = with_zero(magnitude), constant(x, 1)
     other = root(times_pair(two_sum(one, magnitude), two_sum(one, lax.neg(magnitude))))
     if is_sine:
         return direction(side, other, lax.ne(x, x), exact), constant(x, 0)
@@ -297,7 +281,7 @@ FUNCTIONS: Mapping[str, Double] = {
     "asin": of_pairs(functools.partial(_inside, is_sine=True), _finish_asin, error=_ERROR_OF_ANGLE),
     "atan": of_pairs(_atan, odd, error=_ERROR_OF_ANGLE),
     "atan2": Double(_atan2, _quick_atan2),
-    "cos": of_pairs(_cos, _finish_cos, error=_error),
+    "cos": of_pairs(_cos, _finish_cos, error=_error, near=functools.partial(near_one, half=-0.5)),
     "sin": of_pairs(_sin, _finish, error=_error),
     "tan": of_pairs(_tan, _finish, error=_error),
 }

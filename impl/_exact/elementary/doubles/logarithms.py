@@ -24,8 +24,10 @@ from impl._exact.elementary._pairs import (
     Pair,
     choose,
     factor_to_one,
+    fast_two_sum,
     log_of_ratio,
     pair,
+    plus_less,
     plus_pair,
     quotient,
     times_pair,
@@ -71,13 +73,13 @@ def logarithm(
         # Where the exponent is greater, a has no second part.
         scale = power_of_two(lax.neg(lax.min(k, lax.full_like(k, 1000))))
         low = seal(lax.add(low, product(c, lax.mul(a[1], scale))))
-    f = two_sum(plus(high, -1.0), low)
+    f = fast_two_sum(plus(high, -1.0), low)
     is_near = lax.bitwise_and(lax.eq(k, lax.full_like(k, 0)), lax.eq(c, constant(c, 1)))
     f = choose(is_near, u, f)
-    below = plus_pair(pair(m, (2.0, 0.0)), f)
+    below = plus_less(pair(m, (2.0, 0.0)), f, exact)
     if doublings is not None:
         number = lax.add(number, doublings)
-    return log_of_ratio(quotient(f, below), number, of_factor, 4 if exact else 0)
+    return log_of_ratio(quotient(f, below, exact), number, of_factor, 4 if exact else 0)
 
 
 def _plain(value: Pair) -> Scaled:
@@ -196,7 +198,8 @@ def _quick_log2(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
     def finish(end: jax.Array) -> jax.Array:
         return div(_finish_log(x, end), constant(x, _LOG_OF_2))
 
-    return quick_results(_log(x, False)[0], _ERROR, finish)
+    value, _ = _log(x, False)
+    return quick_results(value, times(value[0], _ERROR), finish)
 
 
 #: The functions by the names of JAX's primitives.

@@ -190,14 +190,14 @@ def _finish_cos(x: jax.Array, result: jax.Array) -> jax.Array:
     return lax.select(is_below(lax.abs(x), np.inf), result, constant(x, np.nan))
 
 
-def _error(x: jax.Array) -> jax.Array:
+def _error(x: jax.Array, value: jax.Array) -> jax.Array:
     """Returns the error of the quick way, which is infinite where ``_by_parts`` does not do."""
     magnitude = lax.abs(x)
     rest = lax.abs(_by_parts(lax.min(magnitude, constant(x, _MOST)))[1][0])
     is_usual = lax.gt(rest, constant(x, _LEAST_REST))
     is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
     is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
-    return lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
+    return lax.select(is_usual, times(value, _ERROR), constant(x, np.inf))
 
 
 def _of_point(y: jax.Array, x: jax.Array, exact: bool) -> Scaled:
@@ -243,7 +243,8 @@ def _atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
 def _quick_atan2(y: jax.Array, x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
     y, x = flushed_float64(y), flushed_float64(x)
     angle, n = _of_point(y, x, False)
-    return quick_results(angle, _ERROR_OF_ANGLE, lambda end: _finish_atan2(y, x, scaled(end, n)))
+    error = times(angle[0], _ERROR_OF_ANGLE)
+    return quick_results(angle, error, lambda end: _finish_atan2(y, x, scaled(end, n)))
 
 
 def _atan(x: jax.Array, exact: bool) -> Scaled:

@@ -89,18 +89,18 @@ def first_terms(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
 
 
 def of_pairs(
-    value: Callable[[jax.Array, bool], Scaled],
-    finish: Callable[[jax.Array, jax.Array], jax.Array],
+    value: Callable[..., Scaled],
+    finish: Callable[..., jax.Array],
     *,
-    error: float | Callable[[jax.Array, jax.Array], jax.Array] | None = None,
-    near: Callable[[jax.Array], tuple[jax.Array, jax.Array]] | None = None,
+    error: float | Callable[..., jax.Array] | None = None,
+    near: Callable[..., tuple[jax.Array, jax.Array]] | None = None,
 ) -> Double:
-    """Returns a function of one float64.
+    """Returns a function of float64.
 
     Args:
-        value: Takes an argument, which is not subnormal, and whether all digits are needed. It
+        value: Takes arguments, which are not subnormal, and whether all digits are needed. It
             returns any finite pair for special arguments.
-        finish: Takes an argument and the rounded value, and returns the result, also of
+        finish: Takes arguments and the rounded value, and returns the result, also of
             special arguments.
         error: The relative error of ``value`` with fewer digits, or a function of arguments and
             values that returns the absolute one, which is infinite where ``value`` needs all
@@ -109,21 +109,21 @@ def of_pairs(
             and their sum. There, the ends of the interval may differ.
     """
 
-    def full(x: jax.Array, **_: object) -> jax.Array:
-        x = flushed_float64(x)
-        result = rounded(*value(x, True))
+    def full(*operands: jax.Array, **_: object) -> jax.Array:
+        x = [flushed_float64(each) for each in operands]
+        result = rounded(*value(*x, True))
         if not contexts.keeps_subnormals.value:
             # The loop vectorizer of XLA 0.12 for a CPU takes hours for one loop of all operations.
             result = fence(result)
         if near is not None:
-            is_near, terms = near(x)
+            is_near, terms = near(*x)
             result = lax.select(is_near, terms, result)
-        return finish(x, result)
+        return finish(*x, result)
 
-    def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
-        x = flushed_float64(x)
-        about, n = value(x, False)
-        more = error(x, about[0]) if callable(error) else times(about[0], error or 0)
-        return quick_results(about, more, lambda end: finish(x, scaled(end, n)))
+    def quick(*operands: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
+        x = [flushed_float64(each) for each in operands]
+        about, n = value(*x, False)
+        more = error(*x, about[0]) if callable(error) else times(about[0], error or 0)
+        return quick_results(about, more, lambda end: finish(*x, scaled(end, n)))
 
     return Double(full, quick if error else None)

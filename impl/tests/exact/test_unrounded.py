@@ -151,6 +151,9 @@ def test_sums_of_a_wide_range(rng, real):
     x = rough(rng, (24, 5), real, spread=100 if real == "float32" else 900)
     x[12:] = -x[:12]
     x[3] *= 1 + 2.0**-20
+    # A level says that this is more than a tie, and the next one that it is less.
+    tie, unit = float(np.finfo(real).eps) / 2, 2.0**-64
+    x[:, 1] = [2.0**64, 2.0**64 * tie, 0.6 * unit, -0.3 * unit, -0.4 * unit, *[0] * 19]
     # A tie of float64 with far smaller terms, and terms whose sums are beyond its range.
     x[:, 0] = [1, 2.0**-53, *[0] * 18, *[2.0**127] * 2, *[-(2.0**127)] * 2]
     if real == "float64":

@@ -18,9 +18,7 @@ using Longs = xla::ffi::Span<const int64_t>;
 // The most lines and terms, the most elements of a factor, and the most multiplications.
 constexpr int64_t kMostLines = 64, kMostTerms = 256;
 constexpr int64_t kMostElements = 1024;
-constexpr int64_t kMostWork = 2048;
-// Sums of more terms are added in lanes.
-constexpr int64_t kFewTerms = 16;
+constexpr int64_t kMostWork = 8192;
 // The lanes of the widest vector.
 constexpr int64_t kWidth = 8;
 
@@ -49,41 +47,27 @@ struct Distances {
   }
 };
 
-// Whether products of a factor with others are exact as two float64, and sums of them finite.
-bool is_fit(double value) {
-  const uint64_t field = (bits_of(value) >> 52) & 0x7ff;
-  return value == 0 || field - (1023 - 400) <= 400 + 300;
-}
-bool is_fit(float value) { return std::isfinite(value); }
-
-// Writes elements of a factor as float64, `width` apart; returns whether they are fit.
+// Writes elements of a factor as float64.
 struct Packing {
   const int64_t *lines, *terms;
   int64_t line_count, term_count;
   int64_t line_step, term_step;
 
-  template <typename T>
-  bool of(const T* from, double* to) const {
-    bool are_fit = true;
-    for (int64_t i = 0; i < line_count; ++i)
-      for (int64_t k = 0; k < term_count; ++k) {
-        const T& element = from[lines[i] + terms[k]];
-        if constexpr (std::is_same_v<T, double>) {
-          are_fit &= is_fit(element);
-          to[i * line_step + k * term_step] = element;
-        } else {
-          const float value = as_float(element);
-          are_fit &= is_fit(value);
-          to[i * line_step + k * term_step] = value;
-        }
-      }
-    return are_fit;
-  }
-  bool of(Operand operand, int64_t offset, double* to) const {
-    return with_format(operand.format, [&](auto format) {
-      using T = typename decltype(format)::Term;
-      return of(static_cast<const T*>(operand.data) + offset, to);
+  void of(Operand operand, int64_t offset, double* to) const {
+    with_format(operand.format, [&](auto format) {
+      const auto* from = static_cast<const typename decltype(format)::Term*>(operand.data) + offset;
+      for (int64_t i = 0; i < line_count; ++i)
+        for (int64_t k = 0; k < term_count; ++k)
+          to[i * line_step + k * term_step] = loaded(from[lines[i] + terms[k]]);
     });
+  }
+
+ private:
+  // What is not fit stays so.
+  static double loaded(double value) { return value; }
+  template <typename T>
+  static double loaded(T value) {
+    return widen(value);
   }
 };
 
@@ -110,7 +94,7 @@ bool compute_few(const Frame& frame) {
   // Lanes have the longer side of a result, or the terms of a single one.
   const bool is_turned = lines.count > columns.count;
   const auto &rows = is_turned ? columns : lines, &others = is_turned ? lines : columns;
-  const bool is_dot = others.count == 1 && terms.count > kFewTerms;
+  const bool is_dot = others.count == 1;
   const int64_t width = is_dot ? kWidth : up(others.count, kWidth);
   const int64_t steps = is_dot ? parts_of(terms.count, kWidth) : terms.count;
   const int64_t results = rows.count * width;
@@ -119,32 +103,36 @@ bool compute_few(const Frame& frame) {
     return false;
 
   alignas(64) double left[kMostElements + kWidth], right[kMostWork + kWidth];
-  Tile tile;
-  uint64_t rounded[kTile];
-  uint8_t in_doubt[kTile];
+  alignas(64) double rounded[kTile];
   Packing of_rows{rows.of[0], terms.of[is_turned ? 1 : 0], rows.count, terms.count, terms.count, 1};
   Packing of_others{others.of[0], terms.of[is_turned ? 0 : 1], others.count, terms.count, 1, width};
-  if (is_dot) {
-    of_others.term_step = 1;
-    std::fill(left + terms.count, left + steps * kWidth, 0);
-    std::fill(right + terms.count, right + steps * kWidth, 0);
-  } else if (others.count < width) {
-    std::fill(right, right + terms.count * width, 0);
-  }
+  if (is_dot) of_others.term_step = 1;
+  const int64_t row_size = rows.count * terms.count, other_size = steps * width;
+  std::fill(left + row_size, left + up(row_size, kWidth), 0);
+  if (others.count < width) std::fill(right, right + other_size, 0);
   const Operand &row_factor = is_turned ? rhs : lhs, &other_factor = is_turned ? lhs : rhs;
   const int64_t size = bytes_of(to);
   const FewKernels& kernels = few_kernels();
   Ieee scope;
   for (int64_t b = 0; b < batch.count; ++b) {
-    if (!of_rows.of(row_factor, batch.of[is_turned ? 1 : 0][b], left) ||
-        !of_others.of(other_factor, batch.of[is_turned ? 0 : 1][b], right))
+    of_rows.of(row_factor, batch.of[is_turned ? 1 : 0][b], left);
+    of_others.of(other_factor, batch.of[is_turned ? 0 : 1][b], right);
+    if (!kernels.are_fit(left, up(row_size, kWidth)) || !kernels.are_fit(right, other_size))
       return false;
-    if (is_dot) {
-      kernels.multiply_rows(steps * kWidth, left, right, tile.near, tile.rest, tile.error);
-    } else {
-      kernels.multiply(rows.count, width, steps, left, right, tile.near, tile.rest, tile.error);
+    const bool is_rounded =
+        to == kFloat64 &&
+        (is_dot ? kernels.round_product(other_size, left, right, rounded)
+                : kernels.round_products(rows.count, width, steps, left, right, rounded));
+    if (!is_rounded) {
+      Tile tile;
+      uint8_t in_doubt[kTile];
+      if (is_dot) {
+        kernels.multiply_rows(other_size, left, right, tile.near, tile.rest, tile.error);
+      } else {
+        kernels.multiply(rows.count, width, steps, left, right, tile.near, tile.rest, tile.error);
+      }
+      if (sum_kernels().decide[to](tile, 0, is_dot ? 1 : results, 1, rounded, in_doubt)) return false;
     }
-    if (sum_kernels().decide[to](tile, 0, is_dot ? 1 : results, 1, rounded, in_doubt)) return false;
     for (int64_t i = 0; i < rows.count; ++i)
       for (int64_t j = 0; j < others.count; ++j)
         std::memcpy(words + size * (batch.of[2][b] + rows.of[1][i] + others.of[1][j]),

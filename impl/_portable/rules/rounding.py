@@ -146,8 +146,8 @@ def _quotient(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Arr
     """Returns ``a / b``, rounded once."""
     if flushes or a.dtype.itemsize < 4:
         return roots_and_quotients.div(a, b)
-    # A CPU divides as IEEE 754 says. XLA would multiply by the reciprocal of a divisor that it knows
-    # to have equal elements. It does not know so of this one, which differs where ``a`` is a NaN.
+    # A CPU divides as IEEE 754 says, but XLA multiplies by the reciprocal of a divisor with equal
+    # elements. It does not see that they are equal here: one differs where ``a`` is a NaN.
     return arithmetic.seal(lax.div(a, lax.select(lax.ne(a, a), a, b)))
 
 

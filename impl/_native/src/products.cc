@@ -15,6 +15,7 @@
 #include "numbers.h"
 #include "products_block.h"
 #include "products_division.h"
+#include "products_few.h"
 #include "threads.h"
 #include "wide_accumulator.h"
 #include "xla/ffi/api/ffi.h"
@@ -290,7 +291,7 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
       .Attr<samebits::Longs>("window")  \
       .Attr<bool>("is_convolution")
 
-SAMEBITS_CALL(samebits_product, samebits::product,
+SAMEBITS_CALL_WITH(samebits::compute_few, samebits_product, samebits::product,
               xla::ffi::Ffi::Bind()
                   .Ctx<xla::ffi::ThreadPool>()
                   .Arg<xla::ffi::AnyBuffer>()

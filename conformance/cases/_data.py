@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ml_dtypes import bfloat16
 
 import spec
-from conformance.cases.table import Call, Sample
+from conformance.cases.table import Call, Draw, Sample
 from spec import oracles
 
 Array = npt.NDArray[Any]
@@ -26,20 +26,8 @@ Write: TypeAlias = Callable[[Array, Array, Array], Array]
 
 #: A fact of calls that promise nothing about their indices.
 UNIQUE = {"unique_indices": False}
-#: A number of contributions that fills several blocks of a kernel, and many threads of a GPU.
-MANY = 2500
-#: A number of elements of a scan in rounds. XLA compiles each round, and is slow.
-SOME = 40
-#: A number of destinations so small that each gets many contributions.
-FEW = 7
-
 #: A dtype for each kind of number that ops add. Sums of bfloat16 are rounded once, at the end.
 DTYPES: dict[str, Any] = {"floating": np.float32, "integer": np.int32, "narrow": bfloat16}
-
-
-def kind(name: str) -> str:
-    """Returns the fact ``dtype`` of an entry of ``DTYPES``."""
-    return "floating" if name == "narrow" else name
 
 
 def rounded_once(name: str, *directions: spec.Direction) -> dict[spec.Direction, str]:
@@ -48,15 +36,12 @@ def rounded_once(name: str, *directions: spec.Direction) -> dict[spec.Direction,
     return dict.fromkeys(directions, reason) if name.startswith("narrow") else {}
 
 
-def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
-    """Returns normally distributed numbers, or small integers for an integer dtype."""
-    numbers = np.random.default_rng((seed, *shape)).normal(size=shape)
-    return (numbers * 10).astype(dtype) if np.dtype(dtype).kind == "i" else numbers.astype(dtype)
-
-
-def indices(shape: tuple[int, ...], size: int = FEW) -> Array:
-    """Returns indices with many duplicates. None of them names the last destination."""
-    return np.random.default_rng(shape).integers(0, size - 1, shape).astype(np.int32)
+def updates(
+    d: Draw, dtype: Any, lanes: tuple[int, ...], of_index: tuple[int, ...]
+) -> tuple[Array, Array, Array]:
+    """Returns an input, indices along its first dimension, and a source."""
+    x, source = d.values((d.few, *lanes), dtype), d.values((d.many, *lanes), dtype, 1)
+    return x, d.indices((d.many, *of_index)), source
 
 
 def places(shape: tuple[int, ...], index: Sequence[Array], reach: Reach) -> Array:
@@ -70,6 +55,8 @@ def written(
 ) -> Array:
     """Returns ``x`` with a source added to the elements that a call reaches, or written there."""
     flat = places(x.shape, index, reach)
+    if not flat.size:
+        return x  # JAX leaves out a scatter of no updates, so a -0 stays.
     return np.asarray(write(x.reshape(-1), flat, source.reshape(-1))).reshape(x.shape)
 
 

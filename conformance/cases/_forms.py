@@ -111,12 +111,10 @@ def by_slices(*keywords: Mapping[str, Any], dtypes: Sequence[Any] = ()) -> Itera
     for x, dim, index, _, source in drawn():
         yield form(x, dim, index, source, **keywords[0])
     yield from _of_two_columns(np.array([2, 0, 2, 1]), keywords[1:], keywords, dtypes)
-    one, none = np.zeros(1, np.int64), np.zeros((3, 0), np.float32)
+    one = np.zeros(1, np.int64)
     for options in keywords[:2]:
         yield form(np.float32(1), 0, one[0], np.float32(2), **options)
         yield form(np.ones(1, np.float32), 0, one[0], np.float32(2), **options)
-        yield form(normal(3, 2), 1, NO_INDEX, none, **options)
-        yield form(none, 0, one, none[:1], **options)
 
 
 def by_elements(*keywords: Mapping[str, Any], dtypes: Sequence[Any] = ()) -> Iterator[Form]:
@@ -126,9 +124,7 @@ def by_elements(*keywords: Mapping[str, Any], dtypes: Sequence[Any] = ()) -> Ite
     index, x = np.array([[2, 2], [0, 1], [2, 2], [1, 0]]), normal(3, 2)
     yield from _of_two_columns(index, keywords, keywords, dtypes)
     yield form(x, 0, index[:, :1], normal(4, 2)[:, :1], **keywords[0])
-    none, no_rows = np.zeros((3, 0), np.float32), np.zeros((1, 0), int)
     for options in keywords[:2]:
-        yield form(none, 0, no_rows, none[:1], **options)
         yield form(np.float32(1), 0, np.zeros(1, int), np.ones(1, np.float32), **options)
         yield form(x[:, 0], 0, np.array(1), np.float32(2), **options)
 
@@ -208,7 +204,6 @@ def windows(dims: int, *, dilated: bool) -> Iterator[tuple[tuple[int, ...], tupl
             arguments = [kernel[0], stride[0], padding[0], *[dilation[0]] * dilated]
         shape = (2, 3, *SIZES[dims][number % 5 == 4])[number % 2 :]
         yield shape, (*arguments, number % 2 == 0)
-    yield (0, 3, *SIZES[dims][0]), (2, 2, 0, *[1] * dilated, False)
 
 
 def adaptive(
@@ -223,7 +218,6 @@ def adaptive(
         size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
         yield form(array((2, 3, *sizes)[number % 2 :]), size, **options)
     yield form(array((2, 3, *SIDES[dims])), 0, **options).having(torch_gradient=False)
-    yield form(array((0, 3, *SIDES[dims])), 2, **options)
 
 
 def pooled(dims: int, *arguments: Any, same_bits: bool = True) -> Form:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance.cases._data import Array, values
+from conformance.cases._data import Array
 from conformance.cases._forms import SIDES, ones, spread
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 
 #: The sizes of an image by the number of dimensions, and windows that overlap.
 _SIZES = {1: (40,), 2: (9, 11), 3: (4, 7, 6)}
@@ -27,44 +27,45 @@ _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 1)}
 _WRT = {1: (1,), 2: (0, 1), 3: (0,)}
 
 
-def _samples(dims: int, *, transposed: bool) -> Iterator[Sample]:
+def _samples(dims: int, d: Draw, *, transposed: bool) -> Iterator[Sample]:
     """Yields windows that overlap, in a padded image, in two groups, with a bias."""
     op = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
-    stride, dilation, padding = _STRIDE[dims], _DILATION[dims], _PADDING[dims]
+    kernel, stride, dilation = (d.sizes(each[dims], 1) for each in (_KERNEL, _STRIDE, _DILATION))
+    padding = d.sizes(_PADDING[dims])
+    reach = [r * (k - 1) + 1 for k, r in zip(kernel, dilation, strict=True)]
+    least = [max(n - 2 * p, 1) for n, p in zip(reach, padding, strict=True)]
+    sizes = d.sizes(_SIZES[dims], least)
+    batch, channels, outputs, groups = d.sizes((2, 2, 3, 2), (0, 1, 1, 1))
     windows = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, d, p in zip(
-            _SIZES[dims], _KERNEL[dims], stride, dilation, padding, strict=True
-        )
+        (n + 2 * p - r) // s + 1 for n, r, s, p in zip(sizes, reach, stride, padding, strict=True)
     )
-    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": 2}
-    image, result = (2, 4, *_SIZES[dims]), (2, 6, *windows)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    image, result = (batch, groups * channels, *sizes), (batch, groups * outputs, *windows)
     if transposed:
         # The padding that makes the image as large as the input of the convolution.
         output_padding = [
-            n - ((o - 1) * s - 2 * p + d * (k - 1) + 1)
-            for n, o, s, p, d, k in zip(
-                _SIZES[dims], windows, stride, padding, dilation, _KERNEL[dims], strict=True
-            )
+            n - ((o - 1) * s - 2 * p + r)
+            for n, o, s, p, r in zip(sizes, windows, stride, padding, reach, strict=True)
         ]
         options["output_padding"] = tuple(output_padding)
-    window = _window(image[2:], _KERNEL[dims], result[2:], stride, dilation, padding)
+    window = _window(sizes, kernel, result[2:], stride, dilation, padding)
     forward = _image if transposed else _result
     for wrt in _WRT[dims]:
         yield Sample(
             name=f"gradient of {('input', 'weight')[wrt]}",
             call=lambda ns, x, w, b: getattr(ns.nn.functional, op)(x, w, b, **options),
             arrays=(
-                values(result if transposed else image, np.float32, 1),
-                values((6, 2, *_KERNEL[dims]), np.float32),
-                values((4 if transposed else 6,), np.float32),
+                d.values(result if transposed else image, np.float32, 1),
+                d.values((groups * outputs, channels, *kernel), np.float32),
+                d.values((groups * (channels if transposed else outputs),), np.float32),
             ),
             expected=lambda x, w, b: (
-                forward(x, w, window, image if transposed else result) + b.reshape(-1, *(1,) * dims)
+                forward(x, w, groups, window, image if transposed else result)
+                + b.reshape(-1, *(1,) * dims)
             ),
             wrt=wrt,
             expected_gradient=functools.partial(
-                _gradient, wrt=wrt, window=window, transposed=transposed
+                _gradient, wrt=wrt, groups=groups, window=window, transposed=transposed
             ),
         )
 
@@ -95,42 +96,52 @@ def _window(
     return grid.reshape(-1)[positions]
 
 
-def _grouped(a: Array) -> Array:
+def _grouped(a: Array, groups: int) -> Array:
     """Returns an array in float64, of shape [n, groups, channels of a group, elements]."""
-    return a.astype(np.float64).reshape(len(a), 2, a.shape[1] // 2, -1)
+    return a.astype(np.float64).reshape(
+        len(a), groups, a.shape[1] // groups, math.prod(a.shape[2:])
+    )
 
 
-def _kernel(w: Array) -> Array:
+def _kernel(w: Array, groups: int) -> Array:
     """Returns weights of shape [groups, outputs of a group, channels of a group, taps]."""
-    return w.astype(np.float64).reshape(2, len(w) // 2, w.shape[1], -1)
+    return w.astype(np.float64).reshape(groups, len(w) // groups, w.shape[1], -1)
 
 
-def _read(x: Array, window: Array) -> Array:
+def _read(x: Array, groups: int, window: Array) -> Array:
     """Returns what each tap reads: [n, groups, channels, results, taps]."""
-    return np.pad(_grouped(x), [(0, 0)] * 3 + [(0, 1)])[..., window]
+    return np.pad(_grouped(x, groups), [(0, 0)] * 3 + [(0, 1)])[..., window]
 
 
-def _result(x: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+def _result(x: Array, w: Array, groups: int, window: Array, shape: tuple[int, ...]) -> Array:
     """Returns the convolution of an image."""
-    out = np.einsum("ngcrt,goct->ngor", _read(x, window), _kernel(w))
+    out = np.einsum("ngcrt,goct->ngor", _read(x, groups, window), _kernel(w, groups))
     return np.asarray(out).reshape(shape)
 
 
-def _image(y: Array, w: Array, window: Array, shape: tuple[int, ...]) -> Array:
+def _image(y: Array, w: Array, groups: int, window: Array, shape: tuple[int, ...]) -> Array:
     """Returns the transposed convolution: each tap adds its products to the elements it reads."""
-    terms = np.einsum("ngor,goct->ngcrt", _grouped(y), _kernel(w))
+    terms = np.einsum("ngor,goct->ngcrt", _grouped(y, groups), _kernel(w, groups))
     out = np.zeros((*terms.shape[:3], math.prod(shape[2:]) + 1))
     np.add.at(np.moveaxis(out, 3, 0), window, np.moveaxis(terms, (3, 4), (0, 1)))
     return out[..., :-1].reshape(shape)
 
 
 def _gradient(
-    ct: Array, x: Array, w: Array, _: Array, *, wrt: int, window: Array, transposed: bool
+    ct: Array,
+    x: Array,
+    w: Array,
+    _: Array,
+    *,
+    wrt: int,
+    groups: int,
+    window: Array,
+    transposed: bool,
 ) -> Array:
     if wrt == 0:
-        return (_result if transposed else _image)(ct, w, window, x.shape)
+        return (_result if transposed else _image)(ct, w, groups, window, x.shape)
     image, result = (ct, x) if transposed else (x, ct)
-    out = np.einsum("ngcrt,ngor->goct", _read(image, window), _grouped(result))
+    out = np.einsum("ngcrt,ngor->goct", _read(image, groups, window), _grouped(result, groups))
     return np.asarray(out).reshape(w.shape)
 
 
@@ -140,20 +151,14 @@ _CALLS: Mapping[int, Sequence[tuple[Any, ...]]] = {
     1: [
         ([(35, 8), (3, 35, 3)], 1, "same", (1,), 1),
         ([(3, 9, 8), (9, 3, 1)], (3,), "valid", (1,), 3),
-        ([(3, 3, 7), (3, 1, 2)], 1, "same", (1,), 3),
-        ([(0, 2, 5), (3, 2, 2), (3,)], 1, 0, 1, 1),
     ],
     2: [
-        ([(3, 6, 7, 7), (3, 2, 3, 1)], (2, 2), (0, 3), (2, 1), 3),
         ([(2, 3, 5, 7), (2, 3, 2, 1)], (1, 2), (3, 1), (2, 1), 1),
-        ([(2, 70, 8, 3), (4, 35, 1, 2)], (1, 1), (3, 3), (2, 2), 2),
-        ([(0, 4, 8, 8), (6, 4, 3, 3)], 1, 0, 1, 1),
         ([(4, 8, 8), (6, 4, 3, 3), (6,)], (2,), 0, 1, 1),
     ],
     3: [
         ([(2, 3, 7, 1, 3), (1, 3, 1, 1, 2)], 1, "same", (1, 2, 1), 1),
         ([(2, 4, 7, 5, 5), (6, 2, 2, 2, 1), (6,)], (2, 2, 3), "valid", (2, 1, 2), 2),
-        ([(1, 3, 7, 8, 8), (9, 1, 2, 1, 3)], 1, "same", (1, 1, 1), 3),
     ],
 }
 #: The same of transposed convolutions, and the padding of the output. PyTorch refuses an empty
@@ -162,12 +167,9 @@ _TRANSPOSED_CALLS: Mapping[int, Sequence[tuple[Any, ...]]] = {
     1: [
         ([(2, 8), (2, 3, 3), (3,)], (1,), (0,), (1,), 1, (0,)),
         ([(3, 1, 6), (1, 3, 1)], (3,), (1,), (1,), 1, (1,)),
-        ([(0, 2, 5), (2, 3, 2), (3,)], 1, 0, 1, 1, 0),
     ],
     2: [
-        ([(3, 3, 2, 6), (3, 3, 1, 2), (9,)], (1, 1), (2, 1), (2, 1), 3, (1, 0)),
         ([(3, 6, 7, 5), (6, 3, 2, 3), (9,)], (2, 2), (2, 2), (1, 1), 3, (0, 0)),
-        ([(0, 4, 8, 8), (4, 6, 3, 3)], 1, 0, 1, 1, 0),
         ([(4, 1, 1), (4, 6, 3, 3)], 1, (1, 0), 1, 1, 0),
     ],
     3: [([(3, 1, 6, 8, 8), (1, 2, 3, 3, 3)], (3, 2, 2), (1, 2, 2), (1, 1, 1), 1, (0, 1, 1))],
@@ -177,7 +179,7 @@ _TRANSPOSED_CALLS: Mapping[int, Sequence[tuple[Any, ...]]] = {
 def _forms(dims: int, *, transposed: bool) -> Iterator[Form]:
     names = ("stride", "padding", "dilation", "groups", "output_padding")
     for number, (shapes, *rest) in enumerate((_TRANSPOSED_CALLS if transposed else _CALLS)[dims]):
-        dtype = np.complex64 if dims == 2 and number == 1 else np.float32
+        dtype = np.complex64 if dims == 2 and number == 0 else np.float32
         rng = np.random.default_rng(number)
         arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
         yield form(*arrays, **dict(zip(names, rest, strict=False)))

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
-from conformance.cases._data import Array, values
+from conformance.cases._data import Array
 from conformance.cases._forms import normal, numbers, ones, spread, unlike_torch
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: Sizes so large that the order of additions changes bits.
 _SIZES = {"plane": (2, 3, 30, 40), "volume": (2, 1, 9, 11, 10), "narrow": (1, 1, 12, 20)}
 
 
-def _affine_grid() -> Iterator[Sample]:
+def _affine_grid(d: Draw) -> Iterator[Sample]:
     """Yields two and three dimensions, with both meanings of the corners, and bfloat16."""
-    for name, size in _SIZES.items():
-        dims = len(size) - 2
+    for name, usual in _SIZES.items():
+        size, dims = d.sizes(usual, 1), len(usual) - 2
         align = name == "volume"
         dtype = bfloat16 if name == "narrow" else np.float32
         yield Sample(
             name=name,
             call=lambda ns, t, size=size, align=align: ns.nn.functional.affine_grid(t, size, align),
-            arrays=(values((size[0], dims, dims + 1), dtype),),
+            arrays=(d.values((size[0], dims, dims + 1), dtype),),
             ordered=lambda t, size=size, align=align: _ordered(t, size, align),
             wrt=0,
             ordered_gradient=lambda ct, t, size=size, align=align: _gradient(ct, size, align),
@@ -38,7 +38,7 @@ def _affine_grid() -> Iterator[Sample]:
 
 def _coordinates(length: int, align: bool) -> Array:
     edges = np.linspace(-1, 1, 2 * length + 1)  # the edges and the centres of elements
-    return np.linspace(-1, 1, length) if align else edges[1::2]
+    return np.linspace(-1, 1, length) if align and length > 1 else edges[1::2]
 
 
 def _points(size: tuple[int, ...], align: bool) -> Array:
@@ -96,17 +96,19 @@ _CALLS = {
 }
 
 
-def _grid_sample() -> Iterator[Sample]:
+def _grid_sample(d: Draw) -> Iterator[Sample]:
     """Yields every mode and padding, with the gradients of the input and of the grid."""
-    for (name, call), wrt in itertools.product(_CALLS.items(), (0, 1)):
+    for (name, usual), wrt in itertools.product(_CALLS.items(), (0, 1)):
+        shape, samples = d.sizes(usual.shape, 1), d.sizes(usual.samples, 1)
+        call = dataclasses.replace(usual, shape=shape, samples=samples)
         if wrt == 1 and call.mode == "nearest":
             continue  # The gradient is 0, and the op does not compute it.
         yield Sample(
             name=f"{name}_{('input', 'grid')[wrt]}",
             call=call,
             arrays=(
-                values(call.shape, call.dtype),
-                values((call.shape[0], *call.samples, len(call.sizes)), call.dtype)
+                d.values(call.shape, call.dtype),
+                d.values((call.shape[0], *call.samples, len(call.sizes)), call.dtype)
                 * call.dtype(0.6),
             ),
             expected=functools.partial(_expected, call),
@@ -188,6 +190,8 @@ def _padded(call: _Call, x: Array, size: int) -> tuple[Array, list[Array]]:
     signs = []
     if call.padding == "reflection":
         edge, period = (0, 2 * (size - 1)) if call.align else (np.float32(-0.5), 2 * size)
+        if not period:
+            return np.zeros_like(x), [np.zeros_like(x)]
         beyond = x - edge
         distance = np.abs(beyond)
         rest = distance - np.floor(distance * np.float32(1 / period)) * np.float32(period)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.cases._data import FEW, Array, indices, values
+from conformance.cases._data import Array
 from conformance.cases._forms import (
     INF,
     NAN,
@@ -21,22 +21,22 @@ from conformance.cases._forms import (
     spread,
     unlike_torch,
 )
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: The class whose targets do not count.
 _IGNORED = 2
-#: A number of elements of which XLA adds several at once.
-_COUNT = 1100
 
 
-def _cross_entropy() -> Iterator[Sample]:
+def _cross_entropy(d: Draw) -> Iterator[Sample]:
     """Yields a weighted mean over classes, and a sum over probabilities. Both smooth labels."""
-    x, weight = values((_COUNT, FEW), np.float32), np.abs(values((FEW,), np.float32))
+    (count,), classes = d.sizes((1100,), 1), d.few  # XLA adds several elements at once.
+    x, weight = d.values((count, classes), np.float32), np.abs(d.values((classes,), np.float32))
     yield _cross_entropy_sample(
-        "classes", (x, indices((_COUNT,)), weight), "mean", ignore_index=_IGNORED
+        "classes", (x, d.indices((count,)), weight), "mean", ignore_index=_IGNORED
     )
-    images = values((2, FEW, 5, 6), np.float32)
+    n, *sizes = d.sizes((2, 5, 6))
+    images = d.values((n, classes, *sizes), np.float32)
     yield _cross_entropy_sample("probabilities", (images, np.abs(images[::-1])), "sum")
 
 
@@ -55,7 +55,9 @@ def _cross_entropy_sample(
     def gradient(ct: Array, x: Array, target: Array, weight: Array | None = None) -> Array:
         share, amount = _shares(x, target, weight)
         softmax = np.exp(_log_softmax(x.astype(np.float64), 1))
-        return np.asarray(ct / amount * (softmax * share.sum(1, keepdims=True) - share))
+        # It is 0 where nothing counts.
+        gradient = ct / amount * (softmax * share.sum(1, keepdims=True) - share)
+        return np.asarray(np.nan_to_num(gradient))
 
     return Sample(
         name=name,
@@ -88,7 +90,7 @@ def _log_softmax(x: Array, dim: int) -> Array:
     return np.asarray(x - np.log(np.exp(x).sum(dim, keepdims=True)), x.dtype)
 
 
-def _nll_loss() -> Iterator[Sample]:
+def _nll_loss(d: Draw) -> Iterator[Sample]:
     """Yields a weighted mean over images. Some elements do not count."""
 
     def call(ns: Any, x: Any, target: Any, weight: Any) -> Any:
@@ -102,14 +104,15 @@ def _nll_loss() -> Iterator[Sample]:
         _, shares, counts = _terms(x, target, weight)
         ct = ct / _add(np.where(counts, shares, 0))
         is_target = np.arange(x.shape[1])[:, None, None] == target[:, None]
-        return np.where(is_target & counts[:, None], -(ct * shares)[:, None], np.float32(0))
+        return np.where(is_target & counts[:, None], 0 - (ct * shares)[:, None], np.float32(0))
 
-    images, weight = values((2, FEW, 35, 36), np.float32), np.abs(values((FEW,), np.float32))
+    n, *sizes = d.sizes((2, 35, 36))
+    images, weight = d.values((n, d.few, *sizes), np.float32), d.values((d.few,), np.float32)
     yield Sample(
         name="mean",
         facts={"reduction": "mean"},
         call=call,
-        arrays=(images, indices((2, 35, 36)), weight),
+        arrays=(images, d.indices((n, *sizes)), np.abs(weight)),
         ordered=forward,
         wrt=0,
         ordered_gradient=gradient,
@@ -127,35 +130,36 @@ def _add(terms: Array) -> Array:
     return oracles.nearest(terms.reshape(-1))
 
 
-_TIMES, _CLASSES = 9, 3
 _TARGETS = np.array([[1, 2], [2, 2]], np.int32)
-_INPUT_LENGTHS, _TARGET_LENGTHS = (9, 7), (2, 2)
+_TARGET_LENGTHS = (2, 2)
 
 
-def _ctc_loss() -> Iterator[Sample]:
+def _ctc_loss(d: Draw) -> Iterator[Sample]:
     """Yields a batch of two targets. One repeats a label, and its input ends early.
 
     The inputs are so long that every blank contributes to a sum.
     """
+    (times,) = d.sizes((9,), 5, (9,))
+    lengths = times, times - 2
     yield Sample(
         name="padded",
         facts={"reduction": "mean"},
-        call=lambda ns, x, t: ns.nn.functional.ctc_loss(x, t, _INPUT_LENGTHS, _TARGET_LENGTHS),
-        arrays=(_log_softmax(values((_TIMES, 2, _CLASSES), np.float32), 2), _TARGETS),
-        expected=lambda x, t: _mean(x, t)[0],
+        call=lambda ns, x, t: ns.nn.functional.ctc_loss(x, t, lengths, _TARGET_LENGTHS),
+        arrays=(_log_softmax(d.values((times, 2, 3), np.float32), 2), _TARGETS),
+        expected=lambda x, t: _mean(x, t, lengths)[0],
         wrt=0,
-        expected_gradient=lambda ct, x, t: ct * _mean(x, t)[1],
+        expected_gradient=lambda ct, x, t: ct * _mean(x, t, lengths)[1],
     )
 
 
-def _mean(x: Array, targets: Array) -> tuple[Array, Array]:
+def _mean(x: Array, targets: Array, lengths: tuple[int, int]) -> tuple[Array, Array]:
     """Returns the loss, and PyTorch's gradient: the gradient with respect to the logits."""
     losses, gradient = [], np.zeros(x.shape)
-    for n, (times, length) in enumerate(zip(_INPUT_LENGTHS, _TARGET_LENGTHS, strict=True)):
+    for n, (times, length) in enumerate(zip(lengths, _TARGET_LENGTHS, strict=True)):
         loss, expected = _by_enumeration(x[:times, n].astype(np.float64), targets[n, :length])
         losses.append(loss / length)
         slope = np.exp(x[:times, n].astype(np.float64)) - expected
-        gradient[:times, n] = slope / length / len(_INPUT_LENGTHS)
+        gradient[:times, n] = slope / length / len(lengths)
     return np.asarray(np.mean(losses)), gradient
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from ml_dtypes import bfloat16
 
-from conformance.cases._data import DTYPES, Array, one_of_the_writes, values
+from conformance.cases._data import DTYPES, Array, one_of_the_writes
 from conformance.cases._forms import (
     COUNT,
     NAN,
@@ -26,7 +26,7 @@ from conformance.cases._forms import (
     windows,
 )
 from conformance.cases._refused import errors_of_adaptive, errors_of_max_pool
-from conformance.cases.table import Call, ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Call, Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from conformance.cases.window_sums import adaptive_windows, sliding_windows
 from spec import Direction, FactValue, oracles
 
@@ -48,20 +48,22 @@ def indices(x: Array, windows: Windows) -> Array:
     dims, flat = len(windows(0)), []
     sizes = x.shape[x.ndim - dims :]
     every_index = np.arange(math.prod(sizes)).reshape(sizes)
-    for number, channel in enumerate(x.reshape(-1, every_index.size)):
+    channels = x.reshape(math.prod(x.shape[: x.ndim - dims]), every_index.size)
+    for number, channel in enumerate(channels):
         for window in itertools.product(*windows(number)):
             index = every_index[np.ix_(*window)].reshape(-1)
             # NumPy cannot sort bfloat16.
             elements = channel[index].astype(np.float64)
             flat.append(index[oracles.lowest_index(elements, elements.size)])
     counts = [len(along) for along in windows(0)]
-    return np.array(flat).reshape(*x.shape[: x.ndim - dims], *counts)
+    return np.array(flat, int).reshape(*x.shape[: x.ndim - dims], *counts)
 
 
 def _in_array(index: Array, sizes: Sequence[int]) -> Array:
     """Returns the positions of elements in a flat array, from their flat indices in a channel."""
-    channels = np.arange(math.prod(index.shape[: -len(sizes)]))
-    return (index.reshape(len(channels), -1) + channels[:, None] * math.prod(sizes)).reshape(-1)
+    channels = np.arange(math.prod(index.shape[: -len(sizes)])).reshape(-1, *(1,) * len(sizes))
+    by_channel = index.reshape(len(channels), *index.shape[-len(sizes) :])
+    return (by_channel + channels * math.prod(sizes)).reshape(-1)
 
 
 def _pooling(
@@ -106,11 +108,11 @@ def _equals(call: Call, arrays: tuple[Array, ...], windows: Windows, **facts: Fa
     )
 
 
-def _few_values(sizes: tuple[int, ...]) -> Array:
+def _few_values(d: Draw, *sizes: int) -> Array:
     """Returns an input with many equal elements, zeros of both signs, and some NaNs."""
-    rng = np.random.default_rng(sizes)
-    x = rng.integers(0, 2, (2, 3, *sizes)) * np.where(rng.random((2, 3, *sizes)) < 0.5, -1.0, 1.0)
-    return np.where(rng.random(x.shape) < 0.02, np.nan, x).astype(np.float32)
+    x = np.round(d.values((2, 3, *sizes), np.float32))
+    x.reshape(-1)[::50] = np.nan
+    return x
 
 
 #: Windows that overlap, by the number of dimensions.
@@ -125,34 +127,38 @@ def _always(reads: list[Reads]) -> Windows:
     return lambda _: reads
 
 
-def _max_pool(dims: int) -> Iterator[Sample]:
+def _max_pool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows that overlap, in several dtypes and among equal elements, and some apart."""
-    name, sizes = f"max_pool{dims}d", SIZES[dims]
-    options = _MAX_POOL_KERNEL[dims], _MAX_POOL_STRIDE[dims], _PADDING[dims], _DILATION[dims]
+    name, batch = f"max_pool{dims}d", d.sizes((2, 3), (0, 1))
+    kernel, stride, dilation, far = (
+        d.sizes(each[dims], 1) for each in (_MAX_POOL_KERNEL, _MAX_POOL_STRIDE, _DILATION, _LONG)
+    )
+    padding = d.sizes(_PADDING[dims], 0, [k // 2 for k in kernel])
+    options, reach = (kernel, stride, padding, dilation), zip(kernel, dilation, far, strict=True)
+    sizes = d.sizes(SIZES[dims], [max(r * (k - 1) + 1, n, 4) for k, r, n in reach])
     reads = [sliding_windows(*along) for along in zip(sizes, *options, strict=True)]
     # The gradient of 65 taps or more is a scatter on every device.
-    long = [sliding_windows(n, k, 1) for n, k in zip(sizes, _LONG[dims], strict=True)]
+    long = [sliding_windows(n, k, 1) for n, k in zip(sizes, far, strict=True)]
     # The last window of a dimension may end beyond the input, but must begin inside.
     apart = [sliding_windows(n, 4, 5, count=len(range(0, n, 5))) for n in sizes]
     dtypes = ("floating", "integer", "narrow") if dims == 2 else ("floating",)
-    batch = (2, 3, *sizes)
     calls: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], list[Reads]]] = [
-        *((f"overlapping, {dtype}", dtype, batch, options, reads) for dtype in dtypes),
-        ("long", "floating", batch, (_LONG[dims], 1), long),
-        ("apart", "floating", (3, *sizes), (4, 5, 0, 1, True), apart),
+        *((f"overlapping, {dtype}", dtype, (*batch, *sizes), options, reads) for dtype in dtypes),
+        ("long", "floating", (*batch, *sizes), (far, 1), long),
+        ("apart", "floating", (*batch[1:], *sizes), (4, 5, 0, 1, True), apart),
     ]
     # Only the rows of max_pool3d ask whether there are indices.
     for label, dtype, shape, arguments, own in calls:
         yield _pooling(
             label,
             lambda ns, x, rest=arguments: getattr(ns.nn.functional, name)(x, *rest),
-            (values(shape, DTYPES[dtype]),),
+            (d.values(shape, DTYPES[dtype]),),
             _always(own),
             **({"returns_indices": False} if dims == 3 else {}),
         )
     yield _equals(
         lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
-        (_few_values(tuple(max(itertools.chain(*along)) + 1 for along in reads)),),
+        (_few_values(d, *sizes),),
         _always(reads),
         **({"returns_indices": True} if dims == 3 else {}),
     )
@@ -165,13 +171,14 @@ _UNEVEN = {1: (233,), 2: (5, 29), 3: (3, 9, 20)}
 _EVEN = {1: (45,), 2: (1, 17), 3: (5, 7, 4)}
 
 
-def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
+def _adaptive_max_pool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows of several lengths, also among equal elements; and windows of one length."""
-    name, sizes = f"adaptive_max_pool{dims}d", SIZES[dims]
-    even = tuple(n // m * m for n, m in zip(sizes, _EVEN[dims], strict=True))
+    name, sizes = f"adaptive_max_pool{dims}d", d.sizes(SIZES[dims], 1)
+    batch, uneven, few = d.sizes((2, 3), (0, 1)), d.sizes(_UNEVEN[dims], 1), d.sizes(_EVEN[dims], 1)
+    even = tuple(max(n // m, 1) * m for n, m in zip(sizes, few, strict=True))
     for label, shape, counts in (
-        ("uneven", (2, 3, *sizes), _UNEVEN[dims]),
-        ("even", (3, *even), _EVEN[dims]),
+        ("uneven", (*batch, *sizes), uneven),
+        ("even", (*batch[1:], *even), few),
     ):
         reads = [adaptive_windows(n, m) for n, m in zip(shape[-dims:], counts, strict=True)]
         # No other rows ask for it.
@@ -181,19 +188,21 @@ def _adaptive_max_pool(dims: int) -> Iterator[Sample]:
             return getattr(ns.nn.functional, name)(x, counts, indices)
 
         windows = _always(reads)
-        yield _pooling(label, call, (values(shape, np.float32),), windows, **facts)
+        yield _pooling(label, call, (d.values(shape, np.float32),), windows, **facts)
         if label == "uneven":
             with_indices = functools.partial(call, indices=True)
-            yield _equals(with_indices, (_few_values(sizes),), windows, **facts)
+            yield _equals(with_indices, (_few_values(d, *sizes),), windows, **facts)
 
 
 #: Sizes, a kernel and output sizes for which many windows share elements.
 _FRACTIONAL = {2: ((11, 13), (4, 5), (7, 9)), 3: ((5, 6, 9), (2, 3, 4), (3, 3, 5))}
 
 
-def _fractional(dims: int) -> Iterator[Sample]:
+def _fractional(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows that overlap, among different elements and among equal ones."""
     name, (sizes, kernel, output_size) = f"fractional_max_pool{dims}d", _FRACTIONAL[dims]
+    kernel, output_size = d.sizes(kernel, 1), d.sizes(output_size, 1)
+    sizes = d.sizes(sizes, np.add(kernel, output_size))
     random = np.random.default_rng(dims).random((2, 3, dims)).astype(np.float32)
 
     def windows(channel: int) -> list[Reads]:
@@ -209,14 +218,14 @@ def _fractional(dims: int) -> Iterator[Sample]:
         pool = getattr(ns.nn.functional, name)
         return pool(x, kernel, output_size, None, indices, u)
 
-    numbers = values((2, 3, *sizes), np.float32)
+    numbers = d.values((2, 3, *sizes), np.float32)
     yield _pooling("differing", call, (numbers, random), windows)
-    yield _equals(functools.partial(call, indices=True), (_few_values(sizes), random), windows)
+    yield _equals(functools.partial(call, indices=True), (_few_values(d, *sizes), random), windows)
 
 
 def _fractional_windows(size: int, kernel: int, count: int, random: np.float32) -> Reads:
     """Returns windows that begin at random steps, computed in float32."""
-    alpha = np.float32(size - kernel) / np.float32(count - 1)
+    alpha = np.float32(size - kernel) / np.float32(max(count - 1, 1))
     first = int(random * alpha)
     starts = [int((np.float32(o) + random) * alpha) - first for o in range(count - 1)]
     return [list(range(s, s + kernel)) for s in (*starts, size - kernel)]
@@ -228,27 +237,26 @@ _UNPOOLED = {
     2: ((30, 20), (3, 2), (2, 1)),
     3: ((5, 6, 20), (3, 2, 3), (2, 1, 2)),
 }
-#: The number of destinations in a channel. Each gets many contributions.
-_DESTINATIONS = 50
 
 
-def _max_unpool(dims: int) -> Iterator[Sample]:
+def _max_unpool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows that overlap, of a batch and of one example.
 
     There is no sample of the gradient, which depends on the write that the op chose.
     """
-    sizes, kernel, stride = _UNPOOLED[dims]
+    sizes, kernel, stride = (d.sizes(each, 1) for each in _UNPOOLED[dims])
     output_size = tuple((n - 1) * s + k for n, k, s in zip(sizes, kernel, stride, strict=True))
     for name, batch in (("batch", (2, 2)), ("one", (3,))):
         shape = (*batch, *sizes)
-        index = np.random.default_rng(shape).integers(0, _DESTINATIONS, shape).astype(np.int32)
+        # Each destination in a channel gets many contributions.
+        index = d.indices(shape, min(50, math.prod(output_size)))
         yield Sample(
             name=name,
             facts={"unique_indices": False},
             call=lambda ns, x, i: getattr(ns.nn.functional, f"max_unpool{dims}d")(
                 x, i, kernel, stride
             ),
-            arrays=(values(shape, np.float32), index),
+            arrays=(d.values(shape, np.float32), index),
             ordered=lambda x, i: _unpooled(x, i, output_size),
             accept=lambda result, x, i: one_of_the_writes(
                 np.asarray(result).reshape(-1),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from conformance.cases._data import Array, values
+from conformance.cases._data import Array
 from conformance.cases._forms import THREE, unlike_torch
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 
 #: For each kind of number, a dtype and the value that fills fresh memory.
 KNOWN: dict[str, tuple[Any, Any]] = {
@@ -35,9 +36,10 @@ def setting(namespace: Any, value: bool) -> Iterator[None]:
 
 
 def makers(
-    call: Callable[..., Any], shape: tuple[int, ...], *, kinds: tuple[str, ...] = tuple(KNOWN)
+    call: Callable[..., Any], usual: tuple[int, ...], kinds: tuple[str, ...], d: Draw
 ) -> Iterator[Sample]:
     """Yields a sample of ``call(namespace, dtype)`` for each kind, and one with the setting off."""
+    shape = d.sizes(usual)
     for kind in kinds:
         yield _maker(kind, call, shape, kind, fill=True)
     yield _maker("setting_off", call, shape, "floating", fill=False)
@@ -48,9 +50,9 @@ def _maker(
 ) -> Sample:
     dtype, value = KNOWN[kind]
 
-    def call_with_setting(namespace: Any, *arrays: Array) -> Any:
+    def call_with_setting(namespace: Any) -> Any:
         with setting(namespace, fill):
-            return call(namespace, dtype, *arrays)
+            return call(namespace, dtype, *shape)
 
     def accept(result: Array, *_: Array) -> None:
         # Uninitialised memory may hold any value, but the array has a known shape and dtype.
@@ -67,51 +69,46 @@ def _maker(
     )
 
 
-_OLD_SIZE, _NEW_SIZE = (2, 3), (3, 4)
-
-
-def _resize() -> Iterator[Sample]:
+def _resize(d: Draw) -> Iterator[Sample]:
     """Yields arrays that grow: one for each kind of number, and a quantized one."""
+    old, new = d.sizes((2, 3)), d.sizes((3, 4))
     for kind, (dtype, _) in KNOWN.items():
-        yield _grown(kind, kind, values(_OLD_SIZE, np.float32).astype(dtype), fill=True)
-    yield _grown("setting_off", "floating", values(_OLD_SIZE, np.float32), fill=False)
+        yield _grown(kind, kind, d.values(old, np.float32).astype(dtype), new, fill=True)
+    yield _grown("setting_off", "floating", d.values(old, np.float32), new, fill=False)
     yield Sample(
         name="quantized",
         facts={"quantized": True, "fill_uninitialized_memory": True},
-        call=_codes,
-        arrays=(np.arange(6, dtype=np.float32).reshape(_OLD_SIZE),),
-        expected=lambda x: _extended(x.reshape(-1) * 2 + 7, 7),
+        call=lambda ns, x: ns.resize(ns.quantize_per_tensor(x, 0.5, 7, ns.quint8), new).int_repr,
+        arrays=(np.arange(math.prod(old), dtype=np.float32).reshape(old),),
+        expected=lambda x: _extended(x.reshape(-1) * 2 + 7, 7, new),
         choices={"forward": "New elements are zero; PyTorch leaves the bytes in memory."},
     )
 
 
-def _codes(namespace: Any, x: Array) -> Any:
-    quantized = namespace.quantize_per_tensor(x, 0.5, 7, namespace.quint8)
-    return namespace.resize(quantized, _NEW_SIZE).int_repr
+def _extended(flat: Array, value: Any, size: tuple[int, ...]) -> Array:
+    count = math.prod(size)
+    tail = np.full(max(count - flat.size, 0), value, flat.dtype)
+    return np.concatenate([flat[:count], tail]).reshape(size)
 
 
-def _extended(flat: Array, value: Any) -> Array:
-    tail = np.full(np.prod(_NEW_SIZE) - flat.size, value, flat.dtype)
-    return np.concatenate([flat, tail]).reshape(_NEW_SIZE)
-
-
-def _grown(name: str, kind: str, array: Array, *, fill: bool) -> Sample:
+def _grown(name: str, kind: str, array: Array, size: tuple[int, ...], *, fill: bool) -> Sample:
     def call(namespace: Any, x: Array) -> Any:
         with setting(namespace, fill):
-            return namespace.resize(x, _NEW_SIZE)
+            return namespace.resize(x, size)
 
     def accept(result: Array, x: Array) -> None:
-        np.testing.assert_equal((result.shape, result.dtype), (_NEW_SIZE, x.dtype))
-        np.testing.assert_array_equal(result.reshape(-1)[: x.size], x.reshape(-1))
+        np.testing.assert_equal((result.shape, result.dtype), (size, x.dtype))
+        both = min(result.size, x.size)
+        np.testing.assert_array_equal(result.reshape(-1)[:both], x.reshape(-1)[:both])
 
     return Sample(
         name=name,
         facts={"quantized": False, "fill_uninitialized_memory": fill},
         call=call,
         arrays=(array,),
-        expected=lambda x: _extended(x.reshape(-1), 0),
+        expected=lambda x: _extended(x.reshape(-1), 0, size),
         accept=accept,
-        filled=lambda x: _extended(x.reshape(-1), KNOWN[kind][1]),
+        filled=lambda x: _extended(x.reshape(-1), KNOWN[kind][1], size),
     )
 
 
@@ -168,7 +165,7 @@ def _errors_of_layouts() -> Iterator[ErrorInput]:
 
 def _maker_info(
     op: str,
-    call: Callable[[Any, Any], Any],
+    call: Callable[..., Any],
     small: Form,
     errors: Callable[..., Iterable[ErrorInput]],
     shape: tuple[int, ...] = (3, 5),
@@ -179,7 +176,7 @@ def _maker_info(
     leading = tuple(each for each in small.arguments if isinstance(each, np.ndarray))
     return OpInfo(
         op,
-        functools.partial(makers, call, shape, kinds=kinds),
+        functools.partial(makers, call, shape, kinds),
         lambda: [fresh],
         lambda: unlike_torch(*errors(*leading), *_errors_of_keywords(*small.arguments)),
         lambda jax, *_: jax.numpy.empty((2, 3)),
@@ -189,21 +186,21 @@ def _maker_info(
 OPS = (
     _maker_info(
         "empty",
-        lambda ns, dtype: ns.empty(3, 5, dtype=dtype),
+        lambda ns, dtype, *size: ns.empty(*size, dtype=dtype),
         form(2, 3),
         _errors_of_sizes,
         kinds=tuple(KNOWN),
     ),
     _maker_info(
         "empty_like",
-        lambda ns, dtype: ns.empty_like(np.zeros((3, 5), dtype)),
+        lambda ns, dtype, *size: ns.empty_like(np.zeros(size, dtype)),
         form(THREE),
         _errors_of_formats,
     ),
     # The second dimension from the end varies fastest in memory.
     _maker_info(
         "empty_permuted",
-        lambda ns, dtype: ns.empty_permuted((2, 3, 5), (0, 2, 1), dtype=dtype),
+        lambda ns, dtype, *size: ns.empty_permuted(size, (0, 2, 1), dtype=dtype),
         form((2, 3), (1, 0)),
         _errors_of_layouts,
         (2, 3, 5),
@@ -211,20 +208,20 @@ OPS = (
     # Columns are contiguous.
     _maker_info(
         "empty_strided",
-        lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype),
+        lambda ns, dtype, n, m: ns.empty_strided((n, m), (1, n), dtype=dtype),
         form((2, 3), (1, 2)),
         _errors_of_strides,
     ),
     # The dtype comes from an array of another shape.
     _maker_info(
         "new_empty",
-        lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5)),
+        lambda ns, dtype, *size: ns.new_empty(np.zeros((2,), dtype), size),
         form(THREE, 2, 3),
         _errors_of_sizes,
     ),
     _maker_info(
         "new_empty_strided",
-        lambda ns, dtype: ns.new_empty_strided(np.zeros((2,), dtype), (3, 5), (1, 3)),
+        lambda ns, dtype, n, m: ns.new_empty_strided(np.zeros((2,), dtype), (n, m), (1, n)),
         form(THREE, (2, 3), (1, 2)),
         _errors_of_strides,
     ),

@@ -11,11 +11,10 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.adapters.base import resolve
-from conformance.cases._data import Array, values
+from conformance.cases._data import Array
 from conformance.cases._forms import INF, NAN, at, normal, ones, unlike_torch
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 
-_STEPS, _BATCH, _FEATURES = 4, 2, 3
 #: The size of the imaginary step of a derivative. It is so small that the derivative is exact.
 _STEP_SIZE = 1e-30
 
@@ -49,16 +48,16 @@ class Net:
         """The number of arrays that pass from step to step."""
         return 2 if self.op == "lstm" else 1
 
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self, d: Draw) -> tuple[Array, ...]:
         """Returns the input, the states, and the weights."""
-        rows = self.gates * self.hidden
-        weights: list[tuple[int, ...]] = [(rows, _FEATURES), (rows, self.size)]
+        rows, (steps, features) = self.gates * self.hidden, d.sizes((4, 3), (4, 1))
+        weights: list[tuple[int, ...]] = [(rows, features), (rows, self.size)]
         weights += [(rows,)] * 2 * self.biases
         weights += [(self.size, self.hidden)] * (self.size != self.hidden)
-        inputs = [(_STEPS, _BATCH, _FEATURES)]
-        inputs += [(self.directions, _BATCH, n) for n in (self.size, self.hidden)][: self.states]
+        inputs = [(steps, 2, features)]
+        inputs += [(self.directions, 2, n) for n in (self.size, self.hidden)][: self.states]
         shapes = [*inputs, *weights * self.directions]
-        return tuple(values(shape, np.float32, seed) for seed, shape in enumerate(shapes))
+        return tuple(d.values(shape, np.float32, seed) for seed, shape in enumerate(shapes))
 
     def call(self, namespace: Any, x: Any, *others: Any) -> Any:
         """Returns the output of the net."""
@@ -81,17 +80,17 @@ class Net:
         """Returns the output by NumPy, in the dtype of the arrays but at least float64."""
         states, params = others[: self.states], others[self.states :]
         dtype = np.result_type(np.float64, *(array.dtype for array in (x, *others)))
-        out = np.zeros((_STEPS, _BATCH, self.directions, self.size), dtype)
+        out = np.zeros((*x.shape[:2], self.directions, self.size), dtype)
         count = len(params) // self.directions
         for direction in range(self.directions):
             weights = params[direction * count :][:count]
-            for example in range(_BATCH):
+            for example in range(x.shape[1]):
                 state = [part[direction, example] for part in states]
-                length = self.lengths[example] if self.lengths else _STEPS
+                length = self.lengths[example] if self.lengths else len(x)
                 for step in range(length)[:: -1 if direction else 1]:
                     state = self._step(x[step, example], state, weights)
                     out[step, example, direction] = state[0]
-        return out.reshape(_STEPS, _BATCH, -1)
+        return out.reshape(*x.shape[:2], -1)
 
     def _step(self, x: Array, state: Sequence[Array], weights: Sequence[Array]) -> list[Array]:
         zeros = np.zeros(self.gates * self.hidden)
@@ -107,7 +106,9 @@ class Net:
             h = _logistic(output) * np.tanh(c)
             return [weights[-1] @ h if self.size != self.hidden else h, c]
         total = of_x[0] + of_h[0]
-        return [np.tanh(total) if self.op == "rnn_tanh" else np.where(total.real > 0, total, 0)]
+        # The square of a step is no step.
+        above = total.real > _STEP_SIZE
+        return [np.tanh(total) if self.op == "rnn_tanh" else np.where(above, total, 0)]
 
     def gradient(self, ct: Array, *arrays: Array) -> Array:
         """Returns the gradient by an array, from the derivative by each of its elements."""
@@ -119,12 +120,12 @@ class Net:
             out[index] = np.sum(ct * self.output(*moved).imag) / _STEP_SIZE
         return out
 
-    def samples(self, name: str) -> Iterator[Sample]:
+    def samples(self, name: str, d: Draw) -> Iterator[Sample]:
         """Yields the call as a sample."""
         yield Sample(
             name,
             self.call,
-            self.arrays(),
+            self.arrays(d),
             expected=self.output,
             wrt=1 + self.states + self.wrt,
             expected_gradient=self.gradient,
@@ -135,26 +136,24 @@ def _logistic(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-#: So many keys that a sum over them has several rounds.
-_QUERIES, _KEYS, _HEAD_FEATURES, _OUTPUTS = 7, 300, 4, 3
-
-
-def _attention_samples() -> Iterator[Sample]:
-    mask = values((_QUERIES, _KEYS), np.float32)
-    mask[0], mask[1, ::3] = -np.inf, -np.inf
-    yield _sample("mask", (*_operands((2,), (2,)), mask), mask, wrt=0)
-    causal = np.where(np.tri(_QUERIES, _KEYS, dtype=bool), 0, -np.inf)
-    grouped = _operands((2, 4), (2, 2))
+def _attention_samples(d: Draw) -> Iterator[Sample]:
+    arrays, grouped = _operands(d, (2,), (2,)), _operands(d, (2, 4), (2, 2))
+    mask = d.values((arrays[0].shape[1], arrays[1].shape[1]), np.float32)
+    mask[0], mask[1:2, ::3] = -np.inf, -np.inf
+    yield _sample("mask", (*arrays, mask), mask, wrt=0)
+    causal = np.where(np.tri(grouped[0].shape[2], grouped[1].shape[2], dtype=bool), 0, -np.inf)
     yield _sample("causal", grouped, causal, wrt=1, is_causal=True, enable_gqa=True)
-    yield _sample("values", _operands((2,), (2,)), np.zeros(()), wrt=2, scale=0.25)
+    yield _sample("values", arrays, np.zeros(()), wrt=2, scale=0.25)
 
 
-def _operands(batch: tuple[int, ...], shared: tuple[int, ...]) -> tuple[Array, ...]:
+def _operands(d: Draw, batch: tuple[int, ...], shared: tuple[int, ...]) -> tuple[Array, ...]:
     """Returns a query, and a key and a value with fewer heads."""
+    # So many keys that a sum over them has several rounds.
+    queries, keys, features, outputs = d.sizes((7, 300, 4, 3), 1)
     return (
-        values((*batch, _QUERIES, _HEAD_FEATURES), np.float32),
-        values((*shared, _KEYS, _HEAD_FEATURES), np.float32, 1),
-        values((*shared, _KEYS, _OUTPUTS), np.float32, 2),
+        d.values((*batch, queries, features), np.float32),
+        d.values((*shared, keys, features), np.float32, 1),
+        d.values((*shared, keys, outputs), np.float32, 2),
     )
 
 
@@ -162,7 +161,7 @@ def _sample(
     name: str, arrays: tuple[Array, ...], bias: Array, *, wrt: int, **options: Any
 ) -> Sample:
     """Returns a sample, whose reference adds ``bias`` to the scores."""
-    scale = options.get("scale", _HEAD_FEATURES**-0.5)
+    scale = options.get("scale", arrays[0].shape[-1] ** -0.5)
     return Sample(
         name=name,
         call=lambda ns, *args: ns.nn.functional.scaled_dot_product_attention(*args, **options),

@@ -5,42 +5,43 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import numpy as np
 from ml_dtypes import bfloat16
 
 from conformance.adapters.base import resolve
-from conformance.cases._data import FEW, MANY, Array, indices, values
+from conformance.cases._data import Array
 from conformance.cases._forms import normal, small, spread, unlike_torch
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
+Shape: TypeAlias = tuple[int, ...]
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
-_ROWS, _TERMS = 37, 1100
 #: The factor of the number of columns in samples that add along columns.
 _WIDER = 8
 
 
-def _samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _samples(op: str, batch: Shape, columns: Shape, d: Draw) -> Iterator[Sample]:
     """Yields the dense and the sparse samples of an op.
 
     The right operand is a vector if there are no ``columns``.
     """
-    yield from _dense_samples(op, batch, columns)
-    yield from _sparse_samples(op, batch, columns)
+    yield from _dense_samples(op, batch, columns, d)
+    yield from _sparse_samples(op, batch, columns, d)
 
 
-def _dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _dense_samples(op: str, batch: Shape, columns: Shape, d: Draw) -> Iterator[Sample]:
     """Yields long sums of products, with and without the environment variable of cuBLAS."""
-    shapes = (*batch, _ROWS, _TERMS), (*batch, _TERMS, *columns)
+    rows, terms, *others = d.sizes((37, 1100, *columns))
+    shapes = (*batch, rows, terms), (*batch, terms, *others)
     for wrt, setting in enumerate((":4096:8", "")):
         yield Sample(
             name=f"dense, {_VARIABLE}={setting}",
             facts={"sparse": False, "cublas_workspace_config": setting},
             call=lambda ns, a, b, s=setting: _call(ns, op, s, a, b),
-            arrays=tuple(values(shape, np.float32) for shape in shapes),
+            arrays=tuple(d.values(shape, np.float32) for shape in shapes),
             ordered=_exact_product,
             # Only mm is also differentiated with the variable unset. It stands for the other ops.
             wrt=wrt if setting or op == "mm" else None,
@@ -48,18 +49,18 @@ def _dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) ->
         )
 
 
-def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
+def _sparse_samples(op: str, batch: Shape, columns: Shape, d: Draw) -> Iterator[Sample]:
     """Yields matrices with many elements in few rows. Some elements share a row and a column.
 
     The first sample has elements in no order, and is differentiated by the dense operand. The
     second sample has elements sorted by row, and is differentiated by the elements.
     """
-    lanes = max([1, *batch])
-    row, column = indices((lanes, MANY)), indices((lanes, MANY, 1))[..., 0] * 3 % FEW
-    shape = (*batch, FEW, FEW)
-    data = values((*batch, MANY), np.float32)
-    dense = values((*batch, FEW, *columns), np.float32)
-    positions = np.stack([row, column], axis=-1).reshape(*batch, MANY, 2)
+    lanes, columns = max([1, *batch]), d.sizes(columns)
+    row, column = d.indices((lanes, d.many)), d.indices((lanes, d.many, 1))[..., 0] * 3 % d.few
+    shape = (*batch, d.few, d.few)
+    data = d.values((*batch, d.many), np.float32)
+    dense = d.values((*batch, d.few, *columns), np.float32)
+    positions = np.stack([row, column], axis=-1).reshape(*batch, d.many, 2)
     yield _sparse_sample(
         "sparse",
         batch,
@@ -69,11 +70,11 @@ def _sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -
         wrt=2,
     )
     # Some rows have no elements.
-    sorted_row, ends = np.sort(row, axis=1), np.arange(FEW + 1)
+    sorted_row, ends = np.sort(row, axis=1), np.arange(d.few + 1)
     starts = np.stack([np.searchsorted(lane, ends) for lane in sorted_row]).astype(np.int32)
     wider = tuple(count * _WIDER for count in columns)
-    dense = values((*batch, FEW, *wider), np.float32)
-    elements = data, column.reshape(data.shape), starts.reshape(*batch, FEW + 1)
+    dense = d.values((*batch, d.few, *wider), np.float32)
+    elements = data, column.reshape(data.shape), starts.reshape(*batch, d.few + 1)
     yield _sparse_sample(
         "sparse by row",
         batch,
@@ -99,13 +100,14 @@ def _sparse_sample(
     """
 
     def by_lane(function: Callable[..., Array], data: Array, other: Array) -> Array:
-        flat = (part.reshape(-1, *part.shape[len(batch) :]) for part in (data, other))
+        count, n = len(positions[0]), len(batch)
+        flat = (part.reshape(count, *part.shape[n:]) for part in (data, other))
         out = np.stack([function(*lane) for lane in zip(*positions, *flat, strict=True)])
         return np.asarray(out.reshape(*batch, *out.shape[1:]))
 
     def product(row: Array, column: Array, data: Array, other: Array) -> Array:
-        terms = data.reshape(-1, *(1,) * (other.ndim - 1)) * other[column]
-        return oracles.nearest_scatter(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
+        terms = data.reshape(len(row), *(1,) * (other.ndim - 1)) * other[column]
+        return oracles.nearest_scatter(np.zeros_like(other), row, terms)
 
     def forward(*arrays: Array) -> Array:
         return by_lane(product, arrays[0], arrays[-1])
@@ -115,7 +117,7 @@ def _sparse_sample(
             return by_lane(lambda r, c, d, o: product(c, r, d, o), arrays[0], ct)
 
         def of_elements(row: Array, column: Array, ct: Array, other: Array) -> Array:
-            terms = (ct[row] * other[column]).reshape(MANY, -1).T
+            terms = (ct[row] * other[column]).reshape(len(row), other[0].size).T
             return oracles.nearest(terms)
 
         return by_lane(of_elements, ct, arrays[-1])

@@ -12,18 +12,15 @@ from ml_dtypes import bfloat16
 
 from conformance.cases._data import (
     DTYPES,
-    FEW,
-    MANY,
     UNIQUE,
     Array,
     Reach,
-    indices,
     lanes_of,
     places,
     rounded_once,
     rows,
     source_of,
-    values,
+    updates,
     writing,
     written,
 )
@@ -55,38 +52,35 @@ from conformance.cases._forms import (
     unlike_torch,
     without_gradient,
 )
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 _NUMBER = np.float32(0.99)
 
 
-def _lane_arrays(dtype: Any, lanes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    return (values((FEW, *lanes), dtype), indices((MANY, *lanes)), values((MANY, *lanes), dtype, 1))
-
-
-def _scatter() -> Iterator[Sample]:
+def _scatter(d: Draw) -> Iterator[Sample]:
     """Yields writes, sums and products, of an array and of a number."""
-    for name, lanes in (("floating", (3,)), ("narrow", ()), ("integer", ())):
+    for name, lanes in (("floating", (d.lanes,)), ("narrow", ()), ("integer", ())):
         yield writing(
             f"write_{name}",
             lambda ns, x, i, s: ns.scatter(x, 0, i, s),
-            _lane_arrays(DTYPES[name], lanes),
+            updates(d, DTYPES[name], lanes, lanes),
             lanes_of,
             oracles.last_write,
             facts={"src_is_array": True, "reduce": "none", **UNIQUE},
         )
-    numbers = values((FEW,), np.float32), indices((MANY,))
+    numbers = d.values((d.few,), np.float32), d.indices((d.many,))
     yield Sample(
         name="write_number",
         facts={"src_is_array": False, "reduce": "none", **UNIQUE},
         call=lambda ns, x, i: ns.scatter(x, 0, i, float(_NUMBER)),
         arrays=numbers,
-        expected=lambda x, i: np.where(np.isin(np.arange(FEW), i), _NUMBER, x),
+        expected=lambda x, i: np.where(np.isin(np.arange(d.few), i), _NUMBER, x),
     )
     for reduce, combine in (("add", np.add), ("multiply", np.multiply)):
-        for name, lanes in (("floating", (3,)), ("narrow", ())):
-            x, i, s = _lane_arrays(DTYPES[name], lanes)
+        write = functools.partial(oracles.source, combine=combine)
+        for name, lanes in (("floating", (d.lanes,)), ("narrow", ())):
+            x, i, s = updates(d, DTYPES[name], lanes, lanes)
             if reduce == "multiply":
                 s = (1 + s.astype(np.float32) / 16).astype(s.dtype)  # Their product stays in range.
             yield writing(
@@ -94,7 +88,7 @@ def _scatter() -> Iterator[Sample]:
                 lambda ns, x, i, s, reduce=reduce: ns.scatter(x, 0, i, s, reduce=reduce),
                 (x, i, s),
                 lanes_of,
-                functools.partial(oracles.source, combine=combine),
+                write,
                 facts={"src_is_array": True, "reduce": reduce, **UNIQUE},
                 wrt=2 if reduce == "add" else None,
             )
@@ -103,42 +97,43 @@ def _scatter() -> Iterator[Sample]:
             facts={"src_is_array": False, "reduce": reduce, **UNIQUE},
             call=lambda ns, x, i, how=reduce: ns.scatter(x, 0, i, value=float(_NUMBER), reduce=how),
             arrays=numbers,
-            ordered=lambda x, i, combine=combine: oracles.source(
-                x, i, np.full(i.shape, _NUMBER), combine
+            ordered=lambda x, i, write=write: written(
+                x, [i], np.full(i.shape, _NUMBER), lanes_of, write
             ),
         )
 
 
-def _scatter_add() -> Iterator[Sample]:
+def _scatter_add(d: Draw) -> Iterator[Sample]:
     """Yields one and two dimensions for each dtype, a number, and an index of a corner."""
 
     def call(ns: Any, x: Any, i: Any, s: Any) -> Any:
         return ns.scatter_add(x, 0, i, s)
 
     for name, dtype in DTYPES.items():
-        for lanes in ((), (3,)):
+        for lanes in ((), (d.lanes,)):
             yield writing(
                 f"{name}_{len(lanes) + 1}d",
                 call,
-                _lane_arrays(dtype, lanes),
+                updates(d, dtype, lanes, lanes),
                 lanes_of,
                 facts=UNIQUE,
                 wrt=source_of(dtype),
             )
     number = np.ones((), np.float32), np.zeros((), np.int32), np.ones((), np.float32)
     yield writing("number", call, number, lambda x, i: x, facts=UNIQUE)
-    corner = values((3, FEW), np.float32), indices((2, MANY)), values((2, MANY + 1), np.float32)
+    x, source = d.values((3, d.few), np.float32), d.values((2, d.many + 1), np.float32)
     yield Sample(
         name="corner",
         facts=UNIQUE,
         call=lambda ns, x, i, s: ns.scatter_add(x, 1, i, s),
-        arrays=corner,
-        ordered=lambda x, i, s: written(x, [i], s[:, :-1], _in_corner),
+        arrays=(x, d.indices((2, d.many)), source),
+        ordered=_in_corner,
     )
 
 
-def _in_corner(x: Array, i: Array) -> Array:
-    return np.take_along_axis(x[: len(i)], i, 1)
+def _in_corner(x: Array, i: Array, s: Array) -> Array:
+    corner = written(x[:2].T, [i.T], s[:, :-1].T, lanes_of).T
+    return np.concatenate([corner, x[2:]])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,27 +164,29 @@ class Reduction:
         if combine in (np.add, np.multiply):
             total = oracles.source(total, i, s.astype(wide), combine)
         else:
+            signs = np.where(total == 0, np.copysign(1, total), identity)
+            combine.at(signs, i, np.where(s == 0, np.copysign(1, s), identity))
             combine.at(total, i, s.astype(wide))
+            # A zero is the greater one of two if it is +0.
+            total = np.where(total == 0, np.copysign(0, signs), total)
         if self.reduce == "mean":
             divide = np.floor_divide if dtype.kind == "i" else np.divide
             total = divide(total, self.divisor(x, i).astype(wide))
-        return np.where(touched, total.astype(dtype), x)
+        # An element without terms is a sum too, so it is +0 and not -0.
+        return np.where(touched | (self.reduce == "sum"), total.astype(dtype), x)
 
     def divisor(self, x: Array, i: Array) -> Array:
         """Returns the divisor of a mean for each destination."""
         return np.maximum(np.bincount(i, minlength=len(x)) + self.include_self, 1)
 
-    def sample(self, op: str, lanes: tuple[int, ...], reach: Reach) -> Sample:
+    def sample(self, d: Draw, op: str, lanes: tuple[int, ...], reach: Reach) -> Sample:
         """Returns a sample, with a source whose products stay in range."""
-        shapes, dtype = [(FEW, *lanes), (MANY, *lanes)], DTYPES[self.number]
-        x, s = (values(shape, dtype, seed) for seed, shape in enumerate(shapes))
-        if self.reduce == "prod":
-            x, s = (
-                (1 + values(shape, np.float32, seed) / 16).astype(dtype)
-                for seed, shape in enumerate(shapes)
-            )
+        is_product, dtype = self.reduce == "prod", DTYPES[self.number]
+        of_index = () if reach is rows else lanes
+        x, i, s = updates(d, np.float32 if is_product else dtype, lanes, of_index)
+        if is_product:
+            x, s = ((1 + array / 16).astype(dtype) for array in (x, s))
         options = {"reduce": self.reduce, "include_self": self.include_self}
-        i = indices((MANY,) if reach is rows else (MANY, *lanes))
 
         def gradient(ct: Array, x: Array, i: Array, _: Array) -> Array:
             if self.reduce == "mean":
@@ -213,7 +210,7 @@ class Reduction:
         )
 
 
-def _index_reduce() -> Iterator[Sample]:
+def _index_reduce(d: Draw) -> Iterator[Sample]:
     """Yields each reduction of rows, with and without the initial value."""
     for reduction in (
         Reduction("mean"),
@@ -224,23 +221,23 @@ def _index_reduce() -> Iterator[Sample]:
         Reduction("amax"),
         Reduction("amin", include_self=False),
     ):
-        yield reduction.sample("index_reduce", (3,), rows)
+        yield reduction.sample(d, "index_reduce", (d.lanes,), rows)
 
 
-def _scatter_reduce() -> Iterator[Sample]:
+def _scatter_reduce(d: Draw) -> Iterator[Sample]:
     """Yields each reduction, with and without the initial value, in one and two dimensions."""
     for reduction, lanes in (
-        (Reduction("sum"), (3,)),
+        (Reduction("sum"), (d.lanes,)),
         (Reduction("sum", "narrow", include_self=False), ()),
-        (Reduction("mean", include_self=False), (3,)),
+        (Reduction("mean", include_self=False), (d.lanes,)),
         (Reduction("mean", "narrow"), ()),
         (Reduction("mean", "integer"), ()),
-        (Reduction("prod"), (3,)),
+        (Reduction("prod"), (d.lanes,)),
         (Reduction("prod", "narrow", include_self=False), ()),
-        (Reduction("amax", include_self=False), (3,)),
+        (Reduction("amax", include_self=False), (d.lanes,)),
         (Reduction("amin", "integer"), ()),
     ):
-        yield reduction.sample("scatter_reduce", lanes, lanes_of)
+        yield reduction.sample(d, "scatter_reduce", lanes, lanes_of)
 
 
 _REDUCTIONS = [

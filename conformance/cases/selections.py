@@ -11,7 +11,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 import spec
-from conformance.cases._data import DTYPES, MANY, Array, values
+from conformance.cases._data import DTYPES, Array
 from conformance.cases._forms import (
     BOOLS,
     COMPLEX,
@@ -23,21 +23,21 @@ from conformance.cases._forms import (
     normal,
     without_gradient,
 )
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 #: Maps an array of float64 to the indices of the selected elements along the first axis.
 Select = Callable[[Array], Array]
 
 
-def _ties(name: str, *, nans: int = 0) -> Array:
+def _ties(d: Draw, name: str, *, nans: int = 0) -> Array:
     """Returns two columns with many equal elements, zeros of both signs, and NaNs ``nans`` apart.
 
     The second column alone has NaNs, and none if ``nans`` is 0.
     """
-    x = np.round(values((MANY, 2), np.float32) * 4)
+    x = np.round(d.values((max(d.many, 1), max(d.columns, 1)), np.float32) * 4)
     if name != "integer" and nans:
-        x[nans::nans, 1] = np.nan
+        x[nans::nans, 1:] = np.nan
     return x.astype(DTYPES[name])
 
 
@@ -79,11 +79,11 @@ def _taken(x: Array, index: Array) -> Array:
     return np.asarray(np.take_along_axis(x, index[None], 0)[0])
 
 
-def _argsort() -> Iterator[Sample]:
+def _argsort(d: Draw) -> Iterator[Sample]:
     yield Sample(
         name="descending",
         call=lambda ns, x: ns.argsort(x, 0, True),
-        arrays=(_ties("integer"),),
+        arrays=(_ties(d, "integer"),),
         ordered=lambda x: oracles.stable_sort(x, descending=True).astype(np.int32),
         accept=_sort_accept,
     )
@@ -97,17 +97,14 @@ def _sort_accept(result: Any, x: Array) -> None:
     np.testing.assert_array_equal(np.sort(index, 0), every_index)
 
 
-_HALF = MANY // 2
-
-
-def _kthvalue() -> Iterator[Sample]:
+def _kthvalue(d: Draw) -> Iterator[Sample]:
     """Yields the middle value of columns with many equal elements, for each dtype."""
     for name, dtype in DTYPES.items():
         yield _selection(
             name,
-            lambda ns, x: ns.kthvalue(x, _HALF, 0),
-            np.round(values((MANY, 2), np.float32)).astype(dtype),
-            lambda x: oracles.lowest_index(x, _HALF),
+            lambda ns, x: ns.kthvalue(x, (d.many + 1) // 2 or 1, 0),
+            np.round(d.values((max(d.many, 1), max(d.columns, 1)), np.float32)).astype(dtype),
+            lambda x: oracles.lowest_index(x, (d.many + 1) // 2 or 1),
         )
 
 
@@ -124,24 +121,24 @@ def _rank_of_numbers(x: Array) -> int:
     return int((~np.isnan(x)).sum() + 1) // 2
 
 
-def _medians(op: str, rank: Rank) -> Iterator[Sample]:
+def _medians(op: str, rank: Rank, d: Draw) -> Iterator[Sample]:
     """Yields medians of columns with many equal elements, one with NaNs, and of all elements."""
 
     def call(ns: Any, x: Any, *dim: int) -> Any:
         return getattr(ns, op)(x, *dim)
 
     def index(x: Array) -> Array:
-        return np.array([oracles.lowest_index(column, rank(column)) for column in x.T])
+        return np.array([oracles.lowest_index(column, rank(column)) for column in x.T], int)
 
     for name in ("floating", "integer"):
-        x = _ties(name, nans=MANY // 3)
+        x = _ties(d, name, nans=d.many // 3)
         yield _selection(name, lambda ns, x: call(ns, x, 0), x, index, returns_indices=True)
     # No row lists a call without indices: every device has the same value and the same gradient.
     yield Sample(
         name="all",
         facts={"returns_indices": False},
         call=call,
-        arrays=(_ties("floating"),),
+        arrays=(_ties(d, "floating"),),
         expected=lambda x: np.sort(x, None)[rank(x.ravel()) - 1],
         wrt=0,
         expected_gradient=_shared_gradient,
@@ -158,36 +155,36 @@ _NANS: dict[spec.Direction, str] = {
 }
 
 
-def _mode() -> Iterator[Sample]:
+def _mode(d: Draw) -> Iterator[Sample]:
     """Yields columns with many equal elements. One is mostly NaNs, which equal nothing."""
     for name in ("floating", "integer"):
-        x = _ties(name, nans=2)
+        x = _ties(d, name, nans=2)
         sample = _selection(name, lambda ns, x: ns.mode(x, 0), x, oracles.most_frequent)
         yield dataclasses.replace(sample, choices=_NANS if name == "floating" else {})
 
 
-def _sort() -> Iterator[Sample]:
+def _sort(d: Draw) -> Iterator[Sample]:
     for name, descending in (("floating", False), ("narrow", True)):
         yield _selection(
             name,
             lambda ns, x, down=descending: ns.sort(x, 0, descending=down, stable=not down),
-            _ties(name, nans=MANY // 8),
+            _ties(d, name, nans=d.many // 8),
             functools.partial(oracles.stable_sort, descending=descending),
         )
 
 
-def _topk() -> Iterator[Sample]:
+def _topk(d: Draw) -> Iterator[Sample]:
     yield _selection(
         "floating",
-        lambda ns, x: ns.topk(x, 16, 0),
-        _ties("floating", nans=MANY // 8),
+        lambda ns, x: ns.topk(x, min(16, len(x)), 0),
+        _ties(d, "floating", nans=d.many // 8),
         lambda x: oracles.stable_sort(x, descending=True)[:16],
     )
     yield _selection(
         "integer",
-        lambda ns, x: ns.topk(x, _HALF, 0, False),
-        _ties("integer"),
-        lambda x: oracles.stable_sort(x)[:_HALF],
+        lambda ns, x: ns.topk(x, d.many // 2, 0, False),
+        _ties(d, "integer"),
+        lambda x: oracles.stable_sort(x)[: d.many // 2],
     )
 
 

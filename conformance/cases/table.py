@@ -33,6 +33,29 @@ Call: TypeAlias = Callable[..., Any]
 _KINDS = {"i": "integer", "u": "integer", "b": "bool", "c": "complex"}
 
 
+class Draw:
+    """The sizes and the elements of samples, which are fixed; Hypothesis draws others.
+
+    The elements are random, so that another order of additions changes bits.
+    """
+
+    #: Few destinations, so many contributions that they fill blocks of a kernel, and others.
+    few, many, some, lanes, columns = 7, 2500, 40, 3, 2
+
+    def sizes(self, usual: Sequence[int], *_: Any) -> tuple[int, ...]:
+        """Returns further sizes; the least and the greatest ones limit others than the usual."""
+        return tuple(usual)
+
+    def values(self, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
+        """Returns normally distributed numbers, or small integers for an integer dtype."""
+        numbers = np.random.default_rng((seed, *shape)).normal(size=shape)
+        return (numbers * (10 if np.dtype(dtype).kind == "i" else 1)).astype(dtype)
+
+    def indices(self, shape: tuple[int, ...], size: int = few) -> Array:
+        """Returns indices with many duplicates. None of them names the last destination."""
+        return np.random.default_rng(shape).integers(0, size - 1, shape).astype(np.int32)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sample:
     """One call of an op.
@@ -211,7 +234,8 @@ class OpInfo:
 
     Attributes:
         op: Dotted name.
-        samples: Yields the calls by which the suite tests the rows of the op.
+        samples: Yields the calls by which the suite tests the rows of the op, with arrays of the
+            sizes that it is given.
         forms: Yields smaller calls, by which unit tests cover its shapes, dtypes and options.
         errors: Yields the calls that it refuses. Errors that follow from its signature, such as an
             argument of another type, need no entry.
@@ -223,7 +247,7 @@ class OpInfo:
     """
 
     op: str
-    samples: Callable[[], Iterable[Sample]]
+    samples: Callable[[Draw], Iterable[Sample]]
     forms: Callable[[], Iterable[Form]]
     errors: Callable[[], Iterable[ErrorInput]] = tuple
     plain: Call | None = None
@@ -253,4 +277,4 @@ def module_of(op: str) -> str | None:
 @functools.cache
 def samples(op: str) -> Sequence[Sample]:
     """Returns the samples of an op. An op without an entry in the table has none."""
-    return tuple(table()[op].samples()) if op in table() else ()
+    return tuple(table()[op].samples(Draw())) if op in table() else ()

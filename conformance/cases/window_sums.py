@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from ml_dtypes import bfloat16
 
-from conformance.cases._data import DTYPES, Array, values
+from conformance.cases._data import DTYPES, Array
 from conformance.cases._forms import INF, SIZES, adaptive, normal, numbers, pooled, spread, windows
 from conformance.cases._refused import (
     errors_of_adaptive,
@@ -20,7 +20,7 @@ from conformance.cases._refused import (
     errors_of_lp_pool,
     errors_of_pad,
 )
-from conformance.cases.table import Call, Form, OpInfo, Sample, form
+from conformance.cases.table import Call, Draw, Form, OpInfo, Sample, form
 from spec import FactValue, oracles
 
 #: For each element along a dimension of the result, the indices that it reads and their weights.
@@ -75,21 +75,20 @@ def _matrices(reads: list[Reads], x: Array) -> list[Array]:
 
 def _added(x: Array, matrices: list[Array], *, separable: bool, last_first: bool = False) -> Array:
     """Returns exact sums of the rounded products by the weights along the last dimensions."""
+    batch, counts = x.shape[: -len(matrices)], [*map(len, matrices)]
     if not separable:
-        weights = functools.reduce(np.kron, matrices).astype(np.float32)
-        rows = x.reshape(-1, weights.shape[1])
-        shape = (*x.shape[: -len(matrices)], *map(len, matrices))
-        return oracles.nearest_product(rows, weights.T, np.float32).reshape(shape)
+        matrices = [functools.reduce(np.kron, matrices)]
+        x = x.reshape(*batch, matrices[0].shape[1])
     by_axis = list(enumerate(matrices, x.ndim - len(matrices)))
     for axis, matrix in reversed(by_axis) if last_first else by_axis:
         along = np.moveaxis(x, axis, 0)
         factors = matrix.astype(np.float32).reshape(*matrix.shape, *(1,) * (x.ndim - 1))
-        sums = [
-            oracles.nearest((along * of_result)[of_result.reshape(-1) != 0])
-            for of_result in factors
-        ]
+        terms = [(along * of_result)[of_result.reshape(-1) != 0] for of_result in factors]
+        # Where no window has two terms, nothing is added: a -0 stays.
+        is_sum = not separable or max(map(len, terms)) > 1
+        sums = [oracles.nearest(each) if is_sum or not len(each) else each[0] for each in terms]
         x = np.moveaxis(np.stack(sums), 0, axis)
-    return x
+    return x.reshape(*batch, *counts)
 
 
 def _ones(windows: Iterable[list[int]]) -> Reads:
@@ -133,18 +132,20 @@ def _lengths(reads: list[Reads]) -> Array:
 _PADDED = {1: (20,), 2: (7, 6), 3: (4, 3, 5)}
 
 
-def _pad() -> Iterator[Sample]:
+def _pad(d: Draw) -> Iterator[Sample]:
     """Yields each mode in one to three dimensions, padding that reads nothing twice, constants."""
     for mode in ("reflect", "replicate", "circular"):
-        for dims, sizes in _PADDED.items():
+        for dims, usual in _PADDED.items():
+            sizes = d.sizes(usual, 1)
             # The largest padding, so that an element is read by all of it or from both sides.
             pairs = [
                 (20, 9) if mode == "replicate" else (n - 1, n - (mode == "reflect")) for n in sizes
             ]
-            batch = (2, 3) if dims == 2 else (3,)
-            yield _pad_sample(f"{mode} {dims}d", mode, (*batch, *sizes), pairs)
-    yield _pad_sample("apart", "reflect", (3, 8, 5), [(-2, 0), (-1, 1)])
-    x = values((2, 3, 4), np.float32)
+            shape = (*d.sizes((2, 3) if dims == 2 else (3,), 1), *sizes)
+            yield _pad_sample(d, f"{mode} {dims}d", mode, shape, pairs)
+    shape = (*d.sizes((3,), 1), *d.sizes((8, 5), (3, 3)))
+    yield _pad_sample(d, "apart", "reflect", shape, [(-2, 0), (-1, 1)])
+    x = d.values(d.sizes((2, 3, 4), (0, 0, 1)), np.float32)
     yield Sample(
         name="constant",
         facts={"mode": "constant", "spatial_ndim": 2},
@@ -157,7 +158,7 @@ def _pad() -> Iterator[Sample]:
 
 
 def _pad_sample(
-    name: str, mode: str, shape: tuple[int, ...], pairs: list[tuple[int, int]]
+    d: Draw, name: str, mode: str, shape: tuple[int, ...], pairs: list[tuple[int, int]]
 ) -> Sample:
     """Returns a call that adds a pair of lengths to the ends of each of the last dimensions."""
     flat = [length for pair in reversed(pairs) for length in pair]
@@ -168,7 +169,7 @@ def _pad_sample(
     return _sums(
         name,
         lambda ns, x: ns.nn.functional.pad(x, flat, mode=mode),
-        values(shape, np.float32),
+        d.values(shape, np.float32),
         reads,
         mode=mode,
         spatial_ndim=len(pairs),
@@ -187,20 +188,21 @@ def _source(mode: str, i: int, n: int, start: int, stop: int) -> int:
     return -i if i < 0 else 2 * (n - 1) - i
 
 
-def _interpolate() -> Iterator[Sample]:
+def _interpolate(d: Draw) -> Iterator[Sample]:
     """Yields each mode, enlarging and reducing; bfloat16; and windows that share no element."""
     # Scales are powers of 2, so that positions and most weights are exact.
-    yield _interpolate_sample("nearest 1d", "nearest", (2, 3, 12), (96,), _nearest)
-    yield _interpolate_sample("nearest 3d", "nearest", (1, 2, 4, 3, 2), (16, 6, 8), _nearest)
-    yield _interpolate_sample("apart", "nearest", (2, 3, 12, 8), (6, 4), _nearest)
-    yield _interpolate_sample("exact", "nearest-exact", (2, 3, 6, 8), (24, 2), _nearest_exact)
-    yield _interpolate_sample("linear", "linear", (2, 3, 12), (96,), _linear)
-    yield _interpolate_sample("bilinear", "bilinear", (2, 3, 6, 5), (24, 40), _linear)
-    yield _interpolate_sample("narrow", "bilinear", (2, 3, 6, 5), (24, 40), _linear, bfloat16)
-    yield _interpolate_sample("bicubic", "bicubic", (2, 3, 6, 8), (24, 4), _cubic)
-    yield _interpolate_sample("trilinear", "trilinear", (1, 2, 4, 3, 5), (8, 12, 10), _linear)
+    yield _interpolate_sample(d, "nearest 1d", "nearest", (2, 3, 12), (96,), _nearest)
+    yield _interpolate_sample(d, "nearest 3d", "nearest", (1, 2, 4, 3, 2), (16, 6, 8), _nearest)
+    yield _interpolate_sample(d, "apart", "nearest", (2, 3, 12, 8), (6, 4), _nearest)
+    yield _interpolate_sample(d, "exact", "nearest-exact", (2, 3, 6, 8), (24, 2), _nearest_exact)
+    yield _interpolate_sample(d, "linear", "linear", (2, 3, 12), (96,), _linear)
+    yield _interpolate_sample(d, "bilinear", "bilinear", (2, 3, 6, 5), (24, 40), _linear)
+    yield _interpolate_sample(d, "narrow", "bilinear", (2, 3, 6, 5), (24, 40), _linear, bfloat16)
+    yield _interpolate_sample(d, "bicubic", "bicubic", (2, 3, 6, 8), (24, 4), _cubic)
+    yield _interpolate_sample(d, "trilinear", "trilinear", (1, 2, 4, 3, 5), (8, 12, 10), _linear)
     for mode, weight in (("bilinear", _tent), ("bicubic", _smooth)):
         yield _interpolate_sample(
+            d,
             f"{mode} without aliases",
             mode,
             (2, 3, 8, 16),
@@ -208,10 +210,11 @@ def _interpolate() -> Iterator[Sample]:
             functools.partial(_antialiased, weight),
             antialias=True,
         )
-    yield _interpolate_sample("area", "area", (2, 3, 9, 12), (4, 20), _divided)
+    yield _interpolate_sample(d, "area", "area", (2, 3, 9, 12), (4, 20), _divided)
 
 
 def _interpolate_sample(
+    d: Draw,
     name: str,
     mode: str,
     shape: tuple[int, ...],
@@ -220,11 +223,15 @@ def _interpolate_sample(
     dtype: type = np.float32,
     **options: bool,
 ) -> Sample:
-    by_dim = [reads(n, m) for n, m in zip(shape[2:], size, strict=True)]
+    parts = [*map(math.gcd, shape[2:], size)]
+    batch, counts = d.sizes(shape[:2], (0, 1)), d.sizes(parts, 1)
+    # Each scale stays.
+    sizes, to = ((np.multiply(ns, counts) // parts).tolist() for ns in (shape[2:], size))
+    by_dim = [*map(reads, sizes, to)]
     return _sums(
         name,
-        lambda ns, x: ns.nn.functional.interpolate(x, size, mode=mode, **options),
-        values(shape, dtype),
+        lambda ns, x: ns.nn.functional.interpolate(x, to, mode=mode, **options),
+        d.values((*batch, *sizes), dtype),
         by_dim,
         _lengths(by_dim) if mode == "area" else None,
         mode=mode,
@@ -292,26 +299,29 @@ _STRIDE = {1: (2,), 2: (1, 3), 3: (2, 1, 2)}
 _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
 
 
-def _avg_pool(dims: int) -> Iterator[Sample]:
+def _avg_pool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows that overlap in a padded input, and windows with gaps between them."""
-    name, sizes, kernel = f"avg_pool{dims}d", _SIZES[dims], _KERNEL[dims]
-    options = kernel, _STRIDE[dims], _PADDING[dims]
+    name, batch = f"avg_pool{dims}d", d.sizes((2, 3), (0, 1))
+    kernel, stride = d.sizes(_KERNEL[dims], 1), d.sizes(_STRIDE[dims], 1)
+    padding = d.sizes(_PADDING[dims], 0, [k // 2 for k in kernel])
+    options, sizes = (kernel, stride, padding), d.sizes(_SIZES[dims], kernel)
     overlapping = [_ones(sliding_windows(*along)) for along in zip(sizes, *options, strict=True)]
     for dtype in _dtypes(dims):
         yield _sums(
             f"overlapping, {dtype}",
             lambda ns, x: getattr(ns.nn.functional, name)(x, *options),
-            values((2, 3, *sizes), DTYPES[dtype]),
+            d.values((*batch, *sizes), DTYPES[dtype]),
             overlapping,
             np.full([len(along) for along in overlapping], np.prod(kernel)),
             separable=False,
         )
     # The last window of a dimension may end beyond the input, but must begin inside.
+    sizes = d.sizes(sizes, 4)
     apart = [_ones(sliding_windows(n, 4, 5, count=len(range(0, n, 5)))) for n in sizes]
     yield _sums(
         "apart",
         lambda ns, x: getattr(ns.nn.functional, name)(x, 4, 5, 0, True, False),
-        values((3, *sizes), np.float32),
+        d.values((*batch[1:], *sizes), np.float32),
         apart,
         _lengths(apart),
         separable=False,
@@ -325,20 +335,21 @@ _UNEVEN = {1: (211,), 2: (5, 29), 3: (3, 9, 20)}
 _EVEN = {1: (45,), 2: (1, 17), 3: (5, 3, 4)}
 
 
-def _adaptive_avg_pool(dims: int) -> Iterator[Sample]:
+def _adaptive_avg_pool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields windows of several lengths, windows that share no element, and one window."""
-    name, sizes = f"adaptive_avg_pool{dims}d", _SIZES[dims]
-    even = tuple(n // m * m for n, m in zip(sizes, _EVEN[dims], strict=True))
+    name, batch = f"adaptive_avg_pool{dims}d", d.sizes((2, 3), (0, 1))
+    sizes, uneven, counts = (d.sizes(each[dims], 1) for each in (_SIZES, _UNEVEN, _EVEN))
+    even = tuple(max(n // m, 1) * m for n, m in zip(sizes, counts, strict=True))
     for label, dtype, shape, output_size in (
-        *((f"uneven, {dtype}", dtype, (2, 3, *sizes), _UNEVEN[dims]) for dtype in _dtypes(dims)),
-        ("even", "floating", (3, *even), _EVEN[dims]),
-        ("one", "floating", (2, 3, *sizes), (1,) * dims),
+        *((f"uneven, {dtype}", dtype, (*batch, *sizes), uneven) for dtype in _dtypes(dims)),
+        ("even", "floating", (*batch[1:], *even), counts),
+        ("one", "floating", (*batch, *sizes), (1,) * dims),
     ):
         reads = [_divided(n, m) for n, m in zip(shape[-dims:], output_size, strict=True)]
         yield _sums(
             label,
             lambda ns, x, to=output_size: getattr(ns.nn.functional, name)(x, to),
-            values(shape, DTYPES[dtype]),
+            d.values(shape, DTYPES[dtype]),
             reads,
             _lengths(reads),
             output_size_is_one=label == "one",
@@ -350,20 +361,18 @@ def _dtypes(dims: int) -> tuple[str, ...]:
     return ("floating", "narrow") if dims == 2 else ("floating",)
 
 
-def _lp_pool(dims: int) -> Iterator[Sample]:
+def _lp_pool(dims: int, d: Draw) -> Iterator[Sample]:
     """Yields squares and maxima of windows that overlap, and cubes of windows that do not."""
-    name, sizes = f"lp_pool{dims}d", _SIZES[dims]
+    # The gradient of 65 taps or more is a scatter on every device.
+    kernels = d.sizes((5, 2, 70 if dims == 1 else 9), 1)
+    name, sizes = f"lp_pool{dims}d", d.sizes(_SIZES[dims], max(kernels))
     # No two elements have the same magnitude, so that the maximum is one element.
     count = 6 * int(np.prod(sizes))
     magnitudes = (1 + np.random.default_rng(dims).permutation(count)) / count
     x: Array = magnitudes.astype(np.float32).reshape(2, 3, *sizes)
     signed = x * np.where(np.indices(x.shape).sum(0) % 3, np.float32(1), np.float32(-1))
-    for label, power, array, kernel, stride in (
-        ("squares", 2, signed, 5, 2),
-        ("cubes", 3.0, x[0], 2, 2),
-        # The gradient of 65 taps or more is a scatter on every device.
-        ("greatest", float("inf"), signed, 70 if dims == 1 else 9, 1),
-    ):
+    calls = ("squares", 2, signed, 2), ("cubes", 3.0, x[0], 2), ("greatest", INF, signed, 1)
+    for (label, power, array, stride), kernel in zip(calls, kernels, strict=True):
         reads = [_ones(sliding_windows(n, kernel, stride)) for n in sizes]
         yield Sample(
             name=label,
@@ -455,7 +464,6 @@ _RESAMPLED: Sequence[tuple[str, tuple[int, ...], tuple[int, ...], Mapping[str, b
     ("area", (1, 3, 7), (9,), {}),
     ("area", (2, 3, 6, 5), (8, 9), {}),
     ("area", (2, 2, 3, 4, 2), (6, 4, 6), {}),
-    *((mode, (0, 2, 4, 5), (3, 3), {}) for mode in ("nearest", "bilinear", "area")),
 )
 
 

@@ -11,16 +11,13 @@ import numpy as np
 
 from conformance.cases._data import (
     DTYPES,
-    FEW,
-    MANY,
     UNIQUE,
     Array,
     Write,
-    indices,
     rounded_once,
     rows,
     source_of,
-    values,
+    updates,
     writing,
 )
 from conformance.cases._forms import (
@@ -52,46 +49,45 @@ from conformance.cases._forms import (
     without_gradient,
 )
 from conformance.cases.reads import NUMBERED, OF_TWO, PAIR, subscripts
-from conformance.cases.table import ErrorInput, Form, OpInfo, Sample, form, refused
+from conformance.cases.table import Draw, ErrorInput, Form, OpInfo, Sample, form, refused
 from spec import oracles
 
 
-def _row_arrays(dtype: Any) -> tuple[Array, Array, Array]:
-    return values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)
-
-
-def _columns() -> tuple[Array, Array, Array]:
-    return values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)
+def _columns(d: Draw) -> tuple[Array, Array, Array]:
+    x, index, source = updates(d, np.float32, (d.lanes,), ())
+    return x.T, index, source.T
 
 
 def _columns_of(x: Array, i: Array) -> Array:
     return np.asarray(x[:, i])
 
 
-def _index_add() -> Iterator[Sample]:
+def _index_add(d: Draw) -> Iterator[Sample]:
     """Yields rows added along the first dimension for each dtype, and along the last dimension."""
 
     def call(ns: Any, x: Any, i: Any, s: Any) -> Any:
         return ns.index_add(x, 0, i, s)
 
     for name, dtype in DTYPES.items():
-        yield writing(name, call, _row_arrays(dtype), rows, facts=UNIQUE, wrt=source_of(dtype))
-    numbers = values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)
+        yield writing(
+            name, call, updates(d, dtype, (d.lanes,), ()), rows, facts=UNIQUE, wrt=source_of(dtype)
+        )
+    numbers = updates(d, np.float32, (), ())
     yield writing("one_column", call, numbers, rows, facts=UNIQUE)
     yield writing(
         "last_dim",
         lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
-        _columns(),
+        _columns(d),
         _columns_of,
         lambda x, i, s: oracles.source(x, i, 2 * s),
         facts=UNIQUE,
     )
 
 
-def _index_copy() -> Iterator[Sample]:
+def _index_copy(d: Draw) -> Iterator[Sample]:
     """Yields rows written along the first dimension for each dtype, and along the last one."""
-    by_rows = [(name, 0, _row_arrays(dtype), rows) for name, dtype in DTYPES.items()]
-    for name, dim, arrays, reach in (*by_rows, ("last_dim", -1, _columns(), _columns_of)):
+    by_rows = [(name, 0, updates(d, dtype, (d.lanes,), ()), rows) for name, dtype in DTYPES.items()]
+    for name, dim, arrays, reach in (*by_rows, ("last_dim", -1, _columns(d), _columns_of)):
         yield writing(
             name,
             lambda ns, x, i, s, dim=dim: ns.index_copy(x, dim, i, s),
@@ -102,19 +98,19 @@ def _index_copy() -> Iterator[Sample]:
         )
 
 
-def _index_fill() -> Iterator[Sample]:
+def _index_fill(d: Draw) -> Iterator[Sample]:
     """Yields rows filled along the first dimension for each dtype, and columns along the last."""
     for name, dtype in DTYPES.items():
         yield Sample(
             name=name,
             call=lambda ns, x, i: ns.index_fill(x, 0, i, 7),
-            arrays=(values((3 * FEW, 3), dtype), indices((FEW,), 3 * FEW) - FEW),
+            arrays=(d.values((3 * d.few, d.lanes), dtype), d.indices((d.few,), 3 * d.few) - d.few),
             ordered=lambda x, i: _filled(x, i, 7),
         )
     yield Sample(
         name="last_dim",
         call=lambda ns, x, i: ns.index_fill(x, -1, i, float(np.float32(0.99))),
-        arrays=(values((3, 3 * FEW), np.float32), indices((FEW,), 3 * FEW)),
+        arrays=(d.values((d.lanes, 3 * d.few), np.float32), d.indices((d.few,), 3 * d.few)),
         ordered=lambda x, i: _filled(x.T, i, np.float32(0.99)).T,
         wrt=0,
         ordered_gradient=lambda ct, x, i: _filled(ct.T, i, 0).T,
@@ -134,13 +130,13 @@ def _adding(dtypes: Any = DTYPES) -> Iterator[tuple[str, Any, bool, Write]]:
     yield "written", np.float32, False, oracles.last_write
 
 
-def _index_put() -> Iterator[Sample]:
+def _index_put(d: Draw) -> Iterator[Sample]:
     """Yields rows written and added; two index arrays around a slice; and a quantized array."""
     for name, dtype, adds, write in _adding():
         yield writing(
             name,
             lambda ns, x, i, v, adds=adds: ns.index_put(x, (i,), v, adds),
-            _row_arrays(dtype),
+            updates(d, dtype, (d.lanes,), ()),
             rows,
             write,
             facts={"accumulate": adds},
@@ -152,20 +148,20 @@ def _index_put() -> Iterator[Sample]:
             name if adds else "two_arrays",
             lambda ns, x, i, j, v, adds=adds: ns.index_put(x, (i, None, j), v, adds),
             (
-                values((2, 3, FEW), np.float32),
-                indices((MANY,), 2) - 1,  # Negative indices count from the end.
-                indices((MANY,)),
-                values((MANY, 3), np.float32),
+                d.values((2, d.lanes, d.few), np.float32),
+                d.indices((d.many,), 2) - 1,  # Negative indices count from the end.
+                d.indices((d.many,)),
+                d.values((d.many, d.lanes), np.float32),
             ),
             lambda x, i, j: x[i, :, j],
             write,
             facts={"accumulate": adds},
         )
-    codes = values((MANY + FEW, 3), np.int32).astype(np.float32)
+    codes = d.values((d.many + d.few, d.lanes), np.int32).astype(np.float32)
     sample = writing(
         "quantized",
         _put_quantized,
-        (codes[:FEW], indices((MANY,)), codes[FEW:]),
+        (codes[: d.few], d.indices((d.many,)), codes[d.few :]),
         rows,
         oracles.last_write,
         facts={"dtype": "integer", "accumulate": False},
@@ -180,19 +176,19 @@ def _put_quantized(ns: Any, x: Any, i: Any, v: Any) -> Any:
     return ns.index_put(quantized, (i,), v * np.float32(0.5)).int_repr
 
 
-def _put() -> Iterator[Sample]:
+def _put(d: Draw) -> Iterator[Sample]:
     """Yields elements of two dimensions, added for each dtype and written for floats."""
     for name, dtype, adds, write in _adding():
         yield writing(
             name,
             lambda ns, x, i, s, adds=adds: ns.put(x, i, s, adds),
             (
-                values((FEW, 3), dtype),
-                indices((2, MANY), 2 * FEW) - FEW,  # Negative indices count from the end.
-                values((MANY, 2), dtype, 1),
+                d.values((d.few, d.columns + 1), dtype),
+                d.indices((2, d.many), 2 * d.few) - d.few,  # Negative indices count from the end.
+                d.values((d.many, 2), dtype, 1),
             ),
             # The source has another shape than the index.
-            lambda x, i: x.reshape(-1)[i].reshape(MANY, 2),
+            lambda x, i: x.reshape(-1)[i].reshape(d.many, 2),
             write,
             facts={"accumulate": adds, **UNIQUE},
             wrt=source_of(dtype) if adds else None,
@@ -308,38 +304,39 @@ def _forms_of_put() -> Iterator[Form]:
     yield form(THREE, 3 * WRAPPED, TWENTY[:, 0], accumulate=True).named("add")
 
 
-def _bincount() -> Iterator[Sample]:
+def _bincount(d: Draw) -> Iterator[Sample]:
     """Yields a call with weights and a call without."""
-    numbers = indices((MANY,))
+    numbers = d.indices((d.many,))
     yield Sample(
         name="weights",
         facts={"dtype": "floating", "weights": True},
-        call=lambda ns, n, w: ns.bincount(n, w, length=FEW),
-        arrays=(numbers, values((MANY,), np.float32)),
-        ordered=lambda n, w: oracles.source(np.zeros(FEW, w.dtype), n, w),
+        call=lambda ns, n, w: ns.bincount(n, w, length=d.few),
+        arrays=(numbers, d.values((d.many,), np.float32)),
+        ordered=lambda n, w: oracles.source(np.zeros(d.few, w.dtype), n, w),
         wrt=1,
         ordered_gradient=lambda ct, n, w: ct[n],
     )
     yield Sample(
         name="counts",
         facts={"weights": False},
-        call=lambda ns, n: ns.bincount(n, length=FEW),
+        call=lambda ns, n: ns.bincount(n, length=d.few),
         arrays=(numbers,),
-        ordered=lambda n: np.bincount(n, minlength=FEW).astype(np.int32),
+        ordered=lambda n: np.bincount(n, minlength=d.few).astype(np.int32),
     )
 
 
 _BINS = 7
 
 
-def _histc() -> Iterator[Sample]:
+def _histc(d: Draw) -> Iterator[Sample]:
     """Yields a range that excludes some elements, for each dtype, and the range of the data."""
     choice = "Bins are found in float32; PyTorch's of bfloat16 have other edges."
     for name, dtype in DTYPES.items():
         low, high = (-5, 9) if dtype is np.int32 else (-0.75, 1.1)
-        data = values((MANY,), dtype)
+        data = d.values((d.many,), dtype)
         # A value at the edge of a bin shows a quotient that is off by one bit.
-        data[: _BINS + 1] = (low + np.arange(_BINS + 1) * (high - low) / _BINS).astype(dtype)
+        edges = (low + np.arange(_BINS + 1) * (high - low) / _BINS).astype(dtype)
+        data[: _BINS + 1] = edges[: d.many]
         yield Sample(
             name=name,
             call=lambda ns, x, low=low, high=high: ns.histc(x, _BINS, low, high),
@@ -350,7 +347,7 @@ def _histc() -> Iterator[Sample]:
     yield Sample(
         name="range_of_data",
         call=lambda ns, x: ns.histc(x, _BINS),
-        arrays=(values((2, 1200), np.float32),),
+        arrays=(np.nan_to_num(d.values((2, d.many // 2 + 1), np.float32)).clip(-9, 9),),
         ordered=lambda x: _counts(x.reshape(-1), x.min(), x.max()),
     )
 
@@ -359,7 +356,7 @@ def _counts(x: Array, low: float, high: float) -> Array:
     """Returns ones added, in the bins that the op's documentation states."""
     wide: Array = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
     ends: Array = np.array([low, high]).astype(x.dtype).astype(wide.dtype)
-    least, most = ends
+    least, most = ends if ends[0] < ends[1] else ends + np.array([-1, 1], wide.dtype)
     scaled = (wide - least) * wide.dtype.type(_BINS)
     quotient = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
     bin = np.minimum(np.trunc(quotient), _BINS - 1).astype(np.int64)

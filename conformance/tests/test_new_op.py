@@ -54,7 +54,7 @@ y = arguments.array(_NAME, "y", y)
         'raise NotImplementedError("FILL IN: oracles.nearest, if the op adds")': (
             "return oracles.nearest_running((x[1:] + x[:-1]) * np.float32(0.5))"
         ),
-        "import OpInfo, Sample, form\n": "import OpInfo, Sample, form\nfrom spec import oracles\n",
+        "Sample, form\n": "Sample, form\nfrom spec import oracles\n",
         f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",
     },
 }

@@ -1,9 +1,22 @@
 """The settings of the tests of every op: the mode, and a setting of JAX that finds faults."""
 
+import hypothesis
 import jax
 import pytest
 
 import impl
+
+#: Two calls of each op, the same in each run; ``--hypothesis-profile=many`` draws others.
+FEW = hypothesis.settings(
+    max_examples=2,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile("few", FEW)
+hypothesis.settings.register_profile("many", FEW, max_examples=100, derandomize=False)
+hypothesis.settings.load_profile("few")
 
 
 @pytest.fixture(autouse=True)

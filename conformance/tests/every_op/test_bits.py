@@ -13,7 +13,7 @@ from conformance.cases.table import samples, table
 from conformance.lab.readers import hlo
 from conformance.suite.cells import cells, portable_cells
 from conformance.tests.every_op.calls import parametrize_by_primitives
-from conformance.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
+from conformance.tests.every_op.programs import assert_agree, plain, sharded
 from impl.tests.support.bits import assert_all_same_bits
 
 
@@ -45,20 +45,6 @@ def test_under_portable_a_cpu_has_the_bits_of_the_oracle(stated):
     for (sample, direction), arrays, got in zip(stated, inputs, results, strict=True):
         want = sample.oracle(direction)(*arrays)
         assert_all_same_bits(*map(jax.tree.leaves, (got, want)), f"{sample.name}, {direction}")
-
-
-@parametrize_by_primitives()
-def test_an_eager_call_and_a_compiled_one(call):
-    outputs, _ = plain(call)(*call.arrays)
-    assert_agree(call, outputs, call.outputs(*call.arrays), "outputs")
-
-
-# JAX has a rule for each primitive. To compile all of the gradient's takes long.
-@parametrize_by_primitives(adding=True)
-def test_an_eager_gradient_and_a_compiled_one(call):
-    _, gradient = plain(call)(*call.arrays)
-    _, eager_gradient = outputs_and_gradient(call, *call.arrays)
-    assert_agree(call, gradient, eager_gradient, "gradient")
 
 
 @pytest.mark.parametrize("check_vma", [True, False])

@@ -139,22 +139,6 @@ def test_max_pool2d_of_a_window_that_reads_no_element(dtype):
         assert_same_bits(gradient, np.zeros_like(x))
 
 
-@pytest.mark.once
-def test_the_first_of_equals_in_a_long_window():
-    # A CPU reads long windows as a whole.
-    x = np.random.default_rng(0).integers(-1, 2, (2, 23, 30)).astype(np.float32)
-    x[0, :, 5], x[1, ::4], x[x == 0] = np.nan, -0.0, 0.0
-    values, indices = F.adaptive_max_pool2d(x, (2, 3), return_indices=True)
-    for lane, row, column in np.ndindex(values.shape):
-        rows, columns = (
-            slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in ((row, 23, 2), (column, 30, 3))
-        )
-        window = x[lane, rows, columns]
-        first = np.isnan(window).argmax() if np.isnan(window).any() else window.argmax()
-        at = np.unravel_index(first, window.shape)
-        assert indices[lane, row, column] == (at[0] + rows.start) * 30 + at[1] + columns.start
-
-
 def test_fractional_max_pool2d_draws_samples_from_a_key():
     x, key = normal((2, 3, 9, 8)), jax.random.key(7)
     samples = jax.random.uniform(key, (6, 2)).reshape(2, 3, 2)

@@ -124,33 +124,6 @@ def test_sizes_are_given_as_in_torch():
 
 # resize.
 
-SHAPES = [
-    (old, new) for old in ((), (5,), (2, 3), (2, 0)) for new in ((), (0,), (4,), (3, 3), (1, 2, 2))
-]
-
-
-@complete
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "bool"])
-def test_resize_as_pytorch_does(deterministic_torch, dtype):
-    rng = np.random.default_rng(0)
-    arrays = [np.asarray(rng.normal(size=old)).astype(dtype) for old, _ in SHAPES]
-    results = jax.jit(
-        lambda arrays: [impl.resize(x, new) for x, (_, new) in zip(arrays, SHAPES, strict=True)]
-    )(arrays)
-    for x, (old, new), got in zip(arrays, SHAPES, results, strict=True):
-        want = deterministic_torch.from_numpy(x).clone().resize_(new).numpy()
-        np.testing.assert_array_equal(got, want, err_msg=f"{old} to {new}")
-
-
-@complete
-@pytest.mark.usefixtures("lowering")
-def test_elements_stay_in_row_major_order():
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)).T
-    want = np.concatenate([np.asarray(x).reshape(-1), [np.nan] * 6]).astype(np.float32)
-    longer, shorter = jax.jit(lambda x: (impl.resize(x, 3, 4), impl.resize(x, 2, 2)))(x)
-    assert_same_bits(longer, want.reshape(3, 4))
-    assert_same_bits(shorter, want[:4].reshape(2, 2))
-
 
 @complete
 def test_transformations_of_resize():

@@ -13,7 +13,6 @@ import pytest
 import impl
 from impl.tests.ops._indices import IN_RANGE, INDEX, INSIDE, SIZE, WIDE, WRAPPED, V
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
-from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -156,43 +155,6 @@ def test_integers_are_differentiated_through():
     for row in index:
         want[row, [0, 1, 2]] += 9
     assert_same_bits(gradient, want)
-
-
-#: Reads of a vector by a vector of indices, whose gradients are sums by index.
-SUMMED = {
-    "gather": lambda x, i: impl.gather(x, 0, i),
-    "index_select": lambda x, i: impl.index_select(x, 0, i),
-    "take": impl.take,
-    "take_along_dim": lambda x, i: impl.take_along_dim(x, i, 0),
-    "getitem": impl.getitem,
-    "embedding": lambda x, i: impl.nn.functional.embedding(i, x[:, None])[:, 0],
-    "repeat_interleave": lambda x, i: impl.repeat_interleave(
-        x, jnp.bincount(i, length=4), 0, output_size=60
-    )[jnp.argsort(jnp.argsort(i))],
-}
-
-
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
-def test_gradients_of_reads_are_exact_under_portable(dtype):
-    rng = np.random.default_rng(5)
-    index = rng.integers(1, 4, (2, 60))
-    # Terms of many sizes: a sum that rounds on the way has other bits.
-    dots = rng.normal(size=(2, 60)) * 2.0 ** rng.integers(-20, 20, (2, 60))
-    # In float32 this sum is rounded to the middle of two numbers of bfloat16.
-    index[:, :3], dots[:, :3] = 0, [1, 2**-8, 2**-30]
-    dots = dots.astype(dtype)
-    sums = map(functools.partial(oracles.nearest_scatter, np.zeros(4, dtype)), index, dots)
-
-    def gradients(index, dots):
-        x = jnp.zeros(4, dtype)
-        of = {name: jax.vjp(lambda x, f=f: f(x, index), x)[1] for name, f in SUMMED.items()}
-        return {name: pullback(dots)[0] for name, pullback in of.items()}
-
-    with impl.deterministic(guarantee="portable"):
-        results = jax.jit(jax.vmap(gradients))(index.astype(np.int32), dots)
-    want = np.array(list(sums))
-    for name, got in results.items():
-        assert_same_bits(got, want, name)
 
 
 # repeat_interleave.

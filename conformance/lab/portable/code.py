@@ -152,8 +152,9 @@ class _Reader:
 
     def is_rounded(self, name: str, floats: Sequence[Any]) -> bool:
         """Returns whether the platform rounds a quotient or a root of floats to nearest."""
-        # On a CPU, XLA may multiply by the reciprocal of a divisor, but it rounds roots to nearest.
-        on_cpu = self.platform == "cpu" and name == "sqrt"
+        # On a CPU, XLA may multiply by the reciprocal of a divisor, unless it is a selection.
+        chosen = [getattr(each.owner, "name", "") == "stablehlo.select" for each in floats[1:]]
+        on_cpu = self.platform == "cpu" and (name == "sqrt" or chosen == [True])
         return all(_bits(value) >= (32 if on_cpu else 64) for value in floats)
 
     def is_whole(self, value: Any) -> bool:

@@ -9,27 +9,31 @@ namespace samebits {
 namespace {
 
 constexpr int64_t kLeft = 16 * kRow;  // of a panel of rows
+constexpr int64_t kFolded = 32;       // the blocks of terms whose sums `low_` has
 
 }  // namespace
 
-int64_t SplitBlock::numbers(const BlockRange& range) {
+int64_t SplitBlock::numbers(const LineProduct& product, const BlockRange& range) {
   const ProductKernels& kernels = product_kernels();
   const int64_t stride = up(range.columns, kernels.columns);
   const int64_t tile = up(kernels.rows * kernels.columns, 16);
-  return 4 * range.rows * stride + up(stride * kPanel, 16) + 2 * kLeft + tile + stride +
+  return 4 * range.rows * stride + up(stride * panel_of(product), 16) + 2 * kLeft + tile + stride +
          up(range.rows + 16, 16);
 }
 
 SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-                       bool are_few)
-    : Panels(product, range, false, numbers(range)), is_split_(is_split), are_few_(are_few) {
+                       bool are_few, bool has_sums)
+    : Panels(product, range, false, has_sums ? numbers(product, range) : 0),
+      is_split_(is_split),
+      are_few_(are_few) {
+  if (!has_sums) return;
   const int64_t sums = rows_ * stride_;
   high_ = numbers_;
   middle_ = high_ + sums;
   lost_ = middle_ + sums;
   low_ = lost_ + sums;
   more_ = low_ + sums;
-  first_ = more_ + up(stride_ * kPanel, 16);
+  first_ = more_ + up(stride_ * panel_, 16);
   rest_ = first_ + kLeft;
   tile_ = rest_ + kLeft;
   column_rests_ = tile_ + up(kernels_.rows * kernels_.columns, 16);
@@ -43,9 +47,9 @@ bool SplitBlock::split_columns(int64_t count) {
   bool has_more = false;
   const int64_t width = kernels_.columns;
   for (int64_t j = 0; j < columns_; j += width) {
-    double* panel = right_ + j * kPanel;
+    double* panel = right_ + j * panel_;
     has_more |= kernels_.split_panel(panel, std::min(width, columns_ - j), count, width, panel,
-                                     more_ + j * kPanel, column_rests_ + j);
+                                     more_ + j * panel_, column_rests_ + j);
   }
   return has_more;
 }
@@ -67,7 +71,7 @@ void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_
         const int64_t at = (first + i) * stride_ + j;
         kernels_.add_wide_row(columns_ - j > width / 2 ? 2 : 1, count,
                               rows + (interleaved_ ? i : i * kRow),
-                              interleaved_ ? kernels_.step : 1, right_ + j * kPanel, high_ + at,
+                              interleaved_ ? kernels_.step : 1, right_ + j * panel_, high_ + at,
                               middle_ + at);
       }
     return;
@@ -75,7 +79,7 @@ void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_
   const bool has_rest = is_split_ && split_rows(rows, lines, count, row_rests_ + first);
   for (int64_t j = 0; j < columns_; j += width) {
     const int64_t vectors = columns_ - j > width / 2 ? 2 : 1, at = first * stride_ + j;
-    const double* right = right_ + j * kPanel;
+    const double* right = right_ + j * panel_;
     auto add = [&](const double* left, const double* columns, double* to, int64_t stride,
                    bool adds) {
       kernels_.multiply(interleaved_, lines, vectors, count, left, columns, to, stride, adds);
@@ -86,7 +90,7 @@ void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_
     }
     add(first_, right, tile_, width, false);
     kernels_.add_tile(lines, vectors, tile_, high_ + at, middle_ + at, lost_ + at, stride_);
-    if (has_more) add(rows, more_ + j * kPanel, low_ + at, stride_, true);
+    if (has_more) add(rows, more_ + j * panel_, low_ + at, stride_, true);
     if (has_rest) add(rest_, right, low_ + at, stride_, true);
   }
 }
@@ -103,21 +107,34 @@ void SplitBlock::add_terms() {
       if (!interleaved_) pack_rows(i, lines, count);
       add_rows(i, lines, count, has_more);
     }
+    if (is_split_ && (from / kTerms + 1) % kFolded == 0) fold_low();
   }
-  for (double* squares : {row_norms_, row_rests_})
-    for (int64_t i = 0; i < rows_; ++i) squares[i] = std::sqrt(squares[i]);
-  for (double* squares : {column_norms_, column_rests_})
-    for (int64_t j = 0; j < columns_; ++j) squares[j] = std::sqrt(squares[j]);
+  make_norms(row_norms_, column_norms_);
+  make_norms(row_rests_, column_rests_);
 }
 
-double SplitBlock::scale_of_pairs() const {
-  const double chain = of_chain(2.0 * static_cast<double>(product_.terms) + 64);
+void SplitBlock::make_norms(double* of_rows, double* of_columns) const {
+  for (int64_t i = 0; i < rows_; ++i) of_rows[i] = std::sqrt(of_rows[i]);
+  for (int64_t j = 0; j < columns_; ++j) of_columns[j] = std::sqrt(of_columns[j]);
+}
+
+// Moves the sums `low_` to `middle_`, so that few additions bound their errors.
+void SplitBlock::fold_low() {
+  for (int64_t i = 0; i < rows_ * stride_; ++i) {
+    lost_[i] += std::fabs(two_sum(&middle_[i], low_[i]));
+    low_[i] = 0;
+  }
+}
+
+double SplitBlock::scale_of_pairs(int64_t terms) {
+  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
   return chain * chain * (1 + 0x1p-9);
 }
 
 double SplitBlock::scale() const {
   const int64_t terms = product_.terms;
-  const int64_t chain = std::min(terms, kTerms) + 2 * parts_of(terms, kTerms);
+  const int64_t blocks = parts_of(terms, kTerms);
+  const int64_t chain = std::min(terms, kTerms) + 2 * (is_split_ ? std::min(blocks, kFolded) : blocks);
   return of_chain(static_cast<double>(chain)) * (1 + 0x1p-9);
 }
 

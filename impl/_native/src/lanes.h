@@ -281,10 +281,12 @@ template <typename V>
 struct Coarse {
   V high, low{};
 
-  SAMEBITS_INLINE void add(V term) {
-    const V next = high + term;
-    low += term - (next - high);
+  SAMEBITS_INLINE void add(V term) { low += add_high(term); }
+  // Returns what is left of a term.
+  SAMEBITS_INLINE V add_high(V term) {
+    const V next = high + term, left = term - (next - high);
     high = next;
+    return left;
   }
 };
 
@@ -300,6 +302,10 @@ class Start {
 
   SAMEBITS_INLINE Doubles high(Doubles most) const {
     return reinterpret_cast<Doubles>((power(most) + more_) | (1ll << 51));
+  }
+  // The same for sums of what these leave.
+  SAMEBITS_INLINE Doubles second(Doubles most) const {
+    return reinterpret_cast<Doubles>((power(most) + (2 * more_ - (54ll << 52))) | (1ll << 51));
   }
   // An infinity if the sums have no bound.
   SAMEBITS_INLINE Doubles error(Doubles most) const {
@@ -442,18 +448,21 @@ SAMEBITS_INLINE Interval interval<Float64>(const Exact<Doubles>& sum, double wid
           chosen(is_bounded, sum.near + (sum.rest + wider), Doubles{} + 1), is_inexact};
 }
 
-// The sums of `number` vectors of float64, load_one(0), load_one(1), ...: coarse ones (`start` is of as
-// many terms), unless their bounds leave one in doubt.
+// The sums of `number` vectors of float64, load_one(0), load_one(1), ..., of which `start` is. Of few
+// terms, many sums are ties, which only an exact sum decides: a second coarse sum has all that the
+// first one leaves, unless terms are far apart.
 template <typename Load>
 SAMEBITS_INLINE Exact<Doubles> sum_of(int64_t number, const Start& start, const Load& load_one) {
   Doubles most{};
   for (int64_t i = 0; i < number; ++i) most = greater(most, load_one(i));
-  Coarse<Doubles> coarse = {start.high(most)};
-  for (int64_t i = 0; i < number; ++i) coarse.add(load_one(i));
-  Exact<Doubles> sum = {coarse.high - start.high(most), coarse.low, start.error(most)};
-  const Interval ends = interval<Float64>(sum, 1 + 0x1p-10);
-  if (!any_of(reinterpret_cast<Longs>(ends.low) ^ reinterpret_cast<Longs>(ends.high))) return sum;
-  sum = {load_one(0)};
+  const Doubles counted = greater(most, Doubles{} + 0x1p-900);
+  const Doubles high = start.high(counted), low = start.second(counted);
+  Coarse<Doubles> first = {high}, second = {low};
+  Longs lost = (most > 0x1p900) | ((most < 0x1p-900) & (most != 0));
+  for (int64_t i = 0; i < number; ++i)
+    lost |= reinterpret_cast<Longs>(second.add_high(first.add_high(load_one(i))));
+  if (!any_of(lost)) return {first.high - high, second.high - low};
+  Exact<Doubles> sum = {load_one(0)};
   for (int64_t i = 1; i < number; ++i) sum.add(load_one(i));
   return sum;
 }

@@ -37,7 +37,7 @@ constexpr int64_t kAtOnce = 32;
 constexpr int64_t kLong = kLongTerms + 8;
 
 // The most terms of wide products that are rounded as they are added.
-constexpr int64_t kFewTerms = 8;
+constexpr int64_t kFewTerms = 9;
 
 // The products of a batch that are computed together if they are small.
 constexpr int64_t kTogether = 16;
@@ -196,7 +196,8 @@ struct ProductKernels {
   void (*pack_wide_lanes[kFormats])(const void* data, double scale, const int64_t* offsets,
                                     const Place* lines, int64_t count, const Place* terms,
                                     int64_t term_count, double* to, double* squares);
-  // As multiply_lanes, of lines with norms: the sums are high + low, within `slack`.
+  // As multiply_lanes, of lines with norms: the sums are high + low, within `slack`, `scale` times the
+  // products of the norms.
   void (*multiply_wide_lanes)(int64_t terms, const double* left, const double* right,
                               const double* left_norms, const double* right_norms,
                               double scale, double* high, double* low, double* slack);
@@ -206,10 +207,10 @@ struct ProductKernels {
                        const double* right, double* high, double* low);
   // Rounds the sums of `terms` products (at most kFewTerms) of a row, whose terms are `step` apart, and
   // of panels of columns, `panel` apart, as round_pairs does: their errors are at most `lost` and
-  // norm * column_norms[j].
+  // `scale` times the sums of magnitudes.
   int64_t (*round_few_terms)(int64_t terms, const double* row, int64_t step, const double* right,
-                             int64_t panel, int64_t count, const double* column_norms, double norm,
-                             double lost, int exponent, double* to, int32_t* doubts);
+                             int64_t panel, int64_t count, double scale, double lost, int exponent,
+                             double* to, int32_t* doubts);
   // Finds the magnitudes of float64.
   void (*find_magnitudes)(const double* values, int64_t count, Magnitudes* magnitudes);
   // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.

@@ -113,8 +113,7 @@ int64_t WideBlock::round_few_terms(int64_t i, char* words) {
   const int64_t step = interleaved_ ? kernels_.step : 1, line = i % height_;
   const double* row = interleaved_ ? panel(i - line) + line : left_ + line * kRow;
   return kernels_.round_few_terms(product_.terms, row, step, right_, panel_ * kernels_.columns,
-                                  columns_, column_norms_,
-                                  scale_of_pairs(product_.terms) * row_norms_[i], product_.lost,
+                                  columns_, scale_of_pairs(product_.terms), product_.lost,
                                   product_.exponent, reinterpret_cast<double*>(words),
                                   memory_.doubts.data());
 }
@@ -133,7 +132,6 @@ void WideBlock::compute() {
     read_terms(0, product_.terms);
     pack_right(product_.terms);
     if (interleaved_) pack_interleaved(product_.terms);
-    make_norms(row_norms_, column_norms_);
   } else if (!are_long) {
     add_terms();
   }
@@ -141,7 +139,6 @@ void WideBlock::compute() {
     if (are_few && !interleaved_ && i % height_ == 0) {
       const int64_t lines = std::min(height_, rows_ - i);
       pack_rows(i, lines, product_.terms);
-      for (int64_t line = i; line < i + lines; ++line) row_norms_[line] = std::sqrt(row_norms_[line]);
     }
     char* row = is_dense ? words + size * result(i, 0) : buffer;
     const int64_t doubts = are_few ? round_few_terms(i, row) : round_row(i, row);

@@ -427,23 +427,58 @@ void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, in
   pack_wide_lanes<T>(data, 1, offsets, lines, count, terms, term_count, to, squares);
 }
 
+// Sums of products whose magnitudes add up to about `most` or less start with 1.5 * 2**e, which is more
+// than four times that. Each sum is then a multiple of 2**(e - 52), as in `Coarse` of lanes.h.
+SAMEBITS_INLINE Vector coarse_start(Vector most) {
+  return (Vector)((((Longs)most & (0x7ffll << 52)) + (3ll << 52)) | (1ll << 51));
+}
+// Adds a product to such a sum, and returns what the sum leaves of it, rounded.
+SAMEBITS_INLINE Vector add_coarse(Vector a, Vector b, Vector* sum) {
+  const Vector before = *sum;
+#if defined(__FMA__) || defined(__aarch64__)
+  *sum = fused(a, b, before);
+  return fused(a, b, before - *sum);
+#else
+  const Vector product = a * b;
+  *sum += product;
+  return (product - (*sum - before)) + product_error(a, b, product);
+#endif
+}
+
 void multiply_wide_lanes(int64_t terms, const double* left, const double* right,
                          const double* left_norms, const double* right_norms, double scale,
                          double* high, double* low, double* slack) {
-  Vector sum[kGroups] = {}, rest[kGroups] = {};
+  if (terms == 1) {
+    for (int64_t i = 0; i < kTogether; i += kLanes) {
+      const Vector product = at(left + i) * at(right + i);
+      put(high + i, product);
+      put(low + i, product_error(at(left + i), at(right + i), product));
+      put(slack + i, Vector{});
+    }
+    return;
+  }
+  Vector sum[kGroups], rest[kGroups] = {}, start[kGroups];
+  for (int g = 0; g < kGroups; ++g) {
+    const Vector norms = at(left_norms + g * kLanes) * at(right_norms + g * kLanes);
+    put(slack + g * kLanes, scale * norms);
+    sum[g] = start[g] = coarse_start(norms);
+  }
+  Longs any[kGroups] = {};
   for (int64_t k = 0; k < terms; ++k)
 #pragma GCC unroll 8
     for (int g = 0; g < kGroups; ++g) {
-      const Vector a = at(left + k * kTogether + g * kLanes);
-      const Vector b = at(right + k * kTogether + g * kLanes), product = a * b;
-      rest[g] += product_error(a, b, product) + two_sum(&sum[g], product);
+      const Vector part = add_coarse(at(left + k * kTogether + g * kLanes),
+                                     at(right + k * kTogether + g * kLanes), &sum[g]);
+      any[g] |= (Longs)part;
+      rest[g] += part;
     }
   for (int g = 0; g < kGroups; ++g) {
-    put(high + g * kLanes, sum[g]);
+    put(high + g * kLanes, sum[g] - start[g]);
     put(low + g * kLanes, rest[g]);
+    // A sum that leaves nothing is exact.
+    put(slack + g * kLanes,
+        (Vector)((Longs)at(slack + g * kLanes) & (Longs)(any[g] != 0)));
   }
-  for (int lane = 0; lane < kTogether; ++lane)
-    slack[lane] = scale * left_norms[lane] * right_norms[lane];
 }
 
 void multiply_lanes(int64_t terms, const double* left, const double* right,
@@ -742,8 +777,8 @@ int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t*
 
 template <int kNumber>
 int64_t round_terms(const double* row, int64_t step, const double* right, int64_t panel,
-                    int64_t count, const double* column_norms, double norm, double lost,
-                    int exponent, double* to, int32_t* doubts) {
+                    int64_t count, double scale, double lost, int exponent, double* to,
+                    int32_t* doubts) {
   PairRounding rounding{exponent, to, doubts};
   Vector left[kNumber];
   for (int k = 0; k < kNumber; ++k) left[k] = all(row[k * step]);
@@ -754,14 +789,19 @@ int64_t round_terms(const double* row, int64_t step, const double* right, int64_
       rounding.put_rounded(j, count - j, sum, sum);
       continue;
     }
-    Vector rest = product_error(left[0], at(column), sum);
-#pragma GCC unroll 8
+    Vector rest = product_error(left[0], at(column), sum), size = magnitude(sum);
+    Longs any = (Longs)rest;
+#pragma GCC unroll 9
     for (int k = 1; k < kNumber; ++k) {
       const Vector b = at(column + k * kColumns), product = left[k] * b;
-      rest += product_error(left[k], b, product) + two_sum(&sum, product);
+      const Vector part = product_error(left[k], b, product) + two_sum(&sum, product);
+      any |= (Longs)part;
+      rest += part;
+      size += magnitude(product);
     }
-    const Vector of_norms = kNumber == 1 ? Vector{} : all(norm) * at(column_norms + j);
-    rounding.round(j, count - j, sum, rest, of_norms + all(lost));
+    // A sum without errors is exact.
+    const Vector slack = (Vector)((Longs)(scale * size) & (Longs)(any != 0));
+    rounding.round(j, count - j, sum, rest, (kNumber == 1 ? Vector{} : slack) + all(lost));
   }
   return rounding.number;
 }

@@ -203,10 +203,28 @@ void Factor::places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
   if (count == 0) return;
   Place at = of_terms ? term(begin) : line(begin);
   at.offset += offset;
+  if (axes.empty()) {
+    to->front() = at;
+    return;
+  }
   std::vector<int64_t> index(axes.size());
   for (size_t i = axes.size(); i-- > 0; begin /= axes[i].size) index[i] = begin % axes[i].size;
-  for (int64_t number = 0; number < count; ++number) {
-    (*to)[static_cast<size_t>(number)] = at;
+  Place* place = to->data();
+  for (Place* end = place + count; place < end;) {
+    // The places along the innermost axis but its last one.
+    const Axis inner = axes.back();
+    const int64_t more = std::min<int64_t>(inner.size - 1 - index.back(), end - place);
+    const int edge = std::max(inner.edge, 0);
+    const int64_t step = inner.edge >= 0 ? inner.step : 0;
+    for (const Place* last = place + more; place < last; ++place) {
+      *place = at;
+      at.offset += inner.stride;
+      at.result += inner.result;
+      at.position[edge] += step;
+    }
+    if (place == end) break;
+    index.back() += more;
+    *place++ = at;
     for (size_t i = axes.size(); i-- > 0;) {
       const Axis& axis = axes[i];
       const int64_t moves = ++index[i] < axis.size ? 1 : 1 - axis.size;

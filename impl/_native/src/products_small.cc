@@ -49,9 +49,10 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
   double* left_squares = memory.squares.data();
   double* right_squares = left_squares + m * kTogether;
   const double scale = terms == 1 ? 0 : of_chain(static_cast<double>(terms));
-  // As in `settle` of products_doubles.cc.
-  const double chain = of_chain(2 * static_cast<double>(terms) + 16);
-  const double wide_scale = terms == 1 ? 0 : chain * chain * (1 + 0x1p-10);
+  // What is left of a product is at most 2**(e - 52), of which each of two roundings and of `terms`
+  // additions loses 2**-53 at most; and 2**e is at most 2**3 times the product of the norms.
+  const double wide_scale =
+      static_cast<double>(terms) * static_cast<double>(terms + 2) * 0x1p-101;
   const int64_t size = bytes_of(output.format);
   char* words = static_cast<char*>(output.words);
 

@@ -62,30 +62,6 @@ int64_t select_indices<int32_t>(const void* indices, int64_t count, bool clip, i
   }
   return listed;
 }
-// Those of programs of float64, 8 at a time.
-template <>
-int64_t select_indices<int64_t>(const void* indices, int64_t count, bool clip, int64_t last,
-                                int64_t low, int64_t high, int32_t* chosen) {
-  const int64_t* index = static_cast<const int64_t*>(indices);
-  const __m512i least = _mm512_set1_epi64(clip ? 0 : INT64_MIN);
-  const __m512i most = _mm512_set1_epi64(clip ? last : INT64_MAX);
-  const __m512i begin = _mm512_set1_epi64(low), range = _mm512_set1_epi64(high - low);
-  __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  int64_t listed = 0;
-  for (int64_t i = 0; i < count; i += 8) {
-    const __mmask8 some = count - i >= 8 ? 0xff : static_cast<__mmask8>((1u << (count - i)) - 1);
-    __m512i value = _mm512_maskz_loadu_epi64(some, index + i);
-    value = _mm512_min_epi64(_mm512_max_epi64(value, least), most);
-    const __mmask8 is_in =
-        _mm512_mask_cmplt_epu64_mask(some, _mm512_sub_epi64(value, begin), range);
-    // The list has room for 16 more than it needs.
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(chosen + listed),
-                        _mm256_maskz_compress_epi32(is_in, number));
-    listed += __builtin_popcount(is_in);
-    number = _mm256_add_epi32(number, _mm256_set1_epi32(8));
-  }
-  return listed;
-}
 #endif
 
 template <typename I>
@@ -321,7 +297,8 @@ bool add_singles(const T* updates, const Runs& runs, const Table& table) {
   Flushing scope(kOf<T>);
 #if defined(__AVX512F__)
   // Errors take more time than a vector gains.
-  if constexpr (!kHasError) return add_eights(updates, runs, table);
+  if constexpr (!kHasError && !std::is_same<T, double>::value)
+    return add_eights(updates, runs, table);
 #endif
   Singles<kHasError, T> all(updates, runs, table);
   all.add_all(0, runs.count);

@@ -46,6 +46,13 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double s
     squares->sums[1] = fused(others, others, squares->sums[1]);
     return;
   }
+  for (; i + kLanes <= count; i += kLanes) {
+    T values[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) values[lane] = from[(i + lane) * stride];
+    const Vector value = loaded(values, scale);
+    put(to + i, value);
+    squares->sums[0] = fused(value, value, squares->sums[0]);
+  }
   for (; i < count; ++i) {
     to[i] = widened(from[i * stride], scale);
     squares->rest += to[i] * to[i];
@@ -727,8 +734,11 @@ struct PairRounding {
   int32_t* doubts;
   int64_t number = 0;
   // A power of two beyond the range is applied as two.
-  const Vector first = all(__builtin_ldexp(1, exponent / 2));
-  const Vector second = all(__builtin_ldexp(1, exponent - exponent / 2));
+  const Vector first = power(exponent / 2), second = power(exponent - exponent / 2);
+
+  static SAMEBITS_INLINE Vector power(int of) {
+    return all(double_of(static_cast<uint64_t>(1023 + of) << 52));
+  }
 
   // The sums of indices from j on, of which `count` are left.
   SAMEBITS_INLINE void round(int64_t j, int64_t count, Vector near, Vector middle, Vector slack) {

@@ -79,7 +79,11 @@ void choose_runs(Factor* factor, bool prefers_terms) {
     const int64_t length = std::min(inner.length, kShort);
     return (inner.stride == 1 ? 4 * length : length) * 2 + (is_preferred ? 1 : 0);
   };
+  // Lines of few terms are read across.
+  const bool have_few_terms = factor->format == kFloat64 && product_of(factor->terms) <= kFewTerms &&
+                              factor->inner_free.length >= kShort;
   factor->runs_along_terms =
+      !have_few_terms &&
       worth(factor->inner_terms, prefers_terms) > worth(factor->inner_free, !prefers_terms);
 }
 
@@ -214,14 +218,17 @@ void Factor::places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
     // The places along the innermost axis but its last one.
     const Axis inner = axes.back();
     const int64_t more = std::min<int64_t>(inner.size - 1 - index.back(), end - place);
-    const int edge = std::max(inner.edge, 0);
-    const int64_t step = inner.edge >= 0 ? inner.step : 0;
-    for (const Place* last = place + more; place < last; ++place) {
-      *place = at;
-      at.offset += inner.stride;
-      at.result += inner.result;
-      at.position[edge] += step;
+    int64_t steps[kEdges] = {};
+    if (inner.edge >= 0) steps[inner.edge] = inner.step;
+    // An element at a time: a copy of `at` would wait for what was written to it last.
+    for (int64_t k = 0; k < more; ++k, ++place) {
+      place->offset = at.offset + k * inner.stride;
+      place->result = at.result + k * inner.result;
+      for (int e = 0; e < kEdges; ++e) place->position[e] = at.position[e] + k * steps[e];
     }
+    at.offset += more * inner.stride;
+    at.result += more * inner.result;
+    for (int e = 0; e < kEdges; ++e) at.position[e] += more * steps[e];
     if (place == end) break;
     index.back() += more;
     *place++ = at;

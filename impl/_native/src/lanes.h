@@ -295,17 +295,17 @@ class Start {
  public:
   // `terms` are at most 2**log2_terms; each of them goes through `roundings` of `low` at most.
   Start(int64_t terms, int log2_terms, int64_t roundings)
-      : more_(static_cast<int64_t>(log2_terms + 2) << 52),
+      : more_(static_cast<uint64_t>(log2_terms + 2) << 52),
         // Twice the bound: a sum may lose bits of subnormal numbers too.
         factor_(static_cast<double>(terms) * static_cast<double>(roundings) *
                 double_of(static_cast<uint64_t>(1023 + log2_terms + 2 - 105) << 52)) {}
 
   SAMEBITS_INLINE Doubles high(Doubles most) const {
-    return reinterpret_cast<Doubles>((power(most) + more_) | (1ll << 51));
+    return reinterpret_cast<Doubles>((power(most) + more_) | (1ull << 51));
   }
   // The same for sums of what these leave.
   SAMEBITS_INLINE Doubles second(Doubles most) const {
-    return reinterpret_cast<Doubles>((power(most) + (2 * more_ - (54ll << 52))) | (1ll << 51));
+    return reinterpret_cast<Doubles>((power(most) + (2 * more_ - (54ull << 52))) | (1ull << 51));
   }
   // An infinity if the sums have no bound.
   SAMEBITS_INLINE Doubles error(Doubles most) const {
@@ -315,10 +315,13 @@ class Start {
   }
 
  private:
-  static SAMEBITS_INLINE Longs power(Doubles most) {
-    return reinterpret_cast<Longs>(most) & (0x7ffll << 52);
+  // Without a sign, since what has no bound may overflow.
+  using Powers = uint64_t __attribute__((vector_size(8 * kLanes)));
+
+  static SAMEBITS_INLINE Powers power(Doubles most) {
+    return reinterpret_cast<Powers>(most) & (0x7ffull << 52);
   }
-  int64_t more_;
+  uint64_t more_;
   double factor_;
 };
 

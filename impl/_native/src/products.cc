@@ -255,23 +255,26 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
   Output output;
   output.states = States(before, after);
   const int64_t of = *level.typed_data();
+  output.has_pairs = of == -1;
+  std::vector<LineProduct>& products = planned(spans, left, right, of >= 0);
+  const bool is_wide = left.format == kFloat64 || right.format == kFloat64;
+  if (is_wide) widen(pool, left, right, &products);
   if (of < 0) {
     auto are_finite = [](Operand each) {
       return product_kernels().are_finite[each.format](each.data, each.elements);
     };
     output.are_finite = are_finite(left) && are_finite(right);
-    std::vector<LineProduct>& products = planned(spans, left, right, false);
-    if (left.format == kFloat64 || right.format == kFloat64) widen(pool, left, right, &products);
     compute(pool, products, output);
     if (is_convolution) fill_special(spans.attributes(), right, output);
     return ffi::Error::Success();
   }
-  const std::vector<LineProduct>& products = planned(spans, left, right);
   const int64_t count = output.states.count();
   parallel(pool, parts_of(count, kEach), [&](int64_t task) {
     for (int64_t at = task * kEach; at < std::min(count, (task + 1) * kEach); ++at)
-      with_digits(products, at,
-                  [&](const int64_t* digit) { output.states.add_level(at, of, digit); });
+      with_digits(products, at, [&](const int64_t* digit) {
+        if (is_wide) return output.states.add_level<WideAccumulator>(at, of, digit);
+        output.states.add_level<Accumulator>(at, of, digit);
+      });
   });
   return ffi::Error::Success();
 }

@@ -47,7 +47,7 @@ class WideBlock : public SplitBlock {
  public:
   WideBlock(const LineProduct& product, const BlockRange& range, const Output& output)
       : SplitBlock(product, range, true, range.rows <= kFew && product.terms <= kMostOfPairs,
-                   !has_few_terms(product, output) && !is_long(product, range)),
+                   false, !has_few_terms(product, output) && !is_long(product, range)),
         output_(output) {}
   void compute();
 

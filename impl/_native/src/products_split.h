@@ -16,9 +16,10 @@ namespace samebits {
 
 class SplitBlock : protected Panels {
  public:
-  // Few rows are not split: the errors of their products are added. A block may have panels alone.
+  // Few rows are not split: the errors of their products are added. With `has_pairs`, so are those of
+  // panels whose lines have rests. A block may have panels alone.
   SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-             bool are_few = false, bool has_sums = true);
+             bool are_few = false, bool has_pairs = false, bool has_sums = true);
   // Adds all products, and makes norms of the sums of squares.
   void add_terms();
 
@@ -55,7 +56,8 @@ class SplitBlock : protected Panels {
   // Makes norms of sums of squares.
   void make_norms(double* of_rows, double* of_columns) const;
 
-  const bool is_split_, are_few_;
+  const bool is_split_, are_few_, has_pairs_;
+  bool are_exact_ = true;  // No product of a rest was added.
   // The sums: high_ + middle_ of products of multiples, what TwoSum lost of it, and low_.
   double *high_, *middle_, *lost_, *low_;
   double *row_rests_, *column_rests_;  // sums of squares, and then norms
@@ -66,6 +68,7 @@ class SplitBlock : protected Panels {
   bool split_columns(int64_t count);
   bool split_rows(const double* rows, int64_t lines, int64_t count, double* squares);
   void add_rows(int64_t first, int64_t lines, int64_t count, bool has_more);
+  void add_pairs(int64_t first, int64_t lines, int64_t count);
 
   double *more_, *first_, *rest_, *tile_;  // panels, and the sums of a tile
 };

@@ -123,6 +123,15 @@ SAMEBITS_INLINE Doubles load(const double* at) {
   return without_subnormals(load_as<Doubles>(at));
 }
 
+// The same in a scope in which the unit itself drops them on x86.
+SAMEBITS_INLINE Doubles load_flushed(const double* at) {
+#if defined(__x86_64__)
+  return load_as<Doubles>(at);
+#else
+  return load(at);
+#endif
+}
+
 // All bits of the last `count` lanes.
 SAMEBITS_INLINE Longs last_lanes(int64_t count) {
   alignas(64) static const int64_t bits[2 * kLanes] = {
@@ -248,6 +257,74 @@ SAMEBITS_INLINE Exact<Doubles> load_exact(const double* near, const double* rest
   return {load_as<Doubles>(near), load_as<Doubles>(rest), load_as<Doubles>(error)};
 }
 
+// The greater of two magnitudes, the first of which is no NaN. A NaN is no greater one.
+SAMEBITS_INLINE Doubles greater(Doubles most, Doubles value) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_range_pd(reinterpret_cast<__m512d>(value),
+                                                   reinterpret_cast<__m512d>(most), 0xb));
+#else
+  const Doubles size = magnitude(value);
+  return size > most ? size : most;
+#endif
+}
+
+// Sums of float64, whose greatest magnitude is known before they are added.
+//
+// A sum starts with 1.5 * 2**e, and the sum of all magnitudes is at most 2**(e - 1), so each addition
+// rounds to a multiple of 2**(e - 52). FastTwoSum gives what that leaves, exactly (Dekker 1971; the
+// idea is ExtractVector of Rump, Ogita and Oishi 2008, doi:10.1137/050645671):
+//
+//     high + term = next + left        |left| <= 2**(e - 53)
+//
+// The sum of all `next` less what they started with is exact, and `low` adds up what is left.
+template <typename V>
+struct Coarse {
+  V high, low{};
+
+  SAMEBITS_INLINE void add(V term) { low += add_high(term); }
+  // Returns what is left of a term.
+  SAMEBITS_INLINE V add_high(V term) {
+    const V next = high + term, left = term - (next - high);
+    high = next;
+    return left;
+  }
+};
+
+// How such sums of magnitudes up to `most`, one in each lane, start, and what bounds their errors.
+class Start {
+ public:
+  // `terms` are at most 2**log2_terms; each of them goes through `roundings` of `low` at most.
+  Start(int64_t terms, int log2_terms, int64_t roundings)
+      : more_(static_cast<uint64_t>(log2_terms + 2) << 52),
+        // Twice the bound: a sum may lose bits of subnormal numbers too.
+        factor_(static_cast<double>(terms) * static_cast<double>(roundings) *
+                double_of(static_cast<uint64_t>(1023 + log2_terms + 2 - 105) << 52)) {}
+
+  SAMEBITS_INLINE Doubles high(Doubles most) const {
+    return reinterpret_cast<Doubles>((power(most) + more_) | (1ull << 51));
+  }
+  // The same for sums of what these leave.
+  SAMEBITS_INLINE Doubles second(Doubles most) const {
+    return reinterpret_cast<Doubles>((power(most) + (2 * more_ - (54ull << 52))) | (1ull << 51));
+  }
+  // An infinity if the sums have no bound.
+  SAMEBITS_INLINE Doubles error(Doubles most) const {
+    const Longs is_bounded = (most <= 0x1p900) & ((most >= 0x1p-900) | (most == 0));
+    const Doubles bound = reinterpret_cast<Doubles>(power(most)) * factor_;
+    return chosen(is_bounded, bound, Doubles{} + HUGE_VAL);
+  }
+
+ private:
+  // Without a sign, since what has no bound may overflow.
+  using Powers = uint64_t __attribute__((vector_size(8 * kLanes)));
+
+  static SAMEBITS_INLINE Powers power(Doubles most) {
+    return reinterpret_cast<Powers>(most) & (0x7ffull << 52);
+  }
+  uint64_t more_;
+  double factor_;
+};
+
 // The greatest and the least magnitude of terms that are not zero, as their bits.
 //
 // All terms are multiples of the unit in the last place of the least one. If n terms of twice the
@@ -372,6 +449,25 @@ SAMEBITS_INLINE Interval interval<Float64>(const Exact<Doubles>& sum, double wid
   wider = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(wider) & is_inexact);
   return {chosen(is_bounded, sum.near + (sum.rest - wider), Doubles{}),
           chosen(is_bounded, sum.near + (sum.rest + wider), Doubles{} + 1), is_inexact};
+}
+
+// The sums of `number` vectors of float64, load_one(0), load_one(1), ..., of which `start` is. Of few
+// terms, many sums are ties, which only an exact sum decides: a second coarse sum has all that the
+// first one leaves, unless terms are far apart.
+template <typename Load>
+SAMEBITS_INLINE Exact<Doubles> sum_of(int64_t number, const Start& start, const Load& load_one) {
+  Doubles most{};
+  for (int64_t i = 0; i < number; ++i) most = greater(most, load_one(i));
+  const Doubles counted = greater(most, Doubles{} + 0x1p-900);
+  const Doubles high = start.high(counted), low = start.second(counted);
+  Coarse<Doubles> first = {high}, second = {low};
+  Longs lost = (most > 0x1p900) | ((most < 0x1p-900) & (most != 0));
+  for (int64_t i = 0; i < number; ++i)
+    lost |= reinterpret_cast<Longs>(second.add_high(first.add_high(load_one(i))));
+  if (!any_of(lost)) return {first.high - high, second.high - low};
+  Exact<Doubles> sum = {load_one(0)};
+  for (int64_t i = 1; i < number; ++i) sum.add(load_one(i));
+  return sum;
 }
 
 // The sum of all lanes.

@@ -36,6 +36,9 @@ constexpr int64_t kLongColumns = 4096;
 constexpr int64_t kAtOnce = 32;
 constexpr int64_t kLong = kLongTerms + 8;
 
+// The most terms of wide products that are rounded as they are added.
+constexpr int64_t kFewTerms = 9;
+
 // The products of a batch that are computed together if they are small.
 constexpr int64_t kTogether = 16;
 
@@ -193,14 +196,21 @@ struct ProductKernels {
   void (*pack_wide_lanes[kFormats])(const void* data, double scale, const int64_t* offsets,
                                     const Place* lines, int64_t count, const Place* terms,
                                     int64_t term_count, double* to, double* squares);
-  // As multiply_lanes: the sums are high + low, within `slack`.
+  // As multiply_lanes, of lines with norms: the sums are high + low, within `slack`, `scale` times the
+  // products of the norms.
   void (*multiply_wide_lanes)(int64_t terms, const double* left, const double* right,
-                              const double* left_squares, const double* right_squares,
+                              const double* left_norms, const double* right_norms,
                               double scale, double* high, double* low, double* slack);
   // Adds the products of a row, whose terms are `step` apart, and of `vectors` vectors of columns
   // to high + low, as add_wide_pairs does.
   void (*add_wide_row)(int64_t vectors, int64_t terms, const double* row, int64_t step,
                        const double* right, double* high, double* low);
+  // Rounds the sums of `terms` products (at most kFewTerms) of a row, whose terms are `step` apart, and
+  // of panels of columns, `panel` apart, as round_pairs does: their errors are at most `lost` and
+  // `scale` times the sums of magnitudes.
+  int64_t (*round_few_terms)(int64_t terms, const double* row, int64_t step, const double* right,
+                             int64_t panel, int64_t count, double scale, double lost, int exponent,
+                             double* to, int32_t* doubts);
   // Finds the magnitudes of float64.
   void (*find_magnitudes)(const double* values, int64_t count, Magnitudes* magnitudes);
   // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.

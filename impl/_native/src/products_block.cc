@@ -152,7 +152,7 @@ void Block::multiply(bool adds, int64_t count, bool are_last) {
     if (has_one_panel_of_sums_) first_sum_ = i;
     for (int64_t j = 0; j < columns_; j += width)
       kernels_.multiply(interleaved_, lines, columns_ - j > width / 2 ? 2 : 1, count, panel(i),
-                        right_ + j * kPanel, sums_of(i) + j, stride_, adds);
+                        right_ + j * panel_, sums_of(i) + j, stride_, adds);
     if (rounds) round_rows(i, lines);
   }
 }
@@ -364,7 +364,7 @@ void Block::find_all_bits() {
     read_terms(from, count);
     pack_right(count);
     for (int64_t j = 0; j < columns_; j += width)
-      kernels_.add_lane_bits(right_ + j * kPanel, count, width, width, of_columns + j);
+      kernels_.add_lane_bits(right_ + j * panel_, count, width, width, of_columns + j);
     if (interleaved_) pack_interleaved(count);
     for (int64_t i = 0; i < rows_; i += height_) {
       const int64_t lines = std::min(height_, rows_ - i);

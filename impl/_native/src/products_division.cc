@@ -34,7 +34,8 @@ int64_t equal(int64_t count, int64_t most, int64_t tile) {
 
 }  // namespace
 
-Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, bool may_split) {
+Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, bool may_split,
+                                   bool has_few_terms) {
   const ProductKernels& kernels = product_kernels();
   Blocks blocks{};
   blocks.product = &product;
@@ -43,6 +44,8 @@ Division::Blocks Division::divided(const LineProduct& product, int64_t wanted, b
   if (product.is_wide) blocks.rows = kMostRows / 4;  // It has four arrays of sums.
   const bool is_long = product.has_few_rows && !product.columns.runs_along_terms;
   blocks.columns = is_long ? kLongColumns : kMostColumns;
+  // What a block costs besides its results matters most where these are cheap.
+  if (has_few_terms) blocks.columns = 8 * kMostColumns;
   auto number = [&] {
     blocks.row_blocks = parts_of(product.row_count, blocks.rows);
     blocks.column_blocks = parts_of(product.column_count, blocks.columns);
@@ -95,7 +98,9 @@ Division::Division(const std::vector<LineProduct>& products, int64_t threads,
     if (results == 0) continue;
     const bool are_small = output.words != nullptr && samebits::are_small(product) &&
                            (!product.is_wide || output.format == kFloat64);
-    blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states && !product.is_wide));
+    blocks_.push_back(divided(product, are_small ? 1 : wanted, !output.states && !product.is_wide,
+                              product.is_wide && product.terms <= kFewTerms &&
+                                  output.format == kFloat64));
     Blocks& blocks = blocks_.back();
     blocks.first = pieces_;
     blocks.are_small = are_small;

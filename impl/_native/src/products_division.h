@@ -32,7 +32,8 @@ class Division {
     std::unique_ptr<std::atomic<int64_t>[]> done;
   };
 
-  static Blocks divided(const LineProduct& product, int64_t wanted, bool may_split);
+  static Blocks divided(const LineProduct& product, int64_t wanted, bool may_split,
+                        bool has_few_terms);
   BlockRange range(const Blocks& blocks, int64_t piece) const;
 
   std::vector<Blocks> blocks_;

@@ -40,15 +40,27 @@ bool is_decided(double near, double rest, double error, int exponent, typename R
 
 // The most rows that are not split, since each element of the columns is used for few products.
 constexpr int64_t kFew = 2;
+// The most terms that are added in pairs, and those after which a lane of 16 is added up.
+constexpr int64_t kMostOfPairs = 1 << 13;
 
 class WideBlock : public SplitBlock {
  public:
   WideBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : SplitBlock(product, range, true, range.rows <= kFew), output_(output) {}
-  void finish();
+      : SplitBlock(product, range, true, range.rows <= kFew && product.terms <= kMostOfPairs,
+                   false, !has_few_terms(product, output) && !is_long(product, range)),
+        output_(output) {}
+  void compute();
 
  private:
-  void round_row(int64_t i, char* words);
+  // Whether results are rounded as they are added, or each of them is added along its terms.
+  static bool has_few_terms(const LineProduct& product, const Output& output) {
+    return product.terms > 0 && product.terms <= kFewTerms && output.format == kFloat64;
+  }
+  static bool is_long(const LineProduct& product, const BlockRange& range) {
+    return range.rows * range.columns <= kFew && product.terms >= kTerms;
+  }
+  int64_t round_row(int64_t i, char* words);
+  int64_t round_few_terms(int64_t i, char* words);
   void settle(int64_t i, int64_t j, void* word) const;
   // Writes a value, of which R::narrow takes two roundings for one.
   template <typename Write>
@@ -62,8 +74,8 @@ class WideBlock : public SplitBlock {
   const Output& output_;
 };
 
-// Rounds a row of results, and lists those in doubt.
-void WideBlock::round_row(int64_t i, char* words) {
+// Rounds a row of results, and writes the columns of those in doubt. Returns their number.
+int64_t WideBlock::round_row(int64_t i, char* words) {
   const int64_t from = i * stride_;
   const double of_row = row_norms_[i];
   const PairsOfRow pairs{high_ + from,
@@ -73,10 +85,9 @@ void WideBlock::round_row(int64_t i, char* words) {
                          column_norms_,
                          column_rests_,
                          are_few_ ? 0 : scale() * of_row,
-                         are_few_ ? scale_of_pairs() * of_row : scale() * row_rests_[i],
+                         are_few_ ? scale_of_pairs(product_.terms) * of_row : scale() * row_rests_[i],
                          product_.lost,
                          product_.exponent};
-  memory_.doubts.resize(columns_);
   int64_t doubts = 0;
   if (output_.format == kFloat64) {
     doubts = kernels_.round_pairs(columns_, pairs, reinterpret_cast<double*>(words),
@@ -94,22 +105,50 @@ void WideBlock::round_row(int64_t i, char* words) {
       }
     });
   }
-  for (int64_t d = 0; d < doubts; ++d)
-    memory_.doubtful.push_back({static_cast<int32_t>(i), memory_.doubts[d], 0});
+  return doubts;
 }
 
-void WideBlock::finish() {
+// The same where results are rounded as they are added.
+int64_t WideBlock::round_few_terms(int64_t i, char* words) {
+  const int64_t step = interleaved_ ? kernels_.step : 1, line = i % height_;
+  const double* row = interleaved_ ? panel(i - line) + line : left_ + line * kRow;
+  return kernels_.round_few_terms(product_.terms, row, step, right_, panel_ * kernels_.columns,
+                                  columns_, scale_of_pairs(product_.terms), product_.lost,
+                                  product_.exponent, reinterpret_cast<double*>(words),
+                                  memory_.doubts.data());
+}
+
+void WideBlock::compute() {
   const int64_t size = bytes_of(output_.format);
   char* words = static_cast<char*>(output_.words);
   const bool is_dense = are_neighbours();
+  const bool are_long = is_long(product_, range_);
+  const bool are_few = has_few_terms(product_, output_);
   memory_.doubtful.clear();
   memory_.unused.resize(static_cast<size_t>(stride_));
+  memory_.doubts.resize(columns_);
   char* buffer = reinterpret_cast<char*>(memory_.unused.data());
-  for (int64_t i = 0; i < rows_; ++i) {
-    round_row(i, is_dense ? words + size * result(i, 0) : buffer);
+  if (are_few) {
+    read_terms(0, product_.terms);
+    pack_right(product_.terms);
+    if (interleaved_) pack_interleaved(product_.terms);
+  } else if (!are_long) {
+    add_terms();
+  }
+  for (int64_t i = 0; i < rows_ && !are_long; ++i) {
+    if (are_few && !interleaved_ && i % height_ == 0) {
+      const int64_t lines = std::min(height_, rows_ - i);
+      pack_rows(i, lines, product_.terms);
+    }
+    char* row = is_dense ? words + size * result(i, 0) : buffer;
+    const int64_t doubts = are_few ? round_few_terms(i, row) : round_row(i, row);
+    for (int64_t d = 0; d < doubts; ++d)
+      memory_.doubtful.push_back({static_cast<int32_t>(i), memory_.doubts[d], 0});
     for (int64_t j = 0; j < columns_ && !is_dense; ++j)
       std::memcpy(words + size * result(i, j), buffer + size * j, size);
   }
+  for (int64_t i = 0; i < rows_ && are_long; ++i)
+    for (int64_t j = 0; j < columns_; ++j) settle(i, j, words + size * result(i, j));
   for (const Doubtful& each : memory_.doubtful)
     settle(each.row, each.column, words + size * result(each.row, each.column));
   each_special([&](int64_t i, int64_t j) {
@@ -126,22 +165,29 @@ void WideBlock::settle(int64_t i, int64_t j, void* word) const {
   Line columns(product_.columns, memory_.columns[j], terms, true);
   double left[kRow], right[kRow];
   PairSum sum;
+  double near = 0, rest = 0, lost = 0;
+  auto add_lanes = [&] {
+    for (int lane = 0; lane < 16; ++lane)
+      for (double part : {sum.high[lane], sum.low[lane]})
+        lost += std::fabs(two_sum(&rest, two_sum(&near, part)));
+    sum = PairSum();
+  };
   for (int64_t from = 0; from < terms; from += kTerms) {
     const int64_t count = rows.load(from, left);
     columns.load(from, right);
     kernels_.add_wide_pairs(left, right, count, &sum);
+    if ((from / kTerms + 1) % (kMostOfPairs / kTerms) == 0) add_lanes();
   }
-  for (int lane = 1; lane < 16; ++lane) {
-    sum.low[0] += sum.low[lane];
-    sum.low[0] += two_sum(&sum.high[0], sum.high[lane]);
-  }
-  const double error = scale_of_pairs() * row_norms_[i] * column_norms_[j] + product_.lost;
-  const double rest = two_sum(&sum.high[0], sum.low[0]);
+  add_lanes();
+  const double norms = std::sqrt(rows.squares()) * std::sqrt(columns.squares());
+  const double scale = scale_of_pairs(parts_of(std::min(terms, kMostOfPairs), 16));
+  const double error = scale * norms + lost + product_.lost;
+  rest = two_sum(&near, rest);
   const bool is_done = with_format(output_.format, [&](auto format) {
     using R = decltype(format);
     typename R::Word bits;
     const bool is_done =
-        is_decided<R>(sum.high[0], rest, error, product_.exponent, &bits);
+        is_decided<R>(near, rest, error, product_.exponent, &bits);
     if (is_done) std::memcpy(word, &bits, sizeof bits);
     return is_done;
   });
@@ -158,8 +204,7 @@ void WideBlock::settle(int64_t i, int64_t j, void* word) const {
 void compute_wide_block(const LineProduct& product, const BlockRange& range,
                         const Output& output) {
   WideBlock block(product, range, output);
-  block.add_terms();
-  block.finish();
+  block.compute();
 }
 
 }  // namespace samebits

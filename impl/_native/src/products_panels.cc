@@ -11,16 +11,21 @@ BlockMemory& block_memory() {
   return memory;
 }
 
+int64_t Panels::panel_of(const LineProduct& product) {
+  return std::min(product.terms, kTerms) + 1;
+}
+
 Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers)
     : product_(product), range_(range) {
   const int64_t panels = parts_of(rows_, kernels_.rows);
   height_ = parts_of(rows_, panels);
   stride_ = up(columns_, kernels_.columns);
   interleaved_ = !product.rows.runs_along_terms;
+  panel_ = panel_of(product);
   block_terms_ = are_few ? kLongTerms : kTerms;
-  const int64_t interleaved = interleaved_ ? panels * kernels_.step * kPanel : 0;
+  const int64_t interleaved = interleaved_ ? panels * kernels_.step * panel_ : 0;
   const int64_t left = are_few ? kFewRows * kLong : std::max(16 * kRow, interleaved);
-  const int64_t right = are_few ? 0 : stride_ * kPanel;
+  const int64_t right = are_few ? 0 : stride_ * panel_;
   const int64_t norms = stride_ + rows_ + 16;
   double* at = memory_.doubles(up(left, 16) + 16 + up(right, 16) + numbers + norms);
   left_ = at;
@@ -70,7 +75,7 @@ void Panels::pack_interleaved(int64_t count) {
   for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
                   runs, number, rows_, 0, factor.scale};
-  panels_packer(factor)(part, height_, kernels_.step, kPanel * kernels_.step, left_, row_norms_);
+  panels_packer(factor)(part, height_, kernels_.step, panel_ * kernels_.step, left_, row_norms_);
 }
 
 void Panels::pack_right(int64_t count) {
@@ -79,7 +84,7 @@ void Panels::pack_right(int64_t count) {
   Run* runs = memory_.column_runs.data();
   if (factor.runs_along_terms) {
     double* to = right_;
-    for (int64_t j = 0; j < columns_; j += width, to += kPanel * width) {
+    for (int64_t j = 0; j < columns_; j += width, to += panel_ * width) {
       const int64_t lines = std::min(width, columns_ - j);
       const Part part{factor.data, &factor.edges, factor.inner_terms, memory_.columns.data() + j,
                       lines, runs, column_runs_, count, 0, factor.scale};
@@ -88,11 +93,15 @@ void Panels::pack_right(int64_t count) {
     }
     return;
   }
-  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
-  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
-  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
-                  runs, number, columns_, 0, factor.scale};
-  panels_packer(factor)(part, width, width, kPanel * width, right_, column_norms_);
+  for (int64_t first = 0; first < columns_; first += kMostColumns) {
+    const int64_t lines = std::min(kMostColumns, columns_ - first);
+    const int64_t number = factor.runs(false, range_.first_column + first, lines, runs);
+    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+    const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(),
+                    count, runs, number, lines, 0, factor.scale};
+    panels_packer(factor)(part, width, width, panel_ * width, right_ + first * panel_,
+                          column_norms_ + first);
+  }
 }
 
 Line::Line(const Factor& factor, Place place, int64_t terms, bool is_wide)
@@ -103,13 +112,12 @@ Line::Line(const Factor& factor, Place place, int64_t terms, bool is_wide)
 int64_t Line::load(int64_t from, double* to) {
   const ProductKernels& kernels = product_kernels();
   const int64_t count = std::min(kTerms, terms_ - from);
-  double unused = 0;
   Run* runs = block_memory().line_runs.data();
   const int64_t number = factor_.runs(true, from, count, runs);
   const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
                   count, 0, factor_.scale};
   const auto& packers = is_wide_ ? kernels.pack_wide_rows : kernels.pack_rows;
-  packers[factor_.format](part, to, kRow, &unused);
+  packers[factor_.format](part, to, kRow, &squares_);
   return count;
 }
 

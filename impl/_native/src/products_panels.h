@@ -11,9 +11,6 @@
 
 namespace samebits {
 
-// The terms between panels, so that caches do not alias them.
-constexpr int64_t kPanel = kTerms + 1;
-
 // An element whose bound decides nothing.
 struct Doubtful {
   int32_t row, column;
@@ -56,12 +53,15 @@ class Line {
 
   // Returns the number of terms of the block at `from`; zeros follow up to a multiple of eight.
   int64_t load(int64_t from, double* to);
+  // The sum of squares of what was loaded.
+  double squares() const { return squares_; }
 
  private:
   const Factor& factor_;
   Place place_;
   int64_t terms_;
   bool is_wide_;  // and scaled
+  double squares_ = 0;
 };
 
 // A panel has the lines of a tile. One panel of rows and all panels of columns have the terms of a
@@ -71,6 +71,7 @@ class Panels {
   // Takes memory for `numbers` float64 besides the panels.
   Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers);
 
+  static int64_t panel_of(const LineProduct& product);
   // Reads the runs and places of a part of the terms.
   void read_terms(int64_t from, int64_t count);
   // Packs a panel of rows.
@@ -81,7 +82,7 @@ class Panels {
   void pack_right(int64_t count);
   // Returns the panel that has the row `first`.
   double* panel(int64_t first) const {
-    return interleaved_ ? left_ + first / height_ * kPanel * kernels_.step : left_;
+    return interleaved_ ? left_ + first / height_ * panel_ * kernels_.step : left_;
   }
   auto rows_packer(const Factor& factor) const {
     return (product_.is_wide ? kernels_.pack_wide_rows : kernels_.pack_rows)[factor.format];
@@ -99,6 +100,7 @@ class Panels {
   const int64_t rows_ = range_.rows, columns_ = range_.columns;
   int64_t height_;  // of the panels of rows
   int64_t stride_;  // of the sums
+  int64_t panel_;   // the terms between panels: more than they have, so that caches do not alias them
   bool interleaved_;
   int64_t row_runs_ = 0, column_runs_ = 0;
   int64_t block_terms_;

@@ -79,7 +79,11 @@ void choose_runs(Factor* factor, bool prefers_terms) {
     const int64_t length = std::min(inner.length, kShort);
     return (inner.stride == 1 ? 4 * length : length) * 2 + (is_preferred ? 1 : 0);
   };
+  // Lines of few terms are read across.
+  const bool have_few_terms = factor->format == kFloat64 && product_of(factor->terms) <= kFewTerms &&
+                              factor->inner_free.length >= kShort;
   factor->runs_along_terms =
+      !have_few_terms &&
       worth(factor->inner_terms, prefers_terms) > worth(factor->inner_free, !prefers_terms);
 }
 
@@ -203,10 +207,31 @@ void Factor::places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
   if (count == 0) return;
   Place at = of_terms ? term(begin) : line(begin);
   at.offset += offset;
+  if (axes.empty()) {
+    to->front() = at;
+    return;
+  }
   std::vector<int64_t> index(axes.size());
   for (size_t i = axes.size(); i-- > 0; begin /= axes[i].size) index[i] = begin % axes[i].size;
-  for (int64_t number = 0; number < count; ++number) {
-    (*to)[static_cast<size_t>(number)] = at;
+  Place* place = to->data();
+  for (Place* end = place + count; place < end;) {
+    // The places along the innermost axis but its last one.
+    const Axis inner = axes.back();
+    const int64_t more = std::min<int64_t>(inner.size - 1 - index.back(), end - place);
+    int64_t steps[kEdges] = {};
+    if (inner.edge >= 0) steps[inner.edge] = inner.step;
+    // An element at a time: a copy of `at` would wait for what was written to it last.
+    for (int64_t k = 0; k < more; ++k, ++place) {
+      place->offset = at.offset + k * inner.stride;
+      place->result = at.result + k * inner.result;
+      for (int e = 0; e < kEdges; ++e) place->position[e] = at.position[e] + k * steps[e];
+    }
+    at.offset += more * inner.stride;
+    at.result += more * inner.result;
+    for (int e = 0; e < kEdges; ++e) at.position[e] += more * steps[e];
+    if (place == end) break;
+    index.back() += more;
+    *place++ = at;
     for (size_t i = axes.size(); i-- > 0;) {
       const Axis& axis = axes[i];
       const int64_t moves = ++index[i] < axis.size ? 1 : 1 - axis.size;

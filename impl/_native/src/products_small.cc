@@ -11,8 +11,9 @@
 namespace samebits {
 namespace {
 
-// The numbers of both factors of one product.
-constexpr int64_t kMostNumbers = 512;
+// The numbers of both factors of one product, and its results; those of wide ones take longer.
+constexpr int64_t kMostNumbers = 512, kMostWideNumbers = 1024;
+constexpr int64_t kMostResults = 64, kMostWideResults = 256;
 
 struct Scratch {
   std::vector<double> numbers, squares;
@@ -23,8 +24,11 @@ struct Scratch {
 
 bool are_small(const LineProduct& product) {
   const int64_t rows = product.row_count, columns = product.column_count;
-  return product.are_finite && product.batches >= 2 * kTogether && rows * columns <= 64 && product.terms > 0 &&
-         (rows + columns) * product.terms <= kMostNumbers && product.rows.edges.count == 0 &&
+  return product.are_finite && product.batches >= 2 * kTogether && product.terms > 0 &&
+         rows * columns <= (product.is_wide ? kMostWideResults : kMostResults) &&
+         (rows + columns) * product.terms <=
+             (product.is_wide ? kMostWideNumbers : kMostNumbers) &&
+         product.rows.edges.count == 0 &&
          product.columns.edges.count == 0;
 }
 
@@ -45,9 +49,10 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
   double* left_squares = memory.squares.data();
   double* right_squares = left_squares + m * kTogether;
   const double scale = terms == 1 ? 0 : of_chain(static_cast<double>(terms));
-  // As in `settle` of products_doubles.cc.
-  const double chain = of_chain(2 * static_cast<double>(terms) + 16);
-  const double wide_scale = chain * chain * (1 + 0x1p-10);
+  // What is left of a product is at most 2**(e - 52), of which each of two roundings and of `terms`
+  // additions loses 2**-53 at most; and 2**e is at most 2**3 times the product of the norms.
+  const double wide_scale =
+      static_cast<double>(terms) * static_cast<double>(terms + 2) * 0x1p-101;
   const int64_t size = bytes_of(output.format);
   char* words = static_cast<char*>(output.words);
 
@@ -73,6 +78,8 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
     };
     pack(rows, row_offsets, memory.rows, memory.row_terms, left, left_squares);
     pack(columns, column_offsets, memory.columns, memory.column_terms, right, right_squares);
+    for (double& square : memory.squares)
+      if (product.is_wide) square = std::sqrt(square);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
         const double *row = left + i * terms * kTogether, *column = right + j * terms * kTogether;

@@ -9,30 +9,32 @@ namespace samebits {
 namespace {
 
 constexpr int64_t kLeft = 16 * kRow;  // of a panel of rows
+constexpr int64_t kFolded = 32;       // the blocks of terms whose sums `low_` has
 
 }  // namespace
 
-int64_t SplitBlock::numbers(const BlockRange& range) {
+int64_t SplitBlock::numbers(const LineProduct& product, const BlockRange& range) {
   const ProductKernels& kernels = product_kernels();
   const int64_t stride = up(range.columns, kernels.columns);
   const int64_t tile = up(kernels.rows * kernels.columns, 16);
-  return 4 * range.rows * stride + up(stride * kPanel, 16) + 2 * kLeft + tile + stride +
+  return 4 * range.rows * stride + up(stride * panel_of(product), 16) + 2 * kLeft + tile + stride +
          up(range.rows + 16, 16);
 }
 
 SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-                       bool are_few, bool has_pairs)
-    : Panels(product, range, false, numbers(range)),
+                       bool are_few, bool has_pairs, bool has_sums)
+    : Panels(product, range, false, has_sums ? numbers(product, range) : 0),
       is_split_(is_split),
       are_few_(are_few),
       has_pairs_(has_pairs) {
+  if (!has_sums) return;
   const int64_t sums = rows_ * stride_;
   high_ = numbers_;
   middle_ = high_ + sums;
   lost_ = middle_ + sums;
   low_ = lost_ + sums;
   more_ = low_ + sums;
-  first_ = more_ + up(stride_ * kPanel, 16);
+  first_ = more_ + up(stride_ * panel_, 16);
   rest_ = first_ + kLeft;
   tile_ = rest_ + kLeft;
   column_rests_ = tile_ + up(kernels_.rows * kernels_.columns, 16);
@@ -46,9 +48,9 @@ bool SplitBlock::split_columns(int64_t count) {
   bool has_more = false;
   const int64_t width = kernels_.columns;
   for (int64_t j = 0; j < columns_; j += width) {
-    double* panel = right_ + j * kPanel;
+    double* panel = right_ + j * panel_;
     has_more |= kernels_.split_panel(panel, std::min(width, columns_ - j), count, width, panel,
-                                     more_ + j * kPanel, column_rests_ + j);
+                                     more_ + j * panel_, column_rests_ + j);
   }
   return has_more;
 }
@@ -69,7 +71,7 @@ void SplitBlock::add_pairs(int64_t first, int64_t lines, int64_t count) {
       const int64_t at = (first + i) * stride_ + j, vectors = columns_ - j > width / 2 ? 2 : 1;
       auto add = [&](double* high, double* low) {
         kernels_.add_wide_row(vectors, count, rows + (interleaved_ ? i : i * kRow),
-                              interleaved_ ? kernels_.step : 1, right_ + j * kPanel, high, low);
+                              interleaved_ ? kernels_.step : 1, right_ + j * panel_, high, low);
       };
       if (are_few_) {
         add(high_ + at, middle_ + at);
@@ -96,7 +98,7 @@ void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_
   }
   for (int64_t j = 0; j < columns_; j += width) {
     const int64_t vectors = columns_ - j > width / 2 ? 2 : 1, at = first * stride_ + j;
-    const double* right = right_ + j * kPanel;
+    const double* right = right_ + j * panel_;
     auto add = [&](const double* left, const double* columns, double* to, int64_t stride,
                    bool adds) {
       kernels_.multiply(interleaved_, lines, vectors, count, left, columns, to, stride, adds);
@@ -107,7 +109,7 @@ void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_
     }
     add(first_, right, tile_, width, false);
     kernels_.add_tile(lines, vectors, tile_, high_ + at, middle_ + at, lost_ + at, stride_);
-    if (has_more) add(rows, more_ + j * kPanel, low_ + at, stride_, true);
+    if (has_more) add(rows, more_ + j * panel_, low_ + at, stride_, true);
     if (has_rest) add(rest_, right, low_ + at, stride_, true);
   }
 }
@@ -119,29 +121,41 @@ void SplitBlock::add_terms() {
     pack_right(count);
     const bool has_more = is_split_ && !are_few_ && split_columns(count);
     // The products of pairs are of whole columns.
-    for (int64_t k = 0; has_pairs_ && has_more && k < stride_ * kPanel; ++k) right_[k] += more_[k];
+    for (int64_t k = 0; has_pairs_ && has_more && k < stride_ * panel_; ++k) right_[k] += more_[k];
     if (interleaved_) pack_interleaved(count);
     for (int64_t i = 0; i < rows_; i += height_) {
       const int64_t lines = std::min(height_, rows_ - i);
       if (!interleaved_) pack_rows(i, lines, count);
       add_rows(i, lines, count, has_more);
     }
+    if (is_split_ && (from / kTerms + 1) % kFolded == 0) fold_low();
   }
-  for (double* squares : {row_norms_, row_rests_})
-    for (int64_t i = 0; i < rows_; ++i) squares[i] = std::sqrt(squares[i]);
-  for (double* squares : {column_norms_, column_rests_})
-    for (int64_t j = 0; j < columns_; ++j) squares[j] = std::sqrt(squares[j]);
+  make_norms(row_norms_, column_norms_);
+  make_norms(row_rests_, column_rests_);
 }
 
-double SplitBlock::scale_of_pairs() const {
-  const int64_t terms = has_pairs_ ? std::min(product_.terms, kTerms) : product_.terms;
+void SplitBlock::make_norms(double* of_rows, double* of_columns) const {
+  for (int64_t i = 0; i < rows_; ++i) of_rows[i] = std::sqrt(of_rows[i]);
+  for (int64_t j = 0; j < columns_; ++j) of_columns[j] = std::sqrt(of_columns[j]);
+}
+
+// Moves the sums `low_` to `middle_`, so that few additions bound their errors.
+void SplitBlock::fold_low() {
+  for (int64_t i = 0; i < rows_ * stride_; ++i) {
+    lost_[i] += std::fabs(two_sum(&middle_[i], low_[i]));
+    low_[i] = 0;
+  }
+}
+
+double SplitBlock::scale_of_pairs(int64_t terms) {
   const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
   return chain * chain * (1 + 0x1p-9);
 }
 
 double SplitBlock::scale() const {
   const int64_t terms = product_.terms;
-  const int64_t chain = std::min(terms, kTerms) + 2 * parts_of(terms, kTerms);
+  const int64_t blocks = parts_of(terms, kTerms);
+  const int64_t chain = std::min(terms, kTerms) + 2 * (is_split_ ? std::min(blocks, kFolded) : blocks);
   return of_chain(static_cast<double>(chain)) * (1 + 0x1p-9);
 }
 

@@ -17,9 +17,9 @@ namespace samebits {
 class SplitBlock : protected Panels {
  public:
   // Few rows are not split: the errors of their products are added. With `has_pairs`, so are those of
-  // panels whose lines have rests.
+  // panels whose lines have rests. A block may have panels alone.
   SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-             bool are_few = false, bool has_pairs = false);
+             bool are_few = false, bool has_pairs = false, bool has_sums = true);
   // Adds all products, and makes norms of the sums of squares.
   void add_terms();
 
@@ -52,7 +52,9 @@ class SplitBlock : protected Panels {
   // The same for few rows, for high_ + middle_: each term has two errors, of at most n u times the
   // magnitudes together with those of the sums, and adding them errs by at most n u times that
   // (Ogita, Rump and Oishi 2005, Dot2).
-  double scale_of_pairs() const;
+  static double scale_of_pairs(int64_t terms);
+  // Makes norms of sums of squares.
+  void make_norms(double* of_rows, double* of_columns) const;
 
   const bool is_split_, are_few_, has_pairs_;
   bool are_exact_ = true;  // No product of a rest was added.
@@ -61,7 +63,8 @@ class SplitBlock : protected Panels {
   double *row_rests_, *column_rests_;  // sums of squares, and then norms
 
  private:
-  static int64_t numbers(const BlockRange& range);
+  static int64_t numbers(const LineProduct& product, const BlockRange& range);
+  void fold_low();
   bool split_columns(int64_t count);
   bool split_rows(const double* rows, int64_t lines, int64_t count, double* squares);
   void add_rows(int64_t first, int64_t lines, int64_t count, bool has_more);

@@ -1,4 +1,5 @@
 // Adds products to states of sums (states.h).
+#include <algorithm>
 #include <cmath>
 
 #include "numbers.h"
@@ -21,7 +22,10 @@ class StateBlock : public SplitBlock {
 };
 
 void StateBlock::finish() const {
-  const double scale = this->scale(), scale_of_pairs = are_exact_ ? 0 : this->scale_of_pairs();
+  const double scale = this->scale();
+  // Pairs are of a block of terms each.
+  const double scale_of_pairs =
+      are_exact_ ? 0 : SplitBlock::scale_of_pairs(std::min(product_.terms, kTerms));
   const bool is_dense = are_neighbours();
   double low[kMostColumns], slack[kMostColumns];
   // A state has no power of two: where a product has one, no bound decides its sums.

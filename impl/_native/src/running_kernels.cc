@@ -90,6 +90,7 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
   for (int64_t part = 0; part < count; ++part)
     range.add(static_cast<const T*>(parts[part]) + first, n);
   const bool is_sure = range.is_exact(log2_above(count));
+  const Start start(count, log2_above(count), count);
   Longs any{};
   auto all = [&](int64_t i, auto load_one) {
     const T* const* x = reinterpret_cast<const T* const*>(parts);
@@ -98,10 +99,15 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
       for (int64_t part = 0; part < count; ++part) sum.near += load_one(x[part] + first + i);
       store_as(sum.near, values + i);
     } else {
-      sum.near = load_one(x[0] + first + i);
-      if (count > 1) sum.rest = two_sum(&sum.near, load_one(x[1] + first + i));
-      sum.error = sum.rest - sum.rest;  // A NaN once a sum is not finite.
-      for (int64_t part = 2; part < count; ++part) sum.add(load_one(x[part] + first + i));
+      const int64_t pair = std::is_same<T, double>::value && count > 2 ? 0 : count;
+      if constexpr (std::is_same<T, double>::value) {
+        if (pair == 0)
+          sum = sum_of(count, start, [&](int64_t part) { return load_one(x[part] + first + i); });
+      }
+      if (pair > 0) sum.near = load_one(x[0] + first + i);
+      if (pair > 1) sum.rest = two_sum(&sum.near, load_one(x[1] + first + i));
+      if (pair > 0) sum.error = sum.rest - sum.rest;  // A NaN once a sum is not finite.
+      for (int64_t part = 2; part < pair; ++part) sum.add(load_one(x[part] + first + i));
       if (!std::is_same<T, double>::value) {
         store_as(to_odd(sum), values + i);
       } else if (!any_of(sum.error != 0)) {

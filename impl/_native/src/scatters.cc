@@ -207,11 +207,9 @@ bool has_few_destinations(const Scatter& scatter, int64_t threads) {
 // The tables of the threads that add parts of the updates to all destinations.
 using Parts = std::vector<std::unique_ptr<Workspace>>;
 
-// Sums of float64 lose bits more often, so all of them have errors.
-bool has_errors(const Scatter& scatter) { return scatter.to == kFloat64; }
-
 // Adds parts of the updates. Returns whether no sum lost a bit, or sums have errors.
-bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, Parts* parts) {
+bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, bool with_error,
+               Parts* parts) {
   const int64_t size = scatter.size, count = scatter.windows.count();
   const bool has_lanes = scatter.windows.run() == 1 && size * kScatterLanes <= kBlock &&
                          scatter.windows.terms() >= 4 * kScatterLanes * size * threads;
@@ -222,17 +220,17 @@ bool add_parts(ffi::ThreadPool& pool, const Scatter& scatter, int64_t threads, P
     auto& workspace = (*parts)[static_cast<size_t>(part)];
     workspace = std::make_unique<Workspace>(size * (has_lanes ? kScatterLanes : 1));
     const int64_t first = count * part / number, last = count * (part + 1) / number;
-    if (add_all(scatter, first, last, part == 0, has_lanes, has_errors(scatter), workspace.get()))
+    if (add_all(scatter, first, last, part == 0, has_lanes, with_error, workspace.get()))
       is_exact = false;
   });
-  return is_exact || has_errors(scatter);
+  return is_exact || with_error;
 }
 
 // Adds windows to a block, and rounds its sums.
 void scatter_block(const Scatter& scatter, Block block, const Rounding& rounding,
                    Workspace* workspace) {
   const int64_t count = scatter.windows.count();
-  if (!has_errors(scatter) && !add_block(scatter, block, 0, count, false, workspace))
+  if (!add_block(scatter, block, 0, count, false, workspace))
     return rounding.exact(block, workspace);
   add_block(scatter, block, 0, count, true, workspace);
   rounding.within_errors(block, workspace);
@@ -240,10 +238,9 @@ void scatter_block(const Scatter& scatter, Block block, const Rounding& rounding
 
 // Adds up the tables of parts, and rounds the sums.
 void round_parts(ffi::ThreadPool& pool, const Scatter& scatter, const Parts& parts,
-                 const Rounding& rounding) {
+                 bool with_error, const Rounding& rounding) {
   each_task(pool, scatter, parts_of(scatter.size, kMerged), [&](int64_t task) {
     const Block block = {task * kMerged, std::min((task + 1) * kMerged, scatter.size)};
-    const bool with_error = has_errors(scatter);
     const Table sums = parts[0]->table(with_error, block.low);
     bool lost = false;
     for (size_t part = 1; part < parts.size(); ++part)
@@ -272,8 +269,13 @@ void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Roundin
   const int64_t threads = threads_for(pool, scatter);
   if (has_few_destinations(scatter, threads)) {
     Parts parts;
-    if (add_parts(pool, scatter, threads, &parts))
-      return round_parts(pool, scatter, parts, rounding);
+    if (add_parts(pool, scatter, threads, false, &parts))
+      return round_parts(pool, scatter, parts, false, rounding);
+    // Sums of float64 lose bits more often.
+    if (scatter.to == kFloat64) {
+      add_parts(pool, scatter, threads, true, &parts);
+      return round_parts(pool, scatter, parts, true, rounding);
+    }
   }
   each_block(pool, scatter, [&](Block block, Workspace* workspace) {
     scatter_block(scatter, block, rounding, workspace);

@@ -146,6 +146,8 @@ SAMEBITS_INLINE double term_of(double value) { return widen(value); }
 constexpr int64_t kAhead = 4, kLines = 8;
 // The same for runs of one element.
 constexpr int64_t kFarAhead = 24;
+// A table of fewer sums is in a near cache.
+constexpr int64_t kCached = 1 << 14;
 
 template <typename T>
 SAMEBITS_INLINE void fetch_run(const T* updates, const Runs& runs, const Table& table, int64_t i) {
@@ -176,7 +178,14 @@ struct Singles {
   const Runs& runs;
   const Table table;
   double sign;
-  uint64_t lost = 0;
+  // The first lane, in a register of vectors, where the terms are.
+  typedef int64_t Two __attribute__((vector_size(16)));
+  Two lost{};
+
+  static SAMEBITS_INLINE Two bits(double value) {
+    typedef double Pair __attribute__((vector_size(16)));
+    return reinterpret_cast<Two>(Pair{value, 0});
+  }
 
   Singles(const T* terms, const Runs& all, const Table& sums)
       : updates(terms), runs(all), table(sums), sign(all.subtract ? -1 : 1) {}
@@ -191,27 +200,35 @@ struct Singles {
       table.error[to] += __builtin_fabs(two_sum(&rest, added));
     } else {
       rest += added;
-      lost |= (bits_of(rest - before) ^ bits_of(added)) |
-              (bits_of(rest - added) ^ bits_of(before));
+      lost |= (bits(rest - before) ^ bits(added)) | (bits(rest - added) ^ bits(before));
     }
     table.near[to] = near;
     table.rest[to] = rest;
   }
 
-  SAMEBITS_INLINE int64_t target(int64_t i) const {
+  SAMEBITS_INLINE int64_t target(int64_t i) const { return target(i, runs.has_lanes); }
+  SAMEBITS_INLINE int64_t target(int64_t i, bool has_lanes) const {
     const int64_t to = runs.target[i] + runs.to;
-    return runs.has_lanes ? to * kScatterLanes + (i & (kScatterLanes - 1)) : to;
+    return has_lanes ? to * kScatterLanes + (i & (kScatterLanes - 1)) : to;
   }
 
   // Adds runs [first, last).
   SAMEBITS_INLINE void add_all(int64_t first, int64_t last) {
+    if (runs.has_lanes) return add_all(first, last, std::true_type(), std::false_type());
+    if (runs.size < kCached) return add_all(first, last, std::false_type(), std::false_type());
+    add_all(first, last, std::false_type(), std::true_type());
+  }
+  template <typename HasLanes, typename Fetches>
+  SAMEBITS_INLINE void add_all(int64_t first, int64_t last, HasLanes has_lanes, Fetches fetches) {
     for (int64_t i = first; i < last; ++i) {
       // The list is longer than its runs.
-      const int64_t ahead = target(i + kFarAhead);
-      fetch(table.near, ahead);
-      fetch(table.rest, ahead);
-      fetch(updates, runs.source[i + kFarAhead] + runs.from);
-      add(target(i), runs.source[i] + runs.from);
+      const int64_t ahead = fetches ? target(i + kFarAhead, has_lanes) : 0;
+      if (fetches) {
+        fetch(table.near, ahead);
+        fetch(table.rest, ahead);
+        fetch(updates, runs.source[i + kFarAhead] + runs.from);
+      }
+      add(target(i, has_lanes), runs.source[i] + runs.from);
     }
   }
 };
@@ -287,7 +304,7 @@ bool add_eights(const T* updates, const Runs& runs, const Table& table) {
     _mm512_i64scatter_pd(table.rest, to, reinterpret_cast<__m512d>(after), 8);
   }
   rest.add_all(8 * eights, runs.count);
-  return rest.lost != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
+  return rest.lost[0] != 0 || _mm512_test_epi64_mask(reinterpret_cast<__m512i>(lost),
                                                   reinterpret_cast<__m512i>(lost)) != 0;
 }
 #endif
@@ -297,11 +314,12 @@ bool add_singles(const T* updates, const Runs& runs, const Table& table) {
   Flushing scope(kOf<T>);
 #if defined(__AVX512F__)
   // Errors take more time than a vector gains.
-  if constexpr (!kHasError) return add_eights(updates, runs, table);
+  if constexpr (!kHasError && !std::is_same<T, double>::value)
+    return add_eights(updates, runs, table);
 #endif
   Singles<kHasError, T> all(updates, runs, table);
   all.add_all(0, runs.count);
-  return all.lost != 0;
+  return all.lost[0] != 0;
 }
 
 // Calls work(number, destination, element of the updates, length) for each run, cut to the block.

@@ -71,13 +71,14 @@ void load_chunks(const Scatter& scatter, Block block, const Runs& runs, bool wit
   }
 }
 
-// Calls work(list of windows) for pieces of windows [first, last) that may touch a block.
+// Calls work(list of windows) for pieces of windows [first, last) that may touch a block, until it
+// returns false.
 template <typename Work>
 void each_piece(const ScatterWindows& windows, Block block, int64_t first, int64_t last, WindowList* list,
                 const Work& work) {
   for (; first < last; first += kPiece) {
     windows.list(first, std::min(first + kPiece, last), block.low, block.high, list);
-    if (list->count > 0) work(*list);
+    if (list->count > 0 && !work(*list)) return;
   }
 }
 
@@ -120,6 +121,7 @@ bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last,
       if (in_chunks) load_chunks(scatter, block, runs, with_error, workspace);
       lost |= add(scatter.updates, runs, table);
     });
+    return with_error || !lost;
   });
   return lost;
 }
@@ -143,6 +145,7 @@ bool add_all(const Scatter& scatter, int64_t first, int64_t last, bool has_opera
     scatter.windows.each_run(0, scatter.size, [&](int64_t to, int64_t from) {
       lost |= add(scatter.updates, scatter.runs(list, to, from, size, has_lanes), table);
     });
+    return with_error || !lost;
   });
   if (has_lanes) lost |= add_lanes(table, scatter.size);
   return lost;
@@ -175,6 +178,7 @@ void add_to(Sum* sums, const Scatter& scatter, Block block, const int64_t* posit
         });
       }
     });
+    return true;
   });
   carry();
 }

@@ -113,7 +113,8 @@ class Workspaces {
 };
 
 // Adds windows [first, last) to the sums of a block, which start with the operand. Returns whether
-// a sum may have lost bits; if not, near + rest of the table are the exact sums.
+// a sum may have lost bits; if not, near + rest of the table are the exact sums. Without errors, a
+// sum that has lost bits ends the additions.
 bool add_block(const Scatter& scatter, Block block, int64_t first, int64_t last, bool with_error,
                  Workspace* workspace);
 

@@ -1,6 +1,7 @@
 // The calls of reductions. A sum has two ways, and an exact one where both leave it in doubt:
 //
-//     plain    float64, with a bound by the sum of magnitudes (Higham 2002, section 4.2)
+//     plain    float64, with a bound by the sum of magnitudes (Higham 2002, section 4.2), or for
+//              terms of float64 with one by the greatest of them (`Coarse` of lanes.h)
 //     exact    pairs of float64, whose lost bits are measured: none, as a rule
 //     digits   an accumulator of integers (Kulisch 2013)
 
@@ -37,11 +38,13 @@ struct Sums {
         x(static_cast<const char*>(buffer.untyped_data())),
         format(format_of(buffer)),
         // Float64 adds blocks of most terms of 16 bits exactly.
-        is_exact(format != kFloat32 ||
+        is_exact((format != kFloat32 && format != kFloat64) ||
                  (reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {}
 
+  // Whether `error` of a tile is a bound itself.
+  bool has_bounds(bool exactly) const { return exactly || format == kFloat64; }
   double factor(bool exactly) const {
-    return exactly ? 1 : plain_factor(static_cast<double>(reduction.terms_of_each()));
+    return has_bounds(exactly) ? 1 : plain_factor(static_cast<double>(reduction.terms_of_each()));
   }
 
   // Adds the terms [begin, end) of each of `count` sums from `first` on, which are neighbours.
@@ -54,7 +57,7 @@ struct Sums {
     const int64_t place = reduction.kept.offset(first / reduction.sums) +
                           first % reduction.sums * reduction.sum_stride;
     tile->clear((count + 7) / 8 * 8);
-    Flushing scope(format);
+    Flushing scope(exactly ? format : kFloat32);
     reduction.each_run(begin, end, [&](int64_t run, int64_t terms) {
       table[format](x + (place + run) * bytes_of(format), count, terms, reduction.stride(), tile);
     });
@@ -154,12 +157,12 @@ struct Tiles {
 };
 
 // Adds the sums of other terms to a tile. The bits that an addition to `rest` loses count as an
-// error of the exact way; in the plain way they are of second order (`plain_factor`).
-void add_tile(const Tile& other, int64_t count, bool is_exact, Tile* sum) {
+// error where errors are bounds; else they are of second order (`plain_factor`).
+void add_tile(const Tile& other, int64_t count, bool has_bounds, Tile* sum) {
   for (int64_t i = 0; i < count; ++i) {
     const double lost = two_sum(&sum->rest[i], two_sum(&sum->near[i], other.near[i]));
     const double more = two_sum(&sum->rest[i], other.rest[i]);
-    sum->error[i] += other.error[i] + (is_exact ? std::fabs(lost) + std::fabs(more) : 0);
+    sum->error[i] += other.error[i] + (has_bounds ? std::fabs(lost) + std::fabs(more) : 0);
   }
 }
 
@@ -178,7 +181,7 @@ void each_tile_by_parts(ffi::ThreadPool& pool, const Sums& sums, const Tiles& ti
   for (int64_t tile = 0; tile < tiles.number; ++tile) {
     Tile* sum = &states[tile * parts];
     for (int64_t part = 1; part < parts; ++part)
-      add_tile(states[tile * parts + part], tiles.count(tile), sums.is_exact, sum);
+      add_tile(states[tile * parts + part], tiles.count(tile), sums.has_bounds(sums.is_exact), sum);
     done(tiles.first(tile), tiles.count(tile), sum);
   }
 }

@@ -2,6 +2,8 @@
 
 #include "sums.h"
 
+#include <initializer_list>
+
 #include "lanes.h"
 
 namespace samebits {
@@ -352,6 +354,119 @@ void exact_columns(const void* terms, int64_t sums, int64_t rows, int64_t stride
                          [](auto... of) { add_columns_exactly<T>(of...); });
 }
 
+SAMEBITS_INLINE double greatest_lane(Doubles most) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_pd(reinterpret_cast<__m512d>(most));
+#endif
+  double greatest = most[0];
+  for (int lane = 1; lane < kLanes; ++lane) greatest = most[lane] > greatest ? most[lane] : greatest;
+  return greatest;
+}
+
+// Adds sums that are near + rest within an error to those of a tile.
+SAMEBITS_INLINE void add_to_tile(const Exact<Doubles>& part, int64_t at, Tile* tile) {
+  Exact<Doubles> sum = load_exact(tile->near + at, tile->rest + at, tile->error + at);
+  sum.add(part.near);
+  sum.add_to_rest(part.rest);
+  sum.error += part.error;
+  store_exact(sum, at, tile);
+}
+
+// Calls use(vector of terms) for n terms, two vectors at a time.
+template <typename Use>
+SAMEBITS_INLINE void each_pair(const double* x, int64_t n, const Use& use) {
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes)
+    use(load_flushed(x + i), load_flushed(x + i + kLanes));
+  if (i == n) return;
+  if (n < kLanes) return use(load_some(x, n), Doubles{});
+  const int64_t left = n - i;
+  const Doubles last = reinterpret_cast<Doubles>(
+      reinterpret_cast<Longs>(load_flushed(x + n - kLanes)) &
+      last_lanes(left > kLanes ? left - kLanes : left));
+  use(left > kLanes ? load_flushed(x + i) : Doubles{}, last);
+}
+
+// The plain way of float64 (`Coarse` of lanes.h), which measures its errors.
+template <>
+void plain_rows<double>(const void* terms, int64_t sums, int64_t n, int64_t stride, Tile* tile) {
+  const double* x = static_cast<const double*>(terms);
+  alignas(64) double most[kTile + 8], high[kTile + 8], low[kTile + 8];
+  for (double* sum : {most, high, low}) store_as(Doubles{}, sum + sums / kLanes * kLanes);
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t count = n - first < kBlock ? n - first : kBlock;
+    const Start start(count, log2_above(count), count / (2 * kLanes) + kLanes + 4);
+    for (int64_t row = 0; row < sums; ++row) {
+      const double* at = x + row * stride + first;
+      Doubles size[2] = {};
+      each_pair(at, count, [&](Doubles one, Doubles other) {
+        size[0] = greater(size[0], one);
+        size[1] = greater(size[1], other);
+      });
+      most[row] = greatest_lane(greater(size[0], size[1]));
+      const Doubles from = start.high(Doubles{} + most[row]);
+      Coarse<Doubles> sum[2] = {{from}, {from}};
+      each_pair(at, count, [&](Doubles one, Doubles other) {
+        sum[0].add(one);
+        sum[1].add(other);
+      });
+      high[row] = lane_sum((sum[0].high - from) + (sum[1].high - from));
+      low[row] = lane_sum(sum[0].low + sum[1].low);
+    }
+    for (int64_t i = 0; i < sums; i += kLanes)
+      add_to_tile({load_as<Doubles>(high + i), load_as<Doubles>(low + i),
+                   start.error(load_as<Doubles>(most + i))}, i, tile);
+  }
+}
+
+// The same of columns, a vector of sums at a time.
+SAMEBITS_INLINE void add_coarse_columns(const double* x, int64_t sums, int64_t rows,
+                                        int64_t stride, Tile* tile) {
+  constexpr int64_t kRows = 64;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = rows - first < kRows ? rows - first : kRows;
+    const Start start(count, log2_above(count), count + 1);
+    auto add = [&](auto vectors, int64_t i, auto load_one) {
+      constexpr int kVectors = decltype(vectors)::value;
+      const double* at = x + first * stride + i;
+      Doubles most[kVectors] = {};
+      for (int64_t row = 0; row < count; ++row)
+        for (int v = 0; v < kVectors; ++v)
+          most[v] = greater(most[v], load_one(at + row * stride + v * kLanes));
+      Coarse<Doubles> sum[kVectors];
+      for (int v = 0; v < kVectors; ++v) sum[v].high = start.high(most[v]);
+      for (int64_t row = 0; row < count; ++row)
+        for (int v = 0; v < kVectors; ++v) sum[v].add(load_one(at + row * stride + v * kLanes));
+      for (int v = 0; v < kVectors; ++v)
+        add_to_tile({sum[v].high - start.high(most[v]), sum[v].low, start.error(most[v])},
+                    i + v * kLanes, tile);
+    };
+    using One = std::integral_constant<int, 1>;
+    auto flushed = [](const double* at) { return load_flushed(at); };
+    int64_t i = 0;
+    for (; i + 4 * kLanes <= sums; i += 4 * kLanes)
+      add(std::integral_constant<int, 4>(), i, flushed);
+    for (; i + kLanes <= sums; i += kLanes) add(One(), i, flushed);
+    if (i == sums) continue;
+    if (sums < kLanes) {
+      add(One(), 0, [&](const double* at) { return load_some(at, sums); });
+      continue;
+    }
+    // The last vector ends with the row, and adds zeros to the sums that have this row already.
+    const Longs others = last_lanes(sums - i);
+    add(One(), sums - kLanes, [&](const double* at) {
+      return reinterpret_cast<Doubles>(reinterpret_cast<Longs>(load_flushed(at)) & others);
+    });
+  }
+}
+
+template <>
+void plain_columns<double>(const void* terms, int64_t sums, int64_t rows, int64_t stride,
+                           Tile* tile) {
+  add_wide_columns<true>(static_cast<const double*>(terms), sums, rows, stride, tile,
+                         [](auto... of) { add_coarse_columns(of...); });
+}
+
 // `is_decided` of numbers.h, in two steps: the ends of the intervals, and their rounding.
 template <typename R>
 bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* out,
@@ -384,9 +499,9 @@ bool decide(const Tile& tile, int64_t first, int64_t last, double factor, void* 
 }  // namespace
 
 SAMEBITS_TABLE(SumKernels, sum_kernels) = {
-    {plain_rows<float>, plain_rows<bfloat16>, plain_rows<float16>, exact_rows<double>},
+    {plain_rows<float>, plain_rows<bfloat16>, plain_rows<float16>, plain_rows<double>},
     {plain_columns<float>, plain_columns<bfloat16>, plain_columns<float16>,
-     exact_columns<double>},
+     plain_columns<double>},
     {exact_rows<float>, exact_rows<bfloat16>, exact_rows<float16>, exact_rows<double>},
     {exact_columns<float>, exact_columns<bfloat16>, exact_columns<float16>,
      exact_columns<double>},

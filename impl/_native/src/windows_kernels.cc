@@ -65,15 +65,24 @@ bool is_sure(const void* const* rows, int64_t number, int64_t count, int log2_te
 }
 
 // Adds the taps of `kVectors` vectors of sums; load_tap(tap, i) has the terms of sums from i on.
+// `start` is that of sums of float64, of more than two terms.
 template <int kVectors, typename Load>
 SAMEBITS_INLINE void add_vectors(int64_t number, int64_t first, int64_t at, bool is_sure,
-                                 Tile* tile, const Load& load_tap) {
+                                 const Start* start, Tile* tile, const Load& load_tap) {
   Exact<Doubles> sum[kVectors];
   for (int k = 0; k < kVectors; ++k) {
     const int64_t i = first + at + k * kLanes;
     sum[k] = load_exact(tile->near + i, tile->rest + i, tile->error + i);
   }
-  if (is_sure) {
+  if (start != nullptr) {
+    for (int k = 0; k < kVectors; ++k) {
+      const Exact<Doubles> part =
+          sum_of(number, *start, [&](int64_t tap) { return load_tap(tap, at + k * kLanes); });
+      sum[k].add(part.near);
+      sum[k].add_to_rest(part.rest);
+      sum[k].error += part.error;
+    }
+  } else if (is_sure) {
     Doubles sure[kVectors] = {};
     for (int64_t tap = 0; tap < number; ++tap)
       for (int k = 0; k < kVectors; ++k) sure[k] += load_tap(tap, at + k * kLanes);
@@ -89,19 +98,21 @@ template <typename T>
 void add_taps(const void* const* taps, int64_t number, int64_t first, int64_t count, int64_t step,
               bool is_sure, Tile* tile) {
   const T* const* x = reinterpret_cast<const T* const*>(taps);
+  const Start of_doubles(number, log2_above(number), number);
+  const Start* start = std::is_same<T, double>::value && number > 2 ? &of_doubles : nullptr;
   int64_t i = 0;
   auto all = [&](auto load_tap, int64_t end) {
     for (; i + 4 * kLanes <= end; i += 4 * kLanes)
-      add_vectors<4>(number, first, i, is_sure, tile, load_tap);
+      add_vectors<4>(number, first, i, is_sure, start, tile, load_tap);
     for (; i + kLanes <= end; i += kLanes)
-      add_vectors<1>(number, first, i, is_sure, tile, load_tap);
+      add_vectors<1>(number, first, i, is_sure, start, tile, load_tap);
     if (i >= end || end < kLanes) return;
     // The last vector ends with the row, and adds zeros to the sums that have their terms already.
     const Longs others = last_lanes(end - i);
     auto load_rest = [&](int64_t tap, int64_t at) {
       return reinterpret_cast<Doubles>(reinterpret_cast<Longs>(load_tap(tap, at)) & others);
     };
-    add_vectors<1>(number, first, end - kLanes, is_sure, tile, load_rest);
+    add_vectors<1>(number, first, end - kLanes, is_sure, start, tile, load_rest);
     i = end;
   };
   if (step == 1) {

@@ -9,6 +9,14 @@ import os
 from impl._portable.rules import RULES
 
 _NAME = os.environ["PRIMITIVE"]
+_RULE = RULES[_NAME]
+_COMPUTED = ("compute", "of_complex", "simpler", "over_devices")
+# Without a function, the rule prepares what JAX lowers.
+_PREPARED = (
+    ()
+    if _RULE.compute or _RULE.by_jax == "written"
+    else ("params", "guards", "moves", "keeps_whole")
+)
 RULES[_NAME] = dataclasses.replace(
-    RULES[_NAME], compute=None, by_jax="native", takes=frozenset(), simpler=None, over_devices=None
+    _RULE, by_jax="native", takes=frozenset(), **dict.fromkeys((*_COMPUTED, *_PREPARED))
 )

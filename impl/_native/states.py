@@ -25,12 +25,10 @@ from impl._core.shard_axes import Devices
 from impl._jax.shardings import Names
 from impl._native import devices, products, scatters, sums
 from impl._native.call import Found, computed
-from impl._native.operation import DIGITS, FORMATS, Call, Summing
+from impl._native.operation import FORMATS, Call, Summing
 
 #: The least number of sums for each device where devices share the work of adding states.
 _FEW = 64
-#: The levels of all terms: pairs of digits.
-LEVELS = DIGITS // 2
 
 _CALLS: Mapping[str, Callable[..., Found | None]] = {
     "conv_general_dilated": products.convolution,
@@ -104,27 +102,24 @@ class Counting(devices.Merging):
 
     Attributes:
         format: The number of the sums' dtype: ``Format`` of ``src/calls.h``.
-        last: The last level.
     """
 
     format: int
-    last: int
 
     @property
     def operands(self) -> tuple[Names, ...]:  # type: ignore[override]
         return (), self.result, self.result
 
     def call(self, *operands: Any) -> Call:
-        attributes = {"format": np.int64(self.format), "last": np.int64(self.last)}
         result = jax.ShapeDtypeStruct(operands[1].shape, operands[1].dtype)
-        return Call("samebits_counted", result, attributes, {1: 0})
+        return Call("samebits_counted", result, {"format": np.int64(self.format)}, {1: 0})
 
 
 def counted(
-    level: jax.Array, counts: jax.Array, state: jax.Array, *, dtype: Any, last: int
+    level: jax.Array, counts: jax.Array, state: jax.Array, *, dtype: Any
 ) -> jax.Array | None:
     """Returns counts as ``impl._exact.unrounded.states.counted`` does."""
-    operation = Counting(state.ndim, FORMATS.index(jnp.dtype(dtype)), last)
+    operation = Counting(state.ndim, FORMATS.index(jnp.dtype(dtype)))
     return computed(operation, (level, counts, state))
 
 

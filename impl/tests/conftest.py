@@ -56,6 +56,13 @@ def wide():
         yield
 
 
+@pytest.fixture(params=["float32", "float64"])
+def real(request):
+    """Returns the name of a dtype; float64 with dtypes of 64 bits turned on."""
+    with jax.enable_x64(request.param == "float64"):
+        yield request.param
+
+
 @pytest.fixture(params=["native", "xla", "seed 1"])
 def lowering(request):
     """Runs the test in each lowering of the ordered path; "xla" masks as kernels do."""

@@ -146,24 +146,25 @@ def test_a_state_takes_24_bytes_and_a_checkpoint_keeps_the_sum(problem, want, em
     assert_equal(added(again, params, *rest).value(), want)
 
 
-def test_each_operation_that_adds_is_rounded_once():
+def test_each_operation_that_adds_is_rounded_once(real):
     rng = np.random.default_rng(4)
-    x, y = (rough(rng, (ROWS, n), spread=3) for n in (7, 40))
-    i = rng.integers(0, 40, ROWS)
-    total = impl.Accumulator.like(jnp.zeros((40, 7)))
+    x, y = (rough(rng, (ROWS, n), real, spread=3) for n in (7, 40))
+    i, zeros = rng.integers(0, 40, ROWS), np.zeros((40, 7), real)
+    total = impl.Accumulator.like(zeros)
     for part in zip(*(np.split(each, 3) for each in (x, y, i)), strict=True):
-        total = total.add(lambda x, y, i: (jnp.zeros((40, 7)).at[i].add(x) + y.T @ x) / 3, *part)
-    scattered = oracles.nearest_scatter(np.zeros((40, 7), np.float32), i, x)
-    both = scattered + oracles.nearest_product(y.T, x, np.float32)
-    assert_same(total.value(), both / np.float32(3))
+        total = total.add(
+            lambda x, y, i: (jnp.zeros((40, 7), real).at[i].add(x) + y.T @ x) / 3, *part
+        )
+    both = oracles.nearest_scatter(zeros, i, x) + oracles.nearest_product(y.T, x, real)
+    assert_same(total.value(), both / x.dtype.type(3))
 
 
-def test_what_is_no_sum_is_added_as_it_is():
-    total = impl.Accumulator.like(jnp.zeros(2))
-    x = np.float32([2.0**-30, 3])
-    for each in (x, np.float32([1, 1]), -x):
+def test_what_is_no_sum_is_added_as_it_is(real):
+    total = impl.Accumulator.like(np.zeros(2, real))
+    x, ones = np.array([2.0**-60, 3], real), np.ones(2, real)
+    for each in (x, ones, -x):
         total = total.add(lambda v: v / 1, each)
-    assert_same(total.value(), np.float32([1, 1]))
+    assert_same(total.value(), ones)
 
 
 def test_a_sum_that_each_part_rounds_is_named():

@@ -35,7 +35,7 @@ def sharded(arrays, first_axis):
 def by_primitives():
     """Yields the cells; those that add no primitive have the mark ``once``.
 
-    ``test_bits`` asks the oracles about all of them on each release of JAX, on one device.
+    ``test_bits`` asks the oracles about all of them on one device.
     """
     known = set()
     for cell in portable_cells(cells(), ["cpu"]):

@@ -24,7 +24,7 @@ y = (m - 1) / (m + 1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import factorial
 from typing import NamedTuple, TypeAlias
@@ -38,6 +38,8 @@ from impl._exact.elementary._words import constant, data, plus, polynomial, time
 
 #: A high part, and a low part of at most half a unit in the last place of the high one.
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
+#: A sum of two numbers as a pair.
+Sum: TypeAlias = Callable[[jax.Array, jax.Array], Pair]
 #: The number of bits of each half of a factor.
 _HALF = 26
 #: The bits of a number from which the bits of x are subtracted. The difference is the float64
@@ -98,6 +100,16 @@ def plus_pair(a: Pair, b: Pair) -> Pair:
     """
     high, low = two_sum(a[0], b[0])
     return fast_two_sum(high, lax.add(low, seal(lax.add(a[1], b[1]))))
+
+
+def plus_less(a: Pair, b: Pair, exact: bool = True) -> Pair:
+    """Returns the bits of ``plus_pair`` if b is not greater than a in magnitude, or a is 0.
+
+    Unless ``exact``, the low part may be some units in the last place of the high one.
+    """
+    high, low = fast_two_sum(a[0], b[0])
+    low = lax.add(low, seal(lax.add(a[1], b[1])))
+    return fast_two_sum(high, low) if exact else (high, low)
 
 
 def pair(like: jax.Array, value: tuple[float, float]) -> Pair:
@@ -164,13 +176,20 @@ def reciprocal(x: jax.Array) -> jax.Array:
     return y
 
 
-def quotient(a: Pair, b: Pair) -> Pair:
-    """Returns a / b of pairs, with a relative error of less than 2**-100. b is positive."""
+def quotient(a: Pair, b: Pair, exact: bool = True) -> Pair:
+    """Returns a / b of pairs, with a relative error of less than 2**-100. b is positive.
+
+    Unless ``exact``, the last bits may depend on how XLA divides.
+    """
     inverse = reciprocal(b[0])
-    near = product(a[0], inverse)
+
+    def over(value: jax.Array) -> jax.Array:
+        return product(value, inverse) if exact else lax.div(value, b[0])
+
+    near = over(a[0])
     above, below = two_product(near, b[0])
     rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    return fast_two_sum(near, product(seal(rest), inverse))
+    return fast_two_sum(near, over(seal(rest)))
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.
@@ -222,7 +241,7 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
     )
     high, middle = fast_two_sum(high, middle)
     of_k = high, seal(lax.add(middle, seal(low)))
-    return plus_pair(plus_pair(of_k, of_factor), main)
+    return plus_less(plus_less(of_k, of_factor), main)
 
 
 _ROOTS = (
@@ -257,20 +276,23 @@ class Powers(NamedTuple):
         root: 2**(i / 8).
         more: root * (exp(r) - 1), with a small relative error.
         n: An integer, as float64.
+        exact: Whether all digits are needed.
     """
 
     root: Pair
     more: Pair
     n: jax.Array
+    exact: bool
 
     def sum(self) -> Pair:
         """Returns root + more."""
-        return plus_pair(self.root, self.more)
+        return plus_less(self.root, self.more, self.exact)
 
-    def less(self, power: jax.Array) -> Pair:
-        """Returns root + more, less a power of two."""
-        high, low = two_sum(self.root[0], lax.neg(power))
-        return plus_pair(fast_two_sum(high, seal(lax.add(low, self.root[1]))), self.more)
+    def less(self, power: jax.Array, sum_of: Sum = two_sum) -> Pair:
+        """Returns root + more, less a power of two: of at most 1, if by ``fast_two_sum``."""
+        high, low = sum_of(self.root[0], lax.neg(power))
+        main = fast_two_sum(high, seal(lax.add(low, self.root[1])))
+        return plus_less(main, self.more, self.exact)
 
 
 def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
@@ -278,7 +300,7 @@ def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
     n = lax.floor(times(eighths, 0.125))
     root = _eighth_root(lax.sub(eighths, times(n, 8.0)))
     power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
-    return Powers(root, times_pair(root, power), n)
+    return Powers(root, times_pair(root, power), n, exact)
 
 
 def _quick_power(r: Pair) -> Pair:
@@ -296,7 +318,8 @@ def powers(x: Pair, exact: bool) -> Powers:
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
     high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
-    high, more = two_sum(seal(lax.sub(x[0], high)), lax.neg(low))
+    sum_of: Sum = two_sum if exact else fast_two_sum
+    high, more = sum_of(seal(lax.sub(x[0], high)), lax.neg(low))
     high, middle = two_sum(high, x[1]) if exact else (high, x[1])
     r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
     return powers_of(r, eighths, exact)

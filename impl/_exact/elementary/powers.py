@@ -166,7 +166,7 @@ def _usual_power(x: jax.Array, y: jax.Array) -> jax.Array:
     # two, or of odd numbers up to 15.
     scaled = lax.mul(y, constant(y, 64.0))
     may_be_exact = lax.eq(nearest_integer(scaled), scaled)
-    result = rounded_to_odd(_with_exact_value(found.sum(), may_be_exact))
+    result = rounded_to_odd(_with_exact_value(fast_two_sum(*found.sum()), may_be_exact))
     return lax.mul(result, power_of_two(integer_in_last_bits(found.n)))
 
 

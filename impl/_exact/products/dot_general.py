@@ -96,7 +96,7 @@ def dot_general(
         return lax.full(layout.shape, 0, dtype)
     lhs, rhs = _of_one_kind(lhs, rhs)
     if np.float64 in (lhs.dtype, rhs.dtype):
-        return doubles.dot_general(_double(lhs), _double(rhs), layout, dtype)
+        return doubles.dot_general(double(lhs), double(rhs), layout, dtype)
     bits = Bits.of(lhs.dtype, rhs.dtype, dtype)
     lhs, rhs = factor(lhs), factor(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
@@ -183,7 +183,7 @@ def factor(value: jax.Array) -> jax.Array:
     return lax.convert_element_type(value, np.float32)
 
 
-def _double(value: jax.Array) -> jax.Array:
+def double(value: jax.Array) -> jax.Array:
     """Returns a factor as float64, without a change of its value."""
     return value if value.dtype == np.float64 else arithmetic.widen(factor(value))
 

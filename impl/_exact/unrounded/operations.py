@@ -28,9 +28,9 @@ from impl._native import states as native
 from impl._native.scope import or_native
 
 #: The dtypes of results, by their names.
-DTYPES = frozenset({"float16", "bfloat16", "float32"})
-#: The dtypes of operands, whose values float32 holds.
-_OPERANDS = DTYPES | {"int8", "uint8", "int16", "uint16", "bool"}
+DTYPES = frozenset({"float16", "bfloat16", "float32", "float64"})
+#: The dtypes of operands of other results than float64, whose values float32 holds.
+_OPERANDS = DTYPES - {"float64"} | {"int8", "uint8", "int16", "uint16", "bool"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +40,10 @@ class Operation:
     Attributes:
         how: How it adds them; takes float64.
         taken: The positions of the operands that have terms. The other operands are indices.
-        factors: The number of factors of a term.
     """
 
     how: Any
     taken: Sequence[int]
-    factors: int
-
-    @property
-    def levels(self) -> int:
-        """The number of levels of the terms."""
-        return states.levels(self.how.count, self.factors)
 
 
 def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
@@ -61,7 +54,8 @@ def is_known(name: str, operands: Sequence[Any], result: Any) -> bool:
     floats = [each for i, each in enumerate(operands) if i != index]
     shapes = [*(each.shape for each in operands), result.shape]
     are_sizes = all(isinstance(size, int) and size > 0 for shape in shapes for size in shape)
-    return are_sizes and all(str(each.dtype) in _OPERANDS for each in floats)
+    allowed = {"float64"} if result.dtype == np.float64 else _OPERANDS
+    return are_sizes and all(str(each.dtype) in allowed for each in floats)
 
 
 def operation(
@@ -94,7 +88,7 @@ def added(
         *operands: The operands of the operation.
     """
     found = operation(name, operands, params, axis_names)
-    wide = [arithmetic.widen(dot_general.factor(operands[i])) for i in found.taken]
+    wide = [dot_general.double(operands[i]) for i in found.taken]
     others = [each for i, each in enumerate(operands) if i not in found.taken]
     how = found.how
     if others:
@@ -109,17 +103,18 @@ def _product(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
     layout = Layout.of(left.shape, right.shape, numbers, devices)
     how = states.Products(
         layout.terms,
+        devices,
+        _is_long(left),
         lambda x, y: dot_general.plain_product(x, y, numbers),
         tuple(numbers[0][0]),
         tuple(numbers[0][1]),
         lambda x, y: lax.mul(layout.lhs_in_result(x), layout.rhs_in_result(y)),
-        devices,
     )
-    return Operation(how, (0, 1), 2)
+    return Operation(how, (0, 1))
 
 
 def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
-    call = convolution.Convolution.of(params)
+    call, is_long = convolution.Convolution.of(params), _is_long(operands[0])
     left, right = (each.shape for each in operands)
     image, feature = call.numbers.lhs_spec[0], call.numbers.rhs_spec[0]
     left_axes, right_axes = (
@@ -143,14 +138,15 @@ def _convolution(operands: Sequence[Any], params: Mapping[str, Any], devices: De
         return lax.mul(*(lax.broadcast_in_dim(value, shape, (axis,)) for value, axis in each))
 
     count = math.prod(right[d] for d in right_axes) * devices.number
-    how = states.Products(count, multiply, left_axes, right_axes, outer, devices)
-    return Operation(how, (0, 1), 2)
+    how = states.Products(count, devices, is_long, multiply, left_axes, right_axes, outer)
+    return Operation(how, (0, 1))
 
 
 def _sum(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
     axes = tuple(params["axes"])
     count = math.prod(operands[0].shape[axis] for axis in axes) * devices.number
-    return Operation(states.Elements(count, lambda x: lax.reduce_sum(x, axes), devices), (0,), 1)
+    how = states.Elements(count, devices, _is_long(operands[0]), lambda x: lax.reduce_sum(x, axes))
+    return Operation(how, (0,))
 
 
 def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Devices) -> Operation:
@@ -162,7 +158,11 @@ def _scatter(operands: Sequence[Any], params: Mapping[str, Any], devices: Device
         return lax.scatter_add(operand, indices, updates, **options)
 
     count = (math.prod(indices.shape[:-1]) + 1) * devices.number
-    return Operation(states.Elements(count, add, devices), (0, 2), 1)
+    return Operation(states.Elements(count, devices, _is_long(operands[0]), add), (0, 2))
+
+
+def _is_long(operand: Any) -> bool:
+    return arithmetic.is_long(operand.dtype)
 
 
 _OPERATIONS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Devices], Operation]] = {

@@ -42,9 +42,38 @@ SAMEBITS_INLINE Doubles widened(Floats value) {
 SAMEBITS_INLINE Longs selected(Longs first, Longs a, Longs b) { return first ? a : b; }
 SAMEBITS_INLINE Doubles selected(Longs first, Doubles a, Doubles b) { return first ? a : b; }
 
+#if defined(__AVX2__)
+constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+constexpr int kBelow = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+#endif
+
 constexpr int64_t kSignBit = ~0x7fffffffffffffffll;
 SAMEBITS_INLINE Doubles with_sign(Doubles size, Doubles sign) {
   return of_raw(raw(size) | (raw(sign) & kSignBit));
+}
+
+// The larger or the smaller operand. b if they are equal, or if one is a NaN.
+SAMEBITS_INLINE Doubles larger(Doubles a, Doubles b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(
+      _mm512_max_pd(reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(
+      _mm256_max_pd(reinterpret_cast<__m256d>(a), reinterpret_cast<__m256d>(b)));
+#else
+  return selected(b < a, a, b);
+#endif
+}
+SAMEBITS_INLINE Doubles smaller(Doubles a, Doubles b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(
+      _mm512_min_pd(reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(
+      _mm256_min_pd(reinterpret_cast<__m256d>(a), reinterpret_cast<__m256d>(b)));
+#else
+  return selected(a < b, a, b);
+#endif
 }
 
 // Rounds the significand of a float64 to the bits before the last `dropped` ones, ties to even.
@@ -80,7 +109,17 @@ SAMEBITS_INLINE Doubles add_product(Doubles a, Doubles b, Doubles c) {
 #endif
 }
 SAMEBITS_INLINE Doubles subtract_product(Doubles a, Doubles b, Doubles c) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_fnmadd_pd(reinterpret_cast<__m512d>(a),
+                                                    reinterpret_cast<__m512d>(b),
+                                                    reinterpret_cast<__m512d>(c)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(_mm256_fnmadd_pd(reinterpret_cast<__m256d>(a),
+                                                    reinterpret_cast<__m256d>(b),
+                                                    reinterpret_cast<__m256d>(c)));
+#else
   return add_product(-a, b, c);
+#endif
 }
 // a * b - near, where near is the float64 nearest to a * b. It is a float64, so both ways are exact.
 SAMEBITS_INLINE Doubles product_error(Doubles a, Doubles b, Doubles near) {
@@ -107,27 +146,27 @@ struct Table {
 };
 // The entry whose number is the integer below a, or the first one, or the last one.
 SAMEBITS_INLINE Doubles entry(Doubles a, Table table) {
-  const Doubles last = constant(kEntries - 1);
-  const Doubles positive = selected(a > 0, a, Doubles{});
-  const Longs number = __builtin_convertvector(selected(positive < last, positive, last), Longs);
+  const Doubles number = smaller(larger(a, Doubles{}), constant(kEntries - 1));
 #if defined(__AVX512F__)
   return reinterpret_cast<Doubles>(
-      _mm512_permutexvar_pd(reinterpret_cast<__m512i>(number), load_as<__m512d>(table.at)));
+      _mm512_permutexvar_pd(_mm512_cvttpd_epi64(reinterpret_cast<__m512d>(number)),
+                            load_as<__m512d>(table.at)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(
+      _mm256_i32gather_pd(static_cast<const double*>(table.at),
+                          _mm256_cvttpd_epi32(reinterpret_cast<__m256d>(number)), 8));
 #else
   Doubles result;
   for (int lane = 0; lane < kWidth; ++lane)
-    result[lane] = load_as<double>(static_cast<const double*>(table.at) + number[lane]);
+    result[lane] = load_as<double>(static_cast<const double*>(table.at) +
+                                   static_cast<int64_t>(number[lane]));
   return result;
 #endif
 }
 SAMEBITS_INLINE Doubles divide(Doubles a, Doubles b) { return a / b; }
 // A NaN of either operand is the result.
-SAMEBITS_INLINE Doubles greatest(Doubles a, Doubles b) {
-  return selected((b < a) | (a != a), a, b);
-}
-SAMEBITS_INLINE Doubles least(Doubles a, Doubles b) {
-  return selected((a < b) | (a != a), a, b);
-}
+SAMEBITS_INLINE Doubles greatest(Doubles a, Doubles b) { return selected(a != a, a, larger(a, b)); }
+SAMEBITS_INLINE Doubles least(Doubles a, Doubles b) { return selected(a != a, a, smaller(a, b)); }
 SAMEBITS_INLINE Longs is_below(Doubles a, Doubles b) { return a < b; }
 SAMEBITS_INLINE Longs is_at_most(Doubles a, Doubles b) { return a <= b; }
 SAMEBITS_INLINE Longs is_equal(Doubles a, Doubles b) { return a == b; }
@@ -146,13 +185,25 @@ SAMEBITS_INLINE Doubles root(Doubles a) {
 }
 // Ties to even: 2**52 leaves no bits for a fraction.
 SAMEBITS_INLINE Doubles nearest_integer(Doubles a) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_roundscale_pd(reinterpret_cast<__m512d>(a), kToNearest));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(_mm256_round_pd(reinterpret_cast<__m256d>(a), kToNearest));
+#else
   const Doubles size = magnitude(a);
   const Doubles rounded = with_sign((size + 0x1p52) - 0x1p52, a);
   return selected(size < 0x1p52, rounded, a);
+#endif
 }
 SAMEBITS_INLINE Doubles integer_below(Doubles a) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Doubles>(_mm512_roundscale_pd(reinterpret_cast<__m512d>(a), kBelow));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Doubles>(_mm256_round_pd(reinterpret_cast<__m256d>(a), kBelow));
+#else
   const Doubles nearest = nearest_integer(a);
   return selected(a < nearest, nearest - 1.0, nearest);
+#endif
 }
 SAMEBITS_INLINE Doubles sign(Doubles a) {
   const Longs has_none = (a == Doubles{}) | (a != a);
@@ -493,23 +544,33 @@ void evaluate(const Program& program, Elements all, double* registers, void* out
   });
 }
 
+// Returns whether any bit of some is 1.
+SAMEBITS_INLINE bool has_bits(Longs some) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi64_mask(reinterpret_cast<__m512i>(some),
+                                reinterpret_cast<__m512i>(some)) != 0;
+#elif defined(__AVX2__)
+  return !_mm256_testz_si256(reinterpret_cast<__m256i>(some), reinterpret_cast<__m256i>(some));
+#else
+  int64_t every = 0;
+  for (int lane = 0; lane < kWidth; ++lane) every |= some[lane];
+  return every != 0;
+#endif
+}
+
 // Appends the positions, from `first` on, at which two ends of intervals differ, and are no NaNs.
 int64_t find_doubts(const double* low, const double* high, int64_t first, int64_t count,
                     int64_t* positions, int64_t doubts) {
-  const auto is_settled = [&](int64_t i) -> int64_t {
-    return (bits_of(low[i]) == bits_of(high[i])) | ((low[i] != low[i]) & (high[i] != high[i]));
+  const auto append = [&](int64_t i) {
+    positions[doubts] = first + i;
+    doubts += (bits_of(low[i]) != bits_of(high[i])) & ((low[i] == low[i]) | (high[i] == high[i]));
   };
-  constexpr int64_t kGroup = 16;
-  for (int64_t i = 0; i < count; i += kGroup) {
-    const int64_t end = count - i < kGroup ? count : i + kGroup;
-    int64_t settled = 0;
-    for (int64_t k = i; k < end; ++k) settled += is_settled(k);
-    if (settled == end - i) continue;
-    for (int64_t k = i; k < end; ++k) {
-      positions[doubts] = first + k;
-      doubts += 1 - is_settled(k);
-    }
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    if (!has_bits(load_as<Longs>(low + i) ^ load_as<Longs>(high + i))) continue;
+    for (int lane = 0; lane < kWidth; ++lane) append(i + lane);
   }
+  for (; i < count; ++i) append(i);
   return doubts;
 }
 
@@ -541,7 +602,8 @@ int64_t evaluate_quickly(const Program& program, const KnownProgram* known, Elem
 #define SAMEBITS_KNOWN(P)                                                              \
   {P::steps, std::size(P::steps), P::constants, std::size(P::constants), P::type, P::count, \
    unit::evaluate_known<P>},
-constexpr KnownProgram kKnown[] = {SAMEBITS_COMPILED(SAMEBITS_KNOWN)};
+constexpr KnownProgram kKnown[] = {
+    SAMEBITS_COMPILED(SAMEBITS_KNOWN) SAMEBITS_COMPILED_DOUBLES(SAMEBITS_KNOWN)};
 
 SAMEBITS_TABLE(FunctionKernels, function_kernels) = {
     {unit::evaluate<kOfFloat32>, unit::evaluate<kOfBFloat16>, unit::evaluate<kOfFloat16>,

@@ -15,6 +15,7 @@
 #include "numbers.h"
 #include "products_block.h"
 #include "products_division.h"
+#include "products_few.h"
 #include "threads.h"
 #include "wide_accumulator.h"
 #include "xla/ffi/api/ffi.h"
@@ -255,23 +256,26 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
   Output output;
   output.states = States(before, after);
   const int64_t of = *level.typed_data();
+  output.has_pairs = of == -1;
+  std::vector<LineProduct>& products = planned(spans, left, right, of >= 0);
+  const bool is_wide = left.format == kFloat64 || right.format == kFloat64;
+  if (is_wide) widen(pool, left, right, &products);
   if (of < 0) {
     auto are_finite = [](Operand each) {
       return product_kernels().are_finite[each.format](each.data, each.elements);
     };
     output.are_finite = are_finite(left) && are_finite(right);
-    std::vector<LineProduct>& products = planned(spans, left, right, false);
-    if (left.format == kFloat64 || right.format == kFloat64) widen(pool, left, right, &products);
     compute(pool, products, output);
     if (is_convolution) fill_special(spans.attributes(), right, output);
     return ffi::Error::Success();
   }
-  const std::vector<LineProduct>& products = planned(spans, left, right);
   const int64_t count = output.states.count();
   parallel(pool, parts_of(count, kEach), [&](int64_t task) {
     for (int64_t at = task * kEach; at < std::min(count, (task + 1) * kEach); ++at)
-      with_digits(products, at,
-                  [&](const int64_t* digit) { output.states.add_level(at, of, digit); });
+      with_digits(products, at, [&](const int64_t* digit) {
+        if (is_wide) return output.states.add_level<WideAccumulator>(at, of, digit);
+        output.states.add_level<Accumulator>(at, of, digit);
+      });
   });
   return ffi::Error::Success();
 }
@@ -287,7 +291,7 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
       .Attr<samebits::Longs>("window")  \
       .Attr<bool>("is_convolution")
 
-SAMEBITS_CALL(samebits_product, samebits::product,
+SAMEBITS_CALL_WITH(samebits::compute_few, samebits_product, samebits::product,
               xla::ffi::Ffi::Bind()
                   .Ctx<xla::ffi::ThreadPool>()
                   .Arg<xla::ffi::AnyBuffer>()

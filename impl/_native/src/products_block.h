@@ -17,6 +17,7 @@ struct Output {
   Bounds bounds;
   States states;
   bool are_finite = true;  // both factors; for states alone
+  bool has_pairs = false;  // for states alone: float64 are added with all errors
 };
 
 // The part of a product that one task computes at once.

@@ -21,8 +21,11 @@ int64_t SplitBlock::numbers(const BlockRange& range) {
 }
 
 SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-                       bool are_few)
-    : Panels(product, range, false, numbers(range)), is_split_(is_split), are_few_(are_few) {
+                       bool are_few, bool has_pairs)
+    : Panels(product, range, false, numbers(range)),
+      is_split_(is_split),
+      are_few_(are_few),
+      has_pairs_(has_pairs) {
   const int64_t sums = rows_ * stride_;
   high_ = numbers_;
   middle_ = high_ + sums;
@@ -57,22 +60,40 @@ bool SplitBlock::split_rows(const double* rows, int64_t lines, int64_t count, do
   return kernels_.split_rows(rows, lines, count, first_, rest_, squares);
 }
 
+// Adds the products of a panel of rows, with the errors of all additions.
+void SplitBlock::add_pairs(int64_t first, int64_t lines, int64_t count) {
+  const double* rows = panel(first);
+  const int64_t width = kernels_.columns;
+  for (int64_t i = 0; i < lines; ++i)
+    for (int64_t j = 0; j < columns_; j += width) {
+      const int64_t at = (first + i) * stride_ + j, vectors = columns_ - j > width / 2 ? 2 : 1;
+      auto add = [&](double* high, double* low) {
+        kernels_.add_wide_row(vectors, count, rows + (interleaved_ ? i : i * kRow),
+                              interleaved_ ? kernels_.step : 1, right_ + j * kPanel, high, low);
+      };
+      if (are_few_) {
+        add(high_ + at, middle_ + at);
+        continue;
+      }
+      // The errors of a block do not grow with the number of blocks.
+      double *high = tile_, *low = tile_ + width;
+      std::fill(high, low + width, 0.0);
+      add(high, low);
+      kernels_.add_tile(1, vectors, high, high_ + at, middle_ + at, lost_ + at, stride_);
+      kernels_.add_tile(1, vectors, low, middle_ + at, low_ + at, lost_ + at, stride_);
+    }
+}
+
 // Adds the products of a panel of rows.
 void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_more) {
   const double* rows = panel(first);
   const int64_t width = kernels_.columns;
-  if (are_few_) {
-    for (int64_t i = 0; i < lines; ++i)
-      for (int64_t j = 0; j < columns_; j += width) {
-        const int64_t at = (first + i) * stride_ + j;
-        kernels_.add_wide_row(columns_ - j > width / 2 ? 2 : 1, count,
-                              rows + (interleaved_ ? i : i * kRow),
-                              interleaved_ ? kernels_.step : 1, right_ + j * kPanel, high_ + at,
-                              middle_ + at);
-      }
-    return;
-  }
+  if (are_few_) return add_pairs(first, lines, count);
   const bool has_rest = is_split_ && split_rows(rows, lines, count, row_rests_ + first);
+  if (has_pairs_ && (has_more || has_rest)) {
+    are_exact_ = false;
+    return add_pairs(first, lines, count);
+  }
   for (int64_t j = 0; j < columns_; j += width) {
     const int64_t vectors = columns_ - j > width / 2 ? 2 : 1, at = first * stride_ + j;
     const double* right = right_ + j * kPanel;
@@ -97,6 +118,8 @@ void SplitBlock::add_terms() {
     read_terms(from, count);
     pack_right(count);
     const bool has_more = is_split_ && !are_few_ && split_columns(count);
+    // The products of pairs are of whole columns.
+    for (int64_t k = 0; has_pairs_ && has_more && k < stride_ * kPanel; ++k) right_[k] += more_[k];
     if (interleaved_) pack_interleaved(count);
     for (int64_t i = 0; i < rows_; i += height_) {
       const int64_t lines = std::min(height_, rows_ - i);
@@ -111,7 +134,8 @@ void SplitBlock::add_terms() {
 }
 
 double SplitBlock::scale_of_pairs() const {
-  const double chain = of_chain(2.0 * static_cast<double>(product_.terms) + 64);
+  const int64_t terms = has_pairs_ ? std::min(product_.terms, kTerms) : product_.terms;
+  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
   return chain * chain * (1 + 0x1p-9);
 }
 

@@ -16,9 +16,10 @@ namespace samebits {
 
 class SplitBlock : protected Panels {
  public:
-  // Few rows are not split: the errors of their products are added.
+  // Few rows are not split: the errors of their products are added. With `has_pairs`, so are those of
+  // panels whose lines have rests.
   SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-             bool are_few = false);
+             bool are_few = false, bool has_pairs = false);
   // Adds all products, and makes norms of the sums of squares.
   void add_terms();
 
@@ -53,7 +54,8 @@ class SplitBlock : protected Panels {
   // (Ogita, Rump and Oishi 2005, Dot2).
   double scale_of_pairs() const;
 
-  const bool is_split_, are_few_;
+  const bool is_split_, are_few_, has_pairs_;
+  bool are_exact_ = true;  // No product of a rest was added.
   // The sums: high_ + middle_ of products of multiples, what TwoSum lost of it, and low_.
   double *high_, *middle_, *lost_, *low_;
   double *row_rests_, *column_rests_;  // sums of squares, and then norms
@@ -63,6 +65,7 @@ class SplitBlock : protected Panels {
   bool split_columns(int64_t count);
   bool split_rows(const double* rows, int64_t lines, int64_t count, double* squares);
   void add_rows(int64_t first, int64_t lines, int64_t count, bool has_more);
+  void add_pairs(int64_t first, int64_t lines, int64_t count);
 
   double *more_, *first_, *rest_, *tile_;  // panels, and the sums of a tile
 };

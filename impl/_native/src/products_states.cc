@@ -10,7 +10,9 @@ namespace {
 class StateBlock : public SplitBlock {
  public:
   StateBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : SplitBlock(product, range, product.is_wide || output.are_finite), output_(output) {}
+      : SplitBlock(product, range, product.is_wide || output.are_finite, false,
+                   product.is_wide && output.has_pairs),
+        output_(output) {}
   // Adds the sums to the states.
   void finish() const;
 
@@ -19,7 +21,7 @@ class StateBlock : public SplitBlock {
 };
 
 void StateBlock::finish() const {
-  const double scale = this->scale();
+  const double scale = this->scale(), scale_of_pairs = are_exact_ ? 0 : this->scale_of_pairs();
   const bool is_dense = are_neighbours();
   double low[kMostColumns], slack[kMostColumns];
   // A state has no power of two: where a product has one, no bound decides its sums.
@@ -30,8 +32,11 @@ void StateBlock::finish() const {
     for (int64_t j = 0; j < columns_; ++j) {
       low[j] = middle_[from + j];
       const double lost = two_sum(&low[j], low_[from + j]);
-      slack[j] = lost_[from + j] + std::fabs(lost) +
-                 (norm * column_rests_[j] + rest * column_norms_[j]) + constant;
+      // A sum without terms has lost nothing.
+      const double norms = row_norms_[i] * column_norms_[j];
+      const double of_rests =
+          has_pairs_ ? scale_of_pairs * norms : norm * column_rests_[j] + rest * column_norms_[j];
+      slack[j] = lost_[from + j] + std::fabs(lost) + of_rests + (norms == 0 ? 0 : constant);
     }
     // Factors that are not finite have no multiples.
     const double* high = is_split_ ? high_ + from : low_ + from;
@@ -48,7 +53,10 @@ void StateBlock::finish() const {
   }
   // The digits of wide products have what is not finite.
   if (product_.is_wide)
-    each_special([&](int64_t i, int64_t j) { output_.states.add(result(i, j), NAN, 0, 0); });
+    each_special([&](int64_t i, int64_t j) {
+      const double sum = special_sum(product_, memory_.rows[i], memory_.columns[j]);
+      output_.states.add(result(i, j), sum, 0, 0);
+    });
 }
 
 }  // namespace

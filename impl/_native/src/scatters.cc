@@ -426,6 +426,13 @@ ffi::Error state(ffi::ThreadPool pool, States::Level level, States::Words before
           add_block(scatter, block, 0, scatter.windows.count(), true, workspace);
           rounding.load_rest(block, workspace);
           const Table table = workspace->table(true);
+          for (int64_t i = 0; scatter.to == kFloat64 && i < block.size(); ++i) {
+            if (is_finite(table.near[i])) continue;
+            const int64_t position = block.low + i;
+            SumOfDoubles sum;
+            add_exactly(scatter, block, &position, 1, sum.digit, workspace->list.get());
+            sum.as_state(table.near + i, table.rest + i, table.error + i);
+          }
           states.add(block.low, block.size(), table.near, table.rest, table.error);
         });
       });

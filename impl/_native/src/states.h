@@ -31,15 +31,9 @@ class States : Planes {
   int64_t count() const { return count_; }
 
   // Adds high + low, which is a sum within slack, to an element. An infinity or a NaN of `high` is
-  // the sum.
+  // the sum. An infinite sum of finite terms counts as 0, within no bound.
   void add(int64_t at, double high, double low, double slack) const {
-    double sum = get(0, at), middle = get(1, at);
-    const double rest = two_sum(&sum, high);
-    const double lost = two_sum(&middle, rest), more = two_sum(&middle, low);
-    const bool has_sum = is_finite(sum);
-    put(0, at, sum);
-    put(1, at, has_sum ? middle : 0);
-    put(2, at, has_sum ? get(2, at) + slack + (std::fabs(lost) + std::fabs(more)) : 0);
+    add(at, 1, &high, &low, &slack);
   }
 
   // The same of neighbours.
@@ -60,14 +54,32 @@ class States : Planes {
     }
   }
 
-  // Adds a level of an exact sum: two of its digits (numbers.h), the highest ones at level 0.
-  template <typename Sum = Accumulator>
+  // The exponent of the unit of a level of exact sums of a kind: a level has 64 bits.
+  template <typename Sum>
+  static constexpr int unit(int64_t level) {
+    return (Sum::kDigits > 24 ? 2048 : 256) - 64 * static_cast<int>(level + 1);
+  }
+
+  // Adds a level of an exact sum, by its digits (numbers.h): the sum as the nearest multiple of the
+  // level's unit, less the one as a multiple of the unit before. Lower levels are at most a half.
+  template <typename Sum>
   void add_level(int64_t at, int64_t level, const int64_t* digits) const {
-    const int64_t last = Sum::kDigits - 2 * (level + 1);
-    if (last < 0) return;
-    const int unit = static_cast<int>(32 * last) - Sum::kBias;
-    add(at, std::ldexp(static_cast<double>(digits[last + 1]), unit + 32),
-        std::ldexp(static_cast<double>(digits[last]), unit), 0);
+    const int64_t last = (unit<Sum>(level) + Sum::kBias) / 32;
+    // An infinity or a NaN has been decided.
+    if (((digits[Sum::kDigits - 1] + (1ll << (Sum::kPlus - 1))) >> Sum::kPlus) != 0) return;
+    auto half = [&](int64_t i) { return i > 0 ? (digits[i - 1] >> 31) & 1 : 0; };
+    unsigned __int128 value = 0;
+    const int64_t first = level == 0 ? Sum::kDigits - 1 : last + 1;
+    for (int64_t i = first; i >= last; --i)
+      value = (value << 32) + static_cast<unsigned __int128>(digits[i]);
+    value += static_cast<unsigned __int128>(half(last));
+    if (level > 0) value -= static_cast<unsigned __int128>(half(last + 2)) << 64;
+    const auto whole = static_cast<__int128>(value);
+    const auto high = static_cast<double>(whole);
+    double rests = 0;
+    for (int64_t i = 0; i < last; ++i)
+      if (digits[i] != 0) rests = 1;
+    add(at, high, static_cast<double>(whole - static_cast<__int128>(high)), rests);
   }
 };
 

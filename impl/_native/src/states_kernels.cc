@@ -22,19 +22,22 @@ SAMEBITS_INLINE void put(uint32_t* upper, int64_t plane, Vector value) {
   std::memcpy(upper + plane, &low, sizeof low);
 }
 
-// As States::add, of the elements of a vector.
+// As States::add, of the elements of a vector. No slack is so small that a device may take it for 0.
 SAMEBITS_INLINE void add_vector(uint32_t* words, int64_t plane, Vector high, Vector low,
                                 Vector slack) {
-  Vector sum = get(words, plane), middle = get(words + 2 * plane, plane);
+  const Vector before = get(words, plane);
+  Vector sum = before, middle = get(words + 2 * plane, plane);
   const Vector rest = two_sum(&sum, high);
   const Vector lost = two_sum(&middle, rest), more = two_sum(&middle, low);
-  const Vector error =
-      (get(words + 4 * plane, plane) + slack) + (magnitude(lost) + magnitude(more));
+  Vector error = (get(words + 4 * plane, plane) + slack) + (magnitude(lost) + magnitude(more));
+  error += (Vector)((Longs)all(0x1p-1000) & (Longs)(error != 0));
   // The difference of an infinity or a NaN from itself is a NaN.
   const Longs has_sum = (Longs)(sum - sum == 0);
-  put(words, plane, sum);
+  const Longs is_beyond = ~has_sum & (Longs)(before - before == 0) & (Longs)(high - high == 0);
+  put(words, plane, (Vector)((Longs)sum & ~is_beyond));
   put(words + 2 * plane, plane, (Vector)((Longs)middle & has_sum));
-  put(words + 4 * plane, plane, (Vector)((Longs)error & has_sum));
+  put(words + 4 * plane, plane,
+      (Vector)(((Longs)error & has_sum) | ((Longs)all(__builtin_nan("")) & is_beyond)));
 }
 
 void add(int64_t count, uint32_t* words, int64_t plane, const double* high, const double* low,

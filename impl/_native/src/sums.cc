@@ -270,7 +270,15 @@ ffi::Error reduce_state(ffi::ThreadPool pool, States::Level level, States::Words
   sums.is_exact = true;
   const int64_t of = *level.typed_data();
   each_tile(pool, sums, [&](int64_t first, int64_t count, Tile* tile) {
-    if (of < 0) return states.add(first, count, tile->near, tile->rest, tile->error);
+    if (of < 0) {
+      for (int64_t i = 0; sums.format == kFloat64 && i < count; ++i) {
+        if (is_finite(tile->near[i])) continue;
+        SumOfDoubles sum;
+        sums.add_all<double>(first + i, &sum);
+        sum.as_state(tile->near + i, tile->rest + i, tile->error + i);
+      }
+      return states.add(first, count, tile->near, tile->rest, tile->error);
+    }
     with_type(sums.format, [&](auto type) {
       for (int64_t i = 0; i < count; ++i) {
         AccumulatorOf<decltype(type)> sum;

@@ -289,24 +289,48 @@ SAMEBITS_INLINE void add_columns_exactly(const T* x, int64_t sums, int64_t rows,
   }
 }
 
+// Adds the sums of the second half of some rows of a tile to those of the first, until one is left.
+// A vector at the end of a half has sums of the next one too, which are read already.
+SAMEBITS_INLINE void fold_rows(int64_t rows, int64_t sums, Tile* tile) {
+  for (int64_t half = rows / 2 * sums; half >= sums; half /= 2)
+    for (int64_t i = 0; i < half; i += kLanes) {
+      const int64_t from = i + half;
+      Exact<Doubles> sum = load_exact(tile->near + i, tile->rest + i, tile->error + i);
+      const Exact<Doubles> other =
+          load_exact(tile->near + from, tile->rest + from, tile->error + from);
+      sum.add(other.near);
+      sum.add_to_rest(other.rest);
+      sum.error += other.error;
+      store_exact(sum, i, tile);
+    }
+}
+
 // Adds columns by `add`. Short rows that are neighbours become rows of a wider tile first, which is
 // folded then.
 template <bool kExactly, typename T, typename Add>
 SAMEBITS_INLINE void add_wide_columns(const T* x, int64_t sums, int64_t rows, int64_t stride,
                                       Tile* tile, const Add& add) {
-  const int64_t together = sums < 1 ? 1 : kTile / sums;
-  if (sums != stride || sums >= 128 || rows < 8 * together)
+  int64_t together = sums < 1 ? 1 : kTile / sums;
+  if (kExactly) {
+    // Of a few columns, some lanes of a vector are empty.
+    const int64_t least = sums < kLanes ? 4 : 8;
+    together = rows / least < together ? rows / least : together;
+    together = together < 2 ? 1 : int64_t{1} << (63 - __builtin_clzll(together));
+  }
+  if (sums != stride || sums >= 128 || together < 2 || rows < (kExactly ? 1 : 8) * together)
     return add(x, sums, rows, stride, tile);
   Tile wide;
-  wide.clear(kTile);
+  wide.clear(up(together * sums, kLanes));
   const int64_t groups = rows / together;
   add(x, together * sums, groups, together * sums, &wide);
-  for (int64_t row = 0; row < together; ++row) {
-    for (int64_t i = 0; i < sums; ++i) {
-      const int64_t at = row * sums + i;
-      if (kExactly) {
-        add_exact({wide.near[at], wide.rest[at], wide.error[at]}, i, tile);
-      } else {
+  if (kExactly) {
+    fold_rows(together, sums, &wide);
+    for (int64_t i = 0; i < sums; ++i)
+      add_exact({wide.near[i], wide.rest[i], wide.error[i]}, i, tile);
+  } else {
+    for (int64_t row = 0; row < together; ++row) {
+      for (int64_t i = 0; i < sums; ++i) {
+        const int64_t at = row * sums + i;
         tile->rest[i] += two_sum(&tile->near[i], wide.near[at]) + wide.rest[at];
         tile->error[i] += wide.error[at];
       }

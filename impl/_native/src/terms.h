@@ -57,6 +57,14 @@ struct SumOfDoubles : WideAccumulator {
     return plus != 0 ? (minus != 0 ? NAN : HUGE_VAL) : minus != 0 ? -HUGE_VAL : 0;
   }
 
+  // What a state has of a sum whose terms made no finite float64: an infinity or a NaN of a term, or
+  // 0 within no bound.
+  void as_state(double* near, double* rest, double* error) const {
+    *near = special();
+    *rest = 0;
+    *error = *near == 0 ? NAN : 0;
+  }
+
   // The sum as near + rest within error: 0 if it is exact, and a NaN if it is not finite.
   void split(double* near, double* rest, double* error) const {
     SumOfDoubles left = *this;

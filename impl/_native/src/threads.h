@@ -77,9 +77,10 @@ constexpr int64_t kFewestTerms = 50'000;
 // The number of threads of a call, which leaves one processor to each other call. The pool has a
 // thread for each device of a process, even where there are fewer processors.
 inline int64_t threads_of(const xla::ffi::ThreadPool& pool, bool is_small = false) {
+  if (is_small) return 1;
   static const int64_t processors = std::max(1u, std::thread::hardware_concurrency());
   const int64_t threads = std::min<int64_t>(static_cast<int64_t>(pool.num_threads()), processors);
-  return is_small ? 1 : std::max<int64_t>(1, threads - calls());
+  return std::max<int64_t>(1, threads - calls());
 }
 
 // Calls work(i) for each i below count, each in an `Ieee` scope, on this thread and on threads of

@@ -36,12 +36,12 @@ These carried sums are rounded in each iteration, as the program says:
 - A sum whose terms pass an operation that is not linear, or a factor that differs between
   iterations, such as a gradient that is clipped in each iteration.
 - A sum that a ``while`` carries: its number of iterations may depend on the sum.
-- A sum of float64, of complex numbers, or behind a running sum or a window.
+- A sum of complex numbers, or behind a running sum or a window.
 - A sum in a body with side effects, or that returns random keys: a second count would repeat them.
 - A sum whose term is a sum over devices inside of a condition that devices may decide otherwise.
 
-*Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 36 bytes
+*Memory.* A state has 24 bytes for each sum, where the carry had 4. A second count needs 40 bytes
 more, which XLA reserves, and a scan over layers returns the states of one iteration. XLA copies a
-part of them, so a sum takes some 96 bytes; calls of the engine ``native`` copy nothing, and a sum
-takes 60. Stacked factors take no more than that.
+part of them, so a sum takes some 100 bytes; calls of the engine ``native`` copy nothing, and a sum
+takes 64. Stacked factors take no more than that.
 """

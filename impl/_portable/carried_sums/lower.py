@@ -3,16 +3,13 @@
 The scan carries states of sums (``write``), and the results are made from their rounded totals
 (``Finish``). Where an element is in doubt, the scan runs again, for one level of all terms after
 the other. The body is in the program once: a loop around the scan takes one step if no element is
-in doubt, which is nearly always, and some 30 steps otherwise::
+in doubt, which is nearly always. Otherwise it takes steps until all are decided: some 6 for
+float32, and some 35 for float64::
 
     while in doubt, or the first time:                          level = -1, 0, 1, 2, ...
         states = scan(level)
         level -1:   words = rounded(states)                     1 element of 12 is in doubt
-        level 0...: totals = folded(totals, states)
-        last level: words in doubt = rounded(totals)            decided
-
-An element that is in doubt in the end, because its sum is within 2**-150 of itself of a tie, is a
-NaN. No such sum of float32 is known.
+        level 0...: totals = folded(totals, states)             words that lower levels leave
 """
 
 from __future__ import annotations
@@ -223,14 +220,14 @@ class _Loop:
         carries, ys = self._others()
         shapes = [variable.aval.shape for _, variable in self.carried]
         dtypes = [str(total.aval.dtype) for total, _ in self.carried]
-        last = max(steps.levels_of(each.operands, each.options) for each, _ in self.carried) - 1
+        last = max(map(states.levels, dtypes)) - 1
         counts = [states.no_counts(shape[1:]) for shape in shapes]
         axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
 
         def step(state: Any) -> Any:
             level, _, _, counts, _ = state
             kept, sums, ys = count(level)
-            counts = _after(level, counts, sums, dtypes, last)
+            counts = _after(level, counts, sums, dtypes)
             (is_open,) = steps.bind(
                 "in_doubt", *steps.of_each("words", counts, dtypes), axis_names=axes
             )
@@ -254,7 +251,6 @@ def _after(
     counts: Sequence[jax.Array],
     sums: Sequence[jax.Array],
     dtypes: Sequence[str],
-    last: int,
 ) -> list[jax.Array]:
     """Returns the counts after one more count; small arrays are counted together."""
     groups: dict[Any, list[int]] = {}
@@ -263,7 +259,7 @@ def _after(
     after: dict[int, jax.Array] = {}
     for own in groups.values():
         operands = [*(counts[i] for i in own), *(sums[i] for i in own)]
-        new = steps.bind("counted", level, *operands, dtype=dtypes[own[0]], last=last)
+        new = steps.bind("counted", level, *operands, dtype=dtypes[own[0]])
         after.update(zip(own, new, strict=True))
     return [after[i] for i in range(len(counts))]
 

@@ -32,7 +32,7 @@ from impl._portable.device_sums.draft import whole_p
 
 #: The temporary memory of a scan that carries states, for each sum, as XLA for CPUs plans it: the
 #: states of 24 bytes, the totals of a second count, and copies of both. Calls of the engine
-#: ``native`` make no copies, and need 60.
+#: ``native`` make no copies, and need 64.
 BYTES_OF_SUM = 96
 #: The bytes of a float64, in which factors are multiplied.
 _WIDE = 8

@@ -22,11 +22,12 @@ from jax import lax
 from jax.interpreters import batching, mlir, xla
 
 from impl._core.numerics import fence
+from impl._core.shard_axes import Devices
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
+from impl._exact.products import dot_general
 from impl._exact.unrounded import operations, states
 from impl._jax import Primitive, lowering, shardings
-from impl._native import states as native
 from impl._soft_float64 import engines
 
 #: Options of a step, as pairs, so that an equation with them can be hashed.
@@ -114,13 +115,6 @@ def words_first(like: Any, stacked: Any, state: Any) -> Any:
     return _plain(like, "words_first", [stacked], state)
 
 
-def levels_of(operands: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """Returns the number of levels of an operation, by any engine, from its operands' types."""
-    names = options["axis_names"]
-    own = operations.operation(options["name"], operands, dict(options["params"]), names).levels
-    return max(own, native.LEVELS)
-
-
 def _added(
     level: jax.Array,
     *operands: jax.Array,
@@ -135,14 +129,19 @@ def _added(
 
 
 def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.Array]:
-    """Returns the state after values that are one term each. They count at the first level."""
-    wide = arithmetic.widen(value)
-    zero = lax.full_like(wide, 0)
-    counts = jnp.broadcast_to(lax.le(level, np.int32(0)), wide.shape)
-    return [states.with_parts(state, lax.select(counts, wide, zero), zero, zero)]
+    """Returns the state after values that are one term each."""
+    wide = arithmetic.flushed_float64(dot_general.double(value))
+    zero, is_plain = lax.full_like(wide, 0), lax.lt(level, np.int32(0))
+    terms = states.Elements(1, Devices(()), arithmetic.is_long(value.dtype), lambda x: x)
+    # XLA may take differences of values that are far smaller for 0.
+    is_tiny = lax.lt(lax.abs(wide), lax.full_like(wide, 2.0**-900))
+    slack = lax.select(is_tiny, lax.abs(wide), zero)
+    pairs = zip((wide, zero, slack), terms.at(level, wide), strict=True)
+    parts = (lax.select(jnp.broadcast_to(is_plain, wide.shape), *pair) for pair in pairs)
+    return [states.with_parts(state, *parts)]
 
 
-def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> list[jax.Array]:
+def _counted(level: jax.Array, *several: jax.Array, dtype: Any) -> list[jax.Array]:
     """Returns the counts of all sums after one more count, of a level.
 
     Small arrays are counted together: XLA takes long to compile the equations of one. ``several``
@@ -151,13 +150,13 @@ def _counted(level: jax.Array, *several: jax.Array, dtype: Any, last: int) -> li
     number = len(several) // 2
     kinds = [several[:number], several[number:]]
     if number == 1:
-        return [states.counted(level, *several, dtype=dtype, last=last)]
+        return [states.counted(level, *several, dtype=dtype)]
     shapes = [each.shape[1:] for each in several[:number]]
     flat = [
         lax.concatenate([lax.reshape(x, (x.shape[0], math.prod(x.shape[1:]))) for x in kind], 1)
         for kind in kinds
     ]
-    result = states.counted(level, *flat, dtype=dtype, last=last)
+    result = states.counted(level, *flat, dtype=dtype)
     parts = lax.split(result, [*map(math.prod, shapes)], 1)
     return [
         lax.reshape(part, (part.shape[0], *shape))

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.numerics import fence
 from impl._exact import arithmetic, elementary
 from impl._exact.elementary import complex_numbers, roots_and_quotients
 from impl._exact.elementary._pairs import two_product
@@ -145,9 +144,11 @@ def _one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
 
 def _quotient(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
     """Returns ``a / b``, rounded once."""
-    result = roots_and_quotients.div(a, b)
-    # A CPU computes the quotient once. XLA of jax 0.10 may repeat it in each fusion that uses it.
-    return result if flushes else fence(result)
+    if flushes or a.dtype.itemsize < 4:
+        return roots_and_quotients.div(a, b)
+    # A CPU divides as IEEE 754 says, but XLA multiplies by the reciprocal of a divisor with equal
+    # elements. It does not see that they are equal here: one differs where ``a`` is a NaN.
+    return arithmetic.seal(lax.div(a, lax.select(lax.ne(a, a), a, b)))
 
 
 def _root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:

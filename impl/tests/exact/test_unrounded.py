@@ -15,7 +15,6 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.unrounded import operations, states
-from impl._portable.carried_sums import steps
 from impl.tests.exact._sums import assert_same, rough
 from spec.oracles.nearest import nearest, nearest_product, nearest_scatter
 
@@ -39,6 +38,7 @@ def wide():
         yield
 
 
+FLOATS = ("float32", "float64")
 #: The parameters of each operation.
 PARAMS = {"dot_general": PRODUCT, "reduce_sum": {"axes": (0,)}, "scatter-add": ROWS}
 
@@ -63,30 +63,27 @@ def plain_program(name, dtype):
     return jax.jit(run)
 
 
-def plain(name, parts, dtype=np.float32):
+def plain(name, parts):
     """Returns the rounded sums, and how many are in doubt."""
-    values, doubts = plain_program(name, np.dtype(dtype))(parts)
+    values, doubts = plain_program(name, parts[0][0].dtype)(parts)
     return np.asarray(values), int(doubts)
 
 
 @functools.cache
-def program_by_levels(name):
+def program_by_levels(name, dtype):
     """Returns the program of ``by_levels``."""
-    dtype = np.float32
 
     def run(parts):
-        equation = {"name": name, "params": PARAMS[name], "axis_names": ()}
-        last = steps.levels_of(parts[0], equation) - 1
         shape = jax.eval_shape(functools.partial(counted, name, np.int32(0)), parts).shape[1:]
         counts = states.no_counts(shape)
-        in_doubt = np.full(counts.shape[1:], interval.IN_DOUBT, interval.word_type(dtype))
 
         def step(counts, level):
             state = counted(name, level, parts)
-            return states.counted(level, counts, state, dtype=dtype, last=last), None
+            return states.counted(level, counts, state, dtype=dtype), None
 
-        start = counts.at[0].set(in_doubt.view("u4"))
-        levels = np.arange(last + 1, dtype=np.int32)
+        # All words are in doubt.
+        start = counts.at[:2].set(0xFFFFFFFF)
+        levels = np.arange(states.levels(dtype), dtype=np.int32)
         words = states.words_of(lax.scan(step, start, levels)[0], dtype)
         return states.values(words, dtype), interval.is_doubt(words).any()
 
@@ -95,7 +92,7 @@ def program_by_levels(name):
 
 def by_levels(name, parts):
     """Returns the sums whose terms were counted level by level."""
-    values, is_doubt = program_by_levels(name)(parts)
+    values, is_doubt = program_by_levels(name, parts[0][0].dtype)(parts)
     assert not is_doubt
     return np.asarray(values)
 
@@ -105,21 +102,22 @@ def pieces(*arrays):
     return [[jnp.asarray(a[i:j]) for a in arrays] for i, j in ((0, 7), (7, 8), (8, None))]
 
 
-def terms_and_sums(rng, name):
+def terms_and_sums(rng, name, dtype):
     """Returns three parts of the operands of an operation, and the exact sums, rounded once."""
-    a, b = (rough(rng, (24, columns), spread=8) for columns in (3, 4))
+    a, b = (rough(rng, (24, columns), dtype, spread=8) for columns in (3, 4))
     if name == "dot_general":
-        return pieces(a, b), nearest_product(a.T, b, np.float32)
+        return pieces(a, b), nearest_product(a.T, b, dtype)
     if name == "reduce_sum":
         return pieces(a), nearest(a)
-    index, zeros = rng.integers(0, 4, 24), np.zeros((4, 3), np.float32)
+    index, zeros = rng.integers(0, 4, 24), np.zeros((4, 3), dtype)
     parts = [[zeros, i[:, None], updates] for i, updates in pieces(index, a)]
     return parts, nearest_scatter(zeros, index, a)
 
 
+@pytest.mark.parametrize("real", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_sums_of_products_rows_and_scatters_are_exact(rng, name):
-    parts, want = terms_and_sums(rng, name)
+def test_sums_of_products_rows_and_scatters_are_exact(rng, name, real):
+    parts, want = terms_and_sums(rng, name, real)
     got, doubts = plain(name, parts)
     assert doubts == 0
     assert_same(got, want)
@@ -148,11 +146,21 @@ def test_ties_of_short_numbers_are_decided_without_another_count():
     assert (got[0], doubts) == (2.0**24 + 2, 0)
 
 
-def test_sums_of_a_wide_range(rng):
-    x = rough(rng, (24, 5), spread=100)
+@pytest.mark.parametrize("real", FLOATS)
+def test_sums_of_a_wide_range(rng, real):
+    x = rough(rng, (24, 5), real, spread=100 if real == "float32" else 900)
     x[12:] = -x[:12]
     x[3] *= 1 + 2.0**-20
+    # A level says that this is more than a tie, and the next one that it is less.
+    tie, unit = float(np.finfo(real).eps) / 2, 2.0**-64
+    x[:, 1] = [2.0**64, 2.0**64 * tie, 0.6 * unit, -0.3 * unit, -0.4 * unit, *[0] * 19]
+    # A tie of float64 with far smaller terms, and terms whose sums are beyond its range.
+    x[:, 0] = [1, 2.0**-53, *[0] * 18, *[2.0**127] * 2, *[-(2.0**127)] * 2]
+    if real == "float64":
+        x[2:5, 0] = 2.0**-1000, -(2.0**-999), 2.0**-1022
+        x[-4:, 0] *= 2.0**896
     assert_same(by_levels("reduce_sum", pieces(x)), nearest(x))
+    assert plain("reduce_sum", pieces(x))[1] > 0
 
 
 @pytest.mark.parametrize("first", [0, 4, 8])
@@ -204,5 +212,6 @@ def test_which_operations_have_states():
     assert operations.is_known("dot_general", [f32, f32], f32)
     assert not operations.is_known("dot_general", [f64, f64], f32)
     assert not operations.is_known("dot_general", [i32, f32], f32)
-    assert not operations.is_known("reduce_sum", [f64], f64)
+    assert not operations.is_known("dot_general", [f32, f32], f64)
+    assert operations.is_known("reduce_sum", [f64], f64)
     assert not operations.is_known("exp", [f32], f32)

@@ -50,7 +50,11 @@ def fold(operand, keys, updates, reduction, launch):
 
 @pytest.mark.parametrize(
     ("size", "reduction"),
-    list(zip(SIZES, [ADD, MUL] * 3, strict=True)),
+    # Another release interprets the same kernel.
+    [
+        pytest.param(size, reduction, marks=() if count < 2 else pytest.mark.once)
+        for count, (size, reduction) in enumerate(zip(SIZES, [ADD, MUL] * 3, strict=True))
+    ],
     ids=lambda each: getattr(each, "name", str(each)),
 )
 def test_runs_have_all_their_contributions(size, reduction):

@@ -97,7 +97,16 @@ CALLS = {
     "scatter": scatter(9, 300, 70),
     "sparse scatter": scatter(700, 30, 3),
     "scatter of bfloat16": scatter(9, 300, 1, "bfloat16"),
+    "gradient in float64": dot((300, 17), (300, 33), BOTH_FIRST, ("float64", "float64")),
+    "a wide one in float64": dot((150, 6), (150, 7), BOTH_FIRST, ("float64", "float64"), 90),
+    "columns in float64": reduction((300, 53), (0,), "float64"),
+    "scatter in float64": scatter(9, 300, 7, "float64"),
 }
+
+
+def call_of(name, rng):
+    with jax.enable_x64("float64" in name):
+        return CALLS[name](rng)
 
 
 @pytest.fixture
@@ -128,26 +137,30 @@ def exact(call):
     size = int(np.prod(operation.layout(*(each.shape for each in operands))[0]))
     with arithmetic.wide():
         digits = np.asarray(jax.jit(operation.digits)(np.arange(size), *operands))
-    # The digits are units of 2**-352, 32 bits each.
-    return [Fraction(sum(int(d) << 32 * i for i, d in enumerate(each)), 2**352) for each in digits]
+    # The digits have 32 bits each, in units of 2**-352 or 2**-2176.
+    unit = 2 ** (2176 if operation.dtype == np.float64 else 352)
+    return [Fraction(sum(int(d) << 32 * i for i, d in enumerate(each)), unit) for each in digits]
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_states_have_sums_within_a_small_slack_and_levels_add_up_to_them(rng, name):
-    calls = [CALLS[name](rng), CALLS[name](rng)]
+    calls = [call_of(name, rng), call_of(name, rng)]
     want = [exact(call) for call in calls]
     state, (high, low, slack) = state_of(calls[0], -1)
     for parts in (zip(high, low, slack, want[0], strict=True), both(calls[1], state, want)):
         for near, rest, error, total in parts:
             assert abs(Fraction(near) + Fraction(rest) - total) <= Fraction(error)
     assert (slack <= 2.0**-65 * magnitudes(calls[0])).all()
-    totals = [Fraction(0)] * len(want[0])
-    for level in range(states.LEVELS + 1):
+    totals, dtype = [Fraction(0)] * len(want[0]), calls[0][0].dtype
+    for level in range(words.levels(dtype)):
         _, (high, low, slack) = state_of(calls[0], level)
-        assert not slack.any()
+        unit = Fraction(2) ** int(words.unit_of(np.int32(level), dtype == np.float64))
         pairs = zip(totals, high, low, strict=True)
-        totals = [total + Fraction(near) + Fraction(rest) for total, near, rest in pairs]
+        totals = [total + unit * (Fraction(near) + Fraction(rest)) for total, near, rest in pairs]
+        pairs = zip(totals, want[0], slack, strict=True)
+        assert all(abs(total - whole) <= unit * Fraction(error) for total, whole, error in pairs)
     assert totals == want[0]
+    assert not slack.any()
 
 
 def both(call, state, want):

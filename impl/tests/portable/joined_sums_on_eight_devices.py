@@ -397,12 +397,12 @@ def test_accumulators_of_devices_are_merged(problem, want):
     assert_equal([functools.reduce(operator.add, each).value(), want])
 
 
-def test_a_second_count_on_some_devices(monkeypatch):
+def test_a_second_count_on_some_devices(monkeypatch, real):
     monkeypatch.setattr(stacked, "BYTES_OF_SUM", -1)  # The scan carries states.
     # Of the columns of devices along "m", only the first two cancel, and are in doubt. All devices
     # count again, since they wait for each other in the body.
     rng = np.random.default_rng(1)
-    x, y = (rough(rng, shape, spread=3) for shape in ((16, 3), (16, 8)))
+    x, y = (rough(rng, shape, real, spread=3) for shape in ((16, 3), (16, 8)))
     x[1::2], y[1::2, :2] = x[::2], -y[::2, :2]
     x, y = jnp.asarray(x), jnp.asarray(y)
 

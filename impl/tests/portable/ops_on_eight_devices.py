@@ -97,9 +97,8 @@ def on(count, axes):
         return jax.device_get(jax.jit(program)(*arrays, SCALE))
 
 
-@pytest.mark.parametrize(
-    ("count", "axes"), [(8, OWN), pytest.param(2, OTHER, marks=pytest.mark.once)]
-)
+@pytest.mark.once
+@pytest.mark.parametrize(("count", "axes"), [(8, OWN), (2, OTHER)])
 def test_the_bits_are_those_of_one_device(count, axes):
     alone, shared = on(1, OWN), on(count, axes)
     for name in shared:

@@ -82,10 +82,11 @@ def test_products_sums_and_scatters(rng):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_floats_of_16_bits(rng, dtype):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_other_floats(rng, dtype):
     x, y = rough(rng, (ROWS, 3), dtype, spread=2), rough(rng, (ROWS, 4), dtype, spread=2)
-    assert_one_sum(lambda x, y: (x.T @ y, x.sum(0)), x, y, numbers=(3, 12))
+    with jax.enable_x64(dtype == "float64"):
+        assert_one_sum(lambda x, y: (x.T @ y, x.sum(0)), x, y, numbers=(3, 12))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_start_other_than_0_is_added_once(rng):
 
 
 @pytest.mark.once
-def test_elements_in_doubt_are_counted_again(rng, monkeypatch):
+def test_elements_in_doubt_are_counted_again(rng, monkeypatch, real):
     calls = []
     original = states.folded
 
@@ -189,7 +190,7 @@ def test_elements_in_doubt_are_counted_again(rng, monkeypatch):
         calls.append(args)
         return original(*args)
 
-    x, y = rough(rng, (ROWS, 3)), rough(rng, (ROWS, 4))
+    x, y = rough(rng, (ROWS, 3), real), rough(rng, (ROWS, 4), real)
     x[ROWS // 2 :] = x[: ROWS // 2]
     y[ROWS // 2 :, 0] = -y[: ROWS // 2, 0]  # The first column of the product is 0.
     x, y = jnp.asarray(x), jnp.asarray(y)

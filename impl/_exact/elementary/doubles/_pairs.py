@@ -33,7 +33,7 @@ from impl._exact.arithmetic import (
     two_sum,
 )
 from impl._exact.elementary._pairs import Pair, fast_two_sum, reciprocal, two_product
-from impl._exact.elementary._words import constant, wide_root
+from impl._exact.elementary._words import times, wide_root
 from impl._exact.elementary.doubles._function import Double
 
 #: A pair and a float64 n, which stand for the pair times 2**n, or for the pair if n is None.
@@ -64,20 +64,19 @@ def rounded(value: Pair, n: jax.Array | None) -> jax.Array:
 
 
 def quick_results(
-    value: Pair, error: float | jax.Array, finish: Callable[[jax.Array], jax.Array]
+    value: Pair, error: jax.Array, finish: Callable[[jax.Array], jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the result of the lower end of an interval, rounded, and another or the same one.
 
     Args:
         value: A pair in the midst of the interval.
-        error: Its relative error.
+        error: Its absolute error.
         finish: Takes a rounded end, and returns its result.
 
     The other result has other bits where the upper end is another number.
     """
     high, low = value
-    more = product(high, error if isinstance(error, jax.Array) else constant(high, error))
-    below, above = (seal(lax.add(high, change(low, more))) for change in (lax.sub, lax.add))
+    below, above = (seal(lax.add(high, change(low, error))) for change in (lax.sub, lax.add))
     result = finish(below)
     raw, *ends = (lax.bitcast_convert_type(each, np.int64) for each in (result, above, below))
     return result, lax.bitcast_convert_type(lax.add(raw, lax.sub(*ends)), np.float64)
@@ -90,40 +89,41 @@ def first_terms(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
 
 
 def of_pairs(
-    value: Callable[[jax.Array, bool], Scaled],
-    finish: Callable[[jax.Array, jax.Array], jax.Array],
+    value: Callable[..., Scaled],
+    finish: Callable[..., jax.Array],
     *,
-    error: float | Callable[[jax.Array], jax.Array] | None = None,
-    near: Callable[[jax.Array], tuple[jax.Array, jax.Array]] | None = None,
+    error: float | Callable[..., jax.Array] | None = None,
+    near: Callable[..., tuple[jax.Array, jax.Array]] | None = None,
 ) -> Double:
-    """Returns a function of one float64.
+    """Returns a function of float64.
 
     Args:
-        value: Takes an argument, which is not subnormal, and whether all digits are needed. It
+        value: Takes arguments, which are not subnormal, and whether all digits are needed. It
             returns any finite pair for special arguments.
-        finish: Takes an argument and the rounded value, and returns the result, also of
+        finish: Takes arguments and the rounded value, and returns the result, also of
             special arguments.
-        error: The relative error of ``value`` with fewer digits, or a function of arguments that
-            returns it, which is infinite where ``value`` needs all. None if it has but one way.
+        error: The relative error of ``value`` with fewer digits, or a function of arguments and
+            values that returns the absolute one, which is infinite where ``value`` needs all
+            digits. None if it has but one way.
         near: Returns whether arguments are near a point where first terms of a series are needed,
             and their sum. There, the ends of the interval may differ.
     """
 
-    def full(x: jax.Array, **_: object) -> jax.Array:
-        x = flushed_float64(x)
-        result = rounded(*value(x, True))
+    def full(*operands: jax.Array, **_: object) -> jax.Array:
+        x = [flushed_float64(each) for each in operands]
+        result = rounded(*value(*x, True))
         if not contexts.keeps_subnormals.value:
             # The loop vectorizer of XLA 0.12 for a CPU takes hours for one loop of all operations.
             result = fence(result)
         if near is not None:
-            is_near, terms = near(x)
+            is_near, terms = near(*x)
             result = lax.select(is_near, terms, result)
-        return finish(x, result)
+        return finish(*x, result)
 
-    def quick(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
-        x = flushed_float64(x)
-        about, n = value(x, False)
-        bound = error(x) if callable(error) else error or 0
-        return quick_results(about, bound, lambda end: finish(x, scaled(end, n)))
+    def quick(*operands: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
+        x = [flushed_float64(each) for each in operands]
+        about, n = value(*x, False)
+        more = error(*x, about[0]) if callable(error) else times(about[0], error or 0)
+        return quick_results(about, more, lambda end: finish(*x, scaled(end, n)))
 
     return Double(full, quick if error else None)

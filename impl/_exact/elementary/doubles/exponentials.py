@@ -23,7 +23,9 @@ from impl._exact.arithmetic import nearest_integer, power_of_two, product
 from impl._exact.elementary._pairs import (
     Powers,
     choose,
+    fast_two_sum,
     pair,
+    plus_less,
     plus_pair,
     powers,
     powers_of,
@@ -97,31 +99,33 @@ def _logistic(x: jax.Array, exact: bool) -> Scaled:
     one = pair(x, (1.0, 0.0))
     is_negative = lax.lt(x, zero)
     above = choose(is_negative, power, one)
-    below = plus_pair(one, scaled_by(power, _inverse(lax.neg(found.n))))
-    return quotient(above, below), lax.select(is_negative, found.n, zero)
+    below = plus_less(one, scaled_by(power, _inverse(lax.neg(found.n))))
+    return quotient(above, below, exact), lax.select(is_negative, found.n, zero)
 
 
 def _sinh(x: jax.Array, exact: bool) -> Scaled:
     found = _powers(lax.abs(x), exact, high=711.0)
     power = _inverse(found.n)
-    more = found.less(power)
-    return plus_pair(more, scaled_by(quotient(more, found.sum()), power)), plus(found.n, -1.0)
+    more = found.less(power, fast_two_sum)
+    inverse = quotient(more, found.sum(), exact)
+    return plus_pair(more, scaled_by(inverse, power)), plus(found.n, -1.0)
 
 
 def _cosh(x: jax.Array, exact: bool) -> Scaled:
     found = _powers(lax.abs(x), exact, high=711.0)
     power = _inverse(found.n)
     total = found.sum()
-    inverse = quotient(pair(x, (1.0, 0.0)), total)
+    inverse = quotient(pair(x, (1.0, 0.0)), total, exact)
     return plus_pair(total, scaled_by(inverse, lax.mul(power, power))), plus(found.n, -1.0)
 
 
 def _tanh(x: jax.Array, exact: bool) -> Scaled:
     magnitude = lax.abs(x)
-    found = _powers(lax.add(magnitude, magnitude), exact, high=100.0)
-    power = _inverse(found.n)
-    below = plus_pair(found.sum(), with_zero(power))
-    return quotient(found.less(power), below), None
+    twice = lax.min(lax.add(magnitude, magnitude), constant(x, 100.0))
+    found = powers(with_zero(twice), exact)
+    power = power_of_two(lax.convert_element_type(lax.neg(found.n), np.int64))
+    below = plus_less(found.sum(), with_zero(power), exact)
+    return quotient(found.less(power, fast_two_sum), below, exact), None
 
 
 def with_nan(x: jax.Array, result: jax.Array) -> jax.Array:

@@ -19,13 +19,15 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import flushed_float64, power_of_two, product, seal, two_sum
+from impl._exact.arithmetic import power_of_two, product, seal, two_sum
 from impl._exact.elementary._pairs import (
     Pair,
     choose,
     factor_to_one,
+    fast_two_sum,
     log_of_ratio,
     pair,
+    plus_less,
     plus_pair,
     quotient,
     times_pair,
@@ -34,14 +36,7 @@ from impl._exact.elementary._pairs import (
 )
 from impl._exact.elementary._words import constant, is_below, plus, times
 from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import (
-    Scaled,
-    first_terms,
-    of_pairs,
-    quick_results,
-    root,
-    scaled_by,
-)
+from impl._exact.elementary.doubles._pairs import Scaled, first_terms, of_pairs, root, scaled_by
 from impl._exact.elementary.doubles.exponentials import NEAR, Near, odd
 from impl._exact.elementary.exponentials import parts
 from impl._exact.elementary.roots_and_quotients import div
@@ -71,13 +66,13 @@ def logarithm(
         # Where the exponent is greater, a has no second part.
         scale = power_of_two(lax.neg(lax.min(k, lax.full_like(k, 1000))))
         low = seal(lax.add(low, product(c, lax.mul(a[1], scale))))
-    f = two_sum(plus(high, -1.0), low)
+    f = fast_two_sum(plus(high, -1.0), low)
     is_near = lax.bitwise_and(lax.eq(k, lax.full_like(k, 0)), lax.eq(c, constant(c, 1)))
     f = choose(is_near, u, f)
-    below = plus_pair(pair(m, (2.0, 0.0)), f)
+    below = plus_less(pair(m, (2.0, 0.0)), f, exact)
     if doublings is not None:
         number = lax.add(number, doublings)
-    return log_of_ratio(quotient(f, below), number, of_factor, 4 if exact else 0)
+    return log_of_ratio(quotient(f, below, exact), number, of_factor, 4 if exact else 0)
 
 
 def _plain(value: Pair) -> Scaled:
@@ -181,22 +176,13 @@ def _finish_atanh(x: jax.Array, result: jax.Array) -> jax.Array:
     return odd(x, lax.select(is_beyond, constant(x, np.nan), result))
 
 
-_LOG = of_pairs(_log, _finish_log, error=_ERROR, near=lambda x: _near(plus(x, -1.0)))
-_LOG_OF_2 = math.log(2)
+def _near_one(x: jax.Array) -> Near:
+    return _near(plus(x, -1.0))
 
 
-def _log2(x: jax.Array, **_: object) -> jax.Array:
+def _finish_log2(x: jax.Array, result: jax.Array) -> jax.Array:
     """Returns log(x) / log(2), both rounded first, as ``jnp.log2`` does before jax 0.12."""
-    return div(_LOG.full(x), constant(x, _LOG_OF_2))
-
-
-def _quick_log2(x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
-    x = flushed_float64(x)
-
-    def finish(end: jax.Array) -> jax.Array:
-        return div(_finish_log(x, end), constant(x, _LOG_OF_2))
-
-    return quick_results(_log(x, False)[0], _ERROR, finish)
+    return div(_finish_log(x, result), constant(x, math.log(2)))
 
 
 #: The functions by the names of JAX's primitives.
@@ -204,7 +190,7 @@ FUNCTIONS: Mapping[str, Double] = {
     "acosh": of_pairs(_acosh, _finish_acosh, error=_ERROR),
     "asinh": of_pairs(_asinh, _finish_asinh, error=_ERROR),
     "atanh": of_pairs(_atanh, _finish_atanh, error=_ERROR),
-    "log": _LOG,
+    "log": of_pairs(_log, _finish_log, error=_ERROR, near=_near_one),
     "log1p": of_pairs(_log1p, _finish_log1p, error=_ERROR, near=_near),
-    "log2": Double(_log2, _quick_log2),
+    "log2": of_pairs(_log, _finish_log2, error=_ERROR, near=_near_one),
 }

@@ -97,12 +97,13 @@ def _quick_pow(x: jax.Array, y: jax.Array, **_: object) -> tuple[jax.Array, jax.
     exponent, whole, is_odd = _exponent(y)
     logarithm_of_power = _logarithm_of_power(usual_base(x), exponent, False)
     found = powers(logarithm_of_power, False)
+    power = found.sum()
     error = plus(times(lax.abs(logarithm_of_power[0]), _OF_LOG), _OF_EXP)
 
     def finish(end: jax.Array) -> jax.Array:
         return finished_power(x, exponent[0], whole, is_odd, scaled(end, found.n))
 
-    return quick_results(found.sum(), error, finish)
+    return quick_results(power, product(power[0], error), finish)
 
 
 def _with_exact_half(power: Pair, y: jax.Array) -> Pair:

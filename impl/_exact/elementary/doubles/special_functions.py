@@ -39,6 +39,7 @@ from impl._exact.elementary._words import (
     has_sign,
     is_below,
     plus,
+    times,
     wide_root,
     with_sign,
 )
@@ -60,8 +61,8 @@ _LEAST, _RAISE = 2.0**-500, 400
 _GREAT = 2.0**600
 #: A magnitude below which 1 + x counts as 1.
 _TINY = 2.0**-110
-#: The errors of the quick ways.
-_ERROR = 2.0**-60
+#: The errors of the quick ways: of erf and its inverse, and of the other functions.
+_OF_ERF, _ERROR = 2.0**-62, 2.0**-60
 #: The number from which lgamma and digamma have Stirling's formulas.
 _LARGE, _LARGE_OF_DIGAMMA = 2.5, 2.0
 
@@ -101,7 +102,7 @@ class _Error(NamedTuple):
 def _error(x: jax.Array, exact: bool) -> _Error:
     is_small = is_below(x, 1)
     square, one = two_product(x, x), constant(x, 1)
-    ratio = quotient(two_sum(x, lax.neg(one)), two_sum(x, constant(x, 3)))
+    ratio = quotient(two_sum(x, lax.neg(one)), two_sum(x, constant(x, 3)), exact)
     less = plus_pair(square, with_zero(lax.neg(one)))
     factor = by_table("ERF", choose(is_small, less, ratio), exact)
     power = powers(negative(square), exact)
@@ -137,7 +138,7 @@ def _erf_inv(x: jax.Array, exact: bool) -> Scaled:
     small = scaled_by(plus_pair(found.small, with_zero(lax.neg(m))), scale)
     large = plus_pair(scaled_by(rest, scale), negative(times_pair(found.factor, found.power)))
     difference = choose(found.is_small, small, large)
-    step = quotient(times_pair(difference, pair(x, data.PAIR_HALF_ROOT_PI)), found.power)
+    step = quotient(times_pair(difference, pair(x, data.PAIR_HALF_ROOT_PI)), found.power, exact)
     second = product(step[0], y)
     more = product(product(step[0], second), plus(lax.neg(second), 1))
     return plus_pair(with_zero(y), negative(plus_pair(step, with_zero(lax.neg(more))))), n
@@ -163,16 +164,14 @@ def _fraction(x: jax.Array) -> jax.Array:
     return lax.sub(x, nearest_integer(x))
 
 
-def _half_turns(x: jax.Array) -> tuple[Pair, Pair]:
+def _half_turns(x: jax.Array, exact: bool) -> tuple[Pair, Pair]:
     """Returns sin(pi * x) and cos(pi * x) as magnitudes; 1 for the sine of an integer."""
     fraction = lax.abs(_fraction(x))
     rest = lax.sub(constant(x, 0.5), fraction)
     is_near = is_below(fraction, 0.25)
     angle = times_pair(with_zero(lax.select(is_near, fraction, rest)), pair(x, data.PAIR_PI))
-    never = lax.ne(x, x)
-    sine = sine_or_cosine(angle, never, True)
-    cosine = sine_or_cosine(angle, lax.bitwise_not(never), True)
-    sine, cosine = choose(is_near, sine, cosine), choose(is_near, cosine, sine)
+    sine = sine_or_cosine(angle, lax.bitwise_not(is_near), exact)
+    cosine = sine_or_cosine(angle, is_near, exact)
     return choose(lax.eq(fraction, constant(x, 0)), cosine, sine), cosine
 
 
@@ -184,7 +183,7 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     has_one, has_two = is_below(m, 1.5), is_below(lax.select(is_reflected, m, x), 0.5)
     small = lax.select(has_one, plus(m, -1.0), plus(m, -2.0))
     small = lax.select(has_two, with_sign(m, x), small)
-    inverse = quotient(one, with_zero(lax.min(m, constant(x, _GREAT))))
+    inverse = quotient(one, with_zero(lax.min(m, constant(x, _GREAT))), exact)
     argument = plus_pair(pair(x, (0.5, 0.0)), inverse)
     found = by_table("LGAMMA", choose(is_large, argument, with_zero(small)), exact)
     next_one = times_pair(with_zero(m), two_sum(constant(x, 1), small))
@@ -202,9 +201,7 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
     large = plus_pair(main, scaled_by(large, scale))
     above = choose(is_large, large, above)
     n = lax.select(is_great, constant(x, _RAISE), constant(x, 0))
-    if not exact:
-        return above, n
-    sine, _ = _half_turns(m)
+    sine, _ = _half_turns(m, exact)
     below = times_pair(with_zero(m), times_pair(sine, pair(x, data.PAIR_1_PI)))
     below = choose(is_reflected, below, one)
     below = logarithm(below, plus_pair(below, pair(x, (-1.0, 0.0))), exact)
@@ -215,7 +212,7 @@ def _lgamma(x: jax.Array, exact: bool) -> Scaled:
 def _digamma(x: jax.Array, exact: bool) -> Scaled:
     m, n = _raised(usual_base(x))
     is_small, is_below_one = is_below(m, _LARGE_OF_DIGAMMA), is_below(m, 1)
-    inverse = quotient(pair(x, (1.0, 0.0)), with_zero(lax.min(m, constant(x, _GREAT))))
+    inverse = quotient(pair(x, (1.0, 0.0)), with_zero(lax.min(m, constant(x, _GREAT))), exact)
     more = lax.select(is_below_one, m, plus(m, -1.0))
     argument = choose(is_small, with_zero(more), plus_pair(pair(x, (1.0, 0.0)), inverse))
     found = by_table("DIGAMMA", argument, exact)
@@ -226,25 +223,27 @@ def _digamma(x: jax.Array, exact: bool) -> Scaled:
     log = logarithm(with_zero(m), with_zero(plus(m, -1.0)), exact)
     result = choose(is_small, small, plus_pair(log, negative(large)))
     opposite = choose(is_below_one, negative(inverse), pair(x, (0.0, 0.0)))
-    if not exact:
-        return plus_pair(opposite, result), lax.neg(n)
-    sine, cosine = _half_turns(m)
-    slope = times_pair(quotient(cosine, sine), pair(x, data.PAIR_PI))
+    sine, cosine = _half_turns(m, exact)
+    slope = times_pair(quotient(cosine, sine, exact), pair(x, data.PAIR_PI))
     slope = choose(is_below(_fraction(m), 0), negative(slope), slope)
     slope = choose(is_below_one, slope, plus_pair(slope, inverse))
     return plus_pair(choose(is_below(x, 0), slope, opposite), result), lax.neg(n)
 
 
-def _from(least: float, x: jax.Array) -> jax.Array:
-    """Returns the error of the quick way, which is infinite where an argument is reflected."""
-    return lax.select(lax.ge(x, constant(x, least)), constant(x, _ERROR), constant(x, np.inf))
+def _error_of_sum(x: jax.Array, value: jax.Array, *, least: float, most: float) -> jax.Array:
+    """Returns the error of the quick way. Below ``least``, a value is a sum of greater terms."""
+    m = lax.min(lax.abs(x), constant(x, _GREAT))
+    terms = plus(product(m, lax.min(times(m, 1 / 7), constant(x, most))), 1.0)
+    terms = lax.select(lax.ge(x, constant(x, least)), constant(x, 0), terms)
+    return times(lax.add(lax.abs(value), terms), _ERROR)
 
 
+_of_sum = functools.partial(functools.partial, _error_of_sum)
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
-    "digamma": of_pairs(_digamma, finished_digamma, error=functools.partial(_from, 0.0)),
-    "erf": of_pairs(_erf, _finish_erf, error=_ERROR),
-    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_ERROR),
+    "digamma": of_pairs(_digamma, finished_digamma, error=_of_sum(least=0.0, most=1.0)),
+    "erf": of_pairs(_erf, _finish_erf, error=_OF_ERF),
+    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_OF_ERF),
     "erfc": of_pairs(_erfc, _finish_erfc, error=_ERROR),
-    "lgamma": of_pairs(_lgamma, finished_lgamma, error=functools.partial(_from, -0.5)),
+    "lgamma": of_pairs(_lgamma, finished_lgamma, error=_of_sum(least=-0.5, most=40.0)),
 }

@@ -24,7 +24,6 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import (
-    flushed_float64,
     nearest_integer,
     power_of_two,
     seal,
@@ -54,14 +53,7 @@ from impl._exact.elementary._words import (
     with_sign,
 )
 from impl._exact.elementary.doubles._function import Double
-from impl._exact.elementary.doubles._pairs import (
-    Scaled,
-    of_pairs,
-    quick_results,
-    root,
-    rounded,
-    scaled,
-)
+from impl._exact.elementary.doubles._pairs import Scaled, of_pairs, root
 from impl._exact.elementary.doubles._pieces import series_by_piece
 from impl._exact.elementary.doubles.exponentials import near_one, odd
 from impl._exact.elementary.trigonometric import has_bit, window
@@ -190,14 +182,14 @@ def _finish_cos(x: jax.Array, result: jax.Array) -> jax.Array:
     return lax.select(is_below(lax.abs(x), np.inf), result, constant(x, np.nan))
 
 
-def _error(x: jax.Array) -> jax.Array:
+def _error(x: jax.Array, value: jax.Array) -> jax.Array:
     """Returns the error of the quick way, which is infinite where ``_by_parts`` does not do."""
     magnitude = lax.abs(x)
     rest = lax.abs(_by_parts(lax.min(magnitude, constant(x, _MOST)))[1][0])
     is_usual = lax.gt(rest, constant(x, _LEAST_REST))
     is_usual = lax.bitwise_and(is_usual, is_below(magnitude, _MOST))
     is_usual = lax.bitwise_or(is_usual, is_below(magnitude, _SMALL))
-    return lax.select(is_usual, constant(x, _ERROR), constant(x, np.inf))
+    return lax.select(is_usual, times(value, _ERROR), constant(x, np.inf))
 
 
 def _of_point(y: jax.Array, x: jax.Array, exact: bool) -> Scaled:
@@ -235,17 +227,6 @@ def _finish_atan2(y: jax.Array, x: jax.Array, result: jax.Array) -> jax.Array:
     return lax.select(is_nan, constant(x, np.nan), result)
 
 
-def _atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
-    y, x = flushed_float64(y), flushed_float64(x)
-    return _finish_atan2(y, x, rounded(*_of_point(y, x, True)))
-
-
-def _quick_atan2(y: jax.Array, x: jax.Array, **_: object) -> tuple[jax.Array, jax.Array]:
-    y, x = flushed_float64(y), flushed_float64(x)
-    angle, n = _of_point(y, x, False)
-    return quick_results(angle, _ERROR_OF_ANGLE, lambda end: _finish_atan2(y, x, scaled(end, n)))
-
-
 def _atan(x: jax.Array, exact: bool) -> Scaled:
     return _of_point(x, constant(x, 1), exact)
 
@@ -280,7 +261,7 @@ FUNCTIONS: Mapping[str, Double] = {
     ),
     "asin": of_pairs(functools.partial(_inside, is_sine=True), _finish_asin, error=_ERROR_OF_ANGLE),
     "atan": of_pairs(_atan, odd, error=_ERROR_OF_ANGLE),
-    "atan2": Double(_atan2, _quick_atan2),
+    "atan2": of_pairs(_of_point, _finish_atan2, error=_ERROR_OF_ANGLE),
     "cos": of_pairs(_cos, _finish_cos, error=_error, near=functools.partial(near_one, half=-0.5)),
     "sin": of_pairs(_sin, _finish, error=_error),
     "tan": of_pairs(_tan, _finish, error=_error),

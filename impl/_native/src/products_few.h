@@ -1,0 +1,33 @@
+// Products of few elements, whose preparation would take longer than the product.
+#pragma once
+
+#include <cstdint>
+
+#include "vectors.h"
+
+namespace samebits {
+
+struct Frame;  // calls.h
+
+struct FewKernels {
+  // Returns whether elements, a multiple of the lanes, have products that are exact as two float64.
+  bool (*are_fit)(const double* values, int64_t count);
+  // Writes the sums of products of `rows` rows, [rows][terms], and of `width` columns, a multiple of
+  // the lanes, [terms][width], rounded to float64. Returns whether none is in doubt.
+  bool (*round_products)(int64_t rows, int64_t width, int64_t terms, const double* left,
+                         const double* right, double* to);
+  // The same of one row and one column, of a multiple of the lanes of terms.
+  bool (*round_product)(int64_t terms, const double* left, const double* right, double* to);
+  // Write the sums as near + rest within error, which is 0 if nothing was lost.
+  void (*multiply)(int64_t rows, int64_t width, int64_t terms, const double* left,
+                   const double* right, double* near, double* rest, double* error);
+  void (*multiply_rows)(int64_t terms, const double* left, const double* right, double* near,
+                        double* rest, double* error);
+};
+SAMEBITS_KERNELS(FewKernels, few_kernels)
+
+// Computes a product of few elements. Returns whether it did: there are more, or factors are not
+// finite or far from 1, or a result is in doubt, if it did not.
+bool compute_few(const Frame& frame);
+
+}  // namespace samebits

@@ -5,6 +5,7 @@
 
 import dataclasses
 import os
+from typing import Any
 
 from impl._portable.rules import RULES
 
@@ -17,6 +18,5 @@ _PREPARED = (
     if _RULE.compute or _RULE.by_jax == "written"
     else ("params", "guards", "moves", "keeps_whole")
 )
-RULES[_NAME] = dataclasses.replace(
-    _RULE, by_jax="native", takes=frozenset(), **dict.fromkeys((*_COMPUTED, *_PREPARED))
-)
+_CHANGED: dict[str, Any] = dict.fromkeys((*_COMPUTED, *_PREPARED))
+RULES[_NAME] = dataclasses.replace(_RULE, by_jax="native", takes=frozenset(), **_CHANGED)

@@ -12,7 +12,7 @@ kind         a finding
 ``growth``   the lowered program grows faster than the number of its equations
 ``refusal``  a program is not refused by name, although an equation has no portable path
 ``audit``    ``impl.audit`` calls a program refused that runs, or one portable whose lowered text
-             has sums or functions of the platform
+             has sums or functions of the platform, on one device or in a ``shard_map``
 ``off``      with the mode off, or in a scope without a guarantee, the lowered program is another
              one than without this project
 ===========  ======================================================================================
@@ -85,10 +85,10 @@ def check(
     if must_be_refused(program):
         return of_refusal(crew, program), {}
     judges, is_derived = program.derivative == "none", is_smooth(program)
-    asks = ["digests", "equations", *(["audit"] if "audit" in extra else [])]
-    asks += ["values"] if judges else ["results"] if is_derived else []
+    usual = ["digests", *(["audit"] if "audit" in extra else [])]
+    own = ["equations", "values"] if judges else ["equations", "results"][: 1 + is_derived]
     # Where a program has no derivative, one run of all variables serves two oracles.
-    base = crew.run(program, BASE, asks, all_variables=judges)
+    base = crew.run(program, BASE, usual + own, all_variables=judges)
     if judges and "digests" in base:
         base["digests"] = [base["digests"][v - program.primals] for v in program.outputs]
     answers = {BASE: base}
@@ -97,7 +97,10 @@ def check(
         first = base_of(setting, program)
         for each in dict.fromkeys((first, setting)):
             if finding is None and each not in answers:
-                answers[each] = crew.run(program, each)
+                # A ``shard_map`` has sums over devices, and a release has primitives of its own.
+                partition = "none" if each.worker > 1 else "shard_map"
+                asks = usual if each is setting and each.partition == partition else ["digests"]
+                answers[each] = crew.run(program, each, asks)
                 finding = _of_answer(crew, program, each, answers[each], answers[first])
     if finding is not None or "digests" not in base:
         return finding, base
@@ -105,8 +108,8 @@ def check(
         finding = of_values(crew, program, base)
     elif is_derived:
         finding = of_gradient(crew, program, base)
-    if finding is None:
-        finding = of_audit(program, base)
+    for setting, answer in answers.items():
+        finding = finding or of_audit(program, answer, setting)
     if finding is None and "growth" in extra:
         finding = of_growth(crew, program)
     if finding is None:
@@ -249,18 +252,18 @@ def of_refusal(crew: Crew, program: Program) -> Finding | None:
     return None
 
 
-def of_audit(program: Program, base: dict[str, Any]) -> Finding | None:
+def of_audit(program: Program, answer: dict[str, Any], setting: Setting = BASE) -> Finding | None:
     """Returns a finding if the audit's verdict is not what the lowered program shows."""
-    audit = base.get("audit")
-    if audit is None or "digests" not in base:
+    audit = answer.get("audit")
+    if audit is None or "digests" not in answer:
         return None
     if not audit["ok"]:
-        return Finding("audit", program, BASE, audit["text"], "refused")
+        return Finding("audit", program, setting, audit["text"], "refused")
     # The reader cannot prove that the slices of a sum of float64 are added without error.
-    lines = [x for x in base.get("varying", ()) if not (program.is_wide and "sums are" in x)]
+    lines = [x for x in answer.get("varying", ()) if not (program.is_wide and "sums are" in x)]
     if lines:
         detail = f"the audit calls it portable, but: {'; '.join(lines)}"
-        return Finding("audit", program, BASE, detail, "varying")
+        return Finding("audit", program, setting, detail, "varying")
     return None
 
 
@@ -386,7 +389,7 @@ _ALONE: dict[str, Callable[[Crew, Finding], Finding | None]] = {
     "growth": lambda crew, old: of_growth(crew, old.program),
     "refusal": lambda crew, old: of_refusal(crew, old.program),
     "audit": lambda crew, old: of_audit(
-        old.program, crew.run(old.program, BASE, ("digests", "audit"))
+        old.program, crew.run(old.program, old.setting, ("digests", "audit")), old.setting
     ),
     "off": lambda crew, old: of_mode_off(crew, old.program, old.setting, old.mark),
 }

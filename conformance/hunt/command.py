@@ -26,9 +26,11 @@ from conformance.hunt.crew import Crew, default_kinds
 from conformance.hunt.memory import Memory
 from conformance.hunt.pool import Dice
 from conformance.hunt.program import Program
+from conformance.hunt.tokens import TOKENS
 
 #: The programs of which one has the audit, its growth, or the mode off, checked, too. The audit
-#: shows a rule that is XLA's own, although both have the same bits on a CPU.
+#: shows a rule that is XLA's own, although both have the same bits on a CPU. The first program
+#: with a token has it in any case.
 _EXTRA = {"audit": grammar.FOR_ONE, "growth": 9, "off": 12}
 #: The runs in which a finding must show once more.
 _REPEATS = 3
@@ -98,6 +100,7 @@ class _Hunt:
         self._known = memory.known_faults()
         self._met: Counter[str] = Counter()
         self._marks: set[tuple[str, ...]] = set()
+        self._audited: set[str] = set()
         self.memory = Memory()
 
     def go(self) -> None:
@@ -109,7 +112,12 @@ class _Hunt:
                 if self._is_over():
                     break
                 program = grammar.draw(self._options.seed, index, counts, self._options.only)
-                waiting.append((index, pool.submit(self._check, index, program)))
+                extra = [name for name, count in _EXTRA.items() if index % count == 0]
+                tokens = {each.token for each in program.equations}
+                extra += ["audit"] if tokens - self._audited else []
+                # A sum over devices is in few settings.
+                self._audited |= {x for x in tokens if "devices(" not in TOKENS[x].expression}
+                waiting.append((index, pool.submit(self._check, index, program, extra)))
                 if len(waiting) == _LANES:
                     self._judge(*waiting.popleft())
             while waiting and len(self.memory.faults) < self._options.most:
@@ -119,11 +127,10 @@ class _Hunt:
         is_late = self._elapsed() >= float(self._options.minutes) * 60
         return is_late or len(self.memory.faults) >= int(self._options.most)
 
-    def _check(self, index: int, program: Program) -> _Checked:
+    def _check(self, index: int, program: Program, extra: list[str]) -> _Checked:
         """Checks a program in settings that its number decides."""
         dice = Dice(f"settings {index} of {self._options.seed}")
         chosen = settings.draw(dice, program, len(self._crew.kinds))
-        extra = [name for name, count in _EXTRA.items() if index % count == 0]
         return (*checks.check(self._crew, program, chosen, extra), chosen)
 
     def _judge(self, index: int, result: Future[_Checked]) -> None:

@@ -102,6 +102,7 @@ def _add(pool: Pool, tokens: list[Token], counts: Counts, dtype: str, derivative
         candidates = pool.dice.choices(fitting, [each.weight for each in fitting], k=_CANDIDATES)
         token = min(candidates, key=lambda each: counts[each.name] / each.weight)
         own = dtype if dtype in token.dtypes else pool.dice.choice(token.dtypes)
+        pool.hard = token.hard if pool.dice.happens(50) else ""
         result = token.form(pool, own, token.options)
         if result is not None:
             pool.add(token.name, result)

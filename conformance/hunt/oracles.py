@@ -20,6 +20,7 @@ check                the result of the equation
 ``eigenvalues``      has the bits of the spec's order ``rotations``, rounded once
 ``singular_values``  has the bits of the same order
 ``ieee``             is the float of IEEE 754, zeros with their signs
+``conversion``       is the nearest float
 ``magnitude``        is the square root of the sum of both squares, rounded once
 ``same``             has the bits of plain JAX
 ``near``             is within 0.51 units in the last place of float64, or, of a function that
@@ -251,11 +252,11 @@ def _convolution(equation: Equation, operands: Sequence[Array]) -> Array:
 
 
 def _scatter(equation: Equation, operands: Sequence[Array]) -> Array:
-    if equation.token == "scatter_of_rows":  # noqa: S105  # A token of the grammar.
+    if len(operands) == 2:  # Rows that devices share.
         updates, index = operands
         return oracles.nearest_scatter(np.zeros(equation.aval.shape, updates.dtype), index, updates)
     initial, index, updates = operands
-    sign = -1 if equation.token == "scatter_subtract" else 1  # noqa: S105  # As above.
+    sign = -1 if equation.token == "scatter_subtract" else 1  # noqa: S105  # A token of the grammar.
     return oracles.nearest_scatter(initial, index, (sign * updates).astype(updates.dtype))
 
 
@@ -281,6 +282,12 @@ def _ieee(equation: Equation, operands: Sequence[Array]) -> Array:
         b = operands[1].astype(np.float64)
     with np.errstate(all="ignore"):
         return once(np.asarray(_IEEE[equation.token](a, b)), dtype)
+
+
+def _conversion(equation: Equation, operands: Sequence[Array]) -> Array:
+    dtype, (a,) = dtype_of(equation.aval.dtype), operands
+    nearest = oracles.nearest_product(a.astype(np.float64).reshape(-1, 1), np.ones((1, 1)), dtype)
+    return once(np.where(a == 0, a.astype(dtype), nearest.reshape(a.shape)), dtype)
 
 
 def _magnitude(equation: Equation, operands: Sequence[Array]) -> Array:
@@ -395,6 +402,7 @@ RESULTS: dict[str, Callable[[Equation, Sequence[Array]], Array]] = {
     "stable_order": _stable_order,
     "stable_pairs": _stable_pairs,
     "ieee": _ieee,
+    "conversion": _conversion,
     "magnitude": _magnitude,
     "extreme": _extreme,
     "parts": _parts,

@@ -76,8 +76,10 @@ class Pool:
 
     ``rows`` is the number of rows that devices share; 0 for a program without such rows. A
     ``bundle``, whose equations read arguments of their own, has the kinds of their values, and how
-    often each is drawn.
+    often each is drawn. While ``hard`` is a kind, operands are new arguments of it.
     """
+
+    hard = ""
 
     def __init__(self, dice: Dice, rows: int, bundle: Mapping[str, int] | None = None) -> None:
         self.dice = dice
@@ -101,7 +103,7 @@ class Pool:
     ) -> Variable:
         """Returns a new argument; ``limit`` bounds indices, ``kind`` is one of ``values``."""
         same = self.dice.happens(65 if self.is_bundle else 80)
-        chosen = kind or (self._kind if same else self.dice.weighted(self._kinds))
+        chosen = kind or self.hard or (self._kind if same else self.dice.weighted(self._kinds))
         return self._argument(values.draw(self.dice, aval, chosen, limit))
 
     def arguments_in_line(self, aval: Aval, count: int) -> list[Variable]:
@@ -164,7 +166,7 @@ class Pool:
     def shape(self, rank: int, *, nonempty: bool = False) -> tuple[int, ...]:
         """Returns a drawn shape of ``rank`` axes."""
         limit = _MOST // max(self.rows, 1)
-        own = _LONG_SIZES if self.is_bundle else _SIZES
+        own = _LONG_SIZES if self.is_bundle or self.hard else _SIZES
         while True:
             sizes = tuple(self.dice.choice(own[1:] if nonempty else own) for _ in range(rank))
             fits = math.prod(max(size, 1) for size in sizes) <= limit
@@ -172,7 +174,7 @@ class Pool:
                 return sizes
 
     def _existing(self, fits: Callable[[Aval], bool]) -> Variable | None:
-        if self.is_bundle:
+        if self.is_bundle or self.hard:
             return None
         fitting = [each for each in self._variables if fits(each.aval)]
         fresh = [each for each in fitting if not each.uses]

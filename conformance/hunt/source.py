@@ -30,6 +30,7 @@ _COLLECTIVES = {
     "over_devices": "lax.psum(x, {axes})",
     "greatest_of_devices": "lax.pmax(x, {axes})",
     "least_of_devices": "lax.pmin(x, {axes})",
+    "shares_of_devices": "lax.psum_scatter(x, {axes}, scatter_dimension=0, tiled=True)",
     "rows_of_devices": "lax.all_gather(x, {axes}, axis=0, tiled=True)",
 }
 #: Wrappers of JAX inside of a derivative, as opposed to ways to call.

@@ -37,6 +37,8 @@ _SCALED = ("ties", "spoiled", "chains", "even")
 #: Binary logarithms of such powers.
 _SCALES = (0, 0, 0, -20, -40, 20)
 
+#: An integer in the middle of two bfloat16, of which float32 does not hold the next ones.
+_MIDDLE = 2**25 + 2**17
 #: The numbers of a tie: two whose sum is in the middle of two floats, and one that decides.
 _TIE = 3
 
@@ -46,8 +48,8 @@ def draw(
 ) -> Input:
     """Returns an argument with drawn elements, of a kind of the table of this module.
 
-    Integers and bools have one kind; indices are below ``limit``. Lines of ties and of opposite
-    numbers are along ``axis``, or a drawn one.
+    Integers have two kinds, and bools have one; indices are below ``limit``. Lines of ties and of
+    opposite numbers are along ``axis``, or a drawn one.
     """
     rng = np.random.default_rng(source.getrandbits(64))
     shape, dtype = aval.shape, dtype_of(aval.dtype)
@@ -57,6 +59,8 @@ def draw(
     elif limit is not None or dtype.kind in "iu":
         low, high = (-20, 21) if limit is None else (0, limit)
         values = rng.integers(low, high, shape).astype(dtype)
+        if kind == "ties" and limit is None:
+            values = values // 10 + _MIDDLE
     elif dtype.kind == "c":
         parts = _floats(rng, (2, *shape), np.dtype(np.float32), kind)
         values = np.stack([*parts], -1).view(dtype)[..., 0]
@@ -105,7 +109,7 @@ def _floats(
         # Of the two last ones, the difference is subnormal.
         extremes = [0, 0, 1, 1, 0.5, 3, np.inf, np.nan, float(limits.max)]
         extremes += [1 + eps, tiny, 1.5 * tiny]
-        values = sign * rng.choice(extremes, shape)
+        values = np.copysign(rng.choice(extremes, shape), sign)
     elif kind == "hard":
         values = sign * _hard(rng, shape, limits)
     elif kind == "even":

@@ -49,6 +49,7 @@ class Token:
         jumps: Whether an argument that differs in its last bit may have another derivative.
         has_derivative: Whether it may stand in a program of a derivative.
         weight: How often it is drawn, in hundredths of an ordinary one.
+        hard: The kind of the values that are hard for it, which half of its draws have; or none.
         family: The tokens of a bundle: equations that read arguments of their own, which are hard
             for each token of the family. A name of ``conformance.hunt.grammar``; or none.
         refused: Whether the guarantee refuses it by name.
@@ -64,6 +65,7 @@ class Token:
     jumps: bool = False
     has_derivative: bool = True
     weight: int = 100
+    hard: str = ""
     family: str = ""
     refused: bool = False
 

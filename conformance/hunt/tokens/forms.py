@@ -45,14 +45,6 @@ def function(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(x.aval, x)
 
 
-def remainder(pool: Pool, dtype: str, options: Options) -> Variable:
-    """Draws two operands; in half of the draws they have numbers with a subnormal remainder."""
-    if pool.dice.happens(50):
-        aval = Aval((60,), dtype)
-        return equation(aval, *(pool.argument(aval, kind="borders") for _ in range(2)))
-    return binary(pool, dtype, options)
-
-
 def binary(pool: Pool, dtype: str, options: Options) -> Variable:
     x = pool.pick(dtype)
     y, is_broadcast = pool.beside(x)
@@ -133,7 +125,7 @@ def sliced_anywhere(pool: Pool, dtype: str, options: Options) -> Variable:
     """Draws a slice whose start is an argument of the program."""
     x = pool.pick(dtype, least=1, nonempty=True)
     axis = pool.dice.choice(x.aval.axes)
-    size = pool.dice.randint(1, x.aval.shape[axis])
+    size = pool.dice.randint(1, options.get("most", x.aval.shape[axis]))
     part = x.aval.with_size(axis, size)
     start = pool.argument(Aval((), "int32"), limit=x.aval.shape[axis] + 2)
     if options.get("updates"):
@@ -231,7 +223,7 @@ def highest(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(aval, x, count=count)
 
 
-def window(pool: Pool, dtype: str, _: Options) -> Variable:
+def window(pool: Pool, dtype: str, options: Options) -> Variable:
     """Draws windows along the last one or two axes."""
     x = pool.pick(dtype, least=1, nonempty=True)
     shape, rank = list(x.aval.shape), len(x.aval.shape)
@@ -241,7 +233,7 @@ def window(pool: Pool, dtype: str, _: Options) -> Variable:
         strides[axis] = pool.dice.randint(1, 3)
         padding[axis] = [pool.dice.randrange(sizes[axis]) for _ in range(2)]
         shape[axis] = (shape[axis] + sum(padding[axis]) - sizes[axis]) // strides[axis] + 1
-    aval = x.aval.with_shape(*shape)
+    aval = x.aval if options.get("keeps") else x.aval.with_shape(*shape)
     return equation(aval, x, sizes=sizes, strides=strides, padding=padding)
 
 
@@ -417,10 +409,12 @@ def product_of_rows(pool: Pool, dtype: str, _: Options) -> Variable | None:
     return equation(Aval((x.aval.shape[1], y.aval.shape[1]), dtype), x, y)
 
 
-def scatter_of_rows(pool: Pool, dtype: str, _: Options) -> Variable | None:
+def scatter_of_rows(pool: Pool, dtype: str, options: Options) -> Variable | None:
     if not pool.rows:
         return None
     updates = pool.pick(dtype, rows=True)
-    count = pool.dice.choice((1, 3, 8))
+    rows = "keeps" in options
+    count = pool.rows if rows else pool.dice.choice((1, 3, 8))
     index = pool.argument(Aval((pool.rows,), "int32", rows=True), limit=count)
-    return equation(Aval((count, *updates.aval.shape[1:]), dtype), updates, index, count=count)
+    aval = Aval((count, *updates.aval.shape[1:]), dtype, rows)
+    return equation(aval, updates, index, count=count)

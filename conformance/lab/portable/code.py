@@ -60,12 +60,14 @@ _ROUNDINGS = frozenset({"round_nearest_even", "round_nearest_afz", "floor", "cei
 _OF_LIBRARIES = frozenset(
     {
         *("atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "tan", "tanh"),
-        *("log_plus_one", "logistic", "power", "rsqrt", "sine", "fft", "cholesky", "remainder"),
+        *("log_plus_one", "logistic", "power", "rsqrt", "sine", "fft", "cholesky"),
         *("triangular_solve", "select_and_scatter", "batch_norm_training", "batch_norm_grad"),
     }
 )
 #: Functions that are computed in float64 choose among no zeros of both signs.
 _EXTREMES = frozenset({"maximum", "minimum", "clamp"})
+#: Functions that take a subnormal number for another one than 0.
+_OF_SUBNORMALS = _ROUNDINGS | {"remainder", "reduce_precision", "top_k"}
 #: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
 #: Calls that say where an array is, or in which order of axes, and compute nothing. The calls of
@@ -96,6 +98,7 @@ class _Reader:
         for op in self.operations:
             if op.operation.name == "func.call":
                 self.calls.setdefault(stablehlo.in_text(op.attributes["callee"]), []).append(op)
+        self.arguments = {*self.functions["main"].regions[0].blocks[0].arguments}
         self.known: dict[Any, bool] = {}
 
     def problems(self) -> Iterator[str]:
@@ -107,6 +110,8 @@ class _Reader:
             if dialect not in {"stablehlo", "chlo"}:
                 continue
             floats = [value for value in op.operands if _is_float(value)]
+            if self.platform != "cpu" and name in _OF_SUBNORMALS and {*floats} & self.arguments:
+                yield _line(op, "it sees a subnormal argument")
             # A library that transforms a convolution errs by more than the bound says.
             is_transformed = name == "convolution" and self.platform != "cpu"
             if stablehlo.is_in_any_order(op) and not is_transformed:
@@ -132,6 +137,15 @@ class _Reader:
                 yield _line(op, "it may choose any of several NaN")
             elif name in _FOLDS and floats and _combines(op) & {"add", "multiply"}:
                 yield from self._of_fold(op, floats)
+            elif name in _FOLDS and name != "scatter" and _combines(op) & _EXTREMES:
+                # Constants and magnitudes have one zero.
+                owners = [getattr(each.owner, "name", "") for each in floats if _bits(each) < 64]
+                if not {*owners} <= {"stablehlo.abs", "stablehlo.constant"}:
+                    yield _line(op, "a zero may have either sign")
+            elif name == "compare" and floats and "TOTALORDER" in str(op.operation):
+                yield _line(op, "XLA has another order for constants")
+            elif name in {"add", "subtract"} and floats and _bits(floats[0]) < 32:
+                yield _line(op, "something else may use it before it is rounded")
             elif name in _PRODUCTS and floats:
                 yield from self._of_product(op, floats)
             elif name == "multiply" and floats and _bits(floats[0]) < 64 and not _is_sealed(op):

@@ -5,10 +5,18 @@
 
 import dataclasses
 import os
+from typing import Any
 
 from impl._portable.rules import RULES
 
 _NAME = os.environ["PRIMITIVE"]
-RULES[_NAME] = dataclasses.replace(
-    RULES[_NAME], compute=None, by_jax="native", takes=frozenset(), simpler=None, over_devices=None
+_RULE = RULES[_NAME]
+_COMPUTED = ("compute", "of_complex", "simpler", "over_devices")
+# Without a function, the rule prepares what JAX lowers.
+_PREPARED = (
+    ()
+    if _RULE.compute or _RULE.by_jax == "written"
+    else ("params", "guards", "moves", "keeps_whole")
 )
+_CHANGED: dict[str, Any] = dict.fromkeys((*_COMPUTED, *_PREPARED))
+RULES[_NAME] = dataclasses.replace(_RULE, by_jax="native", takes=frozenset(), **_CHANGED)

@@ -207,6 +207,21 @@ def test_axes_that_devices_share_unevenly():
     assert_same(ones, np.full(6, 13, np.float32))
 
 
+def test_tiles_beyond_the_end_of_an_axis():
+    # XLA cuts the three columns into four tiles: the last one has no element, but adds ones.
+    def loss(a, b):
+        apart = (a[:, None, :3] - b[None, :, :3]) ** 2 + 1
+        return jnp.sum(a * b) + jnp.sum(apart)
+
+    rng = np.random.default_rng(5)
+    arrays = rng.normal(size=(2, 16, 8)).astype(np.float32)
+    program = jax.jit(jax.value_and_grad(loss, (0, 1)))
+    mesh = jax.make_mesh((4,), ("x",), devices=jax.devices()[:4], axis_types=(AxisType.Auto,))
+    cut = [jax.device_put(array, NamedSharding(mesh, P(None, "x"))) for array in arrays]
+    for one, other in zip(*map(jax.tree.leaves, (program(*arrays), program(*cut))), strict=True):
+        assert_same(one, other)
+
+
 def over(function, *arrays, out, check=False, specs=CUT):
     """Returns the results of a ``shard_map`` of a function over the devices of a line."""
     options = {"mesh": LINE, "in_specs": specs, "out_specs": out, "check_vma": check}

@@ -37,7 +37,7 @@ order in which a library adds, and the rests are smaller by the bits of a part::
 are added exactly. The slack is the rest of terms that are 2**-60 times the greatest one.
 
 *float64.* Factors have three parts of few bits before the rest, and terms have four. A term that is
-far below the range of the others counts as 0 and as a slack; one that is far above it, or an
+far below the range of all counts as 0 and as a slack; one that is far above it, or an
 infinite sum of finite terms, makes the slack infinite, which leaves all to the second count.
 
 *Levels.* A level has 64 bits of the sum. Its terms are digits of 16 bits of each term, or products
@@ -141,7 +141,7 @@ def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     raw = interval.word_of(interval.positive_zero(least))
     is_open = lax.bitwise_or(lax.lt(least, greatest), lax.ne(slack, slack))
     if arithmetic.is_long(dtype):
-        # XLA may take its parts for 0, or round it in another place.
+        # XLA may take its parts for 0, or round it at another position.
         for each in (high, least):
             size = lax.abs(each)
             is_small = lax.lt(size, lax.full_like(size, 2.0 ** _ELEMENTS[0]))
@@ -178,9 +178,9 @@ def folded(
     a, b, c = (lax.mul(each, factor) for each in (a, b, c))
     is_tail = lax.lt(lax.abs(b), like(2.0**_TAIL))
     b, c = lax.select(is_tail, zero, b), lax.select(is_tail, lax.add(b, c), c)
-    place = lax.max(unit - frame, lax.full_like(frame, _FLOOR))
-    deeper = lax.min(place + frame - unit, lax.full_like(frame, _LEVEL))
-    scale = arithmetic.power_of_two(place)
+    position = lax.max(unit - frame, lax.full_like(frame, _FLOOR))
+    deeper = lax.min(position + frame - unit, lax.full_like(frame, _LEVEL))
+    scale = arithmetic.power_of_two(position)
     low, high = (lax.mul(each, scale) for each in (low, high))
 
     def add(number: jax.Array, parts: Sequence[jax.Array]) -> list[jax.Array]:
@@ -272,7 +272,7 @@ _LEAST = -960
 #: Of ``folded``: the exponent of a level's unit in a frame that moves, the least exponent, the bits
 #: of a total that moves its frame, and the exponent below which ``b`` is a tail.
 _FRAME, _FLOOR, _SHORT_TOTAL, _TAIL = 500, -900, 200, -600
-#: The greatest exponent by which a frame moves a total that is not 0, and that of rests.
+#: The greatest exponent by which a frame moves a total that is not 0, and a total of rests.
 _MOST_UP, _MOST_RESTS = 1000, 50
 #: The exponents between which float64 has products of parts, and parts.
 _FACTORS, _ELEMENTS = (-400, 450), (-900, 900)
@@ -326,7 +326,7 @@ class _Terms:
 
     #: The sums, of a level and operands.
     _plain: ClassVar[Callable[..., Parts]]
-    #: The sums of digits, of the index of a digit, the place and the width of all, and operands.
+    #: The sums of digits, of the index of a digit, the position and the width of all, and operands.
     _digits: ClassVar[Callable[..., jax.Array]]
     #: The first index, how many there are, and a bound of lower levels, of a unit and a width.
     _span: ClassVar[Callable[..., tuple[jax.Array, ...]]]
@@ -359,8 +359,8 @@ class _Terms:
             scale = arithmetic.power_of_two(width * step)
             return _with(lax.mul(sums, exact_sum.full(scale, sums)), *parts)
 
-        shape = jax.eval_shape(functools.partial(self._digits, unit, unit, width), *operands).shape
-        zero = vary_like(lax.full(shape, 0, np.float64), *operands)
+        sums = jax.eval_shape(functools.partial(self._digits, unit, unit, width), *operands)
+        zero = vary_like(lax.full(sums.shape, 0, np.float64), *operands)
         # The first level has the carry of its terms too.
         steps = _LEVEL // width + lax.convert_element_type(lax.eq(level, np.int32(0)), np.int32)
         high, low, lost = lax.fori_loop(np.int32(0), number * steps, add, (zero, zero, zero))
@@ -375,11 +375,13 @@ class _Terms:
         bits = _BITS if self.is_long else _SHORT
         return arithmetic.exponent_above(most), arithmetic.exponent_above(least) - bits
 
-    def _digit(self, value: jax.Array, place: jax.Array, width: int) -> jax.Array:
-        """Returns the digits of float64 in units of 2**place."""
+    def _digit(self, value: jax.Array, position: jax.Array, width: int) -> jax.Array:
+        """Returns the digits of float64 in units of 2**position."""
         ends = _ENDS[self.is_long][1] // 2 - width, self._top + width
-        place = lax.clamp(np.int32(ends[0]), place, np.int32(ends[1]))
-        return exact_sum.part(arithmetic.finite_or_zero(value), place, width, are_far=self.is_long)
+        position = lax.clamp(np.int32(ends[0]), position, np.int32(ends[1]))
+        return exact_sum.part(
+            arithmetic.finite_or_zero(value), position, width, are_far=self.is_long
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -435,9 +437,9 @@ class Products(_Terms):
         (lefts, (*_, rest)), (rights, others) = cut
         lefts.append(lax.select(jnp.broadcast_to(are_finite, left.shape), rest, left))
         exact = [
-            self.devices.sum(self.multiply(lefts[i], rights[place - i]))
-            for place in range(number)
-            for i in range(place + 1)
+            self.devices.sum(self.multiply(lefts[i], rights[position - i]))
+            for position in range(number)
+            for i in range(position + 1)
         ]
         pairs = [(each, others[number - i]) for i, each in enumerate(lefts)]
         smaller = self.devices.sum(
@@ -472,10 +474,10 @@ class Products(_Terms):
         return firsts[0], lasts[0] - firsts[0] + 1, lax.select(is_last, np.float64(0), bound)
 
     def _digits(
-        self, index: jax.Array, place: jax.Array, width: int, left: jax.Array, right: jax.Array
+        self, index: jax.Array, position: jax.Array, width: int, left: jax.Array, right: jax.Array
     ) -> jax.Array:
         of_left = self._top - width * index
-        digits = self._digit(left, of_left, width), self._digit(right, place - of_left, width)
+        digits = self._digit(left, of_left, width), self._digit(right, position - of_left, width)
         return self.multiply(*digits)
 
 
@@ -524,9 +526,9 @@ class Elements(_Terms):
         return jnp.int32(0), jnp.int32(1), below
 
     def _digits(
-        self, _: jax.Array, place: jax.Array, width: int, *operands: jax.Array
+        self, _: jax.Array, position: jax.Array, width: int, *operands: jax.Array
     ) -> jax.Array:
-        return self.add(*(self._digit(each, place, width) for each in operands))
+        return self.add(*(self._digit(each, position, width) for each in operands))
 
 
 def _near(value: jax.Array, least: int, most: int) -> tuple[jax.Array, jax.Array]:

@@ -134,7 +134,8 @@ def _cut_as_the_operands(context: Any, value: Any) -> list[Any]:
     return [sdy.PropagationBarrierOp(value, forward).result]
 
 
-#: The least number of devices of a mesh with three axes. Over fewer axes no product was wrong.
+#: The least number of devices over which a result was wrong: a mesh of three axes for products, and
+#: of two for gathers.
 _DEVICES = 8
 #: The direction of Shardy from an operation to those that read its result.
 _FORWARD = 1
@@ -142,7 +143,7 @@ _cut_as_the_operands_p = _hint("samebits_cut_as_the_operands", _cut_as_the_opera
 
 
 def cut_as_the_operands(product: jax.Array) -> jax.Array:
-    """Returns the result of a product, sharded like the operands.
+    """Returns the result of a product or a gather, sharded like the operands.
 
     Works around a fault of XLA, of which no upstream issue and no release without it is known.
     Shardy may shard the result like the operations that read it, and XLA's partitioner then gives

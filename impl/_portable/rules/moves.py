@@ -52,19 +52,28 @@ def _gather(operand: jax.Array, indices: jax.Array, *, devices: float, **params:
     del devices
     indices = _wide(indices)
     if params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
-        function = functools.partial(lax.gather_p.bind, **params)
-        return partitioning.as_bits(function)(operand, indices)
+        return partitioning.as_bits(functools.partial(_apart, **params))(operand, indices)
     fill = np.asarray(np.nan if params["fill_value"] is None else params["fill_value"])
 
     def part(value: jax.Array, number: Any) -> Any:
         of_dtype = np.asarray(number).astype(value.dtype)
         bits = int(of_dtype.view(f"uint{8 * of_dtype.itemsize}"))
-        function = functools.partial(lax.gather_p.bind, **{**params, "fill_value": bits})
+        function = functools.partial(_apart, **{**params, "fill_value": bits})
         return partitioning.as_bits(function)(value, indices)
 
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
         return lax.complex(part(lax.real(operand), fill.real), part(lax.imag(operand), fill.imag))
     return part(operand, fill.real)
+
+
+def _apart(*operands: jax.Array, **params: Any) -> jax.Array:
+    """Gathers elements; the operations that read the result do not decide how it is sharded.
+
+    XLA's partitioner may give wrong values if one axis of a mesh shards both the axis of the
+    indices and, for such an operation, another axis of the result (jax 0.10 to 0.12; no upstream
+    issue is known).
+    """
+    return shardings.cut_as_the_operands(lax.gather_p.bind(*operands, **params))
 
 
 def _slice(
@@ -161,7 +170,8 @@ def _at(value: jax.Array, indices: Any, axis: int) -> jax.Array:
         offset_dims=others, collapsed_slice_dims=(axis,), start_index_map=(axis,)
     )
     sizes = [1 if each == axis else length for each, length in enumerate(value.shape)]
-    return lax.gather(value, indices[:, None], numbers, sizes, mode="promise_in_bounds")
+    gathered = lax.gather(value, indices[:, None], numbers, sizes, mode="promise_in_bounds")
+    return shardings.cut_as_the_operands(gathered)
 
 
 def _pad(
@@ -216,6 +226,7 @@ rule(
     "gather",
     guards=_gathered_within,
     moves=_gather,
+    moves_integers=True,
     linear=FIRST,
     sharding=sharding_rules.gather,
 )

@@ -146,6 +146,18 @@ def test_integers_with_others_between_them(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_a_gather_along_an_axis_that_shards_rows_for_its_reader(dtype):
+    # In plain JAX, XLA gives wrong values.
+    x = np.arange(128).reshape(16, 8).astype(dtype)
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+    arrays = [jax.device_put(x, NamedSharding(mesh, cut)) for cut in (P(None, "a"), P("a", "b"))]
+    columns = jnp.array([3, 0, 5, 5, 7])
+    with impl.deterministic(guarantee="portable"):
+        found = jax.jit(lambda x, y: jnp.pad(x.take(columns, 1), ((0, 0), (0, 3))) + y)(*arrays)
+    np.testing.assert_array_equal(found, np.pad(x[:, columns], ((0, 0), (0, 3))) + x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_scatters_into_unequal_parts(dtype):
     # In plain JAX before 0.12, XLA stores the update over the first element of each part.
     x, update = np.arange(1, 31).astype(dtype), np.full(1, 9, dtype)

@@ -39,7 +39,7 @@ class Draw:
     The elements are random, so that another order of additions changes bits.
     """
 
-    #: Few destinations, so many contributions that they fill blocks of a kernel, and others.
+    #: Destinations, and contributions that fill blocks of a kernel or do not; and short axes.
     few, many, some, lanes, columns = 7, 2500, 40, 3, 2
 
     def sizes(self, usual: Sequence[int], *_: Any) -> tuple[int, ...]:

@@ -141,13 +141,16 @@ def rounded(state: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     raw = interval.word_of(interval.positive_zero(least))
     is_open = lax.bitwise_or(lax.lt(least, greatest), lax.ne(slack, slack))
     if arithmetic.is_long(dtype):
-        # XLA may take its parts for 0, or round it at another position.
         for each in (high, least):
-            size = lax.abs(each)
-            is_small = lax.lt(size, lax.full_like(size, 2.0 ** _ELEMENTS[0]))
-            is_small = lax.bitwise_and(is_small, lax.gt(size, lax.full_like(size, 0)))
-            is_open = lax.bitwise_or(is_open, is_small)
+            is_open = lax.bitwise_or(is_open, is_small(each))
     return lax.select(is_open, lax.full_like(raw, interval.IN_DOUBT), raw)
+
+
+def is_small(value: jax.Array) -> jax.Array:
+    """Returns where XLA may take parts of a float64 for 0, or round it at another position."""
+    size = lax.abs(value)
+    is_below = lax.lt(size, lax.full_like(size, 2.0 ** _ELEMENTS[0]))
+    return lax.bitwise_and(is_below, lax.gt(size, lax.full_like(size, 0)))
 
 
 def folded(

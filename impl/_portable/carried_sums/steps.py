@@ -133,9 +133,7 @@ def _exactly(level: jax.Array, state: jax.Array, value: jax.Array) -> list[jax.A
     wide = arithmetic.flushed_float64(dot_general.double(value))
     zero, is_plain = lax.full_like(wide, 0), lax.lt(level, np.int32(0))
     terms = states.Elements(1, Devices(()), arithmetic.is_long(value.dtype), lambda x: x)
-    # XLA may take differences of values that are far smaller for 0.
-    is_tiny = lax.lt(lax.abs(wide), lax.full_like(wide, 2.0**-900))
-    slack = lax.select(is_tiny, lax.abs(wide), zero)
+    slack = lax.select(states.is_small(wide), lax.abs(wide), zero)
     pairs = zip((wide, zero, slack), terms.at(level, wide), strict=True)
     parts = (lax.select(jnp.broadcast_to(is_plain, wide.shape), *pair) for pair in pairs)
     return [states.with_parts(state, *parts)]

@@ -10,6 +10,7 @@
 #include "calls.h"
 #include "terms.h"
 #include "threads.h"
+#include "windows_grid.h"
 
 namespace samebits {
 namespace {
@@ -66,7 +67,7 @@ class RowSums {
   };
 
   void plan(int64_t first, int64_t count, Part* part) const {
-    if (part->first == first) return;
+    if (part->first == first && part->count == count) return;
     part->first = first;
     part->count = count;
     part->begin = windows_.inner().size;
@@ -165,6 +166,61 @@ void copy_apart(const char* results, int64_t count, int64_t size, int64_t spread
     std::memcpy(out + i * spread * size, results + i * size, size);
 }
 
+// Sums of rows of windows, a tile at a time.
+class WindowSums {
+ public:
+  WindowSums(const Windows& windows, int64_t spread, const void* x, Format format, Format to,
+             void* out)
+      : sums_(windows, spread, x, format),
+        outputs_(windows.inner().outputs),
+        spread_(spread),
+        format_(format),
+        to_(to),
+        out_(static_cast<char*>(out)) {}
+
+  // Writes the sums of windows [first, first + count) of `together` rows, whose results are
+  // neighbours.
+  void put(int64_t row, int64_t together, int64_t first, int64_t count) {
+    tile_.clear((together * count + 7) / 8 * 8);
+    sums_.plan(first, count, &part_);
+    {
+      Flushing scope(format_);
+      for (int64_t i = 0; i < together; ++i) sums_.add(row + i, i * count, &part_, &tile_);
+    }
+    const int64_t place = (row / spread_ * outputs_ + first) * spread_ + row % spread_;
+    char* out = out_ + place * bytes_of(to_);
+    round_tile(&tile_, together * count, to_, spread_ == 1 ? out : results_, [&](int64_t i) {
+      return sums_.exactly(row + i / count, first + i % count);
+    });
+    if (spread_ > 1) copy_apart(results_, count, bytes_of(to_), spread_, out);
+  }
+
+ private:
+  const RowSums sums_;
+  int64_t outputs_, spread_;
+  Format format_, to_;
+  char* out_;
+  Tile tile_;
+  RowSums::Part part_;
+  alignas(64) char results_[8 * kTile];
+};
+
+// The quick way of float64 first. `spread` is that of the sums of rows.
+void put_by_grid(const Grid& grid, int64_t spread, int64_t begin, int64_t end, double* out,
+                 WindowSums* sums) {
+  std::vector<const double*> rows;
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const Grid::Place at = grid.place(tile);
+    const int64_t first = at.row * at.of_row + at.first, block = grid.block();
+    if (grid.sum(at, &rows, out + first * block)) continue;
+    if (block == spread) {
+      for (int64_t i = 0; i < spread; ++i) sums->put(at.row * spread + i, 1, at.first, at.count);
+    } else {
+      sums->put(first, at.count, 0, block);
+    }
+  }
+}
+
 ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> result,
                   ffi::Span<const int64_t> axes) {
   const Format format = format_of(x), to = format_of(*result);
@@ -175,35 +231,25 @@ ffi::Error window(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBu
   if (static_cast<int64_t>(x.element_count()) != windows.elements() ||
       static_cast<int64_t>(result->element_count()) != windows.outputs())
     return ffi::Error::InvalidArgument("samebits: the windows do not fit the arrays");
+  const Grid grid(windows, x.untyped_data());
   const int64_t spread = windows.without_short_axis();
-  const RowSums sums(windows, spread, x.untyped_data(), format);
   // A part of a row of windows has kTile windows.
   const int64_t outputs = windows.inner().outputs;
   const int64_t tiles = parts_of(outputs, kTile);
   const int64_t rows = windows.outputs() / outputs * spread;
   const double terms = static_cast<double>(rows * outputs) * static_cast<double>(windows.taps());
   const int64_t threads = threads_of(pool, terms < kFewestTerms);
-  each_part(pool, threads, rows * tiles, [&](int64_t begin, int64_t end) {
-    Tile tile;
-    RowSums::Part part;
-    alignas(64) char results[8 * kTile];
+  const bool by_grid = format == kFloat64 && grid.is_worth();
+  each_part(pool, threads, by_grid ? grid.tiles() : rows * tiles, [&](int64_t begin, int64_t end) {
+    void* out = result->untyped_data();
+    WindowSums sums(windows, spread, x.untyped_data(), format, to, out);
+    if (by_grid) return put_by_grid(grid, spread, begin, end, static_cast<double*>(out), &sums);
     for (int64_t task = begin, together; task < end; task += together) {
       const int64_t row = task / tiles, first = task % tiles * kTile;
       const int64_t count = std::min(kTile, outputs - first);
       // Short rows whose results are neighbours share a tile.
       together = tiles > 1 || spread > 1 ? 1 : std::min(end - task, kTile / count);
-      tile.clear((together * count + 7) / 8 * 8);
-      sums.plan(first, count, &part);
-      {
-        Flushing scope(format);
-        for (int64_t i = 0; i < together; ++i) sums.add(row + i, i * count, &part, &tile);
-      }
-      const int64_t place = (row / spread * outputs + first) * spread + row % spread;
-      char* out = static_cast<char*>(result->untyped_data()) + place * bytes_of(to);
-      round_tile(&tile, together * count, to, spread == 1 ? out : results, [&](int64_t i) {
-        return sums.exactly(row + i / count, first + i % count);
-      });
-      if (spread > 1) copy_apart(results, count, bytes_of(to), spread, out);
+      sums.put(row, together, first, count);
     }
   });
   return ffi::Error::Success();

@@ -89,12 +89,12 @@ struct Windows {
     return number;
   }
   // Takes away a short innermost axis along which each window is one element, and each element a
-  // window. Returns its size; 1 if there is none.
-  int64_t without_short_axis() {
+  // window. Returns its size, which is below a limit; 1 if there is none.
+  int64_t without_short_axis(int64_t limit = 16) {
     const WindowAxis& last = inner();
     const bool is_free = last.size == last.outputs && last.window == 1 && last.stride == 1 &&
                          last.low == 0 && last.dilation == 1;
-    if (rank < 2 || !is_free || last.size >= 16) return 1;
+    if (rank < 2 || !is_free || last.size >= limit) return 1;
     --rank;
     return axis[rank].size;
   }

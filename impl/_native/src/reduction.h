@@ -19,6 +19,8 @@ class RowMajor {
     elements_ *= size;
   }
   int64_t elements() const { return elements_; }
+  // The distance of neighbours if there is one axis, or else 0.
+  int64_t only_stride() const { return count_ == 1 ? stride_[0] : 0; }
   // The place in the array of element `index` of the axes.
   int64_t offset(int64_t index) const {
     int64_t offset = 0;

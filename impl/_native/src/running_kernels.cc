@@ -74,6 +74,32 @@ constexpr Word kLeastNormal = Word(sizeof(Word) == 8   ? 0x0010000000000000ull
                                    : sizeof(Word) == 4 ? 0x00800000ull
                                                        : 0x0080ull);
 
+// The sums of parts of float64 that two coarse sums hold (`sum_of` of lanes.h), as values. Says for
+// each vector whether it is another one. All terms are at least 2**-1022 or zeros, and the greatest
+// of a sum is far greater, so nothing else here is subnormal.
+void add_coarsely(const void* const* parts, int64_t count, int64_t first, int64_t n,
+                  double* values, uint8_t* are_others) {
+  Flushing scope(kFloat32);
+  const Start start(count, log2_above(count), count);
+  const double* const* x = reinterpret_cast<const double* const*>(parts);
+  for (int64_t i = 0; i + kLanes <= n; i += kLanes) {
+    Doubles most{};
+    for (int64_t part = 0; part < count; ++part)
+      most = greater(most, load_flushed(x[part] + first + i));
+    const Doubles counted = greater(most, Doubles{} + 0x1p-800);
+    Coarse<Doubles> high = {start.high(counted)}, low = {start.second(counted)};
+    const Doubles from = high.high, second = low.high;
+    Longs lost{};
+    for (int64_t part = 0; part < count; ++part)
+      lost |= reinterpret_cast<Longs>(
+          low.add_high(high.add_high(load_flushed(x[part] + first + i))));
+    const Longs is_far = (most > 0x1p900) | ((most < 0x1p-800) & (most != 0));
+    // A zero may have a sign.
+    are_others[i / kLanes] = any_of((lost << 1) | is_far);
+    store_as((high.high - from) + (low.high - second), values + i);
+  }
+}
+
 template <typename T>
 bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t last, void* out,
                uint8_t* in_doubt) {
@@ -91,6 +117,10 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
     range.add(static_cast<const T*>(parts[part]) + first, n);
   const bool is_sure = range.is_exact(log2_above(count));
   const Start start(count, log2_above(count), count);
+  uint8_t are_others[kTile / kLanes];
+  std::memset(are_others, 1, sizeof are_others);
+  if (std::is_same<T, double>::value && count > 2)
+    add_coarsely(parts, count, first, n, values, are_others);
   Longs any{};
   auto all = [&](int64_t i, auto load_one) {
     const T* const* x = reinterpret_cast<const T* const*>(parts);
@@ -125,7 +155,13 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
     store_as(sum.error, errors + i);
   };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) all(i, [](const T* at) { return load(at); });
+  for (; i + kLanes <= n; i += kLanes) {
+    if (are_others[i / kLanes]) {
+      all(i, [](const T* at) { return load(at); });
+    } else {
+      store_as(Doubles{}, errors + i);
+    }
+  }
   if (i < n) all(i, [&](const T* at) { return load_some(at, n - i); });
   narrow_all<R>(values, padded, words);
   Word* results = static_cast<Word*>(out) + first;

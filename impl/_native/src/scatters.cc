@@ -265,8 +265,17 @@ void each_block(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work)
   });
 }
 
-void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding) {
-  const int64_t threads = threads_for(pool, scatter);
+void scatter_blocks(ffi::ThreadPool& pool, Scatter scatter, const Rounding& rounding) {
+  const int64_t threads = threads_for(pool, scatter), windows = scatter.windows.count();
+  Memory<int32_t> flat;
+  // Each block reads all indices.
+  if (windows > kPiece && scatter.windows.may_be_flat()) {
+    flat = Memory<int32_t>(windows);
+    each_part(pool, threads, windows, [&](int64_t first, int64_t last) {
+      scatter.windows.flatten(first, last, flat.begin());
+    });
+    scatter.windows.be_flat(flat.begin());
+  }
   if (has_few_destinations(scatter, threads)) {
     Parts parts;
     if (add_parts(pool, scatter, threads, false, &parts))

@@ -53,6 +53,11 @@ using Select = int64_t (*)(const void* indices, int64_t count, bool clip, int64_
 using Widen = void (*)(const void* indices, const int32_t* chosen, int64_t count, int64_t step,
                        bool clip, int64_t last, int64_t* wide);
 
+// Writes the places of `count` windows of `number` coordinates each: the sum of index * stride, or
+// -1 if an index that is not clipped is out of [0, last].
+using Flatten = void (*)(const void* indices, int64_t count, int64_t number,
+                         const int64_t* strides, const int64_t* lasts, bool clip, int32_t* flat);
+
 // Adds runs to a table. Without errors, it returns whether a sum may have lost bits.
 using AddRuns = bool (*)(const void* updates, const Runs& runs, const Table& table);
 
@@ -78,6 +83,7 @@ using DecideSums = bool (*)(const Table& table, int64_t count, void* out, uint8_
 struct ScatterKernels {
   Select select[kIntegers];
   Widen widen[kIntegers];
+  Flatten flatten[kIntegers];
   AddRuns add[kFormats], add_with_error[kFormats];
   AddOnce add_once[kFormats];
   AddTable add_table;

@@ -76,6 +76,26 @@ void widen_indices(const void* indices, const int32_t* chosen, int64_t count, in
     wide[i] = index_of(index[(chosen == nullptr ? i : chosen[i]) * step], clip, last);
 }
 
+template <typename I>
+void flatten_indices(const void* indices, int64_t count, int64_t number, const int64_t* strides,
+                     const int64_t* lasts, bool clip, int32_t* flat) {
+  const I* index = static_cast<const I*>(indices);
+  auto all = [&](int64_t number, bool clip) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t place = 0;
+      bool is_in = true;
+      for (int64_t k = 0; k < number; ++k) {
+        const int64_t wide = index_of(index[i * number + k], clip, lasts[k]);
+        is_in &= static_cast<uint64_t>(wide) <= static_cast<uint64_t>(lasts[k]);
+        place += (is_in ? wide : 0) * strides[k];
+      }
+      flat[i] = is_in ? static_cast<int32_t>(place) : -1;
+    }
+  };
+  if (number == 2 && !clip) return all(2, false);
+  all(number, clip);
+}
+
 // The format of terms in a `Flushing` scope.
 template <typename T>
 constexpr Format kOf = std::is_same<T, double>::value ? kFloat64 : kFloat32;
@@ -561,6 +581,9 @@ SAMEBITS_TABLE(ScatterKernels, scatter_kernels) = {
     {widen_indices<int8_t>, widen_indices<int16_t>, widen_indices<int32_t>,
      widen_indices<int64_t>, widen_indices<uint8_t>, widen_indices<uint16_t>,
      widen_indices<uint32_t>, widen_indices<uint64_t>},
+    {flatten_indices<int8_t>, flatten_indices<int16_t>, flatten_indices<int32_t>,
+     flatten_indices<int64_t>, flatten_indices<uint8_t>, flatten_indices<uint16_t>,
+     flatten_indices<uint32_t>, flatten_indices<uint64_t>},
     {add_runs<false, float>, add_runs<false, bfloat16>, add_runs<false, float16>,
      add_runs<false, double>},
     {add_runs<true, float>, add_runs<true, bfloat16>, add_runs<true, float16>,

@@ -88,6 +88,32 @@ class ScatterWindows {
     }
   }
 
+  // Whether windows of several coordinates may have one: their place in the operand.
+  bool may_be_flat() const {
+    return !is_simple_ && greatest_ < INT32_MAX &&
+           (batches_.empty() || (batches_.size() == 1 && batches_[0].operand == 0));
+  }
+  // Writes the places of windows [first, last).
+  void flatten(int64_t first, int64_t last, int32_t* flat) const {
+    std::vector<int64_t> strides, lasts;
+    for (const Coordinate& each : coordinates_) {
+      strides.push_back(each.stride);
+      lasts.push_back(each.last);
+    }
+    const int64_t number = static_cast<int64_t>(strides.size());
+    scatter_kernels().flatten[integer_](indices_ + first * number * bytes_, last - first, number,
+                                        strides.data(), lasts.data(), clip_, flat + first);
+  }
+  // Takes the places of all windows for their indices.
+  void be_flat(const int32_t* flat) {
+    indices_ = reinterpret_cast<const char*>(flat);
+    integer_ = kS32;
+    bytes_ = sizeof(int32_t);
+    coordinates_ = {{1, greatest_}};
+    clip_ = false;
+    is_simple_ = true;
+  }
+
   // Calls work(to, from) for each run of a window that may touch destinations [low, high): how far
   // the run is from the start of the window, in the operand and in the updates.
   template <typename Work>

@@ -39,7 +39,10 @@ struct Sums {
         format(format_of(buffer)),
         // Float64 adds blocks of most terms of 16 bits exactly.
         is_exact((format != kFloat32 && format != kFloat64) ||
-                 (reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {}
+                 (reduction.is_columns ? reduction.terms_of_each() : reduction.terms) <= kShort) {
+    // Sums of rows that are added as columns have many terms.
+    if (are_columns(std::min(reduction.sums, kTile), reduction.terms_of_each())) is_exact = false;
+  }
 
   // Whether `error` of a tile is a bound itself.
   bool has_bounds(bool exactly) const { return exactly || format == kFloat64; }
@@ -57,10 +60,42 @@ struct Sums {
     const int64_t place = reduction.kept.offset(first / reduction.sums) +
                           first % reduction.sums * reduction.sum_stride;
     tile->clear((count + 7) / 8 * 8);
+    if (are_columns(count, end - begin) && begin % reduction.terms == 0)
+      begin += add_as_columns(place + reduction.summed.offset(begin / reduction.terms), count,
+                              (end - begin) / reduction.terms, exactly, tile);
     Flushing scope(exactly ? format : kFloat32);
     reduction.each_run(begin, end, [&](int64_t run, int64_t terms) {
       table[format](x + (place + run) * bytes_of(format), count, terms, reduction.stride(), tile);
     });
+  }
+
+  // Whether `terms` of `count` sums each, which are neighbours, are many rows of few terms each.
+  bool are_columns(int64_t count, int64_t terms) const {
+    return format == kFloat64 && !reduction.is_columns && reduction.summed.only_stride() != 0 &&
+           reduction.sum_stride == reduction.terms && reduction.terms <= 64 &&
+           count * reduction.terms <= kTile && terms >= 16 * reduction.terms && terms >= 256;
+  }
+  // Adds up the columns of some rows from `place` on, and then the columns of each sum. Returns the
+  // number of the terms of each sum.
+  int64_t add_as_columns(int64_t place, int64_t count, int64_t rows, bool exactly,
+                         Tile* tile) const {
+    const SumKernels& kernels = sum_kernels();
+    const int64_t terms = reduction.terms;
+    Tile columns;
+    columns.clear(up(count * terms, 8));
+    {
+      Flushing scope(exactly ? format : kFloat32);
+      (exactly ? kernels.exact_columns : kernels.plain_columns)[format](
+          x + place * bytes_of(format), count * terms, rows, reduction.summed.only_stride(),
+          &columns);
+    }
+    for (int64_t i = 0; i < count * terms; ++i) {
+      const int64_t sum = i / terms;
+      const double lost = two_sum(&tile->rest[sum], two_sum(&tile->near[sum], columns.near[i]));
+      const double more = two_sum(&tile->rest[sum], columns.rest[i]);
+      tile->error[sum] += columns.error[i] + (std::fabs(lost) + std::fabs(more));
+    }
+    return rows * terms;
   }
 
   // Adds all terms of one sum to an accumulator: blocks of them as pairs where these are exact.

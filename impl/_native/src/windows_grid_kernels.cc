@@ -15,6 +15,14 @@ struct Parts {
   alignas(64) double high[kPlaces + 4 * kLanes], low[kPlaces + 4 * kLanes];
 };
 
+// Whether one of the numbers, which are zeros otherwise, is a NaN.
+bool has_nan(const double* x, int64_t count) {
+  Longs any{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) any |= load_flushed(x + i) != 0;
+  return any_of(any) || (i < count && any_of(load_some(x + i, count - i) != 0));
+}
+
 // The greatest magnitude of the rows, NaN apart. Rows of zeros are taken from the list.
 double greatest(const GridTile& tile, const double** rows, int64_t* number) {
   const int64_t count = tile.elements * tile.block;
@@ -31,10 +39,7 @@ double greatest(const GridTile& tile, const double** rows, int64_t* number) {
       most[1] = greater(most[1], count < kLanes ? load_some(x, count)
                                                 : load_flushed(x + count - kLanes));
     most[0] = greater(most[0], most[1]);
-    bool has_nan = false;
-    if (!any_of(most[0] != 0))
-      for (int64_t k = 0; k < count; ++k) has_nan |= x[k] != x[k];
-    if (!has_nan && !any_of(most[0] != 0)) continue;
+    if (!any_of(most[0] != 0) && !has_nan(x, count)) continue;
     all = greater(all, most[0]);
     rows[(*number)++] = x;
   }

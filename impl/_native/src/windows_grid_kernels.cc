@@ -15,14 +15,6 @@ struct Parts {
   alignas(64) double high[kPlaces + 4 * kLanes], low[kPlaces + 4 * kLanes];
 };
 
-// Whether one of the numbers, which are zeros otherwise, is a NaN.
-bool has_nan(const double* x, int64_t count) {
-  Longs any{};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) any |= load_flushed(x + i) != 0;
-  return any_of(any) || (i < count && any_of(load_some(x + i, count - i) != 0));
-}
-
 // The greatest magnitude of the rows, NaN apart. Rows of zeros are taken from the list.
 double greatest(const GridTile& tile, const double** rows, int64_t* number) {
   const int64_t count = tile.elements * tile.block;
@@ -31,16 +23,20 @@ double greatest(const GridTile& tile, const double** rows, int64_t* number) {
   for (int64_t row = 0; row < tile.number; ++row) {
     const double* x = tile.rows[row];
     Doubles most[2] = {};
+    Longs bits{};
+    auto add = [&](int k, Doubles terms) {
+      most[k] = greater(most[k], terms);
+      bits |= reinterpret_cast<Longs>(terms);
+    };
     int64_t i = 0;
     for (; i + 2 * kLanes <= count; i += 2 * kLanes)
-      for (int k = 0; k < 2; ++k) most[k] = greater(most[k], load_flushed(x + i + k * kLanes));
-    for (; i + kLanes <= count; i += kLanes) most[0] = greater(most[0], load_flushed(x + i));
+      for (int k = 0; k < 2; ++k) add(k, load_flushed(x + i + k * kLanes));
+    for (; i + kLanes <= count; i += kLanes) add(0, load_flushed(x + i));
     if (i < count)
-      most[1] = greater(most[1], count < kLanes ? load_some(x, count)
-                                                : load_flushed(x + count - kLanes));
-    most[0] = greater(most[0], most[1]);
-    if (!any_of(most[0] != 0) && !has_nan(x, count)) continue;
-    all = greater(all, most[0]);
+      add(1, count < kLanes ? load_some(x, count) : load_flushed(x + count - kLanes));
+    // No bit but signs.
+    if (!any_of(bits << 1)) continue;
+    all = greater(all, greater(most[0], most[1]));
     rows[(*number)++] = x;
   }
   double most = 0;

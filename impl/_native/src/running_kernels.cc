@@ -118,9 +118,8 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
   const bool is_sure = range.is_exact(log2_above(count));
   const Start start(count, log2_above(count), count);
   uint8_t are_others[kTile / kLanes];
-  std::memset(are_others, 1, sizeof are_others);
-  if (std::is_same<T, double>::value && count > 2)
-    add_coarsely(parts, count, first, n, values, are_others);
+  const bool are_coarse = std::is_same<T, double>::value && count > 2;
+  if (are_coarse) add_coarsely(parts, count, first, n, values, are_others);
   Longs any{};
   auto all = [&](int64_t i, auto load_one) {
     const T* const* x = reinterpret_cast<const T* const*>(parts);
@@ -156,10 +155,10 @@ bool add_parts(const void* const* parts, int64_t count, int64_t first, int64_t l
   };
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    if (are_others[i / kLanes]) {
-      all(i, [](const T* at) { return load(at); });
-    } else {
+    if (are_coarse && !are_others[i / kLanes]) {
       store_as(Doubles{}, errors + i);
+    } else {
+      all(i, [](const T* at) { return load(at); });
     }
   }
   if (i < n) all(i, [&](const T* at) { return load_some(at, n - i); });

@@ -265,17 +265,22 @@ void each_block(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work)
   });
 }
 
-void scatter_blocks(ffi::ThreadPool& pool, Scatter scatter, const Rounding& rounding) {
-  const int64_t threads = threads_for(pool, scatter), windows = scatter.windows.count();
-  Memory<int32_t> flat;
-  // Each block reads all indices.
-  if (windows > kPiece && scatter.windows.may_be_flat()) {
-    flat = Memory<int32_t>(windows);
-    each_part(pool, threads, windows, [&](int64_t first, int64_t last) {
-      scatter.windows.flatten(first, last, flat.begin());
-    });
-    scatter.windows.be_flat(flat.begin());
-  }
+// Calls work(a scatter of the same sums). Each block reads all indices, so these become places.
+template <typename Work>
+void with_places(ffi::ThreadPool& pool, const Scatter& scatter, const Work& work) {
+  const int64_t windows = scatter.windows.count();
+  if (windows <= kPiece || !scatter.windows.may_be_flat()) return work(scatter);
+  const Memory<int32_t> flat(windows);
+  each_part(pool, threads_for(pool, scatter), windows, [&](int64_t first, int64_t last) {
+    scatter.windows.flatten(first, last, flat.begin());
+  });
+  Scatter flattened = scatter;
+  flattened.windows.be_flat(flat.begin());
+  work(flattened);
+}
+
+void scatter_blocks(ffi::ThreadPool& pool, const Scatter& scatter, const Rounding& rounding) {
+  const int64_t threads = threads_for(pool, scatter);
   if (has_few_destinations(scatter, threads)) {
     Parts parts;
     if (add_parts(pool, scatter, threads, false, &parts))
@@ -333,7 +338,9 @@ ffi::Error nearest(ffi::ThreadPool pool, ffi::AnyBuffer operand, ffi::AnyBuffer 
                         if (is_once && scatter.to == scatter.from) {
                           scatter_once(pool, scatter, rounding, out->untyped_data());
                         } else {
-                          scatter_blocks(pool, scatter, rounding);
+                          with_places(pool, scatter, [&](const Scatter& flat) {
+                            scatter_blocks(pool, flat, rounding);
+                          });
                         }
                       });
 }

@@ -257,9 +257,6 @@ struct Singles {
 SAMEBITS_INLINE Doubles gather(const float* at, __m512i source) {
   return reinterpret_cast<Doubles>(_mm512_cvtps_pd(_mm512_i64gather_ps(source, at, 4)));
 }
-SAMEBITS_INLINE Doubles gather(const double* at, __m512i source) {
-  return without_subnormals(reinterpret_cast<Doubles>(_mm512_i64gather_pd(source, at, 8)));
-}
 template <typename T>
 SAMEBITS_INLINE Doubles gather(const T* at, __m512i source) {
   const Longs from = reinterpret_cast<Longs>(source);

@@ -14,7 +14,7 @@ bool are_fit(const double* values, int64_t count) {
   Longs unfit{};
   for (int64_t i = 0; i < count; i += kLanes) {
     const Vector value = at(values + i), size = magnitude(value);
-    unfit |= ~((Longs)(size >= kLeastFactor) & (Longs)(size <= 0x1p300)) & (Longs)(value != 0);
+    unfit |= ~((Longs)(size >= kLeastFactor) & (Longs)(size <= kMostFactor)) & (Longs)(value != 0);
   }
   return !any_of(__builtin_convertvector(unfit, Ints));
 }

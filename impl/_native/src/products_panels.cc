@@ -1,6 +1,7 @@
 #include "products_panels.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "numbers.h"
 
@@ -119,6 +120,16 @@ int64_t Line::load(int64_t from, double* to) {
   const auto& packers = is_wide_ ? kernels.pack_wide_rows : kernels.pack_rows;
   packers[factor_.format](part, to, kRow, &squares_);
   return count;
+}
+
+void Panels::make_norms(double* of_rows, double* of_columns) const {
+  for (int64_t i = 0; i < rows_; ++i) of_rows[i] = std::sqrt(of_rows[i]);
+  for (int64_t j = 0; j < columns_; ++j) of_columns[j] = std::sqrt(of_columns[j]);
+}
+
+double Panels::scale_of_pairs(int64_t terms) {
+  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
+  return chain * chain * (1 + 0x1p-9);
 }
 
 bool Panels::are_neighbours() const {

@@ -33,7 +33,7 @@ class BlockMemory {
   std::vector<int32_t> doubts;
   std::vector<Doubtful> doubtful;
   std::vector<uint32_t> words;
-  std::vector<double> unused;
+  std::vector<double> unused, norms;
   std::vector<Bits> bits;
 
  private:
@@ -89,6 +89,32 @@ class Panels {
   }
   auto panels_packer(const Factor& factor) const {
     return (product_.is_wide ? kernels_.pack_wide_panels : kernels_.pack_panels)[factor.format];
+  }
+  // Makes norms of sums of squares.
+  void make_norms(double* of_rows, double* of_columns) const;
+  // The bound of the error of a sum whose terms have two errors each, of at most n u times the
+  // magnitudes together with those of the sums: adding them errs by at most n u times that (Ogita,
+  // Rump and Oishi 2005, Dot2).
+  static double scale_of_pairs(int64_t terms);
+  // Calls use(i, j) of each result of lines that are not finite.
+  template <typename Use>
+  void each_special(const Use& use) const {
+    if (product_.are_finite) return;
+    auto are_special = [&](const Factor& factor, const std::vector<Place>& places) {
+      std::vector<bool> special;
+      for (const Place& place : places)
+        special.push_back(!is_finite_line(factor, place, product_.terms));
+      return special;
+    };
+    const std::vector<bool> rows = are_special(product_.rows, memory_.rows);
+    const std::vector<bool> columns = are_special(product_.columns, memory_.columns);
+    for (int64_t i = 0; i < rows_; ++i)
+      for (int64_t j = 0; j < columns_; ++j)
+        if (rows[i] || columns[j]) use(i, j);
+  }
+  // The place of a result.
+  int64_t result(int64_t i, int64_t j) const {
+    return result_ + memory_.rows[i].result + memory_.columns[j].result;
   }
   // Returns whether the results of a row are neighbours.
   bool are_neighbours() const;

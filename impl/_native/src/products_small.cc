@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "numbers.h"
+#include "products_doubles.h"
 
 namespace samebits {
 namespace {
@@ -35,6 +36,7 @@ bool are_small(const LineProduct& product) {
 void compute_small(const LineProduct& product, int64_t first, int64_t count,
                    const Output& output) {
   const ProductKernels& kernels = product_kernels();
+  const DoublesKernels& wide = doubles_kernels();
   static thread_local Scratch memory;
   const Factor &rows = product.rows, &columns = product.columns;
   const int64_t terms = product.terms, m = product.row_count, n = product.column_count;
@@ -49,10 +51,6 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
   double* left_squares = memory.squares.data();
   double* right_squares = left_squares + m * kTogether;
   const double scale = terms == 1 ? 0 : of_chain(static_cast<double>(terms));
-  // What is left of a product is at most 2**(e - 52), of which each of two roundings and of `terms`
-  // additions loses 2**-53 at most; and 2**e is at most 2**3 times the product of the norms.
-  const double wide_scale =
-      static_cast<double>(terms) * static_cast<double>(terms + 2) * 0x1p-101;
   const int64_t size = bytes_of(output.format);
   char* words = static_cast<char*>(output.words);
 
@@ -90,14 +88,15 @@ void compute_small(const LineProduct& product, int64_t first, int64_t count,
         int32_t doubts[kTogether];
         int64_t number;
         if (product.is_wide) {
-          const double zeros[kTogether] = {};
-          double rests[kTogether];
-          kernels.multiply_wide_lanes(terms, row, column, row_squares, column_squares, wide_scale,
-                                      sums, rests, norms);
-          number = kernels.round_pairs(
-              kTogether,
-              {sums, rests, zeros, norms, zeros, zeros, 0, 0, product.lost, product.exponent},
-              reinterpret_cast<double*>(rounded), doubts);
+          auto round = [&](const double* row_norms, const double* column_norms) {
+            double middle[kTogether];
+            wide.multiply_lanes(terms, row, column, row_norms, column_norms, sums, middle, norms);
+            return wide.round_pairs(kTogether,
+                                    {sums, middle, norms, product.lost, product.exponent},
+                                    reinterpret_cast<double*>(rounded), doubts);
+          };
+          number = round(row_squares, column_squares);
+          if (number > 0 && terms > 1) number = round(nullptr, nullptr);
         } else {
           kernels.multiply_lanes(terms, row, column, row_squares, column_squares, sums, norms);
           number = kernels.round[output.format](kTogether, sums, norms, scale, rounded, doubts);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "numbers.h"
+#include "products.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -148,7 +149,6 @@ template <typename T>
 struct Wide {
   T value;
 };
-constexpr double kLeastFactor = 0x1p-400;
 
 SAMEBITS_INLINE Vector magnitude(Vector value) {
   return (Vector)((Longs)value & 0x7fffffffffffffffll);
@@ -192,6 +192,25 @@ SAMEBITS_INLINE Vector product_error(Vector a, Vector b, Vector product) {
   return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
 #endif
 }
+
+// The lanes of a PairSum.
+struct Pairs {
+  static constexpr int kVectors = 16 / kLanes;
+  Vector high[kVectors], low[kVectors];
+
+  explicit Pairs(const PairSum& sum) {
+    for (int p = 0; p < kVectors; ++p) {
+      high[p] = at(sum.high + p * kLanes);
+      low[p] = at(sum.low + p * kLanes);
+    }
+  }
+  void store(PairSum* sum) const {
+    for (int p = 0; p < kVectors; ++p) {
+      put(sum->high + p * kLanes, high[p]);
+      put(sum->low + p * kLanes, low[p]);
+    }
+  }
+};
 
 // ---------------------------------------------------------------- Rounding
 

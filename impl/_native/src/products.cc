@@ -114,7 +114,8 @@ std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
   for (LineProduct& each : known.products)
     for (Factor* factor : {&each.rows, &each.columns})
       factor->data = factor->operand == 0 ? lhs.data : rhs.data;
-  for (LineProduct& each : known.products) each.is_wide = false;
+  for (LineProduct& each : known.products)
+    each.is_wide = each.rows.is_wide = each.columns.is_wide = false;
   return known.products;
 }
 
@@ -172,8 +173,11 @@ void widen(ffi::ThreadPool& pool, Operand left, Operand right,
     if (of_left.has_least || of_right.has_least)
       each.lost = static_cast<double>(each.terms) * (2 * kLeastFactor) *
                   (of_left.greatest + of_right.greatest + 2 * kLeastFactor);
-    for (Factor* factor : {&each.rows, &each.columns})
-      factor->scale = std::ldexp(1, (factor->operand == 0 ? of_left : of_right).exponent);
+    for (Factor* factor : {&each.rows, &each.columns}) {
+      const Scaling& scaling = factor->operand == 0 ? of_left : of_right;
+      factor->scale = std::ldexp(1, scaling.exponent);
+      factor->is_wide = !scaling.are_finite || scaling.exponent != 0 || scaling.has_least;
+    }
   }
 }
 

@@ -47,9 +47,8 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double s
     return;
   }
   for (; i + kLanes <= count; i += kLanes) {
-    T values[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) values[lane] = from[(i + lane) * stride];
-    const Vector value = loaded(values, scale);
+    const Vector value =
+        gathered(from + i * stride, scale, [&](int64_t lane) { return lane * stride; });
     put(to + i, value);
     squares->sums[0] = fused(value, value, squares->sums[0]);
   }
@@ -415,9 +414,10 @@ void pack_wide_lanes(const void* data, double scale, const int64_t* offsets, con
         for (int g = 0; g < kGroups; ++g)
           put(to + g * kLanes, loaded(first + offsets[0] + g * kLanes, scale));
       } else {
-        T values[kTogether];
-        for (int lane = 0; lane < kTogether; ++lane) values[lane] = first[offsets[lane]];
-        for (int g = 0; g < kGroups; ++g) put(to + g * kLanes, loaded(values + g * kLanes, scale));
+        for (int g = 0; g < kGroups; ++g)
+          put(to + g * kLanes, gathered(first, scale, [&](int64_t lane) {
+                return offsets[g * kLanes + lane];
+              }));
       }
       for (int g = 0; g < kGroups; ++g) {
         const Vector value = at(to + g * kLanes);
@@ -704,7 +704,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     transpose,
     multiply,
     {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>, nullptr},
-    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>, nullptr},
+    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>, pack_lanes<double>},
     multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>, nullptr},
     bound,

@@ -105,8 +105,8 @@ void Panels::pack_right(int64_t count) {
   }
 }
 
-Line::Line(const Factor& factor, Place place, int64_t terms, bool is_wide)
-    : factor_(factor), place_(place), terms_(terms), is_wide_(is_wide) {
+Line::Line(const Factor& factor, Place place, int64_t terms, bool is_scaled)
+    : factor_(factor), place_(place), terms_(terms), is_wide_(is_scaled && factor.is_wide) {
   block_memory().line_runs.resize(kTerms);
 }
 

@@ -49,7 +49,8 @@ BlockMemory& block_memory();
 // The terms of one line of a factor, block by block, as float64.
 class Line {
  public:
-  Line(const Factor& factor, Place place, int64_t terms, bool is_wide = false);
+  // Elements of wide factors are scaled if `is_scaled` is true, and what they are otherwise.
+  Line(const Factor& factor, Place place, int64_t terms, bool is_scaled = false);
 
   // Returns the number of terms of the block at `from`; zeros follow up to a multiple of eight.
   int64_t load(int64_t from, double* to);
@@ -60,7 +61,7 @@ class Line {
   const Factor& factor_;
   Place place_;
   int64_t terms_;
-  bool is_wide_;  // and scaled
+  bool is_wide_;
   double squares_ = 0;
 };
 
@@ -85,10 +86,10 @@ class Panels {
     return interleaved_ ? left_ + first / height_ * panel_ * kernels_.step : left_;
   }
   auto rows_packer(const Factor& factor) const {
-    return (product_.is_wide ? kernels_.pack_wide_rows : kernels_.pack_rows)[factor.format];
+    return (factor.is_wide ? kernels_.pack_wide_rows : kernels_.pack_rows)[factor.format];
   }
   auto panels_packer(const Factor& factor) const {
-    return (product_.is_wide ? kernels_.pack_wide_panels : kernels_.pack_panels)[factor.format];
+    return (factor.is_wide ? kernels_.pack_wide_panels : kernels_.pack_panels)[factor.format];
   }
   // Makes norms of sums of squares.
   void make_norms(double* of_rows, double* of_columns) const;

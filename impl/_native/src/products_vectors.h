@@ -158,14 +158,38 @@ template <typename T>
 SAMEBITS_INLINE Vector loaded(const T* from, double) {
   return load(from);
 }
-template <typename T>
-SAMEBITS_INLINE Vector loaded(const Wide<T>* from, double scale) {
-  const Vector value = load(&from->value), scaled = value * all(scale);
+SAMEBITS_INLINE Vector as_factor(Vector value, double scale) {
+  const Vector scaled = value * all(scale);
   const Longs counts = (Longs)(magnitude(value) <= kGreatest) & (Longs)(value != 0);
   const Longs is_small = (Longs)(magnitude(scaled) < kLeastFactor);
   const Longs sign = (Longs)value & INT64_MIN;
   const Longs least = sign | (Longs)all(kLeastFactor);
   return (Vector)(((is_small & least) | (~is_small & (Longs)scaled)) & counts);
+}
+template <typename T>
+SAMEBITS_INLINE Vector loaded(const Wide<T>* from, double scale) {
+  return as_factor(load(&from->value), scale);
+}
+
+// The elements at distances `at(lane)`.
+template <typename T, typename At>
+SAMEBITS_INLINE Vector gathered(const T* from, double scale, const At& at) {
+  T values[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) values[lane] = from[at(lane)];
+  return loaded(values, scale);
+}
+// Registers take float64 one by one: what is stored so cannot be loaded at once.
+template <typename At>
+SAMEBITS_INLINE Vector gathered(const double* from, double, const At& at) {
+  Vector value;
+#pragma GCC unroll 8
+  for (int lane = 0; lane < kLanes; ++lane) value[lane] = from[at(lane)];
+  const Longs is_normal = (Longs)value & (0x7ffll << 52);
+  return (Vector)((Longs)value & (Longs)(is_normal != 0));
+}
+template <typename At>
+SAMEBITS_INLINE Vector gathered(const Wide<double>* from, double scale, const At& at) {
+  return as_factor(gathered(&from->value, scale, at), scale);
 }
 template <typename T>
 SAMEBITS_INLINE double widened(T value, double) {

@@ -60,11 +60,8 @@ constexpr int64_t kMostSettled = 16;
 class WideBlock : public Panels {
  public:
   WideBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : Panels(product, range, false,
-               has_few_terms(product, output) || is_long(product, range)
-                   ? 0
-                   : 3 * rows_of_sums(product, range) * up(range.columns, product_kernels().columns) +
-                         up(range.rows, 16)),
+      : Panels(product, range, false, numbers(product, range, output),
+               !reads_across(product, output)),
         output_(output),
         sums_(rows_of_sums(product, range) * stride_),
         high_(numbers_) {
@@ -82,6 +79,19 @@ class WideBlock : public Panels {
   static bool is_long(const LineProduct& product, const BlockRange& range) {
     return range.rows * range.columns <= kFew && product.terms >= kTerms;
   }
+  // Whether the columns are read along neighbours of the result, and need no places.
+  static bool reads_across(const LineProduct& product, const Output& output) {
+    return has_few_terms(product, output) && !product.columns.runs_along_terms &&
+           Panels::are_neighbours(product);
+  }
+  static int64_t numbers(const LineProduct& product, const BlockRange& range,
+                         const Output& output) {
+    const int64_t stride = up(range.columns, product_kernels().columns);
+    // Sums that are near, rests, and errors of a row.
+    if (has_few_terms(product, output)) return 3 * stride;
+    if (is_long(product, range)) return 0;
+    return 3 * rows_of_sums(product, range) * stride + up(range.rows, 16);
+  }
   // A panel of rows that has all terms is rounded while its sums are near.
   static bool has_panels_of_sums(const LineProduct& product) { return product.terms <= kTerms; }
   static int64_t rows_of_sums(const LineProduct& product, const BlockRange& range) {
@@ -90,6 +100,8 @@ class WideBlock : public Panels {
   void add_terms(bool has_norms);
   void add_rows(int64_t first, int64_t lines, int64_t count, bool has_norms, bool adds);
   void add_few_terms();
+  int64_t round_measured(const double* row, int64_t step, const ColumnsOfTerms& columns,
+                         double* to);
   template <typename Round>
   void round_rows(int64_t first, int64_t lines, const Round& round);
   int64_t round_row(const PairsOfRow& pairs, char* words);
@@ -115,6 +127,7 @@ class WideBlock : public Panels {
   const int64_t sums_;  // of each of three arrays: high, middle, and what was lost
   double* const high_;
   const bool is_dense_ = are_neighbours();
+  const int64_t first_result_ = product_.columns.line(range_.first_column).result;
 };
 
 // Adds the products of a panel of rows to their sums.
@@ -163,21 +176,42 @@ void WideBlock::add_terms(bool has_norms) {
   }
 }
 
+// The same of a row with few terms: where sums are as short as those of small integers, many lie in
+// the middle of two float64.
+int64_t WideBlock::round_measured(const double* row, int64_t step, const ColumnsOfTerms& columns,
+                                  double* to) {
+  double left[kFewTerms];
+  for (int64_t k = 0; k < product_.terms; ++k) left[k] = row[k * step];
+  double *near = numbers_, *rest = near + stride_, *lost = rest + stride_;
+  // Terms are as far from each other as a part has columns.
+  for (int64_t j = 0; j < stride_; j += columns.step)
+    few_kernels().multiply(1, columns.step, product_.terms, left,
+                           columns.first + j / kernels_.columns * columns.panel, near + j, rest + j,
+                           lost + j);
+  return wide_.round_pairs(columns_, {near, rest, lost, product_.lost, product_.exponent}, to,
+                           memory_.doubts.data());
+}
+
 // The same where results are rounded as they are added.
 void WideBlock::add_few_terms() {
   read_terms(0, product_.terms);
-  pack_right(product_.terms);
+  const bool runs_along_terms = product_.columns.runs_along_terms;
+  runs_along_terms ? pack_right(product_.terms) : pack_across(product_.terms);
   if (interleaved_) pack_interleaved(product_.terms);
+  const int64_t width = kernels_.columns;
+  const ColumnsOfTerms columns{right_, runs_along_terms ? width : stride_,
+                               runs_along_terms ? panel_ * width : width, columns_};
   const int64_t step = interleaved_ ? kernels_.step : 1;
   for (int64_t first = 0; first < rows_; first += height_) {
     const int64_t lines = std::min(height_, rows_ - first);
     if (!interleaved_) pack_rows(first, lines, product_.terms);
     round_rows(first, lines, [&](int64_t i, char* words) {
       const double* row = panel(first) + (i - first) * (interleaved_ ? 1 : kRow);
-      return wide_.round_few_terms(product_.terms, row, step, right_, panel_ * kernels_.columns,
-                                   columns_, scale_of_pairs(product_.terms), product_.lost,
-                                   product_.exponent, reinterpret_cast<double*>(words),
-                                   memory_.doubts.data());
+      auto* to = reinterpret_cast<double*>(words);
+      const int64_t doubts =
+          wide_.round_few_terms(product_.terms, row, step, columns, product_.lost,
+                                product_.exponent, to, memory_.doubts.data());
+      return doubts * kMostSettled > columns_ ? round_measured(row, step, columns, to) : doubts;
     });
   }
 }
@@ -187,7 +221,9 @@ template <typename Round>
 void WideBlock::round_rows(int64_t first, int64_t lines, const Round& round) {
   char* buffer = reinterpret_cast<char*>(memory_.unused.data());
   for (int64_t i = first; i < first + lines; ++i) {
-    const int64_t doubts = round(i, is_dense_ ? word(i, 0) : buffer);
+    const int64_t start = result_ + memory_.rows[i].result + first_result_;
+    char* words = static_cast<char*>(output_.words) + size_ * start;
+    const int64_t doubts = round(i, is_dense_ ? words : buffer);
     for (int64_t d = 0; d < doubts; ++d)
       memory_.doubtful.push_back({static_cast<int32_t>(i), memory_.doubts[d], 0});
     for (int64_t j = 0; j < columns_ && !is_dense_; ++j)
@@ -222,6 +258,8 @@ void WideBlock::compute() {
     if (static_cast<int64_t>(memory_.doubtful.size()) * kMostSettled > rows_ * columns_)
       add_terms(false);
   }
+  const bool has_places = !reads_across(product_, output_);
+  if (!has_places && (!memory_.doubtful.empty() || !product_.are_finite)) place_columns();
   for (const Doubtful& each : memory_.doubtful) settle(each.row, each.column);
   each_special([&](int64_t i, int64_t j) {
     const double sum = special_sum(product_, memory_.rows[i], memory_.columns[j]);

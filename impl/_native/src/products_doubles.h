@@ -35,6 +35,12 @@ struct PairsOfRow {
   int exponent;  // of the power of two that results are multiplied by
 };
 
+// Columns whose terms are `step` apart, in panels as wide as a tile that are `panel` apart.
+struct ColumnsOfTerms {
+  const double* first;
+  int64_t step, panel, count;
+};
+
 struct DoublesKernels {
   void (*add_tile)(const WideTile& tile);
   // Writes sums of products of kTogether pairs of lines, and what bounds their errors. As for a
@@ -45,10 +51,9 @@ struct DoublesKernels {
   // Adds the products of `count` pairs, and all their errors.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
   // Rounds the sums of `terms` products (at most kFewTerms) of a row, whose terms are `step` apart,
-  // and of panels of columns, `panel` apart, as round_pairs does: their errors are at most `lost`
-  // and `scale` times the sums of magnitudes.
-  int64_t (*round_few_terms)(int64_t terms, const double* row, int64_t step, const double* right,
-                             int64_t panel, int64_t count, double scale, double lost, int exponent,
+  // and of columns, as round_pairs does; factors have lost `lost`.
+  int64_t (*round_few_terms)(int64_t terms, const double* row, int64_t step,
+                             const ColumnsOfTerms& columns, double lost, int exponent,
                              double* to, int32_t* doubts);
   // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.
   int64_t (*round_pairs)(int64_t count, const PairsOfRow& pairs, double* to, int32_t* doubts);

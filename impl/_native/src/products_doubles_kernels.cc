@@ -13,16 +13,16 @@ namespace {
 SAMEBITS_INLINE Vector coarse_start(Vector most) {
   return (Vector)((((Longs)most & (0x7ffll << 52)) + (3ll << 52)) | (1ll << 51));
 }
-// Adds a product to such a sum, and what the sum leaves of it, rounded, to `rest`.
-SAMEBITS_INLINE void add_coarse(Vector a, Vector b, Vector* sum, Vector* rest) {
+// Adds a product to such a sum, and returns what the sum leaves of it, rounded.
+SAMEBITS_INLINE Vector add_coarse(Vector a, Vector b, Vector* sum) {
   const Vector before = *sum;
 #if defined(__FMA__) || defined(__aarch64__)
   *sum = fused(a, b, before);
-  *rest += fused(a, b, before - *sum);
+  return fused(a, b, before - *sum);
 #else
   const Vector product = a * b;
   *sum += product;
-  *rest += (product - (*sum - before)) + product_error(a, b, product);
+  return (product - (*sum - before)) + product_error(a, b, product);
 #endif
 }
 // The error of the rests, relative to `most`. What is left of a product is at most 2**(e - 52), of
@@ -83,7 +83,7 @@ struct WideTileOf {
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sum[i][j] = coarse_start(most[i][j]);
     each_term([&](int i, int j, Vector row, Vector column) __attribute__((always_inline)) {
-      add_coarse(row, column, &sum[i][j], &rest[i][j]);
+      rest[i][j] += add_coarse(row, column, &sum[i][j]);
     });
     const Vector scale = all(scale_of_rests(tile.terms));
 #pragma GCC unroll 16
@@ -156,7 +156,7 @@ void multiply_lanes(int64_t terms, const double* left, const double* right,
       most[g] = at(left_norms + g * kLanes) * at(right_norms + g * kLanes);
     sum[g] = coarse_start(most[g]);
   }
-  each_term([&](int g, Vector a, Vector b) { add_coarse(a, b, &sum[g], &rest[g]); });
+  each_term([&](int g, Vector a, Vector b) { rest[g] += add_coarse(a, b, &sum[g]); });
   for (int g = 0; g < kGroups; ++g) {
     put(high + g * kLanes, sum[g] - coarse_start(most[g]));
     put(low + g * kLanes, rest[g]);
@@ -233,32 +233,39 @@ int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t*
 }
 
 template <int kNumber>
-int64_t round_terms(const double* row, int64_t step, const double* right, int64_t panel,
-                    int64_t count, double scale, double lost, int exponent, double* to,
-                    int32_t* doubts) {
+int64_t round_terms(const double* row, int64_t step, const ColumnsOfTerms& columns, double lost,
+                    int exponent, double* to, int32_t* doubts) {
   PairRounding rounding{exponent, to, doubts};
   Vector left[kNumber];
   for (int k = 0; k < kNumber; ++k) left[k] = all(row[k * step]);
+  const int64_t count = columns.count;
   for (int64_t j = 0; j < count; j += kLanes) {
-    const double* column = right + j / kColumns * panel + j % kColumns;
-    Vector sum = left[0] * at(column);
-    if (kNumber == 1 && lost == 0) {
-      rounding.put_rounded(j, count - j, sum, sum);
+    const double* column = columns.first + j / kColumns * columns.panel + j % kColumns;
+    if constexpr (kNumber == 1) {
+      const Vector product = left[0] * at(column);
+      if (lost == 0) {
+        rounding.put_rounded(j, count - j, product, product);
+      } else {
+        rounding.round(j, count - j, product, product_error(left[0], at(column), product), all(lost));
+      }
       continue;
     }
-    Vector rest = product_error(left[0], at(column), sum), size = magnitude(sum);
-    Longs any = (Longs)rest;
+    Vector most{};
 #pragma GCC unroll 9
-    for (int k = 1; k < kNumber; ++k) {
-      const Vector b = at(column + k * kColumns), product = left[k] * b;
-      const Vector part = product_error(left[k], b, product) + two_sum(&sum, product);
+    for (int k = 0; k < kNumber; ++k)
+      most = fused(magnitude(left[k]), magnitude(at(column + k * columns.step)), most);
+    const Vector start = coarse_start(most);
+    Vector sum = start, rest{};
+    Longs any{};
+#pragma GCC unroll 9
+    for (int k = 0; k < kNumber; ++k) {
+      const Vector part = add_coarse(left[k], at(column + k * columns.step), &sum);
       any |= (Longs)part;
       rest += part;
-      size += magnitude(product);
     }
-    // A sum without errors is exact.
-    const Vector slack = (Vector)((Longs)(scale * size) & (Longs)(any != 0));
-    rounding.round(j, count - j, sum, rest, (kNumber == 1 ? Vector{} : slack) + all(lost));
+    // A sum that leaves nothing is exact.
+    const Vector slack = (Vector)((Longs)(scale_of_rests(kNumber) * most) & (Longs)(any != 0));
+    rounding.round(j, count - j, sum - start, rest, slack + all(lost));
   }
   return rounding.number;
 }

@@ -70,7 +70,11 @@ class Line {
 class Panels {
  protected:
   // Takes memory for `numbers` float64 besides the panels.
-  Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers);
+  Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers,
+         bool has_columns = true);
+
+  // Finds the places of columns. A block may do without.
+  void place_columns();
 
   static int64_t panel_of(const LineProduct& product);
   // Reads the runs and places of a part of the terms.
@@ -79,6 +83,8 @@ class Panels {
   void pack_rows(int64_t first, int64_t lines, int64_t count);
   // Packs all panels of interleaved rows.
   void pack_interleaved(int64_t count);
+  // Packs columns whose factor's runs are along them as [terms][stride_], without their norms.
+  void pack_across(int64_t count);
   // Packs all panels of columns.
   void pack_right(int64_t count);
   // Returns the panel that has the row `first`.
@@ -118,6 +124,7 @@ class Panels {
     return result_ + memory_.rows[i].result + memory_.columns[j].result;
   }
   // Returns whether the results of a row are neighbours.
+  static bool are_neighbours(const LineProduct& product);
   bool are_neighbours() const;
 
   const LineProduct& product_;

@@ -87,9 +87,7 @@ class WideBlock : public Panels {
   static int64_t numbers(const LineProduct& product, const BlockRange& range,
                          const Output& output) {
     const int64_t stride = up(range.columns, product_kernels().columns);
-    // Sums that are near, rests, and errors of a row.
-    if (has_few_terms(product, output)) return 3 * stride;
-    if (is_long(product, range)) return 0;
+    if (has_few_terms(product, output) || is_long(product, range)) return 0;
     return 3 * rows_of_sums(product, range) * stride + up(range.rows, 16);
   }
   // A panel of rows that has all terms is rounded while its sums are near.
@@ -100,8 +98,8 @@ class WideBlock : public Panels {
   void add_terms(bool has_norms);
   void add_rows(int64_t first, int64_t lines, int64_t count, bool has_norms, bool adds);
   void add_few_terms();
-  int64_t round_measured(const double* row, int64_t step, const ColumnsOfTerms& columns,
-                         double* to);
+  int64_t round_few(const double* row, int64_t step, const ColumnsOfTerms& columns, double* to,
+                    int32_t* doubts);
   template <typename Round>
   void round_rows(int64_t first, int64_t lines, const Round& round);
   int64_t round_row(const PairsOfRow& pairs, char* words);
@@ -126,6 +124,7 @@ class WideBlock : public Panels {
   const int64_t size_ = bytes_of(output_.format);
   const int64_t sums_;  // of each of three arrays: high, middle, and what was lost
   double* const high_;
+  bool are_measured_ = false;
   const bool is_dense_ = are_neighbours();
   const int64_t first_result_ = product_.columns.line(range_.first_column).result;
 };
@@ -176,20 +175,24 @@ void WideBlock::add_terms(bool has_norms) {
   }
 }
 
-// The same of a row with few terms: where sums are as short as those of small integers, many lie in
-// the middle of two float64.
-int64_t WideBlock::round_measured(const double* row, int64_t step, const ColumnsOfTerms& columns,
-                                  double* to) {
-  double left[kFewTerms];
+// Rounds sums of few terms. Where they are as short as those of small integers, many lie in the
+// middle of two float64, and all are measured.
+int64_t WideBlock::round_few(const double* row, int64_t step, const ColumnsOfTerms& columns,
+                             double* to, int32_t* doubts) {
+  if (!are_measured_) {
+    const int64_t number = wide_.round_few_terms(product_.terms, row, step, columns, product_.lost,
+                                                 product_.exponent, to, doubts);
+    if (number * kMostSettled <= columns.count) return number;
+    are_measured_ = product_.terms > 1;
+  }
+  double left[kFewTerms], near[kMostColumns], rest[kMostColumns], lost[kMostColumns];
   for (int64_t k = 0; k < product_.terms; ++k) left[k] = row[k * step];
-  double *near = numbers_, *rest = near + stride_, *lost = rest + stride_;
-  // Terms are as far from each other as a part has columns.
-  for (int64_t j = 0; j < stride_; j += columns.step)
-    few_kernels().multiply(1, columns.step, product_.terms, left,
-                           columns.first + j / kernels_.columns * columns.panel, near + j, rest + j,
-                           lost + j);
-  return wide_.round_pairs(columns_, {near, rest, lost, product_.lost, product_.exponent}, to,
-                           memory_.doubts.data());
+  const int64_t width = kernels_.columns;
+  for (int64_t j = 0; j < columns.count; j += width)
+    few_kernels().multiply(1, width, product_.terms, columns.step, left,
+                           columns.first + j / width * columns.panel, near + j, rest + j, lost + j);
+  return wide_.round_pairs(columns.count, {near, rest, lost, product_.lost, product_.exponent}, to,
+                           doubts);
 }
 
 // The same where results are rounded as they are added.
@@ -207,11 +210,17 @@ void WideBlock::add_few_terms() {
     if (!interleaved_) pack_rows(first, lines, product_.terms);
     round_rows(first, lines, [&](int64_t i, char* words) {
       const double* row = panel(first) + (i - first) * (interleaved_ ? 1 : kRow);
-      auto* to = reinterpret_cast<double*>(words);
-      const int64_t doubts =
-          wide_.round_few_terms(product_.terms, row, step, columns, product_.lost,
-                                product_.exponent, to, memory_.doubts.data());
-      return doubts * kMostSettled > columns_ ? round_measured(row, step, columns, to) : doubts;
+      int64_t doubts = 0;
+      for (int64_t j = 0; j < columns_; j += kMostColumns) {
+        const int64_t number = std::min(kMostColumns, columns_ - j);
+        const ColumnsOfTerms some{columns.first + j / width * columns.panel, columns.step,
+                                  columns.panel, number};
+        int32_t* to = memory_.doubts.data() + doubts;
+        const int64_t more = round_few(row, step, some, reinterpret_cast<double*>(words) + j, to);
+        for (int64_t d = 0; d < more; ++d) to[d] += static_cast<int32_t>(j);
+        doubts += more;
+      }
+      return doubts;
     });
   }
 }

@@ -48,6 +48,9 @@ struct DoublesKernels {
   void (*multiply_lanes)(int64_t terms, const double* left, const double* right,
                          const double* left_norms, const double* right_norms, double* high,
                          double* low, double* lost);
+  // The same, with all errors of products and sums.
+  void (*measure_lanes)(int64_t terms, const double* left, const double* right, double* high,
+                        double* low, double* lost);
   // Adds the products of `count` pairs, and all their errors.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
   // Rounds the sums of `terms` products (at most kFewTerms) of a row, whose terms are `step` apart,

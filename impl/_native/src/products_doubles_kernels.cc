@@ -164,6 +164,18 @@ void multiply_lanes(int64_t terms, const double* left, const double* right,
   }
 }
 
+void measure_lanes(int64_t terms, const double* left, const double* right, double* high,
+                   double* low, double* lost) {
+  for (int64_t i = 0; i < kTogether; i += kLanes) {
+    ExactSum sum;
+    for (int64_t k = i; k < terms * kTogether; k += kTogether)
+      sum.add_product(at(left + k), at(right + k));
+    put(high + i, sum.near);
+    put(low + i, sum.rest);
+    put(lost + i, sum.error);
+  }
+}
+
 // ---------------------------------------------------------------- Single sums
 
 void add_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
@@ -313,7 +325,7 @@ void find_magnitudes(const double* values, int64_t count, Magnitudes* magnitudes
 #define SAMEBITS_JOINED(a, b) a##b
 #define SAMEBITS_TABLE(name, unit) SAMEBITS_JOINED(name, unit)
 extern const DoublesKernels SAMEBITS_TABLE(doubles_kernels_, SAMEBITS_UNIT) = {
-    add_tile, multiply_lanes, add_pairs, round_few_terms, round_pairs, find_magnitudes,
+    add_tile, multiply_lanes, measure_lanes, add_pairs, round_few_terms, round_pairs, find_magnitudes,
 };
 
 }  // namespace samebits

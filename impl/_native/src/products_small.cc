@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kMostNumbers = 512, kMostWideNumbers = 1024;
 constexpr int64_t kMostResults = 64, kMostWideResults = 256;
 
+// The results in doubt of some columns that are settled one by one.
+constexpr int64_t kMostSettled = 2;
 // The columns whose results are rounded at once.
 constexpr int64_t kAcross = 16;
 
@@ -32,10 +34,15 @@ class Together {
   void compute(int64_t first, int64_t count);
 
  private:
+  // What bounds the errors of wide sums, each slower than the one before: norms, the magnitudes of
+  // the terms (where they have very different exponents), and what the sums lost (where many sums
+  // lie in the middle of two float64).
+  enum Way { kNorms, kMagnitudes, kMeasured };
+
   void pack(const Factor& factor, const int64_t* offsets, const std::vector<Place>& lines,
             const std::vector<Place>& places, double* to, double* squares) const;
   int64_t round(int64_t i, int64_t j, int64_t count);
-  int64_t round_wide(int64_t i, int64_t j, int64_t count, bool has_norms);
+  int64_t round_wide(int64_t i, int64_t j, int64_t count, Way way);
   template <typename Word>
   void put(int64_t i, int64_t j, int64_t count, int64_t lanes) const;
 
@@ -47,6 +54,7 @@ class Together {
   const int64_t terms_ = product_.terms, size_ = terms_ * kTogether;  // of a line
   const double scale_ = terms_ == 1 ? 0 : of_chain(static_cast<double>(terms_));
   double *left_, *right_, *left_squares_, *right_squares_;
+  Way way_ = kNorms;
   BatchPlace places_[kTogether];
   // The results of some columns, and what bounds their errors.
   double sums_[kAcross * kTogether], middle_[kAcross * kTogether], norms_[kAcross * kTogether];
@@ -88,9 +96,14 @@ void Together::pack(const Factor& factor, const int64_t* offsets, const std::vec
 // are in doubt.
 int64_t Together::round(int64_t i, int64_t j, int64_t count) {
   if (product_.is_wide) {
-    const int64_t doubts = round_wide(i, j, count, true);
-    // Factors may have very different exponents.
-    return doubts > 0 && terms_ > 1 ? round_wide(i, j, count, false) : doubts;
+    int64_t doubts = round_wide(i, j, count, way_), before = doubts;
+    for (int way = way_ + 1; way <= kMeasured && doubts > kMostSettled; ++way) {
+      before = doubts;
+      doubts = round_wide(i, j, count, static_cast<Way>(way));
+      // The next results are like these.
+      if (before > count) way_ = static_cast<Way>(way);
+    }
+    return doubts;
   }
   for (int64_t c = 0; c < count; ++c)
     kernels_.multiply_lanes(terms_, left_ + i * size_, right_ + (j + c) * size_,
@@ -100,13 +113,20 @@ int64_t Together::round(int64_t i, int64_t j, int64_t count) {
                                         doubts_);
 }
 
-int64_t Together::round_wide(int64_t i, int64_t j, int64_t count, bool has_norms) {
+int64_t Together::round_wide(int64_t i, int64_t j, int64_t count, Way way) {
   for (int64_t c = 0; c < count; ++c) {
+    const double *row = left_ + i * size_, *column = right_ + (j + c) * size_;
     const double *row_norms = left_squares_ + i * kTogether,
                  *column_norms = right_squares_ + (j + c) * kTogether;
-    wide_.multiply_lanes(terms_, left_ + i * size_, right_ + (j + c) * size_,
-                         has_norms ? row_norms : nullptr, has_norms ? column_norms : nullptr,
-                         sums_ + c * kTogether, middle_ + c * kTogether, norms_ + c * kTogether);
+    double *sums = sums_ + c * kTogether, *middle = middle_ + c * kTogether,
+           *lost = norms_ + c * kTogether;
+    if (way == kMeasured) {
+      wide_.measure_lanes(terms_, row, column, sums, middle, lost);
+    } else {
+      const bool has_norms = way == kNorms;
+      wide_.multiply_lanes(terms_, row, column, has_norms ? row_norms : nullptr,
+                           has_norms ? column_norms : nullptr, sums, middle, lost);
+    }
   }
   return wide_.round_pairs(count * kTogether,
                            {sums_, middle_, norms_, product_.lost, product_.exponent},

@@ -217,6 +217,18 @@ SAMEBITS_INLINE Vector product_error(Vector a, Vector b, Vector product) {
 #endif
 }
 
+// A sum of products near + rest, and the magnitudes that adding to the rest lost: none, unless
+// the products have very different exponents.
+struct ExactSum {
+  Vector near{}, rest{}, error{};
+
+  SAMEBITS_INLINE void add_product(Vector a, Vector b) {
+    const Vector product = a * b, lost = two_sum(&near, product);
+    const Vector first = two_sum(&rest, product_error(a, b, product));
+    error += magnitude(first) + magnitude(two_sum(&rest, lost));
+  }
+};
+
 // The lanes of a PairSum.
 struct Pairs {
   static constexpr int kVectors = 16 / kLanes;

@@ -15,6 +15,7 @@
 #include "numbers.h"
 #include "products_block.h"
 #include "products_division.h"
+#include "products_doubles.h"
 #include "products_few.h"
 #include "threads.h"
 #include "wide_accumulator.h"
@@ -113,12 +114,14 @@ std::vector<LineProduct>& planned(const Spans& spans, Operand lhs, Operand rhs,
   for (LineProduct& each : known.products)
     for (Factor* factor : {&each.rows, &each.columns})
       factor->data = factor->operand == 0 ? lhs.data : rhs.data;
-  for (LineProduct& each : known.products) each.is_wide = false;
+  for (LineProduct& each : known.products)
+    each.is_wide = each.rows.is_wide = each.columns.is_wide = false;
   return known.products;
 }
 
-// The powers of two of the greatest element of an operand that is not scaled.
-constexpr int kNotScaled = 300;
+// The greatest element of an operand that is not scaled is at least this: what counts as
+// kLeastFactor is far smaller than its products.
+constexpr double kLeastUnscaled = 0x1p-300;
 
 // How an operand of a wide product is scaled, and what the scale says of it.
 struct Scaling {
@@ -138,7 +141,7 @@ struct Scaling {
     std::vector<Magnitudes> each(static_cast<size_t>(parts));
     parallel(pool, parts, [&](int64_t part) {
       const double* from = static_cast<const double*>(operand.data) + part * kPart;
-      product_kernels().find_magnitudes(from, std::min(kPart, operand.elements - part * kPart),
+      doubles_kernels().find_magnitudes(from, std::min(kPart, operand.elements - part * kPart),
                                         &each[part]);
     });
     Magnitudes all;
@@ -149,10 +152,11 @@ struct Scaling {
     }
     are_finite = all.are_finite;
     if (all.greatest == 0) return;
-    const int height = std::ilogb(all.greatest);
-    if (std::abs(height) > kNotScaled) exponent = std::clamp(-height, -1000, 1000);
+    // The greatest element becomes as great as a factor may be, so that few count as greater ones.
+    if (all.greatest > kMostFactor || all.greatest < kLeastUnscaled)
+      exponent = std::min(std::ilogb(kMostFactor) - 1 - std::ilogb(all.greatest), 1000);
     greatest = std::ldexp(all.greatest, exponent);
-    has_least = std::ldexp(all.least, exponent) < 0x1p-400;
+    has_least = std::ldexp(all.least, exponent) < kLeastFactor;
   }
 };
 
@@ -165,12 +169,15 @@ void widen(ffi::ThreadPool& pool, Operand left, Operand right,
     each.are_finite = of_left.are_finite && of_right.are_finite;
     each.exponent = -(of_left.exponent + of_right.exponent);
     each.lost = 0;
-    // A factor that counts as 2**-400 is less than that.
+    // A factor that counts as kLeastFactor is less than that.
     if (of_left.has_least || of_right.has_least)
-      each.lost = static_cast<double>(each.terms) * 0x1p-399 *
-                  (of_left.greatest + of_right.greatest + 0x1p-399);
-    for (Factor* factor : {&each.rows, &each.columns})
-      factor->scale = std::ldexp(1, (factor->operand == 0 ? of_left : of_right).exponent);
+      each.lost = static_cast<double>(each.terms) * (2 * kLeastFactor) *
+                  (of_left.greatest + of_right.greatest + 2 * kLeastFactor);
+    for (Factor* factor : {&each.rows, &each.columns}) {
+      const Scaling& scaling = factor->operand == 0 ? of_left : of_right;
+      factor->scale = std::ldexp(1, scaling.exponent);
+      factor->is_wide = !scaling.are_finite || scaling.exponent != 0 || scaling.has_least;
+    }
   }
 }
 

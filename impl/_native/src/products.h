@@ -39,6 +39,10 @@ constexpr int64_t kLong = kLongTerms + 8;
 // The most terms of wide products that are rounded as they are added.
 constexpr int64_t kFewTerms = 9;
 
+// The magnitudes of wide factors (Wide of products_vectors.h): their products and the errors of these
+// are in the range of float64, and so are sums of squares, of their rests too.
+constexpr double kLeastFactor = 0x1p-450, kMostFactor = 0x1p450;
+
 // The products of a batch that are computed together if they are small.
 constexpr int64_t kTogether = 16;
 
@@ -101,20 +105,6 @@ struct Bits {
 struct PairSum {
   double high[16] = {};
   double low[16] = {};
-};
-
-// The magnitudes of the finite elements of an array of float64 that are not 0.
-struct Magnitudes {
-  double least = HUGE_VAL, greatest = 0;
-  bool are_finite = true;
-};
-
-// The sums of a row of results as pairs of float64, high + middle + low, and what bounds their
-// errors: `lost`, and norm * column_rests[j] + rest * column_norms[j] + constant.
-struct PairsOfRow {
-  const double *high, *middle, *low, *lost, *column_norms, *column_rests;
-  double norm, rest, constant;
-  int exponent;  // of the power of two that results are multiplied by
 };
 
 struct ProductKernels {
@@ -187,8 +177,6 @@ struct ProductKernels {
   // Adds the products of `count` pairs.
   void (*add_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
 
-  // The same of wide factors, whose products have errors too.
-  void (*add_wide_pairs)(const double* left, const double* right, int64_t count, PairSum* sum);
   // As pack_rows, pack_panels and pack_lanes, of wide factors (Wide of products_vectors.h).
   void (*pack_wide_rows[kFormats])(const Part& part, double* to, int64_t stride, double* squares);
   void (*pack_wide_panels[kFormats])(const Part& part, int64_t height, int64_t width,
@@ -196,25 +184,10 @@ struct ProductKernels {
   void (*pack_wide_lanes[kFormats])(const void* data, double scale, const int64_t* offsets,
                                     const Place* lines, int64_t count, const Place* terms,
                                     int64_t term_count, double* to, double* squares);
-  // As multiply_lanes, of lines with norms: the sums are high + low, within `slack`, `scale` times the
-  // products of the norms.
-  void (*multiply_wide_lanes)(int64_t terms, const double* left, const double* right,
-                              const double* left_norms, const double* right_norms,
-                              double scale, double* high, double* low, double* slack);
-  // Adds the products of a row, whose terms are `step` apart, and of `vectors` vectors of columns
-  // to high + low, as add_wide_pairs does.
+  // Adds the products of a row of wide factors, whose terms are `step` apart, and of `vectors`
+  // vectors of columns to high + low, with all errors of products and sums.
   void (*add_wide_row)(int64_t vectors, int64_t terms, const double* row, int64_t step,
                        const double* right, double* high, double* low);
-  // Rounds the sums of `terms` products (at most kFewTerms) of a row, whose terms are `step` apart, and
-  // of panels of columns, `panel` apart, as round_pairs does: their errors are at most `lost` and
-  // `scale` times the sums of magnitudes.
-  int64_t (*round_few_terms)(int64_t terms, const double* row, int64_t step, const double* right,
-                             int64_t panel, int64_t count, double scale, double lost, int exponent,
-                             double* to, int32_t* doubts);
-  // Finds the magnitudes of float64.
-  void (*find_magnitudes)(const double* values, int64_t count, Magnitudes* magnitudes);
-  // Rounds `count` sums to float64, and writes the indices of those in doubt. Returns their number.
-  int64_t (*round_pairs)(int64_t count, const PairsOfRow& pairs, double* to, int32_t* doubts);
 };
 
 SAMEBITS_KERNELS(ProductKernels, product_kernels)

@@ -161,7 +161,8 @@ __attribute__((noinline)) bool compute_copied(const Frame& frame) {
       if (is_dot) {
         kernels.multiply_rows(other_size, left, right, tile.near, tile.rest, tile.error);
       } else {
-        kernels.multiply(rows.count, width, steps, left, right, tile.near, tile.rest, tile.error);
+        kernels.multiply(rows.count, width, steps, width, left, right, tile.near, tile.rest,
+                         tile.error);
       }
       if (sum_kernels().decide[to](tile, 0, is_dot ? 1 : results, 1, rounded, in_doubt)) return false;
     }

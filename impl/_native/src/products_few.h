@@ -30,8 +30,9 @@ struct FewKernels {
                          const double* right, double* to);
   // The same of one row and one column, of a multiple of the lanes of terms.
   bool (*round_product)(int64_t terms, const double* left, const double* right, double* to);
-  // Write the sums as near + rest within error, which is 0 if nothing was lost.
-  void (*multiply)(int64_t rows, int64_t width, int64_t terms, const double* left,
+  // Write the sums as near + rest within error, which is 0 if nothing was lost. The terms of columns
+  // are `step` apart.
+  void (*multiply)(int64_t rows, int64_t width, int64_t terms, int64_t step, const double* left,
                    const double* right, double* near, double* rest, double* error);
   void (*multiply_rows)(int64_t terms, const double* left, const double* right, double* near,
                         double* rest, double* error);

@@ -15,7 +15,7 @@ namespace {
 // Whether a product of two elements is not exact as two float64, or sums of them are not finite.
 SAMEBITS_INLINE Longs unfit(Vector value) {
   const Vector size = magnitude(value);
-  return ~((Longs)(size >= kLeastFactor) & (Longs)(size <= 0x1p300)) & (Longs)(value != 0);
+  return ~((Longs)(size >= kLeastFactor) & (Longs)(size <= kMostFactor)) & (Longs)(value != 0);
 }
 
 SAMEBITS_INLINE bool has_none(Longs lanes) {
@@ -133,24 +133,13 @@ bool round_in_place(const FewDoubles& of) {
   return has_none(bad);
 }
 
-// The same, and the magnitudes that adding to the rest lost.
-struct ExactSum {
-  Vector near{}, rest{}, error{};
-
-  SAMEBITS_INLINE void add_product(Vector a, Vector b) {
-    const Vector product = a * b, lost = two_sum(&near, product);
-    const Vector first = two_sum(&rest, product_error(a, b, product));
-    error += magnitude(first) + magnitude(two_sum(&rest, lost));
-  }
-};
-
-void multiply(int64_t rows, int64_t width, int64_t terms, const double* left, const double* right,
-              double* near, double* rest, double* error) {
+void multiply(int64_t rows, int64_t width, int64_t terms, int64_t step, const double* left,
+              const double* right, double* near, double* rest, double* error) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < width; j += kLanes) {
       ExactSum sum;
       for (int64_t k = 0; k < terms; ++k)
-        sum.add_product(all(left[i * terms + k]), at(right + k * width + j));
+        sum.add_product(all(left[i * terms + k]), at(right + k * step + j));
       put(near + i * width + j, sum.near);
       put(rest + i * width + j, sum.rest);
       put(error + i * width + j, sum.error);

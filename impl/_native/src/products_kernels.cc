@@ -47,9 +47,8 @@ SAMEBITS_INLINE void copy(const T* from, int64_t stride, int64_t count, double s
     return;
   }
   for (; i + kLanes <= count; i += kLanes) {
-    T values[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) values[lane] = from[(i + lane) * stride];
-    const Vector value = loaded(values, scale);
+    const Vector value =
+        gathered(from + i * stride, scale, [&](int64_t lane) { return lane * stride; });
     put(to + i, value);
     squares->sums[0] = fused(value, value, squares->sums[0]);
   }
@@ -415,9 +414,10 @@ void pack_wide_lanes(const void* data, double scale, const int64_t* offsets, con
         for (int g = 0; g < kGroups; ++g)
           put(to + g * kLanes, loaded(first + offsets[0] + g * kLanes, scale));
       } else {
-        T values[kTogether];
-        for (int lane = 0; lane < kTogether; ++lane) values[lane] = first[offsets[lane]];
-        for (int g = 0; g < kGroups; ++g) put(to + g * kLanes, loaded(values + g * kLanes, scale));
+        for (int g = 0; g < kGroups; ++g)
+          put(to + g * kLanes, gathered(first, scale, [&](int64_t lane) {
+                return offsets[g * kLanes + lane];
+              }));
       }
       for (int g = 0; g < kGroups; ++g) {
         const Vector value = at(to + g * kLanes);
@@ -432,60 +432,6 @@ template <typename T>
 void pack_lanes(const void* data, const int64_t* offsets, const Place* lines, int64_t count,
                 const Place* terms, int64_t term_count, double* to, double* squares) {
   pack_wide_lanes<T>(data, 1, offsets, lines, count, terms, term_count, to, squares);
-}
-
-// Sums of products whose magnitudes add up to about `most` or less start with 1.5 * 2**e, which is more
-// than four times that. Each sum is then a multiple of 2**(e - 52), as in `Coarse` of lanes.h.
-SAMEBITS_INLINE Vector coarse_start(Vector most) {
-  return (Vector)((((Longs)most & (0x7ffll << 52)) + (3ll << 52)) | (1ll << 51));
-}
-// Adds a product to such a sum, and returns what the sum leaves of it, rounded.
-SAMEBITS_INLINE Vector add_coarse(Vector a, Vector b, Vector* sum) {
-  const Vector before = *sum;
-#if defined(__FMA__) || defined(__aarch64__)
-  *sum = fused(a, b, before);
-  return fused(a, b, before - *sum);
-#else
-  const Vector product = a * b;
-  *sum += product;
-  return (product - (*sum - before)) + product_error(a, b, product);
-#endif
-}
-
-void multiply_wide_lanes(int64_t terms, const double* left, const double* right,
-                         const double* left_norms, const double* right_norms, double scale,
-                         double* high, double* low, double* slack) {
-  if (terms == 1) {
-    for (int64_t i = 0; i < kTogether; i += kLanes) {
-      const Vector product = at(left + i) * at(right + i);
-      put(high + i, product);
-      put(low + i, product_error(at(left + i), at(right + i), product));
-      put(slack + i, Vector{});
-    }
-    return;
-  }
-  Vector sum[kGroups], rest[kGroups] = {}, start[kGroups];
-  for (int g = 0; g < kGroups; ++g) {
-    const Vector norms = at(left_norms + g * kLanes) * at(right_norms + g * kLanes);
-    put(slack + g * kLanes, scale * norms);
-    sum[g] = start[g] = coarse_start(norms);
-  }
-  Longs any[kGroups] = {};
-  for (int64_t k = 0; k < terms; ++k)
-#pragma GCC unroll 8
-    for (int g = 0; g < kGroups; ++g) {
-      const Vector part = add_coarse(at(left + k * kTogether + g * kLanes),
-                                     at(right + k * kTogether + g * kLanes), &sum[g]);
-      any[g] |= (Longs)part;
-      rest[g] += part;
-    }
-  for (int g = 0; g < kGroups; ++g) {
-    put(high + g * kLanes, sum[g] - start[g]);
-    put(low + g * kLanes, rest[g]);
-    // A sum that leaves nothing is exact.
-    put(slack + g * kLanes,
-        (Vector)((Longs)at(slack + g * kLanes) & (Longs)(any[g] != 0)));
-  }
 }
 
 void multiply_lanes(int64_t terms, const double* left, const double* right,
@@ -628,25 +574,6 @@ void add_lane_bits(const double* panel, int64_t terms, int64_t lines, int64_t wi
   }
 }
 
-// The lanes of a PairSum.
-struct Pairs {
-  static constexpr int kVectors = 16 / kLanes;
-  Vector high[kVectors], low[kVectors];
-
-  explicit Pairs(const PairSum& sum) {
-    for (int p = 0; p < kVectors; ++p) {
-      high[p] = at(sum.high + p * kLanes);
-      low[p] = at(sum.low + p * kLanes);
-    }
-  }
-  void store(PairSum* sum) const {
-    for (int p = 0; p < kVectors; ++p) {
-      put(sum->high + p * kLanes, high[p]);
-      put(sum->low + p * kLanes, low[p]);
-    }
-  }
-};
-
 void add_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
   Pairs pairs(*sum);
   int64_t k = 0;
@@ -657,17 +584,6 @@ void add_pairs(const double* left, const double* right, int64_t count, PairSum* 
   pairs.store(sum);
   for (int i = 0; k < count; ++k, ++i)
     sum->low[i] += two_sum(&sum->high[i], left[k] * right[k]);
-}
-
-void add_wide_pairs(const double* left, const double* right, int64_t count, PairSum* sum) {
-  Pairs pairs(*sum);
-  for (int64_t k = 0; k < count; k += 16)
-    for (int p = 0; p < Pairs::kVectors && k + p * kLanes < count; ++p) {
-      // Zeros follow up to a multiple of eight terms.
-      const Vector a = at(left + k + p * kLanes), b = at(right + k + p * kLanes), product = a * b;
-      pairs.low[p] += product_error(a, b, product) + two_sum(&pairs.high[p], product);
-    }
-  pairs.store(sum);
 }
 
 template <int kVectors>
@@ -694,133 +610,6 @@ void add_wide_row(int64_t vectors, int64_t terms, const double* row, int64_t ste
                   const double* right, double* high, double* low) {
   if (vectors == 1) return add_row<1>(terms, row, step, right, high, low);
   add_row<2>(terms, row, step, right, high, low);
-}
-
-void find_magnitudes(const double* values, int64_t count, Magnitudes* magnitudes) {
-  Vector least[2] = {all(HUGE_VAL), all(HUGE_VAL)}, greatest[2] = {};
-  Longs special{};
-  int64_t i = 0;
-  for (; i + kColumns <= count; i += kColumns)
-    for (int s = 0; s < 2; ++s) {
-      const Vector value = load(values + i + s * kLanes), size = magnitude(value);
-      const Longs is_finite = (Longs)(size <= kGreatest);
-      const Vector finite = (Vector)((Longs)size & is_finite);
-      const Vector counted = finite > 0 ? finite : all(HUGE_VAL);
-      special |= ~is_finite;
-      greatest[s] = finite > greatest[s] ? finite : greatest[s];
-      least[s] = counted < least[s] ? counted : least[s];
-    }
-  auto add = [&](double size) {
-    if (size > magnitudes->greatest) magnitudes->greatest = size;
-    if (size > 0 && size < magnitudes->least) magnitudes->least = size;
-  };
-  for (int s = 0; s < 2; ++s)
-    for (int lane = 0; lane < kLanes; ++lane) {
-      add(greatest[s][lane]);
-      if (least[s][lane] <= kGreatest) add(least[s][lane]);
-      magnitudes->are_finite &= special[lane] == 0;
-    }
-  for (; i < count; ++i) {
-    const double size = __builtin_fabs(widen(values[i]));
-    magnitudes->are_finite &= is_finite(size);
-    if (is_finite(size)) add(size);
-  }
-}
-
-// Rounds sums high + middle within `slack`, times a power of two, to float64.
-struct PairRounding {
-  int exponent;
-  double* to;
-  int32_t* doubts;
-  int64_t number = 0;
-  // A power of two beyond the range is applied as two.
-  const Vector first = power(exponent / 2), second = power(exponent - exponent / 2);
-
-  static SAMEBITS_INLINE Vector power(int of) {
-    return all(double_of(static_cast<uint64_t>(1023 + of) << 52));
-  }
-
-  // The sums of indices from j on, of which `count` are left.
-  SAMEBITS_INLINE void round(int64_t j, int64_t count, Vector near, Vector middle, Vector slack) {
-    // The ends are rounded too.
-    const Vector wider = slack * (1 + 0x1p-10) + magnitude(middle) * 0x1p-51;
-    const Longs is_exact = (Longs)(slack == 0);
-    const Vector wide = (Vector)((Longs)wider & ~is_exact);
-    put_rounded(j, count, near + (middle - wide), near + (middle + wide));
-  }
-  SAMEBITS_INLINE void put_rounded(int64_t j, int64_t count, Vector low, Vector high) {
-    const Vector result = low * first * second;
-    const Vector size = magnitude(result);
-    const Longs is_plain =
-        (Longs)(low == high) & (Longs)(size >= 0x1p-1021) & (Longs)(size <= kGreatest);
-    if (count >= kLanes) {
-      put(to + j, result);
-      if (!any_of(__builtin_convertvector(~is_plain, Ints))) return;
-    }
-    for (int64_t lane = 0; lane < kLanes && lane < count; ++lane) {
-      if (is_plain[lane]) {
-        if (count < kLanes) to[j + lane] = result[lane];
-        continue;
-      }
-      uint64_t word;
-      if (low[lane] == high[lane] && is_scaled(low[lane], exponent, &word)) {
-        std::memcpy(to + j + lane, &word, sizeof word);
-      } else {
-        doubts[number++] = static_cast<int32_t>(j + lane);
-      }
-    }
-  }
-};
-
-int64_t round_pairs(int64_t count, const PairsOfRow& pairs, double* to, int32_t* doubts) {
-  PairRounding rounding{pairs.exponent, to, doubts};
-  for (int64_t j = 0; j < count; j += kLanes) {
-    Vector middle = at(pairs.middle + j);
-    const Vector lost = two_sum(&middle, at(pairs.low + j));
-    const Vector of_norms = all(pairs.norm) * at(pairs.column_rests + j) +
-                            all(pairs.rest) * at(pairs.column_norms + j) + all(pairs.constant);
-    rounding.round(j, count - j, at(pairs.high + j), middle,
-                   at(pairs.lost + j) + magnitude(lost) + of_norms);
-  }
-  return rounding.number;
-}
-
-template <int kNumber>
-int64_t round_terms(const double* row, int64_t step, const double* right, int64_t panel,
-                    int64_t count, double scale, double lost, int exponent, double* to,
-                    int32_t* doubts) {
-  PairRounding rounding{exponent, to, doubts};
-  Vector left[kNumber];
-  for (int k = 0; k < kNumber; ++k) left[k] = all(row[k * step]);
-  for (int64_t j = 0; j < count; j += kLanes) {
-    const double* column = right + j / kColumns * panel + j % kColumns;
-    Vector sum = left[0] * at(column);
-    if (kNumber == 1 && lost == 0) {
-      rounding.put_rounded(j, count - j, sum, sum);
-      continue;
-    }
-    Vector rest = product_error(left[0], at(column), sum), size = magnitude(sum);
-    Longs any = (Longs)rest;
-#pragma GCC unroll 9
-    for (int k = 1; k < kNumber; ++k) {
-      const Vector b = at(column + k * kColumns), product = left[k] * b;
-      const Vector part = product_error(left[k], b, product) + two_sum(&sum, product);
-      any |= (Longs)part;
-      rest += part;
-      size += magnitude(product);
-    }
-    // A sum without errors is exact.
-    const Vector slack = (Vector)((Longs)(scale * size) & (Longs)(any != 0));
-    rounding.round(j, count - j, sum, rest, (kNumber == 1 ? Vector{} : slack) + all(lost));
-  }
-  return rounding.number;
-}
-
-template <int kNumber = kFewTerms, typename... Rest>
-int64_t round_few_terms(int64_t terms, Rest... rest) {
-  if constexpr (kNumber > 1)
-    if (terms < kNumber) return round_few_terms<kNumber - 1>(terms, rest...);
-  return round_terms<kNumber>(rest...);
 }
 
 // ---------------------------------------------------------------- States of sums
@@ -915,7 +704,7 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     transpose,
     multiply,
     {multiply_few<float>, multiply_few<bfloat16>, multiply_few<float16>, nullptr},
-    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>, nullptr},
+    {pack_lanes<float>, pack_lanes<bfloat16>, pack_lanes<float16>, pack_lanes<double>},
     multiply_lanes,
     {round_row<Float32>, round_row<BFloat16>, round_row<Float16>, nullptr},
     bound,
@@ -926,15 +715,10 @@ extern const ProductKernels SAMEBITS_TABLE(product_kernels_, SAMEBITS_UNIT) = {
     split_panel,
     add_tile,
     add_pairs,
-    add_wide_pairs,
     SAMEBITS_WIDE(pack_rows),
     SAMEBITS_WIDE(pack_panels),
     SAMEBITS_WIDE(pack_wide_lanes),
-    multiply_wide_lanes,
     add_wide_row,
-    round_few_terms,
-    find_magnitudes,
-    round_pairs,
 };
 
 }  // namespace samebits

@@ -1,6 +1,7 @@
 #include "products_panels.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "numbers.h"
 
@@ -15,7 +16,8 @@ int64_t Panels::panel_of(const LineProduct& product) {
   return std::min(product.terms, kTerms) + 1;
 }
 
-Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers)
+Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few, int64_t numbers,
+               bool has_columns)
     : product_(product), range_(range) {
   const int64_t panels = parts_of(rows_, kernels_.rows);
   height_ = parts_of(rows_, panels);
@@ -40,9 +42,13 @@ Panels::Panels(const LineProduct& product, const BlockRange& range, bool are_few
   column_start_ = place.columns;
   result_ = place.result;
   product.rows.places(false, range.first_row, rows_, row_start_, &memory_.rows);
-  product.columns.places(false, range.first_column, columns_, column_start_, &memory_.columns);
+  if (has_columns) place_columns();
   memory_.row_runs.resize(std::max(rows_, block_terms_));
   memory_.column_runs.resize(std::max(columns_, block_terms_));
+}
+
+void Panels::place_columns() {
+  product_.columns.places(false, range_.first_column, columns_, column_start_, &memory_.columns);
 }
 
 void Panels::read_terms(int64_t from, int64_t count) {
@@ -78,6 +84,17 @@ void Panels::pack_interleaved(int64_t count) {
   panels_packer(factor)(part, height_, kernels_.step, panel_ * kernels_.step, left_, row_norms_);
 }
 
+void Panels::pack_across(int64_t count) {
+  const Factor& factor = product_.columns;
+  Run* runs = memory_.column_runs.data();
+  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
+  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+  const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
+                  runs, number, columns_, 0, factor.scale};
+  memory_.norms.resize(static_cast<size_t>(count));
+  rows_packer(factor)(part, right_, stride_, memory_.norms.data());
+}
+
 void Panels::pack_right(int64_t count) {
   const Factor& factor = product_.columns;
   const int64_t width = kernels_.columns;
@@ -104,8 +121,8 @@ void Panels::pack_right(int64_t count) {
   }
 }
 
-Line::Line(const Factor& factor, Place place, int64_t terms, bool is_wide)
-    : factor_(factor), place_(place), terms_(terms), is_wide_(is_wide) {
+Line::Line(const Factor& factor, Place place, int64_t terms, bool is_scaled)
+    : factor_(factor), place_(place), terms_(terms), is_wide_(is_scaled && factor.is_wide) {
   block_memory().line_runs.resize(kTerms);
 }
 
@@ -121,7 +138,26 @@ int64_t Line::load(int64_t from, double* to) {
   return count;
 }
 
+void Panels::make_norms(double* of_rows, double* of_columns) const {
+  for (int64_t i = 0; i < rows_; ++i) of_rows[i] = std::sqrt(of_rows[i]);
+  for (int64_t j = 0; j < columns_; ++j) of_columns[j] = std::sqrt(of_columns[j]);
+}
+
+double Panels::scale_of_pairs(int64_t terms) {
+  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
+  return chain * chain * (1 + 0x1p-9);
+}
+
+bool Panels::are_neighbours(const LineProduct& product) {
+  int64_t run = 1;
+  const Axes& axes = product.columns.free;
+  for (size_t i = axes.size(); i-- > 0; run *= axes[i].size)
+    if (axes[i].result != run) return false;
+  return true;
+}
+
 bool Panels::are_neighbours() const {
+  if (are_neighbours(product_)) return true;
   const std::vector<Place>& columns = memory_.columns;
   bool is_dense = true;
   for (int64_t j = 1; j < columns_; ++j)

@@ -29,6 +29,7 @@ struct Factor {
   Place first;
   bool runs_along_terms = true;
   double scale = 1;  // a power of two; of wide factors
+  bool is_wide = false;  // Elements are scaled, not finite, or far smaller than the greatest ones.
 
   Place line(int64_t index) const { return place(free, index, first); }
   Place term(int64_t index) const { return place(terms, index, Place()); }

@@ -22,12 +22,10 @@ int64_t SplitBlock::numbers(const LineProduct& product, const BlockRange& range)
 }
 
 SplitBlock::SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-                       bool are_few, bool has_pairs, bool has_sums)
-    : Panels(product, range, false, has_sums ? numbers(product, range) : 0),
+                       bool has_pairs)
+    : Panels(product, range, false, numbers(product, range)),
       is_split_(is_split),
-      are_few_(are_few),
       has_pairs_(has_pairs) {
-  if (!has_sums) return;
   const int64_t sums = rows_ * stride_;
   high_ = numbers_;
   middle_ = high_ + sums;
@@ -69,18 +67,11 @@ void SplitBlock::add_pairs(int64_t first, int64_t lines, int64_t count) {
   for (int64_t i = 0; i < lines; ++i)
     for (int64_t j = 0; j < columns_; j += width) {
       const int64_t at = (first + i) * stride_ + j, vectors = columns_ - j > width / 2 ? 2 : 1;
-      auto add = [&](double* high, double* low) {
-        kernels_.add_wide_row(vectors, count, rows + (interleaved_ ? i : i * kRow),
-                              interleaved_ ? kernels_.step : 1, right_ + j * panel_, high, low);
-      };
-      if (are_few_) {
-        add(high_ + at, middle_ + at);
-        continue;
-      }
       // The errors of a block do not grow with the number of blocks.
       double *high = tile_, *low = tile_ + width;
       std::fill(high, low + width, 0.0);
-      add(high, low);
+      kernels_.add_wide_row(vectors, count, rows + (interleaved_ ? i : i * kRow),
+                            interleaved_ ? kernels_.step : 1, right_ + j * panel_, high, low);
       kernels_.add_tile(1, vectors, high, high_ + at, middle_ + at, lost_ + at, stride_);
       kernels_.add_tile(1, vectors, low, middle_ + at, low_ + at, lost_ + at, stride_);
     }
@@ -90,7 +81,6 @@ void SplitBlock::add_pairs(int64_t first, int64_t lines, int64_t count) {
 void SplitBlock::add_rows(int64_t first, int64_t lines, int64_t count, bool has_more) {
   const double* rows = panel(first);
   const int64_t width = kernels_.columns;
-  if (are_few_) return add_pairs(first, lines, count);
   const bool has_rest = is_split_ && split_rows(rows, lines, count, row_rests_ + first);
   if (has_pairs_ && (has_more || has_rest)) {
     are_exact_ = false;
@@ -119,7 +109,7 @@ void SplitBlock::add_terms() {
     const int64_t count = std::min(kTerms, product_.terms - from);
     read_terms(from, count);
     pack_right(count);
-    const bool has_more = is_split_ && !are_few_ && split_columns(count);
+    const bool has_more = is_split_ && split_columns(count);
     // The products of pairs are of whole columns.
     for (int64_t k = 0; has_pairs_ && has_more && k < stride_ * panel_; ++k) right_[k] += more_[k];
     if (interleaved_) pack_interleaved(count);
@@ -134,22 +124,12 @@ void SplitBlock::add_terms() {
   make_norms(row_rests_, column_rests_);
 }
 
-void SplitBlock::make_norms(double* of_rows, double* of_columns) const {
-  for (int64_t i = 0; i < rows_; ++i) of_rows[i] = std::sqrt(of_rows[i]);
-  for (int64_t j = 0; j < columns_; ++j) of_columns[j] = std::sqrt(of_columns[j]);
-}
-
 // Moves the sums `low_` to `middle_`, so that few additions bound their errors.
 void SplitBlock::fold_low() {
   for (int64_t i = 0; i < rows_ * stride_; ++i) {
     lost_[i] += std::fabs(two_sum(&middle_[i], low_[i]));
     low_[i] = 0;
   }
-}
-
-double SplitBlock::scale_of_pairs(int64_t terms) {
-  const double chain = of_chain(2.0 * static_cast<double>(terms) + 64);
-  return chain * chain * (1 + 0x1p-9);
 }
 
 double SplitBlock::scale() const {

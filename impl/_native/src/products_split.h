@@ -16,10 +16,9 @@ namespace samebits {
 
 class SplitBlock : protected Panels {
  public:
-  // Few rows are not split: the errors of their products are added. With `has_pairs`, so are those of
-  // panels whose lines have rests. A block may have panels alone.
-  SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split,
-             bool are_few = false, bool has_pairs = false, bool has_sums = true);
+  // With `has_pairs`, panels whose lines have rests are not split: the errors of their products are
+  // added.
+  SplitBlock(const LineProduct& product, const BlockRange& range, bool is_split, bool has_pairs);
   // Adds all products, and makes norms of the sums of squares.
   void add_terms();
 
@@ -28,35 +27,8 @@ class SplitBlock : protected Panels {
   // for each block, relative to the sums of magnitudes (Higham 2002, section 4.2), which norms
   // bound (Cauchy and Schwarz). The norms are off by less than 2**-11.
   double scale() const;
-  // Calls use(i, j) of each result of lines that are not finite.
-  template <typename Use>
-  void each_special(const Use& use) const {
-    if (product_.are_finite) return;
-    auto are_special = [&](const Factor& factor, const std::vector<Place>& places) {
-      std::vector<bool> special;
-      for (const Place& place : places)
-        special.push_back(!is_finite_line(factor, place, product_.terms));
-      return special;
-    };
-    const std::vector<bool> rows = are_special(product_.rows, memory_.rows);
-    const std::vector<bool> columns = are_special(product_.columns, memory_.columns);
-    for (int64_t i = 0; i < rows_; ++i)
-      for (int64_t j = 0; j < columns_; ++j)
-        if (rows[i] || columns[j]) use(i, j);
-  }
-  // The place of a result.
-  int64_t result(int64_t i, int64_t j) const {
-    return result_ + memory_.rows[i].result + memory_.columns[j].result;
-  }
 
-  // The same for few rows, for high_ + middle_: each term has two errors, of at most n u times the
-  // magnitudes together with those of the sums, and adding them errs by at most n u times that
-  // (Ogita, Rump and Oishi 2005, Dot2).
-  static double scale_of_pairs(int64_t terms);
-  // Makes norms of sums of squares.
-  void make_norms(double* of_rows, double* of_columns) const;
-
-  const bool is_split_, are_few_, has_pairs_;
+  const bool is_split_, has_pairs_;
   bool are_exact_ = true;  // No product of a rest was added.
   // The sums: high_ + middle_ of products of multiples, what TwoSum lost of it, and low_.
   double *high_, *middle_, *lost_, *low_;

@@ -11,7 +11,7 @@ namespace {
 class StateBlock : public SplitBlock {
  public:
   StateBlock(const LineProduct& product, const BlockRange& range, const Output& output)
-      : SplitBlock(product, range, product.is_wide || output.are_finite, false,
+      : SplitBlock(product, range, product.is_wide || output.are_finite,
                    product.is_wide && output.has_pairs),
         output_(output) {}
   // Adds the sums to the states.
@@ -25,7 +25,7 @@ void StateBlock::finish() const {
   const double scale = this->scale();
   // Pairs are of a block of terms each.
   const double scale_of_pairs =
-      are_exact_ ? 0 : SplitBlock::scale_of_pairs(std::min(product_.terms, kTerms));
+      are_exact_ ? 0 : Panels::scale_of_pairs(std::min(product_.terms, kTerms));
   const bool is_dense = are_neighbours();
   double low[kMostColumns], slack[kMostColumns];
   // A state has no power of two: where a product has one, no bound decides its sums.

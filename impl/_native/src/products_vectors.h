@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "numbers.h"
+#include "products.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -148,7 +149,6 @@ template <typename T>
 struct Wide {
   T value;
 };
-constexpr double kLeastFactor = 0x1p-400;
 
 SAMEBITS_INLINE Vector magnitude(Vector value) {
   return (Vector)((Longs)value & 0x7fffffffffffffffll);
@@ -158,14 +158,38 @@ template <typename T>
 SAMEBITS_INLINE Vector loaded(const T* from, double) {
   return load(from);
 }
-template <typename T>
-SAMEBITS_INLINE Vector loaded(const Wide<T>* from, double scale) {
-  const Vector value = load(&from->value), scaled = value * all(scale);
+SAMEBITS_INLINE Vector as_factor(Vector value, double scale) {
+  const Vector scaled = value * all(scale);
   const Longs counts = (Longs)(magnitude(value) <= kGreatest) & (Longs)(value != 0);
   const Longs is_small = (Longs)(magnitude(scaled) < kLeastFactor);
   const Longs sign = (Longs)value & INT64_MIN;
   const Longs least = sign | (Longs)all(kLeastFactor);
   return (Vector)(((is_small & least) | (~is_small & (Longs)scaled)) & counts);
+}
+template <typename T>
+SAMEBITS_INLINE Vector loaded(const Wide<T>* from, double scale) {
+  return as_factor(load(&from->value), scale);
+}
+
+// The elements at distances `at(lane)`.
+template <typename T, typename At>
+SAMEBITS_INLINE Vector gathered(const T* from, double scale, const At& at) {
+  T values[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) values[lane] = from[at(lane)];
+  return loaded(values, scale);
+}
+// Registers take float64 one by one: what is stored so cannot be loaded at once.
+template <typename At>
+SAMEBITS_INLINE Vector gathered(const double* from, double, const At& at) {
+  Vector value;
+#pragma GCC unroll 8
+  for (int lane = 0; lane < kLanes; ++lane) value[lane] = from[at(lane)];
+  const Longs is_normal = (Longs)value & (0x7ffll << 52);
+  return (Vector)((Longs)value & (Longs)(is_normal != 0));
+}
+template <typename At>
+SAMEBITS_INLINE Vector gathered(const Wide<double>* from, double scale, const At& at) {
+  return as_factor(gathered(&from->value, scale, at), scale);
 }
 template <typename T>
 SAMEBITS_INLINE double widened(T value, double) {
@@ -192,6 +216,37 @@ SAMEBITS_INLINE Vector product_error(Vector a, Vector b, Vector product) {
   return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
 #endif
 }
+
+// A sum of products near + rest, and the magnitudes that adding to the rest lost: none, unless
+// the products have very different exponents.
+struct ExactSum {
+  Vector near{}, rest{}, error{};
+
+  SAMEBITS_INLINE void add_product(Vector a, Vector b) {
+    const Vector product = a * b, lost = two_sum(&near, product);
+    const Vector first = two_sum(&rest, product_error(a, b, product));
+    error += magnitude(first) + magnitude(two_sum(&rest, lost));
+  }
+};
+
+// The lanes of a PairSum.
+struct Pairs {
+  static constexpr int kVectors = 16 / kLanes;
+  Vector high[kVectors], low[kVectors];
+
+  explicit Pairs(const PairSum& sum) {
+    for (int p = 0; p < kVectors; ++p) {
+      high[p] = at(sum.high + p * kLanes);
+      low[p] = at(sum.low + p * kLanes);
+    }
+  }
+  void store(PairSum* sum) const {
+    for (int p = 0; p < kVectors; ++p) {
+      put(sum->high + p * kLanes, high[p]);
+      put(sum->low + p * kLanes, low[p]);
+    }
+  }
+};
 
 // ---------------------------------------------------------------- Rounding
 

@@ -33,7 +33,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, product, seal, to_odd, two_sum
+from impl._exact.arithmetic import add_to_odd, nearest_integer, product, seal, to_odd, two_sum
 from impl._exact.elementary._words import constant, data, plus, polynomial, times, wide_quotient
 
 #: A high part, and a low part of at most half a unit in the last place of the high one.
@@ -223,7 +223,8 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
     """Returns k * log(2) + ``of_factor`` + 2 * atanh(y) for abs(y) < 1/32 and an integer k.
 
     ``kept`` is how many coefficients are pairs: 4 for an error of less than 2**-100 of the result,
-    1 for 2**-74, and 0 for about 2**-62.
+    1 for 2**-74, and 0 for about 2**-62. With 4, the sum has one rounding: the last bit of its low
+    part says whether it is inexact.
     """
     twice = lax.add(y[0], y[0]), lax.add(y[1], y[1])
     if kept:
@@ -240,8 +241,15 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         lax.mul(k, constant(k, part)) for part in (data.LN2_HIGH, data.LN2_LOW, data.LN2_REST)
     )
     high, middle = fast_two_sum(high, middle)
-    of_k = high, seal(lax.add(middle, seal(low)))
-    return plus_less(plus_less(of_k, of_factor), main)
+    low = seal(low)
+    if kept < 4:
+        return plus_less(plus_less((high, lax.add(middle, low)), of_factor), main)
+    rest = lax.add(low, lax.add(of_factor[1], main[1]))
+    for first in (of_factor[0], main[0]):
+        high, more = fast_two_sum(high, first)
+        middle, error = two_sum(middle, more)
+        rest = lax.add(rest, error)
+    return fast_two_sum(high, add_to_odd(middle, rest))
 
 
 _ROOTS = (

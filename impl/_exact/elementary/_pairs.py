@@ -181,15 +181,11 @@ def quotient(a: Pair, b: Pair, exact: bool = True) -> Pair:
 
     Unless ``exact``, the last bits may depend on how XLA divides.
     """
-    inverse = reciprocal(b[0])
-
-    def over(value: jax.Array) -> jax.Array:
-        return product(value, inverse) if exact else lax.div(value, b[0])
-
-    near = over(a[0])
+    inverse = reciprocal(b[0]) if exact else lax.div(constant(b[0], 1), b[0])
+    near = product(a[0], inverse)
     above, below = two_product(near, b[0])
     rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    return fast_two_sum(near, over(seal(rest)))
+    return fast_two_sum(near, product(seal(rest), inverse))
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.

@@ -168,7 +168,7 @@ def _tan(x: jax.Array, exact: bool) -> Scaled:
     above = sine_or_cosine(r, is_odd, exact)
     below = sine_or_cosine(r, lax.bitwise_not(is_odd), exact)
     is_negative = is_below(below[0], 0)
-    result = quotient(above, choose(is_negative, negative(below), below))
+    result = quotient(above, choose(is_negative, negative(below), below), exact)
     turns = lax.ne(is_negative, is_odd)
     return choose(turns, negative(result), result), constant(x, 0)
 

@@ -86,11 +86,14 @@ def two_product(a: jax.Array, b: jax.Array) -> Pair:
     return near, product_error(a, b, near)
 
 
-def times_pair(a: Pair, b: Pair) -> Pair:
-    """Returns the product of two pairs, with a relative error of less than 2**-100."""
+def times_pair(a: Pair, b: Pair, exact: bool = True) -> Pair:
+    """Returns the product of two pairs, with a relative error of less than 2**-100.
+
+    Unless ``exact``, the low part may be some units in the last place of the high one.
+    """
     high, low = two_product(a[0], b[0])
-    crossed = seal(lax.add(product(a[0], b[1]), product(a[1], b[0])))
-    return fast_two_sum(high, lax.add(low, crossed))
+    low = lax.add(low, seal(lax.add(product(a[0], b[1]), product(a[1], b[0]))))
+    return fast_two_sum(high, low) if exact else (high, low)
 
 
 def plus_pair(a: Pair, b: Pair) -> Pair:
@@ -185,7 +188,8 @@ def quotient(a: Pair, b: Pair, exact: bool = True) -> Pair:
     near = product(a[0], inverse)
     above, below = two_product(near, b[0])
     rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    return fast_two_sum(near, product(seal(rest), inverse))
+    rest = product(seal(rest), inverse)
+    return fast_two_sum(near, rest) if exact else (near, rest)
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.
@@ -295,8 +299,8 @@ class Powers(NamedTuple):
     def less(self, power: jax.Array, sum_of: Sum = two_sum) -> Pair:
         """Returns root + more, less a power of two: of at most 1, if by ``fast_two_sum``."""
         high, low = sum_of(self.root[0], lax.neg(power))
-        main = fast_two_sum(high, seal(lax.add(low, self.root[1])))
-        return plus_less(main, self.more, self.exact)
+        main = high, seal(lax.add(low, self.root[1]))
+        return plus_less(fast_two_sum(*main) if self.exact else main, self.more, self.exact)
 
 
 def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
@@ -304,7 +308,7 @@ def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
     n = lax.floor(times(eighths, 0.125))
     root = _eighth_root(lax.sub(eighths, times(n, 8.0)))
     power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
-    return Powers(root, times_pair(root, power), n, exact)
+    return Powers(root, times_pair(root, power, exact), n, exact)
 
 
 def _quick_power(r: Pair) -> Pair:
@@ -321,11 +325,11 @@ def powers(x: Pair, exact: bool) -> Powers:
     """Returns exp(x) of a pair from -746 to 746."""
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
-    high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
+    high, low, rest = (lax.mul(eighths, constant(eighths, -part)) for part in data.LN2_EIGHTH)
     sum_of: Sum = two_sum if exact else fast_two_sum
-    high, more = sum_of(seal(lax.sub(x[0], high)), lax.neg(low))
+    high, more = sum_of(seal(lax.add(x[0], high)), low)
     high, middle = two_sum(high, x[1]) if exact else (high, x[1])
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
+    r = fast_two_sum(high, lax.add(seal(lax.add(more, middle)), seal(rest)))
     return powers_of(r, eighths, exact)
 
 

@@ -188,8 +188,7 @@ def quotient(a: Pair, b: Pair, exact: bool = True) -> Pair:
     near = product(a[0], inverse)
     above, below = two_product(near, b[0])
     rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    rest = product(seal(rest), inverse)
-    return fast_two_sum(near, rest) if exact else (near, rest)
+    return fast_two_sum(near, product(seal(rest), inverse))
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.

@@ -39,7 +39,6 @@ from impl._exact.elementary._pairs import (
     negative,
     pair,
     plus_less,
-    plus_pair,
     quotient,
     times_pair,
     with_zero,

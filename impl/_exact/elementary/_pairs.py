@@ -245,9 +245,9 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         return plus_less(plus_less((high, lax.add(middle, low)), of_factor), main)
     rest = lax.add(low, lax.add(of_factor[1], main[1]))
     for first in (of_factor[0], main[0]):
-        high, more = fast_two_sum(high, first)
-        middle, error = two_sum(middle, more)
-        rest = lax.add(rest, error)
+        high, error = fast_two_sum(high, first)
+        middle, less = two_sum(middle, error)
+        rest = lax.add(rest, less)
     return fast_two_sum(high, add_to_odd(middle, rest))
 
 

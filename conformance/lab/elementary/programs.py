@@ -268,10 +268,8 @@ class _Reader:
         return result
 
     def _value(self, step: str, *operands: Operand) -> Operand:
-        if self._is_quick and step in ("add", "subtract"):
-            for other, added in (operands, operands[::-1])[: 1 + (step == "add")]:
-                if _is_nothing(added):
-                    return other
+        if self._is_quick and step in ("add", "subtract") and _is_nothing(operands[1]):
+            return operands[0]
         key = (step, operands)
         if key not in self._known:
             self._known[key] = Value(step, operands)

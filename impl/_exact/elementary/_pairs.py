@@ -87,10 +87,7 @@ def two_product(a: jax.Array, b: jax.Array) -> Pair:
 
 
 def times_pair(a: Pair, b: Pair, exact: bool = True) -> Pair:
-    """Returns the product of two pairs, with a relative error of less than 2**-100.
-
-    Unless ``exact``, the low part may be some units in the last place of the high one.
-    """
+    """Returns the product of two pairs to 2**-100 of itself, normalised if ``exact``."""
     high, low = two_product(a[0], b[0])
     low = lax.add(low, seal(lax.add(product(a[0], b[1]), product(a[1], b[0]))))
     return fast_two_sum(high, low) if exact else (high, low)
@@ -111,7 +108,7 @@ def plus_less(a: Pair, b: Pair, exact: bool = True) -> Pair:
     Unless ``exact``, the low part may be some units in the last place of the high one.
     """
     high, low = fast_two_sum(a[0], b[0])
-    low = lax.add(low, seal(lax.add(a[1], b[1])))
+    low = lax.add(low, seal(lax.add(b[1], a[1])))
     return fast_two_sum(high, low) if exact else (high, low)
 
 

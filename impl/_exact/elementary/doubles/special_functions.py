@@ -245,8 +245,8 @@ def _error_of_sum(x: jax.Array, value: jax.Array, *, least: float, most: float) 
 
 def _error_of_erf(x: jax.Array, value: jax.Array) -> jax.Array:
     """Returns the error of the quick way, which does not do for numbers below ``_LEAST``."""
-    is_least = is_below(lax.abs(x), _LEAST)
-    return product(value, lax.select(is_least, constant(x, 1), constant(x, _OF_ERF)))
+    one = constant(x, 1)
+    return product(value, lax.select(is_below(lax.abs(x), _LEAST), one, constant(x, _OF_ERF)))
 
 
 _of_sum = functools.partial(functools.partial, _error_of_sum)

@@ -2,6 +2,7 @@
 
 #include "functions.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -61,22 +62,48 @@ const KnownProgram* known(const Program& program, Type type) {
   const FunctionKernels& kernels = function_kernels();
   for (int64_t i = 0; i < program.count; ++i)
     if (program.operands[i].type != type) return nullptr;
-  for (int64_t i = 0; i < kernels.known_count; ++i) {
-    const KnownProgram& each = kernels.known[i];
+  const auto is_same = [&](const KnownProgram& each) {
     const auto bytes = [](int64_t words) { return static_cast<size_t>(words) * sizeof(int64_t); };
-    if (program.length == each.length && program.constant_count == each.constant_count &&
-        type == each.type && program.count == each.count &&
-        std::memcmp(program.steps, each.steps, bytes(each.length)) == 0 &&
-        std::memcmp(program.constants, each.constants, bytes(each.constant_count)) == 0)
-      return &each;
-  }
-  return nullptr;
+    return program.length == each.length && program.constant_count == each.constant_count &&
+           type == each.type && program.count == each.count &&
+           std::memcmp(program.steps, each.steps, bytes(each.length)) == 0 &&
+           std::memcmp(program.constants, each.constants, bytes(each.constant_count)) == 0;
+  };
+  // A thread calls few programs again and again, and a program lies where it lay as a rule.
+  constexpr uintptr_t kRecent = 16;
+  static thread_local const KnownProgram* recent[kRecent];
+  const KnownProgram*& found =
+      recent[(reinterpret_cast<uintptr_t>(program.steps) * 0x9e3779b97f4a7c15ull >> 32) % kRecent];
+  if (found != nullptr && is_same(*found)) return found;
+  const KnownProgram* const end = kernels.known + kernels.known_count;
+  const KnownProgram* const each = std::find_if(kernels.known, end, is_same);
+  return each == end ? nullptr : found = each;
 }
+
+// Registers of a program, each of which starts a line of the cache.
+class Registers {
+ public:
+  double* of(const Program& program) {
+    if (program.registers > count_) {
+      count_ = 0;  // In case that there is no memory.
+      memory_.reset(new double[static_cast<size_t>(program.registers * kBlockElements) + kLine]);
+      count_ = program.registers;
+    }
+    const uintptr_t line = sizeof(double) * kLine, at = reinterpret_cast<uintptr_t>(memory_.get());
+    return reinterpret_cast<double*>((at + line - 1) / line * line);
+  }
+
+ private:
+  static constexpr size_t kLine = 8;
+  std::unique_ptr<double[]> memory_;
+  int64_t count_ = 0;
+};
 
 // The most operands of a compiled program.
 constexpr int64_t kMostKnown = 2;
 
-// Evaluates a compiled program of few elements; returns whether it did, and none is in doubt.
+// Evaluates a compiled program of few elements, and the steps of those in doubt; returns whether it
+// did.
 bool evaluate_few(const Frame& frame) {
   const int64_t number = frame.operands();
   if (!frame.runs(1, 8) || number > kMostKnown) return false;
@@ -104,27 +131,29 @@ bool evaluate_few(const Frame& frame) {
   double ends[kBlockElements];
   void* const out[] = {result.untyped_data(), ends};
   compiled->evaluate(operands, 0, count, out);
+  if (!is_quick) return true;
   const double* low = static_cast<const double*>(out[0]);
-  bool is_settled = true;
-  for (int64_t i = 0; is_quick && i < count; ++i)
-    is_settled &= std::memcmp(low + i, ends + i, sizeof(double)) == 0;
-  return is_settled;
-}
-
-// Registers of a program, each of which starts a line of the cache.
-class Registers {
- public:
-  double* of(const Program& program) {
-    if (!memory_)
-      memory_.reset(new double[static_cast<size_t>(program.registers * kBlockElements) + kLine]);
-    const uintptr_t line = sizeof(double) * kLine, at = reinterpret_cast<uintptr_t>(memory_.get());
-    return reinterpret_cast<double*>((at + line - 1) / line * line);
+  int64_t positions[kBlockElements], doubts = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    positions[doubts] = i;
+    doubts += std::memcmp(low + i, ends + i, sizeof(double)) != 0;
   }
-
- private:
-  static constexpr size_t kLine = 8;
-  std::unique_ptr<double[]> memory_;
-};
+  if (doubts == 0) return true;
+  static thread_local Registers registers;
+  Program whole = program;
+  const auto whole_steps = frame.array<int64_t>(7), results = frame.array<int64_t>(6);
+  whole.steps = reinterpret_cast<const Step*>(whole_steps.begin());
+  whole.length = static_cast<int64_t>(whole_steps.size());
+  whole.constants = frame.array<double>(0).begin();
+  whole.constant_count = static_cast<int64_t>(frame.array<double>(0).size());
+  whole.registers = frame.number<int64_t>(5);
+  whole.results = results.begin();
+  whole.result_count = static_cast<int64_t>(results.size());
+  if (!is_valid(whole, 1)) return false;
+  function_kernels().evaluate[kOfFloat64](whole, {0, doubts, positions}, registers.of(whole),
+                                          out[0]);
+  return true;
+}
 
 // A call: a program of results of a type, and a quick one, which may have no steps. Either may be
 // known.

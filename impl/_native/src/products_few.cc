@@ -75,10 +75,42 @@ Operand operand_of(const xla::ffi::AnyBuffer& buffer) {
   return {buffer.untyped_data(), format_of(buffer), static_cast<int64_t>(buffer.element_count())};
 }
 
-}  // namespace
+// The most multiplications of elements where they lie.
+constexpr int64_t kMostInPlace = 512;
 
-bool compute_few(const Frame& frame) {
-  if (!frame.runs(1, 6) || frame.operands() != 2 || frame.number<bool>(2)) return false;
+// Computes a product of float64 with few axes; returns whether it did.
+bool compute_in_place(const Frame& frame) {
+  const auto data = [](const xla::ffi::AnyBuffer& buffer) {
+    const bool is_double = buffer.element_type() == xla::ffi::DataType::F64;
+    return static_cast<double*>(is_double ? buffer.untyped_data() : nullptr);
+  };
+  FewDoubles of;
+  of.left = data(frame.operand(0)), of.right = data(frame.operand(1)), of.to = data(frame.result(0));
+  if (of.left == nullptr || of.right == nullptr || of.to == nullptr) return false;
+  const auto take = [&](int64_t attribute, int64_t* size, int64_t* first, int64_t* second) {
+    const Longs axes = frame.array<int64_t>(attribute);
+    const bool is_one = axes.size() == 3;
+    *size = is_one ? axes[0] : 1;
+    *first = is_one ? axes[1] : 0;
+    *second = is_one ? axes[2] : 0;
+    return is_one || axes.size() == 0;
+  };
+  if (frame.array<int64_t>(0).size() != 0 || !take(3, &of.rows, &of.left_row, &of.to_row) ||
+      !take(1, &of.columns, &of.right_column, &of.to_column) ||
+      !take(4, &of.terms, &of.left_term, &of.right_term))
+    return false;
+  if (std::max({of.rows, of.columns, of.terms}) > kMostInPlace || of.terms == 0 ||
+      of.rows * of.columns * of.terms > kMostInPlace)
+    return false;
+  // Lanes have the longer side of a result.
+  if (of.rows > of.columns)
+    of = {of.right, of.left, of.to, of.columns, of.rows, of.terms,
+          of.right_column, of.right_term, of.left_row, of.left_term, of.to_column, of.to_row};
+  return few_kernels().round_in_place(of);
+}
+
+// Computes a product of elements that it copies first; returns whether it did.
+__attribute__((noinline)) bool compute_copied(const Frame& frame) {
   const Operand lhs = operand_of(frame.operand(0)), rhs = operand_of(frame.operand(1));
   const Format to = format_of(frame.result(0));
   char* words = static_cast<char*>(frame.result(0).untyped_data());
@@ -139,6 +171,13 @@ bool compute_few(const Frame& frame) {
                     reinterpret_cast<const char*>(rounded) + size * (i * width + j), size);
   }
   return true;
+}
+
+}  // namespace
+
+bool compute_few(const Frame& frame) {
+  return frame.runs(1, 6) && frame.operands() == 2 && !frame.number<bool>(2) &&
+         (compute_in_place(frame) || compute_copied(frame));
 }
 
 }  // namespace samebits

@@ -9,7 +9,19 @@ namespace samebits {
 
 struct Frame;  // calls.h
 
+// A product of float64 that is read where it lies: at most one axis of rows, which the left factor
+// has, one of columns, which the right one has, and one of terms.
+struct FewDoubles {
+  const double *left, *right;
+  double* to;
+  int64_t rows, columns, terms;
+  int64_t left_row, left_term, right_column, right_term, to_row, to_column;  // distances
+};
+
 struct FewKernels {
+  // Rounds the sums of a product. Returns whether elements are fit and no sum is in doubt; what it
+  // wrote is of no use if not.
+  bool (*round_in_place)(const FewDoubles& product);
   // Returns whether elements, a multiple of the lanes, have products that are exact as two float64.
   bool (*are_fit)(const double* values, int64_t count);
   // Writes the sums of products of `rows` rows, [rows][terms], and of `width` columns, a multiple of

@@ -148,12 +148,15 @@ def test_dimensions_and_sizes_that_fit_no_tile(dtype):
     ids=str,
 )
 def test_sums_that_are_hard_to_round(dtype, result):
-    # A few columns are computed in another way than many.
-    calls = []
+    # Few columns are computed in another way than many, and so are few terms of few results.
+    calls, vectors = [], (((0,), (0,)), ((), ()))
     kind = DOUBLE if dtype == DOUBLE else np.float32
     for lhs, rhs in hard_factors(np.random.default_rng(3), result, kind).values():
         with np.errstate(over="ignore"):
             pair = lhs.astype(dtype), rhs.astype(dtype)
+        if dtype == DOUBLE:
+            calls += in_each_layout(pair[0][-3:], pair[1][:, :3], result)
+            calls += [(row, pair[1][:, 0], vectors, result) for row in pair[0]]
         calls += in_each_layout(*pair, result)[: 4 if dtype == kind == result else 1]
         if rhs.shape[1] < 9:
             calls.append((pair[0], np.tile(pair[1], (1, 7)), MATRICES, result))
